@@ -50,27 +50,23 @@ class AmdGpus:
         self._shared = shared
         self._proc = proc
         self._sys = sys
-        self._cards: List[AmdCard] = []
+        self._cards: Dict[str, AmdCard] = {}
         self._faults: Dict[int, str] = {}
         self._scanned = self._apps = float("-inf")
-        self._rescanned = False
 
     def there(self) -> bool:
-        """True where the node has such GPUs."""
-        moment = time.monotonic()
-        if moment - self._scanned > RESCAN:
-            self._scanned, self._rescanned = moment, True
-            found = cards(self._sys)
-            # One that is gone from sysfs stays: that it does not answer any more is what counts.
-            if {card.bus_id for card in found} - {card.bus_id for card in self._cards}:
-                self._cards = found
+        """True where the node has such GPUs. One that is gone from sysfs stays: it does not answer any more."""
+        if time.monotonic() - self._scanned > RESCAN:
+            found = {card.bus_id: card for card in cards(self._sys)}
+            self._cards = found if found.keys() - self._cards.keys() else self._cards
         return bool(self._cards)
 
     def look(self) -> Iterator[NamedTuple]:
         """Rows of all GPUs, and who is on them."""
         moment = time.monotonic()
-        rescanned, self._rescanned = self._rescanned, False
-        for card in self._cards:
+        rescan = moment - self._scanned > RESCAN
+        self._scanned = moment if rescan else self._scanned
+        for card in self._cards.values():
             try:
                 row = sample(card)
             except (OSError, ValueError) as error:
@@ -81,7 +77,7 @@ class AmdGpus:
                 continue
             if self._faults.pop(card.gpu, ""):
                 yield GpuFault(card.gpu, card.bus_id, "")
-            if rescanned:
+            if rescan:
                 yield facts(card, self._sys)
             yield row
         if moment - self._apps > APPS_PERIOD:

@@ -22,12 +22,15 @@ _TORCH_LIBRARY = re.compile(
     rb"^[^/\n]{0,120}(/[^ \n][^\n]{0,1000}?/torch)/lib/lib(?:torch_python|torch_cpu|torch|c10)\.so", re.M
 )
 _NCCL_LIBRARY = re.compile(rb"^[^/\n]{0,120}(/[^ \n][^\n]{0,1000}?/libnccl\.so[0-9.]*)", re.M)
-_TORCH_VERSION = re.compile(r"^__version__\s*(?::\s*\w+\s*)?=\s*['\"]([^'\"\n]{1,100})", re.M)
-_CUDA_VERSION = re.compile(r"^cuda\s*(?::[^=\n]*)?=\s*['\"]([^'\"\n]{1,100})", re.M)
+_VERSIONS = (
+    ("torch", re.compile(r"^__version__\s*(?::\s*\w+\s*)?=\s*['\"]([^'\"\n]{1,100})", re.M)),
+    ("cuda", re.compile(r"^cuda\s*(?::[^=\n]*)?=\s*['\"]([^'\"\n]{1,100})", re.M)),
+)
+"""In torch's version.py."""
 _NCCL_FOLDER = re.compile(r"nvidia_nccl_cu\d+-([0-9.]+)\.dist-info")
 _NCCL_FILE = re.compile(r"libnccl\.so\.(\d+\.\d+\.\d+)")
-PATIENCE = 300.0
-"""Longest pause between looks at a rank that has not loaded torch; the pauses double from the period on."""
+PAUSE = 30.0
+"""Seconds between looks at a rank that has not loaded torch."""
 
 
 class SoftwareSource(Source):
@@ -41,9 +44,8 @@ class SoftwareSource(Source):
         super().__init__(shared, proc, sys)
         self._root = root
         self._reader = GuardedReader()
-        self._again: Dict[int, Tuple[float, float]] = {}
-        """Pid → when to look again (monotonic clock), and the pause after that."""
-        self._by_folder: Dict[Tuple[str, str], Dict[str, str]] = {}
+        self._again: Dict[int, float] = {}
+        """Pid → when to look again (monotonic clock)."""
 
     def look(self, _now: float) -> Iterable[NamedTuple]:
         """Publish versions; sends nothing by itself."""
@@ -51,9 +53,8 @@ class SoftwareSource(Source):
         known = {pid: versions for pid, versions in self.shared.versions.items() if pid in ranks}
         self._again = {pid: again for pid, again in self._again.items() if pid in ranks}
         for pid, rank in ranks.items():
-            again, pause = self._again.get(pid, (moment, self.period))
-            if pid not in known and moment >= again:
-                self._again[pid] = (moment + pause, min(pause * 2, PATIENCE))
+            if pid not in known and moment >= self._again.get(pid, moment):
+                self._again[pid] = moment + (PAUSE if pid in self._again else self.period)
                 found = self._of_rank(rank)
                 if found:
                     known[pid] = found
@@ -64,14 +65,9 @@ class SoftwareSource(Source):
         """Versions by the libraries that a process has mapped."""
         path = "%s/%d/maps" % (self.proc, rank.pid)
         maps = self._reader.read_all([path]).get(path)
-        root = foreign_root(rank.pid, self.proc) or self._root
         torch, nccl = libraries(maps) if isinstance(maps, bytes) else (None, None)
-        if torch is None:
-            return {}
-        key = (root + torch, nccl or "")
-        if key not in self._by_folder:
-            self._by_folder[key] = torch_versions(root, torch, nccl, rank.uid)
-        return self._by_folder[key]
+        root = foreign_root(rank.pid, self.proc) or self._root
+        return {} if torch is None else torch_versions(root, torch, nccl, rank.uid)
 
 
 def libraries(maps: bytes) -> Tuple[Optional[str], Optional[str]]:
@@ -86,11 +82,10 @@ def torch_versions(root: str, torch: str, nccl: Optional[str], uid: int) -> Dict
     The folder is the choice of the rank's user, ``uid``.
     """
     said = text(read_named("%s%s/version.py" % (root, torch), uid) or b"")
-    version, cuda = _TORCH_VERSION.search(said), _CUDA_VERSION.search(said)
-    found = {"torch": version.group(1) if version else "", "cuda": cuda.group(1) if cuda else ""}
+    found = {name: match.group(1) for name, pattern in _VERSIONS for match in [pattern.search(said)] if match}
     site = os.path.dirname(torch)
     beside = nccl is None or nccl.startswith(site + "/")
     packages = [_NCCL_FOLDER.match(name) for name in list_folder(root + site)] if beside else []
     file = _NCCL_FILE.search("%s %s" % (nccl, link(root + nccl))) if nccl is not None else None
-    found["nccl"] = next((one.group(1) for one in [*packages, file] if one), "")
-    return {name: value for name, value in found.items() if value}
+    version = next((one.group(1) for one in [*packages, file] if one), "")
+    return {**found, "nccl": version} if version else found

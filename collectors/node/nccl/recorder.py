@@ -62,10 +62,15 @@ def here(pid: int, path: str, proc: str = "/proc") -> str:
 
 def modified(path: str) -> float:
     """Time of a file's last change; 0 where there is none."""
+    found = _stat(path)
+    return 0.0 if found is None else found.st_mtime
+
+
+def _stat(path: str) -> Optional[os.stat_result]:
     try:
-        return os.stat(path).st_mtime
-    except OSError:
-        return 0.0
+        return os.stat(path)
+    except OSError:  # not there: the rank's user may make it and take it away at any time
+        return None
 
 
 def ask(pipe: str, uid: Optional[int] = None) -> str:
@@ -91,10 +96,7 @@ def settled(path: str, since: float, deadline: float) -> bool:
     """Wait until a file that was changed after ``since`` no longer grows; False when the time is up."""
     size = 0
     while time.monotonic() < deadline:
-        try:
-            found = os.stat(path)
-        except OSError:  # not there yet, or taken away again: the rank's user may do both at any time
-            found = None
+        found = _stat(path)
         if found is not None and found.st_mtime > since:
             if found.st_size == size > 0:
                 return True

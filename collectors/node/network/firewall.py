@@ -7,7 +7,7 @@ write rules of nftables or iptables, so they come first: they are what an admini
 from __future__ import annotations
 
 import re
-from typing import Iterator, List, Tuple
+from typing import Callable, List, NamedTuple, Tuple
 
 from collectors.node.child import find, run
 from collectors.node.files import read_text, text
@@ -24,71 +24,76 @@ _NFT_DROPS = re.compile(r"\b(?:drop|reject)\b")
 _IPTABLES_DROPS = re.compile(r"-P (?:INPUT|OUTPUT) DROP\Z|-A (?:INPUT|OUTPUT)\b.{0,500} -j (?:DROP|REJECT)\b")
 
 
-def firewalls() -> List[Observation]:
-    """One ``firewall`` a thing that is active here: its name, and in its own words what it does; none for none.
-
-    The value is None, and the error says why, where a tool may not be read.
-    """
-    asked = (("firewalld", _firewalld), ("ufw", _ufw), ("nftables", _nftables), ("iptables", _iptables))
-    found: List[Observation] = []
-    for name, ask in asked:
-        words, why = ask()
-        if words or why:
-            found.append(Observation("firewall", name, words[:SHOWN] if words else None, why))
-    if read_text("/sys/fs/selinux/enforce") == "1":
-        found.append(Observation("firewall", "SELinux", "enforcing", ""))
-    by_nftables = any(one.subject == "nftables" for one in found)  # iptables shows the same rules once more
-    return [one for one in found if not (one.subject == "iptables" and by_nftables)]
+def _zone(lines: List[str]) -> str:
+    kept = [line for line in lines if line.startswith(("services:", "ports:", "sources:", "interfaces:"))]
+    return "; ".join([*lines[:1], *kept])
 
 
-def _firewalld() -> Tuple[str, str]:
-    if _said("firewall-cmd", "--state")[0].strip() != "running":
-        return "", ""
-    zone, why = _said("firewall-cmd", "--list-all")
-    words = [" ".join(line.split()) for line in zone.splitlines()]
-    kept = [line for line in words if line.startswith(("services:", "ports:", "sources:", "interfaces:"))]
-    return "; ".join([*words[:1], *kept]) or "running", why
+def _default(lines: List[str]) -> str:
+    default = next((line for line in lines if line.startswith("Default:")), "active")
+    return default if "Status: active" in lines else ""
 
 
-def _ufw() -> Tuple[str, str]:
-    said, why = _said("ufw", "status", "verbose")
-    lines = [line.strip() for line in said.splitlines()]
-    if "Status: active" not in lines:
-        return "", why
-    return next((line for line in lines if line.startswith("Default:")), "active"), ""
-
-
-def _nftables() -> Tuple[str, str]:
-    said, why = _said("nft", "list", "ruleset")
+def _dropping_chain(lines: List[str]) -> str:
     table, chain, filters = "", "", False
-    for line in map(str.strip, said.splitlines()):
+    for line in lines:
         if line.startswith("table "):
             table = line.rstrip(" {")
         elif line.startswith("chain "):
             chain, filters = line.rstrip(" {"), False
         filters = filters or _HOOK.search(line) is not None
         if filters and _NFT_DROPS.search(line) and not line.startswith("ct state invalid"):
-            return "%s, %s: %s" % (table, chain, line), ""
-    return "", why
+            return "%s, %s: %s" % (table, chain, line)
+    return ""
 
 
-def _iptables() -> Tuple[str, str]:
-    said, why = _said("iptables", "-S")
-    rules: Iterator[str] = map(str.strip, said.splitlines())
-    rule = next((rule for rule in rules if _IPTABLES_DROPS.match(rule)), "")
-    return rule, "" if rule else why
+def _dropping_rule(lines: List[str]) -> str:
+    return next(filter(_IPTABLES_DROPS.match, lines), "")
 
 
-def _said(name: str, *words: str) -> Tuple[str, str]:
-    """What a tool prints, and why it does not; both empty where it is not installed."""
+class Firewall(NamedTuple):
+    """One kind of firewall, and how it is asked."""
+
+    name: str
+    command: Tuple[str, ...]
+    rule: Callable[[List[str]], str]
+    """What it does, in its own words, out of the lines that the command prints; empty for nothing."""
+
+
+FIREWALLS = (
+    Firewall("firewalld", ("firewall-cmd", "--list-all"), _zone),
+    Firewall("ufw", ("ufw", "status", "verbose"), _default),
+    Firewall("nftables", ("nft", "list", "ruleset"), _dropping_chain),
+    Firewall("iptables", ("iptables", "-S"), _dropping_rule),
+)
+
+
+def firewalls() -> List[Observation]:
+    """One ``firewall`` a thing that is active here: its name, and in its own words what it does; none for none.
+
+    The value is None, and the error says why, where a tool may not be read.
+    """
+    found: List[Observation] = []
+    for one in FIREWALLS:
+        lines, why = _said(*one.command)
+        rule = one.rule(lines)
+        if rule or (why and "not running" not in why):
+            found.append(Observation("firewall", one.name, rule[:SHOWN] or None, "" if rule else why))
+    if read_text("/sys/fs/selinux/enforce") == "1":
+        found.append(Observation("firewall", "SELinux", "enforcing", ""))
+    by_nftables = any(one.subject == "nftables" for one in found)  # iptables shows the same rules once more
+    return [one for one in found if not (one.subject == "iptables" and by_nftables)]
+
+
+def _said(name: str, *words: str) -> Tuple[List[str], str]:
+    """Lines that a tool prints, and why it does not; both empty where it is not installed."""
     path = find(name, _SBIN)
-    if path is None:
-        return "", ""
     try:
-        ended = run([path, *words], PATIENCE)
+        ended = run([path, *words], PATIENCE) if path is not None else None
     except Absent as reason:
-        return "", str(reason)
-    if ended.status is None:
-        return "", "%s gave no answer in %.0f s" % (name, PATIENCE)
+        return [], str(reason)
+    if ended is None or ended.status is None:
+        return [], "%s gave no answer in %.0f s" % (name, PATIENCE) if ended is not None else ""
     complaint = text(ended.stderr).strip().splitlines()
-    return text(ended.stdout), complaint[-1][:SHOWN] if ended.status and complaint else ""
+    why = complaint[-1][:SHOWN] if ended.status and complaint else ""
+    return [" ".join(line.split()) for line in text(ended.stdout).splitlines()], why

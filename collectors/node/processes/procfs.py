@@ -112,16 +112,9 @@ def colon_field(data: bytes, name: bytes) -> bytes:
     return data[at + len(wanted) : end if end >= 0 else len(data)].strip()
 
 
-class Io(NamedTuple):
-    """The fields of /proc/PID/io that are used: bytes through read and write calls since start."""
-
-    read_bytes: Optional[int]
-    written_bytes: Optional[int]
-
-
-def parse_io(data: bytes) -> Io:
-    """Fields of /proc/PID/io, each None where it is missing."""
-    return Io(_number(colon_field(data, b"rchar")), _number(colon_field(data, b"wchar")))
+def parse_io(data: bytes) -> Tuple[Optional[int], Optional[int]]:
+    """Bytes read and written by calls since start, of /proc/PID/io, each None where it is missing."""
+    return _number(colon_field(data, b"rchar")), _number(colon_field(data, b"wchar"))
 
 
 def parse_schedstat(data: bytes) -> Optional[Tuple[float, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 from typing import Dict, Mapping, Sequence
 
 from collectors.node import redact
@@ -15,50 +16,47 @@ from collectors.node.ranks.tracked import Tracked
 from collectors.samples.ranks import RankProcess
 
 
-class FactFinder:
-    """Gathers facts from /proc alone: other file systems may hang."""
+def rank_process(
+    proc: str, booted: float, subject: Tracked, status: ProcessStatus, versions: Mapping[str, str]
+) -> RankProcess:
+    """What does not move in a rank; a fact that cannot be read is left unknown.
 
-    def __init__(self, proc: str, booted: float) -> None:
-        self._proc = proc
-        self._booted = booted
-        self._users = users()
-
-    def process(self, subject: Tracked, status: ProcessStatus, versions: Mapping[str, str]) -> RankProcess:
-        """The whole sample; a fact that cannot be read is left unknown."""
-        base = "%s/%d" % (self._proc, subject.pid)
-        env, stat = subject.env, subject.stat
-        limits = read_or_none(base + "/limits") or b""
-        cgroup = parse_cgroup(read_or_none(base + "/cgroup") or b"")
-        cwd = link(base + "/cwd")
-        return RankProcess(
-            pid=subject.pid,
-            started=round(self._booted + stat.start_ticks / CLOCK_TICKS, 2),
-            rank=env.rank,
-            local_rank=env.local_rank,
-            world_size=env.world_size,
-            local_world_size=env.local_world_size,
-            master_addr=env.master_addr,
-            master_port=env.master_port,
-            launcher=env.launcher,
-            run_id=env.run_id,
-            restart=env.restart,
-            parent=stat.parent,
-            command=redact.command(subject.words),
-            cwd=cwd,
-            container=cgroup.name or foreign_mounts(subject.pid, self._proc),
-            uid=status.uid,
-            user=self._users.get(status.uid, str(status.uid)),
-            open_files_limit=parse_limit(limits, b"Max open files"),
-            memlock_limit=parse_limit(limits, b"Max locked memory"),
-            stdout=link(base + "/fd/1"),
-            stderr=link(base + "/fd/2"),
-            nccl_log=nccl_log(self._proc, subject.pid, status.inner_pid, cwd, subject.shown.get("NCCL_DEBUG_FILE", "")),
-            env=dict(subject.shown),
-            versions=dict(versions),
-            library=subject.library,
-            label=title(subject.words) if env.rank == NO_RANK else "",
-            own_pid=0 if status.inner_pid == subject.pid else status.inner_pid,
-        )
+    From /proc alone: other file systems may hang.
+    """
+    base = "%s/%d" % (proc, subject.pid)
+    env, stat = subject.env, subject.stat
+    limits = read_or_none(base + "/limits") or b""
+    cgroup = parse_cgroup(read_or_none(base + "/cgroup") or b"")
+    cwd = link(base + "/cwd")
+    return RankProcess(
+        pid=subject.pid,
+        started=round(booted + stat.start_ticks / CLOCK_TICKS, 2),
+        rank=env.rank,
+        local_rank=env.local_rank,
+        world_size=env.world_size,
+        local_world_size=env.local_world_size,
+        master_addr=env.master_addr,
+        master_port=env.master_port,
+        launcher=env.launcher,
+        run_id=env.run_id,
+        restart=env.restart,
+        parent=stat.parent,
+        command=redact.command(subject.words),
+        cwd=cwd,
+        container=cgroup.name or foreign_mounts(subject.pid, proc),
+        uid=status.uid,
+        user=users().get(status.uid, str(status.uid)),
+        open_files_limit=parse_limit(limits, b"Max open files"),
+        memlock_limit=parse_limit(limits, b"Max locked memory"),
+        stdout=link(base + "/fd/1"),
+        stderr=link(base + "/fd/2"),
+        nccl_log=nccl_log(proc, subject.pid, status.inner_pid, cwd, subject.shown.get("NCCL_DEBUG_FILE", "")),
+        env=dict(subject.shown),
+        versions=dict(versions),
+        library=subject.library,
+        label=title(subject.words) if env.rank == NO_RANK else "",
+        own_pid=0 if status.inner_pid == subject.pid else status.inner_pid,
+    )
 
 
 def nccl_log(proc: str, pid: int, own_pid: int, cwd: str, pattern: str) -> str:
@@ -75,6 +73,7 @@ def expand_nccl_path(pattern: str, host: str, pid: int) -> str:
     return re.sub("%[hp%]", lambda found: values[found.group()], pattern)
 
 
+@lru_cache(maxsize=1)
 def users(path: str = "/etc/passwd") -> Dict[int, str]:
     """User names by id, from the file alone: asking the name service may hang."""
     found: Dict[int, str] = {}

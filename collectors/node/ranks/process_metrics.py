@@ -1,8 +1,7 @@
-"""What moves in a rank and in the processes that it started. Each file that is read costs CPU on the node."""
+"""What moves in a rank and in the processes that it started."""
 
 from __future__ import annotations
 
-import os
 from typing import Dict, Iterator, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.files import list_folder, read_or_none
@@ -19,44 +18,14 @@ from collectors.samples.ranks import Helper, HelperGone, RankPulse
 
 THREADS = 512
 """Threads of a process that are looked at for one that is left."""
-SIZE = 8192
-"""Bytes of one read: what is read this way is a quarter of it, and given whole by one read."""
 MOST = 64
 """Children that are looked at: a rank that waits for none of what it starts may leave thousands."""
 
 
-class HeldFiles:
-    """Files of one process in /proc that are read every second: kept open, a look is one system call instead of four.
-
-    They stay those of this very process when its pid becomes another's.
-    """
-
-    __slots__ = ("_base", "_files")
-
-    def __init__(self, proc: str, pid: int) -> None:
-        self._base = "%s/%d/" % (proc, pid)
-        self._files: Dict[str, int] = {}
-
-    def read(self, name: str) -> bytes:
-        """Contents of a file; empty when the process is gone, or where it may not be read."""
-        try:
-            file = self._files.get(name)
-            if file is None:
-                file = self._files[name] = os.open(self._base + name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            return os.pread(file, SIZE, 0)
-        except OSError:
-            return b""
-
-    def close(self) -> None:
-        """Let go of them."""
-        while self._files:
-            os.close(self._files.popitem()[1])
-
-
-def rank_pulse(proc: str, pid: int, held: HeldFiles, stat: Stat, status: ProcessStatus) -> RankPulse:
+def rank_pulse(proc: str, pid: int, stat: Stat, status: ProcessStatus) -> RankPulse:
     """What moves in a rank's own process; what may not be read is unknown."""
-    io = parse_io(held.read("io"))
-    state, wchan, syscall = stat.state, held.read("wchan"), held.read("syscall")
+    io, wchan, syscall = (read_or_none("%s/%d/%s" % (proc, pid, name)) or b"" for name in ("io", "wchan", "syscall"))
+    (read, written), state = parse_io(io), stat.state
     if state in "ZX" and stat.threads > 1:
         state, wchan, syscall = _thread_left(proc, pid) or (state, wchan, syscall)
     return RankPulse(
@@ -70,8 +39,8 @@ def rank_pulse(proc: str, pid: int, held: HeldFiles, stat: Stat, status: Process
         involuntary_switches=status.involuntary_switches,
         rss=stat.rss,
         threads=stat.threads,
-        read_bytes=io.read_bytes,
-        written_bytes=io.written_bytes,
+        read_bytes=read,
+        written_bytes=written,
         helpers_cpu=0.0,
     )
 
@@ -96,8 +65,8 @@ def _thread_left(proc: str, pid: int) -> Optional[Tuple[str, bytes, bytes]]:
 
 def bytes_moved(proc: str, pid: int) -> Optional[int]:
     """Bytes that a process has read and written; None where that may not be read."""
-    io = parse_io(read_or_none("%s/%d/io" % (proc, pid)) or b"")
-    return None if io.read_bytes is None or io.written_bytes is None else io.read_bytes + io.written_bytes
+    read, written = parse_io(read_or_none("%s/%d/io" % (proc, pid)) or b"")
+    return None if read is None or written is None else read + written
 
 
 def zombies(proc: str, rank_pid: int, told: Set[int], now: float) -> Iterator[NamedTuple]:

@@ -18,14 +18,13 @@ from collectors.node.processes.procfs import (
     Stat,
     boot_time,
     parse_schedstat,
-    parse_stat,
     parse_status,
     parse_wchan,
     read_stat,
     split_zeros,
 )
 from collectors.node.ranks.cpu_waits import CpuWaits
-from collectors.node.ranks.facts import FactFinder
+from collectors.node.ranks.facts import rank_process
 from collectors.node.ranks.process_metrics import bytes_moved, rank_pulse, zombies
 from collectors.node.ranks.process_tree import ProcessRole, classify_tree, helper_role
 from collectors.node.ranks.search import YOUNG, Adopters, Search
@@ -45,8 +44,6 @@ NEW_HELPER = 6.0
 """… but for the first seconds in which it is seen: whether it works is to be known soon."""
 QUIET_LOOKS = 2
 """Looks without a voluntary context switch after which a rank counts as waiting, maybe for a child that has ended."""
-HELD = 32
-"""Ranks whose files are kept open; of further ones they are opened each time."""
 AGENTS = frozenset(("torchrun", "torch.distributed.run", "torch.distributed.launch"))
 """Programs and modules that start a rank on their node as soon as all nodes have come, whatever that rank runs. Of
 other launchers to have no rank is no sign: a shell under srun, or a cluster of Ray's, waits for hours."""
@@ -67,7 +64,6 @@ class RankSource(Source):
         self._booted = boot_time()
         self._reader = GuardedReader()
         self._search = Search(proc, self._reader)
-        self._facts = FactFinder(proc, self._booted)
         self._tracked: Dict[int, Tracked] = {}
         self._roles: Dict[int, ProcessRole] = {}
         self._left_behind: Set[int] = set()
@@ -122,13 +118,12 @@ class RankSource(Source):
         for found in self._search.find(present, set(self._tracked), self.shared.computing):
             stat = read_stat(self.proc, found.pid)
             if stat is not None:
-                self._tracked[found.pid] = Tracked(found, stat, moment, self.proc)
+                self._tracked[found.pid] = Tracked(found, stat, moment)
                 self._stale = True
 
     def _drop(self, pid: int, now: float) -> Iterator[NamedTuple]:
         """Forget a process, and say so if it had been told of."""
         tracked, role = self._tracked.pop(pid), self._roles.pop(pid, None)
-        tracked.held.close()
         self._waits.forget(pid)
         self._stale = True
         if tracked.process is not None:
@@ -218,7 +213,7 @@ class RankSource(Source):
 
         One that has ended stays in /proc until its parent asks, which a container's first process may never do.
         """
-        stat = parse_stat(tracked.held.read("stat"))
+        stat = read_stat(self.proc, tracked.pid)
         if stat is None or stat.has_ended or stat.start_ticks != tracked.stat.start_ticks:
             yield from self._drop(tracked.pid, now)
             return
@@ -232,7 +227,6 @@ class RankSource(Source):
             if pid % HELPER_TURNS != self._turn % HELPER_TURNS and moment - tracked.seen >= NEW_HELPER:
                 continue
             yield from self._refresh(tracked, now)
-            tracked.held.close()  # there may be hundreds
             if pid not in self._tracked:
                 continue
             owner, stat = self._roles[pid].owner, tracked.stat
@@ -254,10 +248,10 @@ class RankSource(Source):
             if helper.bytes_moved is not None:
                 moved[owner] = moved.get(owner, 0) + helper.bytes_moved
         alive: List[RankProcess] = []
-        for place, tracked in enumerate(self._having("rank")):
+        for tracked in self._having("rank"):
             pid = tracked.pid
             yield from self._refresh(tracked, now)
-            data = tracked.held.read("status")
+            data = read_or_none("%s/%d/status" % (self.proc, pid)) or b""
             status = parse_status(data, pid)
             if pid not in self._tracked or status is None:
                 continue
@@ -265,15 +259,16 @@ class RankSource(Source):
             if tracked.process is None or moment - tracked.facts_at > FACTS_EVERY:
                 tracked.facts_at = moment
                 tracked.executable = link("%s/%d/exe" % (self.proc, pid)) or tracked.executable
-                tracked.process = self._facts.process(tracked, status, versions)
+                tracked.process = rank_process(self.proc, self._booted, tracked, status, versions)
             elif tracked.process.versions != versions:
                 tracked.process = tracked.process._replace(versions=versions)
             alive.append(tracked.process)
             yield tracked.process
             tracked.note_switches(status.voluntary_switches)
             helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
-            ran, waited = parse_schedstat(tracked.held.read("schedstat")) or (None, 0.0)
-            pulse = rank_pulse(self.proc, pid, tracked.held, tracked.stat, status)
+            counts = read_or_none("%s/%d/schedstat" % (self.proc, pid)) or b""
+            ran, waited = parse_schedstat(counts) or (None, 0.0)
+            pulse = rank_pulse(self.proc, pid, tracked.stat, status)
             yield pulse._replace(helpers_cpu=round(helped, 2), main_cpu=ran, helpers_bytes=moved.get(pid))
             wait = self._waits.look(pid, moment, waited, tracked.stat, data) if ran is not None else None
             if wait is not None:
@@ -281,6 +276,4 @@ class RankSource(Source):
             if tracked.quiet_looks >= QUIET_LOOKS and moment >= tracked.zombies_at:
                 tracked.zombies_at = moment + LIST_EVERY
                 yield from zombies(self.proc, pid, tracked.zombies, now)
-            if place >= HELD:
-                tracked.held.close()
         self.shared.ranks = tuple(alive)
