@@ -19,7 +19,7 @@ from collectors.fleet.decode import Decoder
 from collectors.fleet.payload import command, pack
 from collectors.fleet.transport import Transport
 from collectors.node.stacks.asking import WantsPySpy
-from collectors.node.stacks.stackdump import DumpRequest
+from collectors.node.stacks.stackdump import GAP, DumpRequest
 from collectors.probes.running import Limits, Running, Unreadable, answer
 from collectors.samples.stacks import StackDump
 
@@ -135,9 +135,9 @@ async def dump(
     """
     dumps: list[StackDump] = []
     deadline = max(request.deadline, NATIVE_DEADLINE) if request.native else request.deadline
-    asked = request._replace(targets=[[pid, pid] for pid in pids], deadline=deadline)
+    asked = request._replace(pids=list(pids), deadline=deadline)
     # its own deadlines pass long before, unless the link is cut
-    limit = _START_SECONDS + asked.samples * (asked.gap + asked.deadline * (2 + len(pids) / 8))
+    limit = _START_SECONDS + asked.samples * (GAP + asked.deadline * (2 + len(pids) / 8))
     idle = _idle.setdefault(transport, {}).setdefault((python, request.py_spy), [])
     dumper, why = None, ""
     while idle and dumper is None:

@@ -114,7 +114,7 @@ async def test_what_several_processes_do_in_one_look(start: Callable[..., int], 
 
 async def test_two_samples_tell_busy_from_blocked(start: Callable[..., int]) -> None:
     pids = [start("rest()"), start("spin()")]
-    dumps = await dump(Local("here"), pids, DumpRequest(samples=2, gap=0.6), python=sys.executable)
+    dumps = await dump(Local("here"), pids, DumpRequest(samples=2), python=sys.executable)
     cpu = [activity([each for each in dumps if each.pid == pid]).cpu for pid in pids]
     assert cpu[0] == "blocked"
     assert cpu[1] != "blocked"

@@ -10,11 +10,10 @@ import os
 import resource
 import socket
 import threading
-import time
 from typing import Dict, Iterator, List, Tuple
 
 from collectors.node import watchdog
-from collectors.node.files import read_or_none, text
+from collectors.node.files import read_or_none
 from collectors.node.machine.pcie import pcie
 from collectors.node.network import tcp
 from collectors.node.network.firewall import firewalls
@@ -28,8 +27,6 @@ LIMITS = {
     "nproc": resource.RLIMIT_NPROC,
     "stack": resource.RLIMIT_STACK,
 }
-CONFIGURATION = ("/etc/nccl.conf", "~/.nccl.conf")
-"""Files in which NCCL finds settings that no environment shows (NCCL_CONF_FILE replaces the second since 2.23)."""
 
 
 def limits() -> Iterator[Observation]:
@@ -54,16 +51,6 @@ def ptrace() -> Observation:
     """Yama's scope (0 to 3; 0 where the kernel has no Yama), whether this user is root, and holds CAP_SYS_PTRACE."""
     scope = read_or_none("/proc/sys/kernel/yama/ptrace_scope")
     return Observation("ptrace", "", [int(scope or b"0"), os.getuid() == 0, procfs.may_trace_all()], "")
-
-
-def configuration() -> Iterator[Observation]:
-    """Settings in NCCL's own files, as ``NAME=VALUE``; a file that is not there says nothing."""
-    for path in CONFIGURATION:
-        content = read_or_none(os.path.expanduser(path))
-        if content is not None:
-            lines = [line.strip() for line in text(content).splitlines()]
-            settings = [line for line in lines if line.startswith("NCCL_") and "=" in line]
-            yield Observation("file", path, list(settings), "")
 
 
 def names(master: str) -> Iterator[Observation]:
@@ -130,7 +117,7 @@ def main(arguments: Dict[str, object]) -> None:
     sockets, answers = listen([int(str(port)) for port in _list(arguments, "listen")])
     for listener in sockets:
         threading.Thread(target=_accept, args=(listener,), daemon=True).start()
-    say(Observation("clock", "", time.time(), ""), *answers)
+    say(*answers)
     targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
     looked: List[Observation] = []
     if arguments.get("look", True):
@@ -139,7 +126,6 @@ def main(arguments: Dict[str, object]) -> None:
             *limits(),
             *storage([str(path) for path in _list(arguments, "paths")]),
             ptrace(),
-            *configuration(),
             *names(str(arguments.get("master", ""))),
             free_port(),
             *firewalls(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Dict, Iterator, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.files import list_folder, read_or_none
@@ -22,9 +23,31 @@ MOST = 64
 """Children that are looked at: a rank that waits for none of what it starts may leave thousands."""
 
 
-def rank_pulse(proc: str, pid: int, stat: Stat, status: ProcessStatus) -> RankPulse:
+class HeldFiles:
+    """Files of one process in /proc that are read every second: kept open, a look is one call instead of four."""
+
+    def __init__(self, proc: str, pid: int) -> None:
+        self._base = "%s/%d/" % (proc, pid)
+        self._files: Dict[str, int] = {}
+
+    def read(self, name: str) -> bytes:
+        """Contents of a file; empty when the process is gone, or where it may not be read."""
+        try:
+            if name not in self._files:
+                self._files[name] = os.open(self._base + name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            return os.pread(self._files[name], 8192, 0)
+        except OSError:
+            return b""
+
+    def close(self) -> None:
+        """Let go of them."""
+        while self._files:
+            os.close(self._files.popitem()[1])
+
+
+def rank_pulse(proc: str, pid: int, held: HeldFiles, stat: Stat, status: ProcessStatus) -> RankPulse:
     """What moves in a rank's own process; what may not be read is unknown."""
-    io, wchan, syscall = (read_or_none("%s/%d/%s" % (proc, pid, name)) or b"" for name in ("io", "wchan", "syscall"))
+    io, wchan, syscall = map(held.read, ("io", "wchan", "syscall"))
     (read, written), state = parse_io(io), stat.state
     if state in "ZX" and stat.threads > 1:
         state, wchan, syscall = _thread_left(proc, pid) or (state, wchan, syscall)

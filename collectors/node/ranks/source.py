@@ -18,6 +18,7 @@ from collectors.node.processes.procfs import (
     Stat,
     boot_time,
     parse_schedstat,
+    parse_stat,
     parse_status,
     parse_wchan,
     read_stat,
@@ -44,6 +45,8 @@ NEW_HELPER = 6.0
 """… but for the first seconds in which it is seen: whether it works is to be known soon."""
 QUIET_LOOKS = 2
 """Looks without a voluntary context switch after which a rank counts as waiting, maybe for a child that has ended."""
+HELD = 32
+"""Ranks whose files are kept open; of further ones they are opened each time."""
 AGENTS = frozenset(("torchrun", "torch.distributed.run", "torch.distributed.launch"))
 """Programs and modules that start a rank on their node as soon as all nodes have come, whatever that rank runs. Of
 other launchers to have no rank is no sign: a shell under srun, or a cluster of Ray's, waits for hours."""
@@ -118,12 +121,13 @@ class RankSource(Source):
         for found in self._search.find(present, set(self._tracked), self.shared.computing):
             stat = read_stat(self.proc, found.pid)
             if stat is not None:
-                self._tracked[found.pid] = Tracked(found, stat, moment)
+                self._tracked[found.pid] = Tracked(found, stat, moment, self.proc)
                 self._stale = True
 
     def _drop(self, pid: int, now: float) -> Iterator[NamedTuple]:
         """Forget a process, and say so if it had been told of."""
         tracked, role = self._tracked.pop(pid), self._roles.pop(pid, None)
+        tracked.held.close()
         self._waits.forget(pid)
         self._stale = True
         if tracked.process is not None:
@@ -213,7 +217,7 @@ class RankSource(Source):
 
         One that has ended stays in /proc until its parent asks, which a container's first process may never do.
         """
-        stat = read_stat(self.proc, tracked.pid)
+        stat = parse_stat(tracked.held.read("stat"))
         if stat is None or stat.has_ended or stat.start_ticks != tracked.stat.start_ticks:
             yield from self._drop(tracked.pid, now)
             return
@@ -227,6 +231,7 @@ class RankSource(Source):
             if pid % HELPER_TURNS != self._turn % HELPER_TURNS and moment - tracked.seen >= NEW_HELPER:
                 continue
             yield from self._refresh(tracked, now)
+            tracked.held.close()  # there may be hundreds
             if pid not in self._tracked:
                 continue
             owner, stat = self._roles[pid].owner, tracked.stat
@@ -251,7 +256,7 @@ class RankSource(Source):
         for tracked in self._having("rank"):
             pid = tracked.pid
             yield from self._refresh(tracked, now)
-            data = read_or_none("%s/%d/status" % (self.proc, pid)) or b""
+            data = tracked.held.read("status")
             status = parse_status(data, pid)
             if pid not in self._tracked or status is None:
                 continue
@@ -266,9 +271,8 @@ class RankSource(Source):
             yield tracked.process
             tracked.note_switches(status.voluntary_switches)
             helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
-            counts = read_or_none("%s/%d/schedstat" % (self.proc, pid)) or b""
-            ran, waited = parse_schedstat(counts) or (None, 0.0)
-            pulse = rank_pulse(self.proc, pid, tracked.stat, status)
+            ran, waited = parse_schedstat(tracked.held.read("schedstat")) or (None, 0.0)
+            pulse = rank_pulse(self.proc, pid, tracked.held, tracked.stat, status)
             yield pulse._replace(helpers_cpu=round(helped, 2), main_cpu=ran, helpers_bytes=moved.get(pid))
             wait = self._waits.look(pid, moment, waited, tracked.stat, data) if ran is not None else None
             if wait is not None:
@@ -276,4 +280,6 @@ class RankSource(Source):
             if tracked.quiet_looks >= QUIET_LOOKS and moment >= tracked.zombies_at:
                 tracked.zombies_at = moment + LIST_EVERY
                 yield from zombies(self.proc, pid, tracked.zombies, now)
+            if len(alive) > HELD:
+                tracked.held.close()
         self.shared.ranks = tuple(alive)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import List, Optional, Set
 
 from collectors.node.processes.procfs import Stat
+from collectors.node.ranks.process_metrics import HeldFiles
 from collectors.node.ranks.process_tree import FamilyMember
 from collectors.node.ranks.search import FoundProcess, takes_part
 from collectors.samples.ranks import RankProcess
@@ -17,7 +18,7 @@ communicator."""
 class Tracked:
     """One process with a rank in its environment, or one without that has a training library mapped."""
 
-    def __init__(self, found: FoundProcess, stat: Stat, seen: float) -> None:
+    def __init__(self, found: FoundProcess, stat: Stat, seen: float, proc: str) -> None:
         self.pid = found.pid
         self.env = found.env
         self.shown = found.shown
@@ -37,6 +38,7 @@ class Tracked:
         self.zombies: Set[int] = set()
         """Children of its that have ended, and were told of."""
         self.zombies_at = 0.0
+        self.held = HeldFiles(proc, found.pid)
         self._switches = -1
         self._threads_at, self._pause = 0.0, FIRST_PAUSE
 

@@ -25,6 +25,8 @@ _PARENTAL = ("torch/utils/data/dataloader.py", "/multiprocessing/", "/concurrent
 """A main thread with one of these among its files may be waiting for a process that it forked."""
 LINGER = 8
 """Seconds that it waits for another request."""
+GAP = 0.5
+"""Seconds between samples."""
 
 Target = Tuple[int, int]
 """A process, and the rank that it belongs to."""
@@ -33,17 +35,12 @@ Target = Tuple[int, int]
 class DumpRequest(NamedTuple):
     """What to dump, and how."""
 
-    targets: List[List[int]] = []  # noqa: RUF012 (never written to)
-    """``[pid, pid of the rank that it belongs to]``."""
+    pids: List[int] = []  # noqa: RUF012 (never written to)
     native: bool = False
     """With native frames: pauses each process for up to 25 ms and costs half a second of CPU for each."""
     blocking: bool = True
     """A read that stays torn may be repeated with the process paused, for under 1 ms."""
-    helpers: bool = True
-    """Dump the children of a process too when its main thread may be waiting for one."""
     samples: int = 1
-    gap: float = 0.5
-    """Seconds between samples."""
     deadline: float = 3.0
     """Seconds that one py-spy may take."""
     py_spy: str = ""
@@ -90,8 +87,8 @@ class StackDumper:
         self._said = 0
         begun = time.monotonic()
         for number in range(request.samples):
-            time.sleep(max(0.0, begun + number * request.gap - time.monotonic()))
-            unsupported = self._dump(request, [(pid, rank_pid) for pid, rank_pid in request.targets])
+            time.sleep(max(0.0, begun + number * GAP - time.monotonic()))
+            unsupported = self._dump(request, request.pids)
             if unsupported and self._spy is not None and not self._spy.lent and not self._asked:
                 self._asked = True
                 why = "the py-spy here, %s, is older than the job's Python" % self._spy.path
@@ -100,23 +97,26 @@ class StackDumper:
                 self._dump(request, unsupported, last=True)
         return self._said
 
-    def _dump(self, request: DumpRequest, targets: List[Target], last: bool = False) -> List[Target]:
-        """Dump these processes, print what comes; return those whose Python this py-spy does not know."""
+    def _dump(self, request: DumpRequest, pids: List[int], last: bool = False) -> List[int]:
+        """Dump these processes, print what comes; return those whose Python this py-spy does not know.
+
+        The children of one whose main thread may be waiting for one come, too.
+        """
         manner = Manner(self._spy, self._sudo, request.native, request.blocking, request.deadline)
-        known = {pid for pid, _ in targets}
-        unsupported: List[Target] = []
-        left = self._want(targets, manner)
+        known = set(pids)
+        unsupported: List[int] = []
+        left = self._want([(pid, pid) for pid in pids], manner)
         while left:
             dump = self._done.get()
             if isinstance(dump, Exception):
                 raise dump
             left -= 1
             if dump.error.startswith("unsupported") and not last:
-                unsupported.append((dump.pid, dump.rank_pid))
+                unsupported.append(dump.pid)
                 continue
             say(dump._replace(error=dump.error.replace("unsupported", "no-py-spy", 1)))
             self._said += 1
-            if request.helpers and dump.pid == dump.rank_pid and _may_wait_for_children(dump):
+            if dump.pid == dump.rank_pid and _may_wait_for_children(dump):
                 children = [pid for pid in process_state.children(dump.pid) if pid not in known]
                 known.update(children)
                 left += self._want([(pid, dump.pid) for pid in children], manner)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.processes.procfs import parse_schedstat, parse_status, read_stat
-from collectors.node.ranks.process_metrics import rank_pulse
+from collectors.node.ranks.process_metrics import HeldFiles, rank_pulse
 from collectors.samples.ranks import RankPulse
 
 
@@ -15,7 +15,7 @@ def pulse_of(pid: int, proc: str = "/proc") -> RankPulse:
     stat, status = read_stat(proc, pid), parse_status(Path(proc, str(pid), "status").read_bytes(), pid)
     assert stat is not None
     assert status is not None
-    return rank_pulse(proc, pid, stat, status)
+    return rank_pulse(proc, pid, HeldFiles(proc, pid), stat, status)
 
 
 def test_a_kernel_that_keeps_no_count_of_a_thread_tells_nothing() -> None:

@@ -24,7 +24,7 @@ def program(folder: Path, script: str) -> str:
 
 async def looked(spy: str, deadline: float) -> StackDump:
     me, found = os.getpid(), list[StackDump]()
-    request = DumpRequest([[me, me]], helpers=False, deadline=deadline, py_spy=spy)
+    request = DumpRequest([me], deadline=deadline, py_spy=spy)
     dumper = await Dumper.start(Local("node1"), request, "python3")
     try:
         why = await dumper.answer(found.append, 60.0)
