@@ -60,7 +60,6 @@ _BY_CODE = (
     ("python.exception", "type, message, signature, consequence, frame, frames, launcher", "tracebacks of Python"),
     ("python.fatal", "error, frame, frames", "faulthandler's dumps"),
     ("elastic.failure", "failed_rank, local_rank, exitcode, failed_pid, signal, root, message", "ChildFailedError"),
-    ("elastic.error_file", "message, type, frame, frames", "torchelastic's error.json"),
     ("log.end", "lines, last", "hangtop: where a log ends that nobody writes any more"),
 )
 _HEAD = """# Events of log lines

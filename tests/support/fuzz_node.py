@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collectors.node import redact as redaction
-from collectors.node.logs import elastic_report as elastic
 from collectors.node.logs import file_names as names
 from collectors.node.logs.parser import kernel_event
 from collectors.node.machine.kernel import parse_dmesg, parse_kmsg
@@ -34,7 +33,6 @@ def _words(data: bytes) -> None:
     environ.presentable(environ.parse(data))
     environ.rank_of(environ.parse(data))
     names.hints(words[0])
-    elastic.error_file(data)
 
 
 def _proc(data: bytes) -> None:

@@ -1,11 +1,10 @@
-"""The record that torchrun prints for a ChildFailedError: one event per entry; and torchelastic's error.json.
+"""The record that torchrun prints for a ChildFailedError: one event per entry.
 
 "Root Cause" is marked as what it is: the first failure that *this agent* saw.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Dict, List, Optional
 
@@ -110,23 +109,3 @@ class ElasticReport:
             of = int(rank.group(1))
             self._events.append(raised._replace(at=at, rank=of, host=host, line=self._line, text=self._trace.text))
         self._trace = None
-
-
-def error_file(document: bytes) -> Optional[ParsedEvent]:
-    """The event of an error.json; None when the bytes are not one."""
-    try:
-        outer = json.loads(document.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
-    inner = outer.get("message") if isinstance(outer, dict) else None
-    if isinstance(inner, str):
-        inner = {"message": inner}
-    if not isinstance(inner, dict) or not isinstance(inner.get("message"), str):
-        return None
-    extra = inner.get("extraInfo")
-    extra = extra if isinstance(extra, dict) else {}
-    stack = extra.get("py_callstack")
-    data: Data = exceptions.of_text(stack) if isinstance(stack, str) else exceptions.headline(inner["message"])
-    data["message"] = inner["message"][:2000]
-    at = number(str(extra.get("timestamp", "")))
-    return ParsedEvent("elastic.error_file", data, at=None if at is None else float(at))

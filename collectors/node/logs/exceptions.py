@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Pattern, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from collectors.node.logs.rule import Data
 from collectors.samples.values import Scalar
@@ -26,50 +26,40 @@ _LIBRARY = re.compile(
 
 TOOLS = (
     r"(?!: Command '?\[?'?(?:/[\w./+-]{0,120}/)?"
-    r"(?:x86_64-\S{1,20}|gcc|g\+\+|cc|c\+\+|clang\S{0,8}|nvcc|hipcc|ninja|cmake|make|ptxas|ldconfig|git|which|lscpu|numactl)\b)"
+    r"(?:x86_64-\S{1,20}|gcc|g\+\+|cc|c\+\+|clang\S{0,8}|nvcc|hipcc|ninja|cmake|make|ldconfig|git|which|numactl)\b)"
 )
 """Programs that a rank itself calls: one that fails is the rank's own failure, not a child of its launcher."""
-SIGNATURES: Tuple[Tuple[str, Pattern[str]], ...] = tuple(
-    (name, re.compile(pattern))
-    for name, pattern in (
-        ("child_failed", (r"ChildFailedError|CalledProcessError" + TOOLS
-        + r"[^\r\n]*returned non-zero|ProcessRaisedException"
-        r"|CalledProcessError: Command '?\['[^'\r\n]{1,300}\bpython[\d.]{0,5}(?:\.exe)?'"
-        r"|ProcessExitedException|TrainingFailedError|WorkerGroupError"
-        r"|\b(?:ActorDied|RayActor|ActorUnavailable|WorkerCrashed|ObjectLost|OwnerDied)Error")),
-        ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
-        ("fingerprint", r"Detected mismatch between collectives"),
-        ("host_memory", (r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory"
-        r"|\b(?:RayOutOf)?MemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
-        r"|ray\.exceptions\.OutOfMemoryError|node running low on memory")),
-        ("out_of_memory", (r"(?:torch|cuda|cupy|numba)[\w.]*\.OutOfMemoryError|[Oo]ut of memory"
-        r"|OutOfMemoryError: [^\r\n]{0,200}\b(?:CUDA|HIP|XPU|NPU|GPU|[Dd]evice)\b|CUBLAS_STATUS_ALLOC_FAILED"
-        r"|RESOURCE_EXHAUSTED: [^\r\n]{0,80}\b(?:memory|allocat)")),
-        ("unused_parameters", (r"Expected to have finished reduction|mark a variable ready only once"
-        r"|not used in producing the loss")),
-        ("worker_died", r"DataLoader worker(?! process \d)"),
-        ("open_files", r"Too many open files|received 0 items of ancdata"),
-        ("processes", r"can't start new thread|unable to create native thread"),
-        ("shared_memory", (r"out of shared memory|No space left on device.*/dev/shm"
-        r"|unable to (?:open|resize) .*/torch_")),
-        ("address_in_use", r"EADDRINUSE|[Aa]ddress already in use"),
-        ("rendezvous", r"Rendezvous\w*Error|waiting for clients|client socket has|store based barrier"),
-        ("collective_timeout", (r"failed to pass monitoredBarrier|reached monitoredBarrier|Watchdog caught collective"
-        r"|Timed out waiting \d+ms for|collective operation timeout|Application timeout caused pair closure"
-        r"|timed out in monitoredBarrier|Barrier timed out\. (?:Id|Barrier_id)")),
-        ("connection", (r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|Connection refused"
-        r"|Connection aborted|ConnectionError|remote process exited|heartbeat timeout|stopped sending heartbeats"
-        r"|another task died")),
-        ("store", r"DistStoreError|DistNetworkError|TCPStore|wait timeout|Socket Timeout|key-value store|store->get\("),
-        # a name that a library lacks is no error of NCCL's, whatever it is called
-        ("nccl", r"\A(?!(?:Attribute|Name)Error:)[\s\S]{0,4000}?(?:NCCL|nccl|DistBackendError)"),
-        ("cuda", (r"CUDA error|CUDA driver|cuda runtime error|CUDA_ERROR_|CUBLAS_|CUDNN_|HIP error|AcceleratorError"
-        r"|cudaError")),
-        ("file_system", (r"FileNotFoundError|PermissionError|IsADirectoryError|Stale file handle|No space left"
-        r"|Input/output error|Errno (?:5|28|107|116|122)\b|Read-only file system|BlockingIOError")),
-        ("import", r"ModuleNotFoundError|ImportError"),
-    )
+SIGNATURES = (
+    ("child_failed", r"ChildFailedError|CalledProcessError" + TOOLS + r"[^\r\n]*returned non-zero"
+     r"|ProcessRaisedException"
+     r"|CalledProcessError: Command '?\['[^'\r\n]{1,300}\bpython[\d.]{0,5}'|ProcessExitedException|TrainingFailedError"
+     r"|WorkerGroupError|\b(?:ActorDied|RayActor|ActorUnavailable|WorkerCrashed|ObjectLost|OwnerDied)Error"),
+    ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
+    ("fingerprint", r"Detected mismatch between collectives"),
+    ("host_memory", (r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory|\b(?:RayOutOf)?MemoryError\b"
+     r"|std::bad_alloc|memory allocation of \d+ bytes failed|ray\.exceptions\.OutOfMemoryError|node running low"
+     r" on memory")),
+    ("out_of_memory", (r"(?:torch|cuda|cupy)[\w.]*\.OutOfMemoryError|[Oo]ut of memory|CUBLAS_STATUS_ALLOC_FAILED"
+     r"|OutOfMemoryError: [^\r\n]{0,200}\b(?:CUDA|HIP|GPU|[Dd]evice)\b|RESOURCE_EXHAUSTED: [^\r\n]{0,80}\b(?:memory"
+     r"|allocat)")),
+    ("unused_parameters", r"Expected to have finished reduction|mark a variable ready only once|not used in produc"),
+    ("worker_died", r"DataLoader worker(?! process \d)"),
+    ("open_files", r"Too many open files|received 0 items of ancdata"),
+    ("processes", r"can't start new thread|unable to create native thread"),
+    ("shared_memory", r"out of shared memory|No space left on device.*/dev/shm|unable to (?:open|resize) .*/torch_"),
+    ("address_in_use", r"EADDRINUSE|[Aa]ddress already in use"),
+    ("rendezvous", r"Rendezvous\w*Error|waiting for clients|client socket has|store based barrier"),
+    ("collective_timeout", (r"failed to pass monitoredBarrier|reached monitoredBarrier|Watchdog caught collective"
+     r"|Timed out waiting \d+ms for|collective operation timeout|Application timeout caused pair closure"
+     r"|timed out in monitoredBarrier|Barrier timed out\. (?:Id|Barrier_id)")),
+    ("connection", (r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|Connection refused|Connection aborted"
+     r"|ConnectionError|remote process exited|heartbeat timeout|stopped sending heartbeats|another task died")),
+    ("store", r"DistStoreError|DistNetworkError|TCPStore|wait timeout|Socket Timeout|key-value store|store->get\("),
+    # a name that a library lacks is no error of NCCL's, whatever it is called
+    ("nccl", r"\A(?!(?:Attribute|Name)Error:)[\s\S]{0,4000}?(?:NCCL|nccl|DistBackendError)"),
+    ("cuda", r"CUDA error|CUDA driver|CUDA_ERROR_|CUBLAS_|CUDNN_|HIP error|AcceleratorError|cudaError"),
 )  # fmt: skip
+"""Classes of exceptions by their words, the first that fits; all others are the user's own."""
 
 _CONSEQUENCE = re.compile(
     r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|remote process exited|SignalException|got signal|"
@@ -96,8 +86,8 @@ def follows(text: str) -> bool:
 
 
 _SERVICE = re.compile(
-    r"[/\\](?:httpx|httpcore|urllib3|requests|aiohttp|qdrant_client|redis|pymongo|psycopg2?|elasticsearch|botocore|minio"
-    r"|pika|kafka)[/\\]|/http/client\.py$|/urllib/request\.py$"
+    r"/(?:httpx|httpcore|urllib3|requests|aiohttp|redis|pymongo|psycopg2?|botocore)/|/http/client\.py$"
+    r"|/urllib/request\.py$"
 )
 """Clients of services over HTTP, and of databases: none of them connects ranks."""
 _NOBODY = re.compile(r"refused|Max retries exceeded|Failed to establish|Name or service|name resolution")
@@ -111,7 +101,7 @@ def of_a_service(frames: Sequence[Tuple[str, int, str]], words: str) -> bool:
 LAUNCHERS = re.compile(
     r"torch/distributed/(?:run|launch)\.py|torch/distributed/launcher/"
     r"|torch/distributed/elastic/(?:agent|multiprocessing/api)|"
-    r"accelerate/commands/|accelerate/test_utils/testing\.py in execute_subprocess|"
+    r"accelerate/commands/|"
     r"deepspeed/launcher/|torch/multiprocessing/spawn\.py in join|bin/torchrun"
 )
 
@@ -146,10 +136,7 @@ def _carried(name: str, message: str) -> str:
 
 def signature(text: str) -> str:
     """The class of an exception by its last line (and message)."""
-    for name, pattern in SIGNATURES:
-        if pattern.search(text):
-            return name
-    return "user"
+    return next((name for name, pattern in SIGNATURES if re.search(pattern, text)), "user")
 
 
 def framed(frames: Sequence[Tuple[str, int, str]]) -> Data:
@@ -169,17 +156,3 @@ def own(frames: Sequence[Tuple[str, int, str]]) -> Optional[Tuple[str, int, str]
         if not _LIBRARY.search(frame[0]):
             return frame
     return frames[-1] if frames else None
-
-
-def of_text(text: str) -> Data:
-    """All of the above for a whole traceback in one string (error.json)."""
-    frames: List[Tuple[str, int, str]] = []
-    message: List[str] = []
-    for line in text.splitlines():
-        frame = FRAME.match(line)
-        if frame is not None:
-            frames.append((frame.group("file"), int(frame.group("line")[:9]), (frame.group("function") or "").strip()))
-            message = []
-        elif line[:1].strip() and not line.startswith("Traceback ("):
-            message.append(line)
-    return dict(headline("\n".join(message[-8:])), **framed(frames))

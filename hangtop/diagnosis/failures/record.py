@@ -18,7 +18,7 @@ Manner = Literal["exception", "signal", "exit", "memory", "gpu_memory", "device"
 ``gpu_memory`` CUDA out of memory, ``device`` an error of CUDA that no exception tells."""
 
 FATAL_KINDS: dict[str, Manner] = {
-    "python.exception": "exception", "elastic.error_file": "exception", "python.fatal": "signal",
+    "python.exception": "exception", "python.fatal": "signal",
     "process.signal": "signal", "kernel.segfault": "signal", "torch.out_of_memory": "gpu_memory",
     "torch.cuda_error": "device", "torch.watchdog_error": "device", "nccl.warn": "device", "elastic.failure": "exit",
     "elastic.failed": "exit", "launcher.exit": "exit", "kernel.oom": "memory", "slurm.out_of_memory": "memory",

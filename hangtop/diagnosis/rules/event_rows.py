@@ -89,8 +89,6 @@ MACHINES = (
     _gpu("needs_reset", "gpu_needs_reset", "{gpu} wants a reset, says the driver"),
     _gpu("lost", "gpu_lost", "the driver cannot reach {gpu}"),
     _gpu("ecc", "gpu_ecc", "{gpu} has an uncorrectable hardware error"),
-    _gpu("page_fault", "gpu_xid", "a kernel on {gpu} touched an address that is not mapped (page fault)", "warning",
-         "Look in the program first: an index out of bounds, memory that was freed. The GPU is whole, as a rule."),
     _machine("memory", 0.88, "its memory has an error that could not be corrected"),
     _machine("machine_check", 0.87, "a CPU reports an error that could not be corrected"),
     _machine("pcie", 0.85, "a PCIe device reports an error that could not be corrected, or was lost"),
@@ -172,15 +170,6 @@ NCCL = (
           ": {status_name}", " ({device})"),
     _nccl("ib_port_error", "ib_link_flapped", 0.85, "an InfiniBand port of this host reported an error{on}",
           "Check cable and transceiver of that port.", " (device {device})", severity="warning"),
-    EventRow(
-        event=Told("nccl.warn", {"signature": ("net_failed",)}), kind="nccl_init_failed", weight=0.6,
-        other={"signature": "other"}, unless=(Told("nccl.init", {"phase": ("complete",)}),),
-        summary="NCCL's network plugin fails on {who}", details=(": {error}",),
-        advice="With EFA: do the security groups let the nodes reach each other in both directions, and do plugin, "
-        "libfabric and driver fit together (fi_info -p efa on every node)?",
-    ),
-    _nccl("invalid_device", "invalid_device", 0.9, "{who} asks for a GPU that it does not have",
-          "Compare LOCAL_RANK with CUDA_VISIBLE_DEVICES: LOCAL_RANK counts within that list."),
     EventRow(
         event=Told("torch.cuda_error", {"signature": ("invalid_device",)}), kind="invalid_device", weight=0.9,
         other={"signature": "other"}, summary="{who} asks for a GPU that it does not have",

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from collectors.fleet.clean import clean
 from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_text, ras, stack_text
-from collectors.node.logs import elastic_report as elastic
 from collectors.node.logs import file_names as names
 from collectors.node.network.ib_tools import PortBlock, parse_ibstat, parse_perfquery
 from collectors.samples.collectives import RasReport, RecorderDump
@@ -114,18 +113,6 @@ def _recorder(data: bytes, member: Member, contents: Contents) -> int:
     return len(dump.collectives)
 
 
-def _error_file(data: bytes, member: Member, contents: Contents) -> int:
-    said = elastic.error_file(data)
-    if said is None:
-        raise BadFormat("it has no message")
-    hints = names.hints(member.name)
-    local = {} if hints.local_rank is None else {"local_rank": hints.local_rank}
-    fields = {name: clean(value) if isinstance(value, str) else value for name, value in said.data.items()} | local
-    text = str(fields.get("message", ""))[:4000]
-    contents.events.append(LogEvent(said.kind, said.at, hints.rank, hints.host, None, member.name, 1, text, fields))
-    return 1
-
-
 def _ras(data: bytes, member: Member, contents: Contents) -> int:
     report = ras.parse(_text(data), node=_node(member), at=member.modified)
     contents.ras.append(report)
@@ -163,11 +150,6 @@ def _perfquery(data: bytes, member: Member, contents: Contents) -> int:
 
 DOCUMENTS: tuple[Document, ...] = (
     Document("flight recorder dump", lambda head, _: flight_recorder.looks_like(head), _recorder),
-    Document(
-        "torchelastic error file",
-        lambda head, name: name.endswith(".json") and b'"message"' in head and b"py_callstack" in head,
-        _error_file,
-    ),
     Document("NCCL RAS report", lambda head, _: head.lstrip()[:1] == b"{" and ras.looks_like(_text(head)), _ras),
 )
 """Files that are read as a whole, the surest first."""

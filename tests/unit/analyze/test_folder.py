@@ -155,7 +155,6 @@ def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:
         "    0         1         1         4         4         4   RUNNING      OK\n"
     )
     (node / "spy.txt").write_text("Process 7: python x.py\nPython v3.11.7\n\nThread 7 (idle)\n    f (x.py:1)\n")
-    (node / "error.json").write_bytes((FIXTURES / "logs" / "error.json").read_bytes())
     (node / "core.4711").write_bytes(b"\x7fELF" + bytes(4096))
     (node / "empty.log").write_bytes(b"")
     verdict, job, contents = judged(tmp_path)
@@ -163,7 +162,6 @@ def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:
         "core.4711": "",
         "dmesg.txt": "kernel log",
         "empty.log": "empty",
-        "error.json": "torchelastic error file",
         "gpus.csv": "nvidia-smi output",
         "ibstat.txt": "ibstat output",
         "perfquery.txt": "perfquery output",

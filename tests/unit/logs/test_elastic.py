@@ -1,11 +1,8 @@
 """What torchrun prints and writes when a worker fails: from real runs."""
 
-import json
-
 import pytest
 
-from collectors.node.logs.elastic_report import error_file
-from tests.support.logs import LOGS, fixture, of_kind, only, parse
+from tests.support.logs import fixture, of_kind, only, parse
 from tests.support.reports import entry, report
 
 
@@ -46,27 +43,6 @@ def test_a_restart() -> None:
     events = fixture("restart")
     assert only(events, "elastic.restart").data["attempts_left"] == 1
     assert [e.data["failed_rank"] for e in of_kind(events, "elastic.failure")] == [0, 1]
-
-
-def test_the_error_file() -> None:
-    said = error_file((LOGS / "error.json").read_bytes())
-    assert said is not None
-    assert said.at == 1795219891.0
-    assert said.data["signature"] == "out_of_memory"
-    assert said.data["frame"] == "/opt/train/err.py:8 in main"
-
-
-@pytest.mark.parametrize(
-    "data", [b"", b"{}", b"[1]", b'{"message": 3}', b"\xff", b'{"message": {"message": 1}}', b"[" * 99999]
-)
-def test_what_is_no_error_file(data: bytes) -> None:
-    assert error_file(data) is None
-
-
-def test_an_error_file_without_a_stack() -> None:
-    said = error_file(json.dumps({"message": {"message": "OSError: no", "extraInfo": {"timestamp": "7"}}}).encode())
-    assert said is not None
-    assert (said.at, said.data["type"]) == (7.0, "OSError")
 
 
 QUOTED = """Traceback (most recent call last):

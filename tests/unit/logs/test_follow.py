@@ -215,22 +215,6 @@ def test_another_node_reads_a_shared_file(tmp_path: Path) -> None:
     assert [f.why for f in samples if isinstance(f, LogFile)] == ["another node reads it"] * 2
 
 
-def test_torchelastic_s_folder(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
-    folder = tmp_path / "attempt_0" / "1"
-    folder.mkdir(parents=True)
-    (folder / "stderr.log").write_text("[rank5]: " + TRACEBACK.replace("\n", "\n[rank5]: ", 2) % "one")
-    env = {"TORCHELASTIC_ERROR_FILE": str(folder / "error.json")}
-    looker = Looker(rank_process(writer.pid, 5, "", env=env))
-    first = looker.look() + looker.look(3.0)
-    assert messages(first) == ["one"]
-    (folder / "error.json").write_text('{"message": {"message": "OSError: no", "extraInfo": {"timestamp": "7"}}}')
-    assert not of(LogEvent, looker.look())
-    looker.shared.ranks = ()  # it wrote that with its last breath
-    (event,) = of(LogEvent, looker.look())
-    assert isinstance(event, LogEvent)
-    assert (event.kind, event.rank, event.at) == ("elastic.error_file", 5, 7.0)
-
-
 def test_a_source_that_is_behind_skips_ahead_and_tells_how_much(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,7 +6,7 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node import redact
-from collectors.node.logs import elastic_report, prefixes
+from collectors.node.logs import prefixes
 from collectors.node.logs.following.steps import SEEN, LogSteps
 from collectors.node.logs.following.tail import Tail
 from collectors.node.logs.parser import LogParser
@@ -53,7 +53,6 @@ class Followed:
         self._steps = LogSteps()
         self._began = self._grown = now
         self._started = self._reading_backlog = False
-        self._document_size = -1
         self._shown: Optional[int] = None
 
     def progress(self) -> List[CommProgress]:
@@ -79,10 +78,6 @@ class Followed:
 
     def read(self, now: float, until: float) -> None:
         """Parse what is there, until this thread has used CPU time up to ``until``; events go to :attr:`events`."""
-        if self.path.endswith(".json"):
-            self._document()
-            self.told_to = now
-            return
         if not self._started and self.tail.skipped:  # too large to be read whole: the head, then the end
             self.events += self._parser.feed(self.tail.peek(0, min(HEAD, self.tail.skipped)))
             self.events += self._parser.gap()
@@ -133,23 +128,21 @@ class Followed:
 
     def lines(self, now: float, limit: int, ranks: Dict[int, int]) -> Iterator[LogLines]:
         """New raw lines for the screen, at most ``limit`` bytes; ``ranks`` maps local to global ranks."""
-        size = self.tail.size
-        old = self._shown is None or self._shown > size
-        start = max(0, size - limit) if self._shown is None or old else max(self._shown, size - limit)
-        left_out = 0 if self._shown is None or old else start - self._shown
+        size, shown = self.tail.size, self._shown
+        old = shown is None or shown > size
+        start = max(0 if shown is None or old else shown, size - limit)
+        left_out = 0 if shown is None or old else start - shown
         data = self.tail.peek(start, size)
         end = data.rfind(b"\n") + 1
         self._shown = start + end
-        if not end:
-            return
         raw = data[:end].split(b"\n")[:-1]
-        skipped = left_out * len(raw) // end
+        skipped = left_out * len(raw) // max(1, end)
         latest = now if not old or self.tail.modified is None else min(now, self.tail.modified)
         owner = self._owner()
         runs = list(line_runs(raw, owner.rank, ranks, now, timed=old))
         first = next((run.at for run in runs if run.at is not None), latest)
         for run in runs:
-            at = latest if not old else min(latest, first if run.at is None else run.at)
+            at = min(latest, first if run.at is None else run.at) if old else latest
             before = old and run.at is None
             yield LogLines(self.path, owner.pid, run.rank, owner.stream, at, run.lines, skipped, before, old)
             skipped = 0
@@ -165,17 +158,6 @@ class Followed:
         before, self._parser = self._parser, self._new_parser(now)
         self._parser.coll = before.coll
         self._parser.read_at = before.read_at
-
-    def _document(self) -> None:
-        """Read torchelastic's error file, when it has changed."""
-        if self.tail.size != self._document_size:
-            self._document_size = self.tail.size
-            told = elastic_report.error_file(self.tail.peek(0, min(self.tail.size, 1 << 20)))
-            if told is not None:
-                owner, text = self._owner(), str(told.data.get("message", ""))[:4000]
-                self.events.append(
-                    LogEvent(told.kind, told.at, owner.rank, "", owner.pid, self.path, 1, text, told.data)
-                )
 
     def _owner(self) -> LogOwner:
         """The process that writes the file, or nobody in particular."""
@@ -202,11 +184,10 @@ def line_runs(
     run = LineRun(owner, None, [])
     for each in raw:
         whole = each.rstrip(b"\r").rsplit(b"\r", 1)[-1][: 4 * LONGEST_SHOWN]
-        first = next(iter(prefixes.records(whole, 0, now)))
-        rank, local = first.stream.rank, first.stream.local_rank
-        if rank is None:
-            rank = owner if local is None else ranks.get(local, owner)
-        told = prefixes.moment(first, now) if timed else None
+        line = next(iter(prefixes.records(whole, 0, now)))
+        local = line.stream.local_rank
+        rank = line.stream.rank if line.stream.rank is not None else owner if local is None else ranks.get(local, owner)
+        told = prefixes.moment(line, now) if timed else None
         if run.lines and (rank != run.rank or told not in (None, run.at)):
             yield run
             run = LineRun(rank, run.at, [])

@@ -1,4 +1,4 @@
-"""Where the logs of a node's ranks lie: standard output and error, NCCL's log, torchelastic's folder, named files.
+"""Where the logs of a node's ranks lie: standard output and error, NCCL's log, named files.
 
 Behind a pipe it is what the pipe's reader (``tee``, slurmstepd, a launcher) writes, or the log of the container. The
 log of a rank that has ended is looked for under the names of the others' logs, with its number in them.
@@ -25,12 +25,10 @@ BEFORE = 5.0
 """Seconds before the start of the first of the others in which a missing rank's file may have been written last."""
 MOST = 64
 """Missing ranks that are looked for on one node."""
-ELASTIC_FILES = ("stdout.log", "stderr.log", "error.json")
 SERVICES = ("/var/log/fabricmanager.log", "/var/log/nvidia-imex.log")
 """Logs of Fabric Manager and IMEX, which say why NVLinks fail."""
 CARRIERS = frozenset((
-    "tee", "slurmstepd", "slurmd", "srun", "conmon", "containerd-shim", "enroot", "apptainer", "singularity", "mpirun",
-    "mpiexec", "orted", "prted", "logger", "rotatelogs", "multilog", "svlogd", "cat", "ts", "stdbuf", "awk",
+    "tee", "slurmstepd", "srun", "conmon", "containerd-shim", "apptainer", "mpirun", "orted", "prted", "cat", "ts",
 ))  # fmt: skip
 """Programs that carry others' output, by the names that the kernel gives them (15 characters at most).
 
@@ -39,7 +37,6 @@ CONTAINER_LOGS = (
     "/var/lib/docker/containers/{0}/{0}-json.log",
     "/var/log/containers/*-{0}.log",
     "/var/lib/containers/storage/overlay-containers/{0}/userdata/ctr.log",
-    "/home/*/.local/share/containers/storage/overlay-containers/{0}/userdata/ctr.log",
 )
 """Where the runtimes keep what a container prints: docker's json-file, the kubelet's links, podman's k8s-file."""
 _CONTAINER = re.compile(r"[0-9a-f]{64}\Z")
@@ -78,16 +75,6 @@ class LogPlaces:
                 yield WantedLog(path, rank.pid, number, stream, why, uid)
         if rank.nccl_log:
             yield WantedLog(rank.nccl_log, rank.pid, number, "nccl", "", rank.uid)
-        yield from self.of_elastic(rank)
-
-    def of_elastic(self, rank: RankProcess) -> Iterator[WantedLog]:
-        """What is in the folder that torchelastic made for a rank, be it alive or gone."""
-        error = rank.env.get("TORCHELASTIC_ERROR_FILE", "")
-        if error.startswith("/"):
-            folder = os.path.dirname(seen_by(rank.pid, error, self._proc))
-            for path in (os.path.join(folder, name) for name in ELASTIC_FILES):
-                if os.path.exists(path):
-                    yield WantedLog(path, rank.pid, rank.rank if rank.rank >= 0 else None, "elastic", "", rank.uid)
 
     def named(self, patterns: Sequence[str], now: float) -> Iterator[WantedLog]:
         """Files that the user's patterns match, as of the last search."""
@@ -205,35 +192,35 @@ def logs_of_missing(ranks: Sequence[RankProcess], found: Sequence[WantedLog]) ->
 
     A file counts that has the same owner, was written since the others started, and does not say another rank's number.
     """
-    here = [rank for rank in ranks if rank.rank >= 0 and rank.local_rank is not None and rank.local_world_size]
-    firsts = {(rank.rank - (rank.local_rank or 0), rank.local_world_size or 0, rank.run_id) for rank in here}
+    here = {
+        rank.pid: rank for rank in ranks if rank.rank >= 0 and rank.local_rank is not None and rank.local_world_size
+    }
+    firsts = {(rank.rank - (rank.local_rank or 0), rank.local_world_size or 0, rank.run_id) for rank in here.values()}
     if len(firsts) != 1:
         return  # several jobs, or ranks that are not counted up
     ((first, count, _),) = firsts
-    since = min(rank.started for rank in here) - BEFORE
+    since = min(rank.started for rank in here.values()) - BEFORE
     taken = {wanted.path for wanted in found}
-    local_of = {rank.pid: rank.local_rank or 0 for rank in here}
-    missing = sorted(set(range(min(count, 4 * MOST))) - set(local_of.values()))[:MOST]
-    for local in missing:
+    missing = set(range(min(count, 4 * MOST))) - {rank.local_rank for rank in here.values()}
+    for local in sorted(missing)[:MOST]:
         streams: Dict[str, WantedLog] = {}
         for wanted in found:
-            if wanted.pid in local_of and not wanted.why and wanted.stream not in streams:
-                own = local_of[wanted.pid]
-                numbers = ((first + own, first + local), (own, local))
-                for made in set(_named_alike(wanted.path, numbers)) - taken:
-                    if file_names.hints(made).rank in (None, first + local) and _serves(made, wanted.path, since):
-                        log = WantedLog(made, None, first + local, wanted.stream, "", here[0].uid)
-                        streams.setdefault(wanted.stream, log)
+            own = here.get(wanted.pid or 0)
+            for made in _named_alike(wanted.path, own, first + local, local) if own and not wanted.why else ():
+                if (
+                    made not in taken
+                    and file_names.hints(made).rank in (None, first + local)
+                    and _serves(made, wanted.path, since)
+                ):
+                    log = WantedLog(made, None, first + local, wanted.stream, "", own.uid if own else None)
+                    streams.setdefault(wanted.stream, log)
         yield from streams.values()
 
 
-def _named_alike(path: str, numbers: Sequence[Tuple[int, int]]) -> Iterator[str]:
-    """Names that the file of one rank may have where that of another is ``path``: one number in it is replaced.
-
-    ``numbers`` are pairs of the other's rank, or local rank, and one's own.
-    """
-    for own, other in numbers:
-        for begin, end in [found.span() for found in _NUMBER.finditer(path) if int(found.group()) == own]:
+def _named_alike(path: str, own: RankProcess, rank: int, local: int) -> Iterator[str]:
+    """Names that the file of a rank may have where that of another is ``path``: one number in it is replaced."""
+    for mine, other in ((own.rank, rank), (own.local_rank, local)):
+        for begin, end in [found.span() for found in _NUMBER.finditer(path) if int(found.group()) == mine]:
             yield path[:begin] + str(other).zfill(end - begin if path[begin] == "0" else 0) + path[end:]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from typing import Deque, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Deque, Dict, Iterator, NamedTuple, Optional, Tuple
 
 from collectors.node.logs.following.follow import Followed, LogOwner
 from collectors.node.logs.following.places import LogPlaces, WantedLog, logs_of_missing
@@ -32,8 +32,6 @@ STEPS_EVERY = 0.8
 """Seconds between two words on the steps that logs tell of, at the least."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
-SIZE_EVERY = 4.0
-"""Seconds between two words on a file that grows."""
 NOWHERE = (0, 0)
 """Device and inode of what is not there."""
 
@@ -56,7 +54,6 @@ class LogSource(Source):
         self._ranks: Dict[int, int] = {}
         self._settings = Settings(1.0, 0.0, None, [], [], [])
         self._turn = 0
-        self._told: Dict[str, _Told] = {}
         self._looked_at = time.monotonic()
         self._began: Optional[float] = None
         self._steps_at = self._found_at = float("-inf")
@@ -100,18 +97,14 @@ class LogSource(Source):
     def _find(self, now: float) -> None:
         """Start to follow what is new."""
         ranks, places = self.shared.ranks, self._places
-        here = {rank.pid for rank in ranks}
-        gone = [rank for rank in self._found_for if rank.pid not in here]
         self._found_at, self._found_for = now, ranks
         self._unread = {}
         self._ranks.update({rank.pid: rank.rank for rank in ranks if rank.rank >= 0})
         theirs = [wanted for rank in ranks for wanted in places.of_rank(rank, now)]
-        wanted_logs = [wanted for rank in gone for wanted in places.of_elastic(rank)]  # written just before the end
         # whose log is followed since it ran is known
         missing = [wanted for wanted in logs_of_missing(ranks, theirs) if wanted.path not in self._followed]
-        wanted_logs += theirs + missing + (list(places.of_services()) if ranks else [])
-        wanted_logs += places.named(self._settings.log_globs, now)
-        for wanted in wanted_logs:
+        services = list(places.of_services()) if ranks else []
+        for wanted in (*theirs, *missing, *services, *places.named(self._settings.log_globs, now)):
             self._want(wanted, now)
 
     def _want(self, wanted: WantedLog, now: float) -> None:
@@ -138,7 +131,6 @@ class LogSource(Source):
         gone = [path for path, followed in self._followed.items() if not followed.tail.is_there()]
         for path in gone:
             self._waiting.extend(map(self._ranked, self._followed.pop(path).finish()))
-            self._told.pop(path, None)
         return bool(gone)
 
     def _read(self, now: float, until: float) -> Iterator[NamedTuple]:
@@ -182,32 +174,19 @@ class LogSource(Source):
         }
 
     def _files(self, now: float) -> Iterator[LogFile]:
-        """Each file with its owners, told anew when something changed, and now and then while it grows."""
+        """Each file with its owners, and those that are not read."""
         for path, followed in self._followed.items():
-            identity, tail, told = self._file_id(followed, now), followed.tail, self._told[path]
+            identity, tail, shared = self._file_id(followed, now), followed.tail, self._mounts.of(path, now).shared
             why = "another node reads it" if identity in self._settings.not_mine else tail.why
-            words = (identity, why, *followed.owners)
-            rests, told.size = tail.size == told.size, tail.size
-            if words != told.words or (
-                tail.size != told.files[0].size and (rests or not 0 <= now - told.at < SIZE_EVERY)
-            ):
-                shared = self._mounts.of(path, now).shared
-                told.words, told.at = words, now
-                told.files = [
-                    LogFile(path, identity, *owner, tail.size, shared, why, tail.modified, tail.skipped)
-                    for owner in followed.owners
-                ]
-            yield from told.files
+            for owner in followed.owners:
+                yield LogFile(path, identity, *owner, tail.size, shared, why, tail.modified, tail.skipped)
         for wanted in self._unread.values():
             yield LogFile(wanted.path, "", wanted.pid, wanted.rank, wanted.stream, 0, "", wanted.why, None)
 
     def _file_id(self, followed: Followed, now: float) -> str:
-        told = self._told.setdefault(followed.path, _Told())
-        if told.inode != followed.tail.inode or not told.identity:
-            told.inode = device, inode = followed.tail.inode
-            shared = self._mounts.of(followed.path, now).shared
-            told.identity = followed.path if told.inode == NOWHERE else "%s:%d" % (shared or device, inode)
-        return told.identity
+        device, inode = followed.tail.inode
+        shared = self._mounts.of(followed.path, now).shared
+        return followed.path if (device, inode) == NOWHERE else "%s:%d" % (shared or device, inode)
 
     def _view(self, now: float) -> Iterator[NamedTuple]:
         on_view = set(self._settings.on_view)
@@ -219,18 +198,3 @@ class LogSource(Source):
                 yield from followed.lines(now, limit, by_local)
             else:
                 followed.hide()
-
-
-class _Told:
-    """What was last said of a file, and which file it is."""
-
-    __slots__ = ("at", "files", "identity", "inode", "size", "words")
-
-    def __init__(self) -> None:
-        self.files: List[LogFile] = []
-        self.identity = ""
-        self.at = float("-inf")
-        self.inode = NOWHERE
-        self.size = -1
-        """Its size in the last look."""
-        self.words: Tuple[object, ...] = ()
