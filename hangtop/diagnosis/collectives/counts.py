@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from collectors.samples.logs import CommProgress
@@ -20,13 +19,12 @@ from hangtop.diagnosis.job import Job, Look
 
 POLLS = 3
 """Answers of RAS over which counts must stand still (NCCL's manual asks for repeated queries)."""
-AWAY = ("missing", "unresponsive", "dead")
 
 
 def progress_by_ras(job: Job) -> tuple[Progress, ...]:
     """Each operation of each communicator of the job whose counts stood still over the last answers."""
     resolver, found = job.once(CommRankResolver), []
-    for comm, states in sorted(_communicators(_last(job.ras)).items()):
+    for comm, states in sorted(communicators(last_answers(job)).items()):
         stands = all(_by_place(state) == _by_place(states[0]) for state in states)
         if len(states) < POLLS or not stands or not resolver.is_ours(states[0].ranks):
             continue
@@ -78,45 +76,16 @@ def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> Prog
     return Progress(comm, frozenset(last), last, ahead if waits else {}, certain)
 
 
-# --- processes that RAS cannot find ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Away:
-    """Ranks of one communicator that RAS reports missing, unresponsive or dead, in every one of the last answers."""
-
-    comm: str
-    members: tuple[RasRank, ...]
-    ranks: tuple[int, ...]
-    """Global ranks of those members whose processes are known."""
-    at: float
-    surely: bool
-    """Whether more than one answer says so, or RAS itself has given a process up."""
-
-
-def away(job: Job, least: int) -> tuple[Away, ...]:
-    """Find ranks of the job that every one of the last answers (``least`` of them or more) could not find."""
-    last, resolver, found = _last(job.ras), job.once(CommRankResolver), []
-    for comm, states in sorted(_communicators(last).items()) if len(last) >= max(least, 1) else ():
-        lost = [{one.rank for one in state.ranks if one.state in AWAY} for state in states]
-        steady = set.intersection(*lost) if len(states) == len(last) else set()
-        members = tuple(one for one in states[-1].ranks if one.rank in steady)
-        if members and resolver.is_ours(members):
-            ranks = sorted({rank for one in members if (rank := resolver.of(one.host, one.pid)) is not None})
-            surely = len(last) > 1 or bool(last[-1].value.dead)
-            found.append(Away(comm, members, tuple(ranks), last[-1].at, surely))
-    return tuple(found)
-
-
 def _by_place(state: RasCommunicator) -> dict[int, RasRank]:
     return {one.rank: one for one in state.ranks}
 
 
-def _last(reports: Sequence[Look[RasReport]]) -> Sequence[Look[RasReport]]:
-    return sorted(reports, key=lambda look: look.at)[-POLLS:]
+def last_answers(job: Job) -> Sequence[Look[RasReport]]:
+    """The answers of RAS that are compared."""
+    return sorted(job.ras, key=lambda look: look.at)[-POLLS:]
 
 
-def _communicators(answers: Sequence[Look[RasReport]]) -> dict[str, list[RasCommunicator]]:
+def communicators(answers: Sequence[Look[RasReport]]) -> dict[str, list[RasCommunicator]]:
     """The states of each communicator, one an answer."""
     found: dict[str, list[RasCommunicator]] = defaultdict(list)
     for look in answers:

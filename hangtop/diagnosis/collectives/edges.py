@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from collectors.samples.collectives import RecorderDump
@@ -11,7 +11,6 @@ from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.history import (
     GroupHistory,
     LaunchHistory,
-    P2POp,
     ends_together,
     histories,
     operation_of,
@@ -81,34 +80,9 @@ def edges_by_recorders(given: Recorded) -> tuple[WaitEdge, ...]:
     for one in given.p2p:
         if one.answer != "launched" and one.first:
             why: Why = "not launched" if one.answer == "absent" else "not dumped"
-            edges.append(_p2p(given, one.op, one.peer, one.certain, why))
-    while more := list(_behind(given, {edge.waiter for edge in edges})):
-        edges += more  # a wait behind a wait behind a wait: as many rounds as stages
+            label, seq, created = one.op.group.label, one.op.entry.seq, one.op.entry.created
+            source = given.dumps[one.op.rank].source
+            edges.append(
+                WaitEdge(one.op.rank, (one.peer,), label, one.op.label, seq, source, one.certain, why, created)
+            )
     return tuple(edges)
-
-
-def _behind(given: Recorded, waiting: set[int]) -> Iterator[WaitEdge]:
-    """Waits in operations that all launched, some of them after another one that waits."""
-    for group, progress in given.progress.items():
-        own = given.by_group[group]
-        late: dict[int, tuple[int, ...]] = {}
-        for rank, (name, seq, source, since, *_) in sorted(progress.waiting.items()):
-            if rank in waiting:
-                continue
-            if seq not in late:
-                late[seq] = tuple(
-                    other for other, its in sorted(own.items())
-                    if other in waiting and seq in its.unfinished
-                    and given.histories[other].first_open < its.places[seq]
-                )  # fmt: skip
-            if late[seq]:
-                yield WaitEdge(rank, late[seq], group.label, name, seq, source, False, "behind", since)
-    for one in given.p2p:
-        late_peer = one.other is not None and one.other.condition == "open" and one.other.rank in waiting
-        if one.first and late_peer and one.op.rank not in waiting:
-            yield _p2p(given, one.op, one.peer, certain=False, why="behind")
-
-
-def _p2p(given: Recorded, op: P2POp, peer: int, certain: bool, why: Why) -> WaitEdge:
-    source, entry = given.dumps[op.rank].source, op.entry
-    return WaitEdge(op.rank, (peer,), op.group.label, op.label, entry.seq, source, certain, why, entry.created)

@@ -77,13 +77,6 @@ class LaunchHistory:
         """Whether the dump goes back to the rank's first operation."""
         return bool(self.dump.collectives) and self.dump.collectives[0].record == 0
 
-    @property
-    def first_open(self) -> int:
-        """Place of the first operation that is open, in whatever group; behind the last where none is."""
-        places = [own.places[min(own.unfinished)] for own in self.groups.values() if own.unfinished]
-        places += [op.place for op in self.p2p if op.condition == "open"]
-        return min(places, default=len(self.dump.collectives))
-
 
 def is_done(entry: Collective) -> bool:
     """True for an operation that this rank has finished."""

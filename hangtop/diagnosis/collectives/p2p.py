@@ -1,9 +1,8 @@
 """Sends and receives put together over ranks: which open operation has its counterpart, and which waits in vain.
 
 The k-th send from A to B in a group meets the k-th receive at B from A. Sequence numbers do not tell k (they count all
-of a rank's batches), so both sides are counted from a point that they share: the beginning, or a collective that both
-launched and that both dumps still hold. Counts that cannot be (more received than was sent) mean that the point was
-none; then only open operations are compared, and of a batch with several peers nothing is certain.
+of a rank's batches), so both sides are counted from the beginning. Where a dump does not go back so far, only open
+operations are compared, and of a batch with several peers nothing is certain.
 """
 
 from __future__ import annotations
@@ -27,8 +26,6 @@ class P2PMatch:
     op: P2POp
     peer: int
     answer: Literal["launched", "absent", "no dump"]
-    other: P2POp | None
-    """The counterpart, where it was launched."""
     certain: bool
     first: bool = True
     """``op`` belongs to what its rank has open first in the group."""
@@ -58,46 +55,17 @@ def _match(
     op: P2POp, peer: int, histories: Mapping[int, LaunchHistory], by_way: Mapping[_Way, Sequence[P2POp]], *, alone: bool
 ) -> P2PMatch:
     if peer not in histories:
-        return P2PMatch(op, peer, "no dump", None, certain=False)
-    own = by_way[_way(op, peer)]
+        return P2PMatch(op, peer, "no dump", certain=False)
+    mine: Sequence[P2POp] = by_way[_way(op, peer)]
     group, sender, receiver, sends = _way(op, peer)
-    theirs = by_way.get((group, sender, receiver, not sends), ())
-    start = _start(histories[op.rank], histories[peer])
-    if start is not None:
-        mine = [one for one in own if one.place > start[0]]
-        others = [one for one in theirs if one.place > start[1]]
-        if _may_match(mine, others) and _may_match(others, mine) and op in mine:
-            return _at(op, peer, mine.index(op), others, certain=True)
-    mine, others = ([one for one in side if one.condition == "open"] for side in (own, theirs))
+    others = by_way.get((group, sender, receiver, not sends), ())
+    whole = histories[op.rank].whole and histories[peer].whole
     # in a batch with several peers the counterpart may have come and gone; so it may where conditions are unknown
-    certain = alone and all(one.condition != "unknown" for one in theirs)
-    return _at(op, peer, mine.index(op), others, certain=certain)
-
-
-def _start(mine: LaunchHistory, theirs: LaunchHistory) -> tuple[int, int] | None:
-    """Places on both ranks from which on their operations may be counted."""
-    if mine.whole and theirs.whole:
-        return -1, -1
-    if mine.partial or theirs.partial:
-        return None
-    shared = [
-        (own.places[seq], theirs.groups[group].places[seq])
-        for group, own in mine.groups.items()
-        if group in theirs.groups
-        for seq in own.places.keys() & theirs.groups[group].places.keys()
-    ]
-    return min(shared, default=None)
+    certain = whole or (alone and all(one.condition != "unknown" for one in others))
+    if not whole:
+        mine, others = ([one for one in side if one.condition == "open"] for side in (mine, others))
+    return P2PMatch(op, peer, "launched" if mine.index(op) < len(others) else "absent", certain)
 
 
 def _way(op: P2POp, peer: int) -> _Way:
     return (op.group, op.rank, peer, True) if op.sends else (op.group, peer, op.rank, False)
-
-
-def _at(op: P2POp, peer: int, index: int, others: Sequence[P2POp], *, certain: bool) -> P2PMatch:
-    other = others[index] if index < len(others) else None
-    return P2PMatch(op, peer, "absent" if other is None else "launched", other, certain)
-
-
-def _may_match(one: Sequence[P2POp], other: Sequence[P2POp]) -> bool:
-    """Whether both sides may have begun to count at one point: no more is done on one than the other launched."""
-    return sum(op.condition == "done" for op in one) <= len(other)

@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-Why = Literal["not launched", "not dumped", "behind"]
-"""``not dumped``: the source tells nothing of the other rank; ``behind``: the other rank launched the operation as
-well, after something that is itself open."""
+Why = Literal["not launched", "not dumped"]
+"""``not dumped``: the source tells nothing of the other rank."""
 
 
 class Operation(NamedTuple):
@@ -46,7 +45,7 @@ class WaitEdge:
     seq: int | None
     source: str
     certain: bool
-    """False where it only may be so: no dump of the others, a launch behind another, counts that are not sure."""
+    """False where it only may be so: no dump of the others, counts that are not sure."""
     why: Why = "not launched"
     since: float | None = None
 

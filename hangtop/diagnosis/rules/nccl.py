@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.collectives import counts
+from hangtop.diagnosis.collectives.counts import communicators, last_answers
+from hangtop.diagnosis.collectives.members import CommRankResolver
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import lost_connections
@@ -18,6 +19,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 MANY_RETRIES = 8
 """Retries of one connection of which a peer that only starts late needs fewer: about four seconds."""
 FAST_GBPS = 40
+AWAY = ("missing", "unresponsive", "dead")
 GONE = "The process ended, is stopped, or its node is cut off: look at it first."
 
 
@@ -77,12 +79,21 @@ def remote_error(job: Job) -> Iterator[Finding]:
 
 def ras_away(job_status: JobStatus) -> Iterator[Finding]:
     """rank_missing by NCCL RAS: ranks that every one of the last answers, two or more, could not find."""
-    job = job_status.job
-    for one in counts.away(job, 2 if job.live or finished(job) else 1):
-        states = listed([f"rank {m.rank} of it ({m.host}, pid {m.pid}) {m.state}" for m in one.members])
+    job, last = job_status.job, last_answers(job_status.job)
+    if len(last) < (2 if job.live or finished(job) else 1):
+        return
+    resolver, surely = job.once(CommRankResolver), len(last) > 1 or bool(last[-1].value.dead)
+    for comm, states in sorted(communicators(last).items()):
+        lost = [{one.rank for one in state.ranks if one.state in AWAY} for state in states]
+        steady = set.intersection(*lost) if len(states) == len(last) else set()
+        members = [one for one in states[-1].ranks if one.rank in steady]
+        if not members or not resolver.is_ours(members):
+            continue
+        ranks = tuple(sorted({rank for one in members if (rank := resolver.of(one.host, one.pid)) is not None}))
+        told = listed([f"rank {one.rank} of it ({one.host}, pid {one.pid}) {one.state}" for one in members])
         yield Finding(
-            "rank_missing", "critical", 0.8 if one.surely else 0.5,
-            f"NCCL does not find {who(one.ranks, count(len(one.members), 'process', 'processes'))} any more",
-            ranks=one.ranks, nodes=homes(job, one.ranks),
-            evidence=(Evidence(Observer.RAS, f"NCCL RAS, communicator {one.comm}", one.at, states),), advice=GONE,
+            "rank_missing", "critical", 0.8 if surely else 0.5,
+            f"NCCL does not find {who(ranks, count(len(members), 'process', 'processes'))} any more",
+            ranks=ranks, nodes=homes(job, ranks),
+            evidence=(Evidence(Observer.RAS, f"NCCL RAS, communicator {comm}", last[-1].at, told),), advice=GONE,
         )  # fmt: skip

@@ -156,7 +156,8 @@ def _waits_for_own_gpu(job_status: JobStatus, matched: Matched, rank: int) -> bo
     status, history = job_status.statuses.get(rank), matched.given.histories.get(rank)
     if status is None or status.activity is None or history is None:
         return False
-    is_open = history.first_open < len(history.dump.collectives)
+    in_groups = any(rank in one.waiting for one in matched.given.progress.values())
+    is_open = in_groups or any(op.condition == "open" for op in history.p2p)
     return status.activity.kind == "device" and status.load != "idle" and not is_open
 
 
