@@ -145,29 +145,18 @@ NCCL = (
     _nccl("ib_memory", "memlock_limit", 0.85, "the InfiniBand driver could not pin memory for {who}",
           "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
           ": {error}"),
-    _nccl("duplicate_rank", "nccl_init_failed", 0.9,
-          "two processes came to NCCL with the same rank, or they disagree on how many there are",
-          "Every process needs its own RANK and all the same WORLD_SIZE: was the job started twice, or once per node "
-          "with the same NODE_RANK or Slurm settings?"),
     _nccl("truncated", "collective_size_mismatch", 0.75,
           "{who} received a message of another size than expected",
           "Compare tensor sizes over the ranks, and settings that must agree (NCCL_ALGO, NCCL_PROTO, NCCL_BUFFSIZE).",
           ": {bytes} bytes from {peer}, {expected} expected", accuses=False),
     _nccl("open_files", "open_files_limit", 0.9, "file descriptors ran out on {who}",
           "Raise the limit of open files (ulimit -n 1048576)."),
-    _nccl("ib_queue_pair", "nccl_init_failed", 0.8,
-          "InfiniBand queue pairs cannot be connected ({who}): GID index or RoCE routing",
-          "Leave NCCL_IB_GID_INDEX unset from NCCL 2.21 on; check that the nodes' RoCE networks route to each other.",
-          ": {error}"),
-    _nccl("nvls", "nccl_init_failed", 0.75, "NVLink SHARP could not be set up{on}",
-          "Check the fabric manager and IMEX on these nodes; NCCL_NVLS_ENABLE=0 works around it.", ": {error}"),
-    _nccl("cuda_ipc", "nccl_init_failed", 0.85, "a GPU of {who} cannot open another one's memory (CUDA IPC)",
-          "The GPUs do not support peer access, or CUDA_VISIBLE_DEVICES and containers hide them from each other. "
-          "NCCL_P2P_DISABLE=1 works around it.", ": {error}"),
-    _nccl("ib_completion", "nccl_init_failed", 0.6, "an InfiniBand operation of {who} was refused",
-          "The status says why: access or protection errors come from memory registration, drivers or firmware that do "
-          "not fit, or a peer that freed its memory; they are no fault of cable or port.",
-          ": {status_name}", " ({device})"),
+    _nccl("duplicate_rank ib_queue_pair nvls cuda_ipc ib_completion", "nccl_init_failed", 0.75,
+          "NCCL cannot set up its communicator ({who})",
+          "Two processes with one rank: each needs its own RANK, all the same WORLD_SIZE. Queue pairs: leave "
+          "NCCL_IB_GID_INDEX unset, let the RoCE networks route to each other. NVLS: look at fabric manager and IMEX. "
+          "CUDA IPC: let the GPUs see each other (CUDA_VISIBLE_DEVICES, containers). A refused operation: drivers or "
+          "firmware that do not fit.", ": {error}", ", {status_name}", " ({device})"),
     _nccl("ib_port_error", "ib_link_flapped", 0.85, "an InfiniBand port of this host reported an error{on}",
           "Check cable and transceiver of that port.", " (device {device})", severity="warning"),
     EventRow(
@@ -181,13 +170,6 @@ NCCL = (
         summary="nccl-tests got {wrong} wrong elements{on}",
         advice="Data is damaged on its way: test the nodes by twos to find the GPU or link; IOMMU and ACS settings do "
         "this, too.",
-    ),
-    EventRow(
-        event=Told("gloo.connect_failed"), kind="nccl_connect_failed", weight=0.6, accuses=False,
-        where=lambda event: not text_of(event, "peer"), other={"peer": "10.0.0.7"}, unless=(Told("gloo.closed"),),
-        summary="{who} could not connect to all others over gloo: nothing tells which one does not answer",
-        advice="Set GLOO_SOCKET_IFNAME to the interface that all nodes share, and see that no host name stands for "
-        "127.0.0.1 in /etc/hosts; a rank that never started does the same.",
     ),
     EventRow(
         event=Told("gloo.size_mismatch"), kind="collective_size_mismatch", weight=0.7, accuses=False,

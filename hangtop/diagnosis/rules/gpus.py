@@ -75,27 +75,37 @@ def on_gpu(job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight
     )  # fmt: skip
 
 
-def gpu_lost(job: Job) -> Iterator[Finding]:
-    """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79."""
+def gpu_xid(job: Job) -> Iterator[Finding]:
+    """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79; gpu_xid: any other Xid, with its meaning."""
     for name, node in sorted(job.nodes.items()):
-        lost: dict[int | str | None, list[Evidence]] = defaultdict(list)
-        faults: list[tuple[int | None, GpuFault]] = [(gpu.index, gpu.fault) for gpu in node.gpus if gpu.fault]
+        told: dict[tuple[int, int | str | None], list[Evidence]] = defaultdict(list)
+        faults = [(gpu.index, gpu.fault.text) for gpu in node.gpus if gpu.fault is not None]
         if node.gpu_fault is not None and LOST_WORDS.search(node.gpu_fault.text):
-            faults.append((gpu_at(node, node.gpu_fault.bus_id), node.gpu_fault))
-        for gpu, fault in faults:
-            lost[gpu].append(Evidence(Observer.GPU, f"nvidia-smi on {name}", None, fault.text))
+            faults.append((gpu_at(node, node.gpu_fault.bus_id), node.gpu_fault.text))
+        for gpu, text in faults:
+            told[LOST_XID, gpu].append(Evidence(Observer.GPU, f"nvidia-smi on {name}", None, text))
         for event in events_on(job, node, "kernel.xid"):
-            if number_of(event, "code") == LOST_XID:
-                lost[_gpu_of(node, text_of(event, "bus_id"))].append(event_line(event))
-        for where, evidence in sorted(lost.items(), key=str):
+            if (code := number_of(event, "code")) is not None:
+                told[code, _gpu_of(node, text_of(event, "bus_id"))].append(event_line(event))
+        for (code, where), evidence in sorted(told.items(), key=str):
             ranks = ranks_on_gpu(job, node, where) if isinstance(where, int) else ()
             used = f", which {ranks_text(ranks)} {'uses' if len(ranks) == 1 else 'use'}," if ranks else ""
+            gpu_text, meaning = "a GPU" if where is None else f"GPU {where}", xid(code)
+            lost = code == LOST_XID
             yield Finding(
-                "gpu_lost", "critical", 0.97 if len(evidence) > 1 else 0.93,
-                f"{'a GPU' if where is None else f'GPU {where}'} on {name}{used} is lost",
+                "gpu_lost" if lost else "gpu_xid", "critical" if lost else SEVERITY[meaning.kind],
+                0.95 if lost else 0.9 if meaning.kind in ("hardware", "driver") else 0.6,
+                f"{gpu_text} on {name}{used} is lost" if lost
+                else f"Xid {code} on {gpu_text} of {name}: {meaning.meaning}",
                 ranks=ranks, nodes=(name,), gpus=() if where is None else (f"{name}:{where}",),
-                evidence=tuple(evidence), advice=DRAIN,
+                evidence=tuple(evidence[:4]), advice=DRAIN if lost else meaning.action,
             )  # fmt: skip
+
+
+def _gpu_of(node: Node, bus_id: str) -> int | str | None:
+    """The index of the GPU at this PCI address, else the address itself; None where the line names none."""
+    index = gpu_at(node, bus_id)
+    return (bus_id or None) if index is None else index
 
 
 def gpu_driver_hung(job: Job) -> Iterator[Finding]:
@@ -118,29 +128,6 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
             ),),
             advice="Look for Xid lines in the kernel log. A driver that hangs needs the node restarted.",
         )  # fmt: skip
-
-
-def gpu_xid(job: Job) -> Iterator[Finding]:
-    """gpu_xid: Xid lines of the kernel log with what they mean (79 is gpu_lost)."""
-    for name, node in sorted(job.nodes.items()):
-        codes: dict[tuple[int, int | str | None], list[Evidence]] = defaultdict(list)
-        for event in events_on(job, node, "kernel.xid"):
-            if (code := number_of(event, "code")) not in (None, LOST_XID):
-                codes[code, _gpu_of(node, text_of(event, "bus_id"))].append(event_line(event))
-        for (code, where), evidence in sorted(codes.items(), key=str):
-            meaning = xid(code)
-            yield Finding(
-                "gpu_xid", SEVERITY[meaning.kind], 0.9 if meaning.kind in ("hardware", "driver") else 0.6,
-                f"Xid {code} on {'a GPU' if where is None else f'GPU {where}'} of {name}: {meaning.meaning}",
-                ranks=ranks_on_gpu(job, node, where) if isinstance(where, int) else (), nodes=(name,),
-                gpus=() if where is None else (f"{name}:{where}",), evidence=tuple(evidence[:4]), advice=meaning.action,
-            )  # fmt: skip
-
-
-def _gpu_of(node: Node, bus_id: str) -> int | str | None:
-    """The index of the GPU at this PCI address, else the address itself; None where the line names none."""
-    index = gpu_at(node, bus_id)
-    return (bus_id or None) if index is None else index
 
 
 def gpu_memory_errors(job: Job) -> Iterator[Finding]:

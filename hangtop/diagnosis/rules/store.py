@@ -44,15 +44,20 @@ def address_in_use(job: Job) -> Iterator[Finding]:
 
 
 def store_timeout(job: Job) -> Iterator[Finding]:
-    """store_timeout: waits in the store or the rendezvous ended by time-out; who did not come, or who was not found."""
-    stored = said(job, "torch.store_timeout")
-    events = [*stored, *said(job, "elastic.rendezvous")]
+    """store_timeout: waits in the store or the rendezvous ended by time-out; who did not come, or who was not found.
+
+    Or its connections broke: the process that serves it (rank 0's) ended first. After a good end that means nothing.
+    """
+    stored, lost = said(job, "torch.store_timeout"), said(job, "torch.store_lost")
+    events = [*stored, *said(job, "elastic.rendezvous")] or list(lost)
     if not events:
         return
     clients = next((event for event in events if number_of(event, "joined") is not None), None)
     connects = [event for event in events if text_of(event, "phase") == "connect"]
+    ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
+    weight = 0.6
     if clients is not None:
-        joined, expected = number_of(clients, "joined") or 0, number_of(clients, "expected") or 0
+        joined, expected, weight = number_of(clients, "joined") or 0, number_of(clients, "expected") or 0, 0.8
         present = {rank.rank for rank in job.ranks} | {event.rank for event in job.events if event.rank is not None}
         absent = tuple(rank for rank in range(world_size(job) or expected) if rank not in present)
         ranks = absent if present and len(absent) <= expected - joined else ()
@@ -60,42 +65,24 @@ def store_timeout(job: Job) -> Iterator[Finding]:
     elif connects:
         # of one address among several torch prints what stands in memory, where no network leads to it
         best = min(connects, key=lambda event: (not event.data.get("whole"), not text_of(event, "address")))
-        address, port = text_of(best, "address"), number_of(best, "port")
-        ranks = ranks_in(connects)
-        at = f" at {address}{'' if port is None else f':{port}'}" if address else ""
-        what = f"{who(ranks)} did not reach the store{at}"
+        at = ":".join(filter(None, (text_of(best, "address"), str(number_of(best, "port") or ""))))
+        ranks, weight = ranks_in(connects), 0.8
+        what = f"{who(ranks)} did not reach the store{f' at {at}' if at else ''}"
+    elif events == list(lost):
+        weight = 0.5 if ranks else 0.4
+        what = f"{who(ranks_in(events))} lost the store: {ranks_text(ranks or (0,))}, which serves it, ended before"
     else:
-        ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
-        lost = all(text_of(event, "problem") in ("connection", "closed", "state") for event in events)
-        what = "the rendezvous lost its store, or could not reach it" if lost else "a wait in the store timed out"
+        broke = all(text_of(event, "problem") in ("connection", "closed", "state") for event in events)
+        what = "the rendezvous lost its store, or could not reach it" if broke else "a wait in the store timed out"
         what += f": {ranks_text(ranks)} had not come to the start of the communicator" if ranks else ""
-    warned = {text_of(event, "warned") for event in events}
-    harmless = warned == {"shutdown"} and not failures(job)
-    done = not stored and (harmless or _after_the_end(job, events))
-    severity: Severity = "info" if done else "warning" if not stored and "" not in warned else "critical"
+    warned = {text_of(event, "warned") for event in events if event not in lost}
+    failed = bool(ranks) or any(event.data.get("consequence") is True for event in said(job, "python.exception"))
+    alone = "" not in warned if warned else not failed
+    done = not stored and ((warned == {"shutdown"} and not failures(job)) or _after_the_end(job, events))
+    severity: Severity = "info" if done else "warning" if not stored and alone else "critical"
     yield Finding(
-        "store_timeout", severity, 0.8 if clients or connects else 0.6, f"{what}{AT_THE_END if done else ''}",
+        "store_timeout", severity, weight, f"{what}{AT_THE_END if done else ''}",
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
-    )  # fmt: skip
-
-
-def store_lost(job: Job) -> Iterator[Finding]:
-    """store_timeout by connections to the store that broke: the process that serves it (rank 0's) ended first.
-
-    After a good end these lines mean nothing, so alone they are a warning.
-    """
-    events = said(job, "torch.store_lost")
-    if not events:
-        return
-    served = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
-    done = _after_the_end(job, events)
-    failed = bool(served) or any(event.data.get("consequence") is True for event in said(job, "python.exception"))
-    yield Finding(
-        "store_timeout", "info" if done else "critical" if failed else "warning", 0.5 if served else 0.4,
-        f"{who(ranks_in(events))} lost the store: {ranks_text(served or (0,))}, whose process serves it, ended before"
-        f"{AT_THE_END if done else ''}",
-        ranks=served, nodes=hosts_in(job, events), evidence=lines(events),
-        advice="A consequence: look at the log of rank 0 and its node. After a run that ended well it means nothing.",
     )  # fmt: skip
 
 
