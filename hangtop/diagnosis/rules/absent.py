@@ -15,9 +15,9 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, of_several, on_nodes, ranks_on, ranks_text, who_wait
 from hangtop.diagnosis.roster import living_on, world_size
+from hangtop.diagnosis.rules.crash import OUT_OF_MEMORY, SEGFAULT
 from hangtop.diagnosis.rules.not_launched import RAN_OUT
 from hangtop.diagnosis.rules.stuck import begun
-from hangtop.diagnosis.rules.victims import OUT_OF_MEMORY, SEGFAULT
 from hangtop.diagnosis.tables.thresholds import START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from statistics import median
 
-from collectors.samples.gpus import GpuFault, GpuSample
+from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import event_line, events_on, hosts_in, lines, ranks_in, said
@@ -76,10 +76,10 @@ def on_gpu(job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight
 
 
 def gpu_xid(job: Job) -> Iterator[Finding]:
-    """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79; gpu_xid: any other Xid, with its meaning."""
+    """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79; gpu_xid: any other Xid, and its meaning."""
     for name, node in sorted(job.nodes.items()):
         told: dict[tuple[int, int | str | None], list[Evidence]] = defaultdict(list)
-        faults = [(gpu.index, gpu.fault.text) for gpu in node.gpus if gpu.fault is not None]
+        faults: list[tuple[int | None, str]] = [(gpu.index, gpu.fault.text) for gpu in node.gpus if gpu.fault]
         if node.gpu_fault is not None and LOST_WORDS.search(node.gpu_fault.text):
             faults.append((gpu_at(node, node.gpu_fault.bus_id), node.gpu_fault.text))
         for gpu, text in faults:

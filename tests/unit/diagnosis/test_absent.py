@@ -39,14 +39,6 @@ def test_missing() -> None:
     assert all("was not given runs it" not in one.advice for one in job.verdict().findings), "it may never have come"
 
 
-def test_ranks_on_nodes_that_were_not_named_are_no_alarm() -> None:
-    """Only one of the job's nodes is watched, and the job moves."""
-    job = Sketch(nodes=2)
-    job.ranks(0, 1).at(BACKWARD, COMPUTING, BACKWARD, READING).pulse(switches=40, cores=0.9)
-    job.ranks(2, 3).absent()
-    assert alarms(job.verdict()) == []
-
-
 def test_ranks_on_a_node_that_does_not_answer_are_that_nodes_matter() -> None:
     job = Sketch()
     job.ranks(0, 1).at(ALL_REDUCE)
@@ -115,15 +107,6 @@ def test_another_master() -> None:
     assert (found.kind, found.ranks) == ("init_hang", (3,))
 
 
-def test_one_that_never_joins_is_told_as_a_start_that_hangs_whatever_a_single_other_does() -> None:
-    job = Sketch(world=8, age=120.0)
-    job.ranks().at(INIT)
-    job.ranks(1).at(ALL_REDUCE)
-    job.ranks(5).at(["tune setup.py:4", "main run.py:9"])
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("init_hang", (5,))
-
-
 def test_all_ended_while_they_were_watched() -> None:
     job = Sketch()
     job.ranks().gone(ago=3.0)
@@ -132,14 +115,6 @@ def test_all_ended_while_they_were_watched() -> None:
     assert "all 4 ranks ended 3 s ago" in verdict.summary
     job.says("job.finished", 0, ago=4.0)
     assert job.verdict().outcome == "idle"
-
-
-def test_gone_without_a_word() -> None:
-    job = Sketch()
-    job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).gone()
-    found = first(job.verdict())
-    assert (found.kind, found.ranks, found.nodes) == ("rank_killed", (3,), ("node2",))
 
 
 def test_gone_with_a_traceback() -> None:
@@ -174,12 +149,6 @@ def test_an_exception_that_ends_in_a_hanging_shutdown_is_a_crash() -> None:
     assert "rank_left_early" not in alarms(verdict) or verdict.findings[1].cause == "rank_crashed"
 
 
-def test_idle_nodes() -> None:
-    job = Sketch(world=0)
-    verdict = job.verdict()
-    assert (verdict.outcome, verdict.findings) == ("idle", ())
-
-
 def test_nobody_answers() -> None:
     job = Sketch(world=0)
     for name in ("node1", "node2"):
@@ -189,15 +158,6 @@ def test_nobody_answers() -> None:
     assert job.verdict().summary == "node1 cannot be reached: connection refused"
     job.made_nodes.pop("node2")
     assert job.verdict().summary == "node1 cannot be reached: connection refused"
-
-
-def test_one_has_not_come_to_init() -> None:
-    job = Sketch(age=12.0)
-    job.ranks(0, 2, 3).at(INIT)
-    job.ranks(1).at(READING, syscall="read", waiting_on="pipe")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("init_hang", (1,))
-    assert "read_shard" in found.summary
 
 
 def test_a_dead_node_that_is_none_of_the_jobs_comes_second() -> None:
@@ -236,14 +196,6 @@ def test_who_does_not_find_the_store_is_behind_those_who_wait_for_it(early: tupl
     found = first(at_the_start(*early).verdict())
     assert (found.kind, found.ranks) == ("init_hang", (2,))
     assert "rank 2 still waits for the rendezvous of init_process_group, before the others" in found.summary
-
-
-@pytest.mark.parametrize(("link", "outcome"), [("live", "starting"), ("lost", "unknown")])
-def test_a_job_that_has_just_begun_and_lost_a_node_is_not_starting(link: str, outcome: str) -> None:
-    job = Sketch(age=12.0).node("node2", link=link)
-    job.ranks(0, 1).at(COMPUTING)
-    job.ranks(2, 3).absent()
-    assert job.verdict().outcome == outcome
 
 
 def test_ranks_of_one_node_that_are_gone_are_told_together() -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from hangtop.diagnosis.job import Look
 from hangtop.diagnosis.verdict.verdict import diagnose
@@ -31,24 +29,8 @@ def test_a_finished_run_in_which_nothing_is_wrong() -> None:
     assert destroyed(0, 1, 2, 3).verdict().outcome == "healthy"
 
 
-@pytest.mark.parametrize("ranks", [(), (0, 1, 2)])
-def test_communicators_that_live_on_do_not_say_how_it_ended(ranks: tuple[int, ...]) -> None:
-    verdict = destroyed(*ranks).verdict()
-    assert verdict.outcome == "unknown"
-    assert "does not say how the run ended" in verdict.summary
-
-
 def test_nothing_known_is_nothing_to_judge() -> None:
     assert "nothing to judge" in after().says("log.end", None, ago=9, lines=3).verdict().summary
-
-
-def test_a_single_look_says_where_the_rank_was() -> None:
-    job = Sketch(world=1, nodes=1, live=False, looks=1)
-    job.ranks(0).at(READING)
-    verdict = job.verdict()
-    assert (verdict.outcome, verdict.findings) == ("unknown", ())
-    assert "1 rank looked at: rank 0" in verdict.summary
-    assert "data.py:88" in verdict.summary
 
 
 def test_one_saved_look_at_all_ranks_is_enough_after_the_fact() -> None:
@@ -79,24 +61,6 @@ def test_one_answer_of_ras_proves_nothing() -> None:
 def test_hardware_that_ended_a_run_is_a_crash() -> None:
     job = after().says("torch.cuda_error", 1, ago=9, error="uncorrectable ECC error encountered", signature="ecc")
     assert job.verdict().outcome == "crashed"
-
-
-def begun(*ranks: int) -> Sketch:
-    """A communicator of four that rank 1 has, and whose start others wrote of alone."""
-    job = after()
-    for rank in (1, *ranks):
-        job.says("nccl.init", rank, ago=99, phase="start", comm_id="0xa", group_rank=rank, size=4)
-    return job.says("nccl.init", 1, ago=98, phase="complete", comm_id="0xa", group_rank=1, size=4)
-
-
-def test_who_has_a_communicator_did_begin_it() -> None:
-    (found,) = begun(3).verdict().findings
-    assert (found.kind, found.ranks) == ("init_hang", (0, 2))
-
-
-def test_a_communicator_in_which_a_collective_timed_out_came_about() -> None:
-    job = begun(3).says("torch.watchdog_timeout", 1, ago=9, op="BROADCAST", seq=1, ran_ms=600000, timeout_ms=600000)
-    assert "init_hang" not in [found.kind for found in job.verdict().findings]
 
 
 def test_who_named_no_node_is_told_how_others_are_watched() -> None:

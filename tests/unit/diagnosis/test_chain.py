@@ -103,12 +103,3 @@ def test_frames_alone_lead_from_a_receive_to_whom_it_is_from() -> None:
     assert chain == {(3,): [], (2,): [(3,)], (1,): [(3,)], (0,): [(2,)]}
     assert {box.operation for box in boxes if box.ranks in ((0,), (1,))} == {"recv"}
     assert chain_lines(boxes)[-1].endswith("rank 0 on node1: waits in recv at take (pipe.py:7)")
-
-
-def test_a_send_that_meets_its_receive_is_no_wait_for_one_another() -> None:
-    job = stages()
-    job.ranks(2).at(c10d("send", "give pipe.py:9"), arguments={"dst": "0"})
-    boxes = job.verdict().waits
-    of = {rank: box for box in boxes for rank in box.ranks}
-    assert not {of[0], of[2]} & {boxes[other] for rank in (0, 2) for other in of[rank].waits_for}
-    assert of[3].blamed

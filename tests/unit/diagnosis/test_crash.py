@@ -13,7 +13,6 @@ from tests.support.jobs import (
     GIB,
     MOVING,
     NOW,
-    READING,
     Sketch,
     after,
     alarms,
@@ -47,29 +46,6 @@ def test_an_oom_kill_of_another_process_is_not_ours() -> None:
     job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
     job.says("kernel.oom", node="node2", ago=11, pid=31_337, process="chrome")
     assert alarms(job.verdict()) == []
-
-
-def shutting_down(world: int, *gone: int) -> Sketch:
-    """A running job of which some have ended."""
-    job = Sketch(world=world, nodes=1)
-    job.ranks().at(COMPUTING, READING).pulse(switches=30, cores=0.3)
-    if gone:
-        job.ranks(*gone).gone()
-    return job
-
-
-@pytest.mark.parametrize(
-    "job",
-    [
-        victim(shutting_down(2), 0),
-        victim(shutting_down(4, 0), 0, 2),
-        victim(shutting_down(3), 0, 1, 2),
-        victim(shutting_down(3, 0), 0, 2).says("python.exception", 1, ago=9, type="OSError", message="Input/output"),
-    ],
-    ids=["of two each may be it", "two say nothing", "all are victims", "it has raised"],
-)
-def test_else_nobody_left_them(job: Sketch) -> None:
-    assert "rank_left_early" not in kinds(job.verdict())
 
 
 def lost(job: Sketch, *ranks: int, source: str) -> Sketch:
@@ -143,13 +119,6 @@ def test_killed_before_all_victims_have_been_read() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("rank_killed", (1,))
     assert "[10.0.0.1]" not in found.summary
-
-
-def test_a_lost_connection_of_a_job_that_goes_on_accuses_nobody() -> None:
-    job = Sketch()
-    job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
-    job.says("gloo.closed", 0, ago=2, peer="[10.0.0.1]:4000")
-    assert "rank_killed" not in kinds(job.verdict())
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,8 @@ import pytest
 
 from collectors.samples.fabric import Interface
 from collectors.samples.gpus import GpuFault, NvlinkCounters
-from collectors.samples.host import HostFacts, HostSample
-from hangtop.diagnosis.job import Gpu, Job, NetworkUse
-from hangtop.diagnosis.unnumbered import Unnumbered
-from hangtop.diagnosis.verdict.verdict import diagnose
+from collectors.samples.host import HostFacts
+from hangtop.diagnosis.job import Gpu, NetworkUse
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
 
 LOAD = {"utilization": 99, "power": 600.0, "sm_clock": 1980}
@@ -60,23 +58,6 @@ def test_xid_classes(code: int, severity: str) -> None:
     assert (found.kind, found.severity, found.gpus) == ("gpu_xid", severity, ("node1:0",))
 
 
-@pytest.mark.parametrize(("running", "found"), [(6, True), (9, False)])
-def test_a_driver_on_a_node_whose_cores_are_overrun_is_not_said_to_hang(running: int, *, found: bool) -> None:
-    crowd = HostSample(50.0, running, GIB, None, None, None)
-    late = {"gpus": source("gpus", "late", "no row for 30 s")}
-    job = watched(gpu(0), sources=late, load=crowd, host=HostFacts(2, GIB, NOW - 9000, {}))
-    assert ("gpu_driver_hung" in kinds(job.verdict())) is found, "load alone, as of processes in state D, is no crowd"
-
-
-def test_a_node_without_gpus_has_no_driver_that_hangs() -> None:
-    assert alarms(watched(sources={"gpus": source("gpus", "absent", "no nvidia-smi")}).verdict()) == []
-
-
-def test_a_silent_node_says_nothing_of_its_driver() -> None:
-    job = watched(gpu(0), sources={"gpus": source("gpus", "late")}, link="lost", why="gone")
-    assert "gpu_driver_hung" not in kinds(job.verdict())
-
-
 def test_throttled() -> None:
     job = watched(gpu(0, [LOAD] * 4), gpu(1, [SLOWED] * 4), gpu(2, [LOAD] * 4))
     verdict = job.verdict()
@@ -96,16 +77,6 @@ def test_throttled() -> None:
 def test_not_throttled(row: dict[str, object]) -> None:
     job = watched(gpu(0, [LOAD] * 4), gpu(1, [row] * 4), gpu(2, [LOAD] * 4))
     assert "gpu_throttled" not in kinds(job.verdict())
-
-
-def test_one_slow_look_is_no_throttling() -> None:
-    job = watched(gpu(0, [LOAD] * 4), gpu(1, [SLOWED, LOAD, LOAD, LOAD]))
-    assert alarms(job.verdict()) == []
-
-
-def test_all_throttled_are_measured_by_their_own_maximum() -> None:
-    job = watched(gpu(0, [SLOWED] * 4), gpu(1, [SLOWED] * 4))
-    assert kinds(job.verdict()) == ["gpu_throttled", "gpu_throttled"]
 
 
 def test_pcie_under_load_and_idle() -> None:
@@ -162,11 +133,6 @@ def test_flapping() -> None:
     assert (found.kind, found.ports) == ("ib_link_flapped", ("node3:mlx5_0/1",))
 
 
-def test_a_port_that_is_away_again_flaps() -> None:
-    flaps = port(states=["ACTIVE", "DOWN"], phys="Polling", link_downed=4)
-    assert kinds(fabric(node3=(flaps,)).verdict()) == ["ib_link_flapped"]
-
-
 @pytest.mark.parametrize(
     ("counter", "kind"),
     [
@@ -208,16 +174,6 @@ def test_tcp_retransmits() -> None:
     assert alarms(job.verdict()) == [], "a node that is cut off repeats what it cannot send"
 
 
-def test_segments_that_an_overloaded_node_sends_again_are_not_lost() -> None:
-    job = Sketch(nodes=2)
-    lossy = NetworkUse(segments_per_s=5000.0, retransmitted_per_s=300.0)
-    host = HostFacts(2, 1 << 34, 0.0, {})
-    job.node("node2", network=lossy, host=host, load=HostSample(20.0, 30, 1 << 33, None, None, None))
-    assert alarms(job.verdict()) == []
-    job.node("node2", load=HostSample(2.0, 2, 1 << 33, None, None, None))
-    assert alarms(job.verdict()) == ["tcp_retransmits"]
-
-
 def test_mtu_mismatch() -> None:
     job = Sketch(world=3, nodes=3)
     for index, mtu in enumerate((9000, 1500, 9000), 1):
@@ -227,13 +183,6 @@ def test_mtu_mismatch() -> None:
     found = first(job.verdict())
     assert (found.kind, found.nodes) == ("mtu_mismatch", ("node2",))
     assert kinds(job.verdict()) == ["mtu_mismatch"]
-
-
-def test_networks_of_their_own_may_differ() -> None:
-    job = Sketch(nodes=2)
-    job.node("node1", network=NetworkUse(interfaces=(interface("eth0", 9000, "10.0.0.1/24"),)))
-    job.node("node2", network=NetworkUse(interfaces=(interface("eth0", 1500, "10.9.0.1/24"),)))
-    assert alarms(job.verdict()) == []
 
 
 # --- nodes -------------------------------------------------------------------------------------------------------
@@ -270,17 +219,6 @@ def test_a_node_that_was_rebooted_took_its_ranks_with_it() -> None:
     assert (found.kind, found.nodes, found.ranks, found.severity) == ("node_rebooted", ("node2",), (2, 3), "critical")
     assert (verdict.outcome, found.certainty) == ("crashed", "likely")
     assert [other.cause for other in verdict.findings if other.kind == "nccl_remote_error"] == ["node_rebooted"]
-
-
-def test_ranks_that_ended_before_the_reboot_did_not_end_by_it() -> None:
-    assert "node_rebooted" not in kinds(rebooted(ago=60, gone=90).verdict())
-
-
-def test_a_rank_whose_log_tells_how_it_failed_did_not_end_by_the_reboot() -> None:
-    job = rebooted(ago=60, gone=20)
-    for rank in (2, 3):
-        job.says("python.exception", rank=rank, ago=90, type="ValueError", text="ValueError: bad shape")
-    assert "node_rebooted" not in kinds(job.verdict())
 
 
 def test_a_pause_of_a_second_is_no_loss() -> None:
@@ -343,21 +281,6 @@ def test_another_job_at_work_on_the_node_is_no_leftover() -> None:
         assert not any("kill" in finding.advice for finding in job.verdict().findings)
     job.others[:] = [replace(job.others[0], process=own._replace(container="abc", local_world_size=2))]
     assert first(job.verdict()).kind == "zombie_process"
-
-
-def test_two_notebooks_of_one_user_may_share_a_gpu() -> None:
-    picture = Sketch(world=2, nodes=1).node("node1", gpus=(gpu(0, pids=[1000, 1001]), gpu(1, memory=0))).job()
-
-    def nameless(port: int | None) -> Job:
-        found = [
-            replace(one, rank=number, process=one.process._replace(rank=number, master_port=port, world_size=None))
-            for one in picture.ranks
-            for number in [Unnumbered("node1", one.process.pid)]
-        ]
-        return replace(picture, ranks=tuple(found), world_size=None)
-
-    assert "gpu_assignment_conflict" not in kinds(diagnose(nameless(None)))
-    assert "gpu_assignment_conflict" in kinds(diagnose(nameless(29500)))
 
 
 @pytest.mark.parametrize(

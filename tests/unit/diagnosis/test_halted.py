@@ -30,19 +30,6 @@ def test_stopped_by_a_debugger() -> None:
 
 
 @pytest.mark.parametrize(
-    ("tracer", "seconds", "told"),
-    [("gdb", 12.0, True), ("py-spy", 5.0, False), ("", 5.0, False)],
-)
-def test_what_reads_stacks_may_take_seconds_on_a_loaded_machine(tracer: str, seconds: float, told: bool) -> None:
-    """Another hangtop's look held a rank that computed for three seconds and a half."""
-    job = Sketch()
-    job.span = job.watched = seconds
-    job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).at(COMPUTING, state="t", waiting_on=f"{tracer} (pid 4711)" if tracer else "")
-    assert ("rank_stopped" in kinds(job.verdict())) is told
-
-
-@pytest.mark.parametrize(
     ("state", "wchan"), [("D", "__refrigerator"), ("S", "do_freezer_trap"), ("S", "do_freezer_trap.isra.0")]
 )
 def test_frozen_by_a_control_group(state: str, wchan: str) -> None:
@@ -65,14 +52,6 @@ def test_uninterruptible() -> None:
     assert (found.kind, found.ranks) == ("rank_uninterruptible", (1,))
     assert "NFS" in found.summary
     assert "(state D for 4 s)" in found.summary
-
-
-@pytest.mark.parametrize(("per_s", "kind"), [(200_000.0, "waiting"), (300.0, "rank_uninterruptible")])
-def test_who_makes_its_way_in_few_big_pieces_is_waited_for(per_s: float, kind: str) -> None:
-    job = Sketch()
-    job.ranks(0, 2, 3).at(BACKWARD)
-    job.ranks(1).at(READING, state="D").pulse(wchan="rpc_wait_bit_killable", switches=1, written=per_s)
-    assert first(job.verdict()).kind == kind
 
 
 def test_a_local_disk_is_waited_for() -> None:

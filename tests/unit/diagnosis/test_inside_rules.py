@@ -38,10 +38,3 @@ def test_a_later_check_that_finds_nothing_takes_it_back() -> None:
     job.ranks().tells(10, "forward", results=[result(ago=1.0, ok=True, findings=[])])
     job.ranks(3).tells(10, "forward", results=[result(ago=60.0)])
     assert alarms(job.verdict()) == []
-
-
-def test_a_kind_that_nobody_knows_is_left_out() -> None:
-    job = Sketch(world=4, motion=MOVING, stood_still=0.0)
-    foreign = InsideFinding("all_is_lost", "critical", "x", [], [], "")
-    job.ranks().tells(10, "forward", results=[result(findings=[foreign])])
-    assert alarms(job.verdict()) == []

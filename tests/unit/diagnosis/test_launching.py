@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from collectors.samples.ranks import IdleLauncher
 from hangtop.diagnosis.finding import Verdict
 from tests.support.jobs import ALL_REDUCE, NOW, Sketch, first
@@ -37,16 +35,6 @@ def test_after_two_minutes_it_is_a_hang() -> None:
     assert found.summary.endswith("for 3 min: it waits for 3 nodes and runs on 2")
     assert found.evidence[0].source == "process 71 on node1"
     assert COMMAND in found.evidence[0].text
-
-
-@pytest.mark.parametrize(("alone", "word"), [(12.0, "starting"), (200.0, "hung")])
-def test_one_that_had_ranks_before_it_was_seen_has_not_waited_since_it_was_started(alone: float, word: str) -> None:
-    job = agents(900.0)
-    job.node("node1", launchers=(IdleLauncher(71, NOW - 900.0, COMMAND, True, NOW - alone),), link="live")
-    outcome, summary = told(job)
-    assert outcome == word
-    assert summary.startswith("torchrun has had no rank on node1 for ")
-    assert "it waits for 3 nodes and runs on 1" in summary
 
 
 def test_where_ranks_were_seen_or_nothing_was_launched_it_says_nothing() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.failures.unheard import logs_behind
-from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.waits.job_status import status_of_job
 from tests.support.jobs import ALL_REDUCE, DESTROY, MOVING, NOW, Sketch, first, kinds
 
@@ -34,13 +33,6 @@ def test_a_rank_is_called_killed_once_every_node_has_read_its_logs() -> None:
         half = job_of(ago=5, read=read)
         assert "rank_killed" not in kinds(half.verdict())
         assert not told(half)
-
-
-def test_nobody_waits_for_logs_that_are_not_read_or_for_ever() -> None:
-    denied = {"logs": SourceState("logs", "denied", "no right", NOW - 60)}
-    for job in (job_of(ago=5, sources=denied, read=(None, None)), job_of(ago=20, read=(None, NOW - 30))):
-        assert "rank_killed" in kinds(job.verdict())
-        assert told(job)
 
 
 def test_one_that_shuts_down_may_have_raised() -> None:
@@ -86,18 +78,3 @@ def test_nobody_is_accused_of_silence_before_all_logs_are_read() -> None:
     verdict = lost(read=3).verdict()
     assert "rank_killed" not in kinds(verdict)
     assert [one.nodes for one in verdict.unknown if one.source == "logs"] == [("node1", "node2")]
-
-
-def test_that_a_rank_left_no_traceback_is_said_once_its_log_was_read() -> None:
-    def failed(read: float) -> Finding:
-        job = Sketch()
-        job.ranks().gone(ago=3.0)
-        job.says("elastic.failure", None, ago=2, root=True, failed_rank=2, exitcode=1, detail=False)
-        for index in (1, 2):
-            job.node(f"node{index}", sources=OK, logs_read=NOW - read)
-        return next(one for one in job.verdict().findings if one.kind == "child_failed_no_detail")
-
-    assert failed(read=1).summary.endswith("failed first with exit code 1, and no traceback was recorded")
-    early = failed(read=5)
-    assert early.summary.endswith("failed first with exit code 1; its log is not read to the end yet")
-    assert early.certainty == "possible"

@@ -53,13 +53,6 @@ def test_one_that_trains_its_links_is_given_time() -> None:
     assert told("In Progress", "N/A", ago=90.0) != []
 
 
-def test_an_error_and_ill_health() -> None:
-    (found,) = told("Completed", "Insufficient Resources", ago=1.0)
-    assert (found.severity, "Completed, status Insufficient Resources" in found.summary) == ("critical", True)
-    (found,) = told("Completed", "Success", "Unhealthy")
-    assert (found.severity, "health Unhealthy" in found.summary) == ("warning", True)
-
-
 def test_a_daemon_that_is_down_where_devices_need_it() -> None:
     (found,) = told("Completed", "Success", services=[DOWN])
     assert found.severity == "warning"
@@ -68,11 +61,6 @@ def test_a_daemon_that_is_down_where_devices_need_it() -> None:
     )
     (found,) = told("Completed", "Success", services=[UP, IMEX])
     assert "nvidia-imex is down (nvidia-imex-ctl: WAITING_FOR_PEERS)" in found.summary
-
-
-def test_what_is_not_needed_or_not_known_is_no_finding() -> None:
-    assert told("Completed", "Success", services=[DOWN._replace(needed="")]) == []
-    assert told("Completed", "Success", services=[DOWN._replace(state="unknown")]) == []
 
 
 def test_a_dead_manager_explains_the_hang_that_it_makes() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from tests.support.jobs import ALL_REDUCE, Sketch, first
@@ -38,13 +36,6 @@ def test_other_kills_are_not(ago: float, node: str, pid: int) -> None:
     assert "killed" not in found.summary
 
 
-def test_nor_is_one_where_another_run_is_on_the_node() -> None:
-    job = without_rank_2(60.0)
-    other = job.job().ranks[-1]
-    job.others.append(replace(other, process=other.process._replace(pid=77, run_id="other", master_port=1)))
-    assert "killed" not in first(job.verdict()).summary
-
-
 @pytest.mark.parametrize(("ago", "told"), [(11.0, True), (40.0, False)])
 def test_a_kill_at_the_end_of_a_rank_that_was_seen_is_told(ago: float, told: bool) -> None:
     job = Sketch(age=AGE)
@@ -67,16 +58,6 @@ def test_a_counter_stands_in_for_a_log_that_is_refused(ago: float, told: bool) -
     ) is told
 
 
-@pytest.mark.parametrize(("ago", "kind"), [(5.0, "host_out_of_memory"), (60.0, "rank_crashed")])
-def test_a_worker_that_died_with_a_kill_beside_it_was_out_of_memory(ago: float, kind: str) -> None:
-    job = Sketch(age=AGE)
-    job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).gone(ago=4.0)
-    job.says("torch.worker_died", 3, ago=5.0, worker_pid=77, reason="killed")
-    found = first(job.says("cgroup.oom_kill", node="node2", ago=ago, cgroup="/job_7", kills=1).verdict())
-    assert (found.kind, found.ranks) == (kind, (3,))
-
-
 def without_a_word() -> Sketch:
     """A job of which rank 3 is gone, and all others lost their connections to it."""
     job = Sketch(age=AGE)
@@ -86,15 +67,6 @@ def without_a_word() -> Sketch:
         job.says("python.exception", rank, ago=12.0, type="RuntimeError", message="Connection closed by peer",
                  signature="connection", consequence=True)  # fmt: skip
     return job
-
-
-@pytest.mark.parametrize(("ago", "told"), [(13.0, True), (40.0, False)])
-def test_of_one_that_left_no_word_a_counter_says_why(ago: float, told: bool) -> None:
-    job = without_a_word()
-    found = first(job.says("cgroup.oom_kill", node="node2", ago=ago, cgroup="/job_7", kills=1).verdict())
-    assert (found.kind, found.ranks) == ("rank_killed", (3,))
-    assert ("left no word" in found.summary, "out of memory" in found.summary) == (True, told)
-    assert ("give the job more memory" in found.advice) is told
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, NOW, Sketch, alarms, first, kinds
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch, first, kinds
 
 NODES = ("node1", "node2", "node3", "node4")
 
@@ -54,11 +54,3 @@ def test_a_rank_that_is_seen_to_hold_the_others_up_comes_first() -> None:
     found = verdict(job, report("node1"))
     assert (first(found).kind, first(found).ranks) == ("rank_stuck_in_data", (5,))
     assert "slow_node" in kinds(found)
-
-
-def test_beside_a_job_that_runs_it_is_slow() -> None:
-    job = Sketch(world=8, nodes=4)
-    job.ranks().pulse(cores=1.0, switches=500.0)
-    found = verdict(job, report("node2"))
-    assert (found.outcome, first(found).kind) == ("slow", "slow_node")
-    assert alarms(verdict(job, report())) == []

@@ -39,18 +39,6 @@ def test_who_raised_says_so_too_and_crashed(seen: bool) -> None:
     assert (found.kind, found.ranks) == ("rank_crashed", (2,))
 
 
-def timed_out(job: Sketch, *ranks: int) -> Sketch:
-    for rank in ranks:
-        job.says("torch.watchdog_timeout", rank, ago=5.0, op="ALLREDUCE", seq=7, timeout_ms=600000, ran_ms=600001)
-    return job
-
-
-@pytest.mark.parametrize("rank", [None, 2], ids=["of nobody known", "its own"])
-def test_an_exception_in_the_log_may_be_why(rank: int | None) -> None:
-    job = after().says("python.exception", rank, ago=601.0, **RAISED).says("torch.program_exit", 2, ago=600.0)
-    assert "rank_left_early" not in kinds(timed_out(job, 0, 1, 3).verdict())
-
-
 def test_all_who_end_without_destroying_their_groups_are_no_fault() -> None:
     job = after()
     for rank in range(4):

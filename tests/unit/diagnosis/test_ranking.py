@@ -95,9 +95,3 @@ def test_what_is_broken_stands_before_the_hang_that_it_makes(cause: Finding, eff
     first, second = rank_findings([Finding(effect, "critical", 0.9, "all wait"), cause])
     assert (first.kind, first.severity, first.cause) == (cause.kind, "critical", "")
     assert (second.kind, second.severity, second.cause) == (effect, "critical", cause.kind)
-
-
-def test_a_doubtful_warning_explains_no_alarm() -> None:
-    old = Finding("gpu_ecc", "warning", 0.6, "errors before the job", gpus=("node1:0",))
-    first, second = rank_findings([Finding("collective_stalled", "critical", 0.7, "all wait"), old])
-    assert (first.kind, second.kind, second.cause) == ("collective_stalled", "gpu_ecc", "")

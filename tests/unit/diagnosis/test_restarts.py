@@ -6,7 +6,7 @@ from typing import Any
 
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import JobMotion
-from tests.support.jobs import ALL_REDUCE, NOW, Sketch, kinds
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch
 
 
 def started_anew(times: int, **fields: Any) -> Sketch:
@@ -38,15 +38,7 @@ def test_the_first_failure_of_the_starts_before_is_told() -> None:
     assert "started anew 3 times, 4 s ago the last; rank 2 had failed first: ValueError: bad shard" in found.summary
 
 
-def test_what_a_start_before_lost_is_no_finding_of_this_one() -> None:
-    assert "nccl_remote_error" not in kinds(started_anew(3).verdict())
-
-
 def test_once_steps_are_counted_again_it_is_information() -> None:
     moves = JobMotion(True, "steps 3 to 5 in 2 s", 5, NOW - 0.5)
     verdict = started_anew(3, motion=moves).verdict()
     assert (verdict.outcome, told(verdict).severity) == ("healthy", "info")
-
-
-def test_one_start_anew_is_information() -> None:
-    assert told(started_anew(1).verdict()).severity == "info"

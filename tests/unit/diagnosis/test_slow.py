@@ -9,7 +9,7 @@ import pytest
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.rules.slow import slowness_judged
 from hangtop.diagnosis.waits.job_status import status_of_job
-from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, MOVING, NOW, READING, Sketch, alarms, first, kinds
+from tests.support.jobs import BACKWARD, COMPUTING, MOVING, NOW, READING, Sketch, alarms, first, kinds
 
 SLUGGISH = ["slow_matmul model.py:50", *COMPUTING[2:]]
 
@@ -43,14 +43,6 @@ def test_another_rank_late_each_time_is_chance() -> None:
     assert alarms(job.verdict()) == []
 
 
-def test_looks_at_a_job_that_has_come_to_stand_are_no_rhythm() -> None:
-    """Live, nobody has looked since: the looks at hand are from before."""
-    job = Sketch(patience=60.0, watched=90.0, stood_still=25.0)
-    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
-    job.ranks(2).at(SLUGGISH, state="R").pulse(switches=9, cores=0.95)
-    assert "straggler_rank" not in kinds(job.verdict())
-
-
 @pytest.mark.parametrize(("pause", "step"), [(20.0, None), (None, 20.0)])
 def test_looks_within_one_step_are_of_one_wait(pause: float | None, step: float | None) -> None:
     job = Sketch(patience=60.0, watched=90.0, stood_still=1.0, motion=replace(MOVING, step_s=step), span=7.0)
@@ -75,16 +67,6 @@ def test_a_pause_that_the_job_takes_at_every_step_is_its_rhythm() -> None:
     assert alarms(job.verdict()) == [], "all looks are of one wait, which may become a hang"
 
 
-def test_a_wait_on_its_way_to_the_alarm_is_no_rhythm_though_something_moved_before() -> None:
-    job = Sketch(looks=5, patience=16.0, watched=60.0, motion=MOVING)
-    job.ranks().at(BACKWARD).pulse(switches=0, cores=0.0)
-    job.ranks(2).at(READING).pulse(switches=0, cores=0.0)
-    job.stood_still = 1.0
-    assert "straggler_rank" in kinds(job.verdict())
-    job.stood_still = 9.0
-    assert "straggler_rank" not in kinds(job.verdict())
-
-
 def test_who_was_late_in_one_short_pause_alone_is_not_slow() -> None:
     """A short watch has several looks at it; of two such pauses a rank that is late in both is."""
     job = Sketch(looks=6, span=4.0)
@@ -97,17 +79,6 @@ def test_who_was_late_in_one_short_pause_alone_is_not_slow() -> None:
     assert "straggler_rank" not in kinds(job.verdict())
     job.pauses = ((NOW - 4.1, NOW - 2.0), (NOW - 1.9, NOW - 0.5))
     assert kinds(job.verdict()) == ["straggler_rank"]
-
-
-@pytest.mark.parametrize(("own", "slow"), [("__exit__", False), ("notify_join_context", True)])
-def test_ranks_whose_data_are_over_wait_for_one_that_has_more_and_is_not_slow(own: str, slow: bool) -> None:
-    """``Join`` lets them take part in each step of the others; what these say at each step is in the same file."""
-    job = Sketch(looks=6, span=10.0)
-    join = f"{own} /venv/lib/python3.11/site-packages/torch/distributed/algorithms/join.py:160"
-    job.ranks().at([*ALL_REDUCE[:-2], join, "train run.py:40"]).pulse(switches=9, cores=0.03)
-    job.ranks(2).at(["augment run.py:50", "train run.py:41"], state="S").pulse(switches=9, cores=0.03)
-    job.motion, job.stood_still = MOVING, 0.0
-    assert ("straggler_rank" in kinds(job.verdict())) is slow
 
 
 @pytest.mark.parametrize(("waited", "slow"), [((80, 90, 85, 75), False), ((80, 90, 5, 75), True)])

@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from hangtop.diagnosis.job import JobMotion
-from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import Sketch, alarms, first, gpu
 
 SPIN = {"utilization": 100, "power": 120.0}
@@ -45,10 +44,6 @@ def test_gpus_that_all_compute_wait_for_nobody() -> None:
     assert alarms(steps(busy, busy, LATE, busy).verdict()) == []
 
 
-def test_some_seconds_of_figures_are_too_few() -> None:
-    assert alarms(steps(WAITS[:10], WAITS[:10], LATE[:10], WAITS[:10]).verdict()) == []
-
-
 @pytest.mark.parametrize("takes", [8.0, None])
 def test_within_a_few_long_steps_now_one_computes_and_now_another(takes: float | None) -> None:
     job = steps(WAITS, WAITS, LATE, WAITS)
@@ -56,17 +51,6 @@ def test_within_a_few_long_steps_now_one_computes_and_now_another(takes: float |
     assert alarms(job.verdict()) == []
 
 
-def test_what_one_did_before_these_steps_is_over() -> None:
-    evaluated = [COMPUTE] * 20 + [SPIN, COMPUTE, SPIN, SPIN, SPIN] * 5
-    assert alarms(steps([SPIN] * 20 + WAITS, [SPIN] * 20 + WAITS, evaluated, [SPIN] * 20 + WAITS).verdict()) == []
-
-
 def test_a_rank_that_evaluates_works_for_all() -> None:
     own = [SYNCHRONIZE[0], "evaluate train.py:120", SYNCHRONIZE[2]]
     assert alarms(steps(WAITS, WAITS, LATE, WAITS, own=own).verdict()) == []
-
-
-def test_a_job_of_which_nothing_is_seen_to_move_is_not_slow() -> None:
-    job = steps(WAITS, WAITS, LATE, WAITS)
-    job.motion = JobMotion(moving=None)
-    assert "straggler_rank" not in [finding.kind for finding in diagnose(job.job()).findings]

@@ -9,7 +9,7 @@ import pytest
 from collectors.samples.fabric import Interface
 from collectors.samples.stacks import QueuedPath
 from hangtop.diagnosis.job import JobMotion, NetworkUse
-from tests.support.jobs import ALL_REDUCE, MOVING, READING, Sketch, first, kinds
+from tests.support.jobs import ALL_REDUCE, MOVING, Sketch, first, kinds
 
 LOOKS = 5
 SPAN = 40.0
@@ -57,19 +57,6 @@ def test_one_that_has_come_to_rest_is(queued: Sequence[Sequence[QueuedPath]]) ->
     assert first(standing(queued).verdict()).kind == "collective_stalled"
 
 
-def test_much_that_goes_one_way_is_on_its_way_where_the_job_stood_at_both_looks() -> None:
-    assert standing(path(8e6)).verdict().outcome == "unknown", "a broadcast of a huge tensor"
-    job = standing(path(8e6))
-    job.stood_still, job.patience = 9.5, 5.0  # the look before was ten seconds ago
-    assert first(job.verdict()).kind == "collective_stalled"
-
-
-def test_who_is_waited_for_is_named_however_much_gets_through() -> None:
-    job = standing(path(25_000.0))
-    job.ranks(2).at(READING)
-    assert first(job.verdict()).ranks == (2,)
-
-
 def test_a_collective_that_goes_on_in_bursts_over_a_path_that_loses_packets_is_not_stalled() -> None:
     job = standing([])
     job.ranks().at(ALL_REDUCE, carrying=35_000.0)
@@ -77,15 +64,3 @@ def test_a_collective_that_goes_on_in_bursts_over_a_path_that_loses_packets_is_n
     job.stood_still = 12.0
     job.span = 4.0
     assert job.verdict().outcome == "unknown"
-
-
-@pytest.mark.parametrize(
-    ("carrying", "who", "still"), [(400.0, (0, 1, 2, 3), 50.0), (35_000.0, (0,), 50.0), (35_000.0, (0, 1, 2, 3), 10.5)]
-)
-def test_what_a_store_or_one_rank_carries_or_what_came_before_it_stood_moves_nothing(
-    carrying: float, who: tuple[int, ...], still: float
-) -> None:
-    job = standing([])
-    job.stood_still = still
-    job.ranks(*who).at(ALL_REDUCE, carrying=carrying)
-    assert job.verdict().outcome == "hung"

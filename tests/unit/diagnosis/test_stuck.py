@@ -64,22 +64,6 @@ def test_one_look_proves_nothing() -> None:
     assert alarms(job.verdict()) == []
 
 
-def test_pauses_that_the_job_is_used_to_are_waited_for() -> None:
-    job = held_up_by(3, READING)
-    job.patience, job.watched, job.stood_still, job.usual_pause = 60.0, 4000.0, 200.0, 130.0
-    assert alarms(job.verdict()) == []
-    job.stood_still = 280.0
-    assert first(job.verdict()).ranks == (3,)
-
-
-def test_a_compile_that_computes_is_waited_for() -> None:
-    job = held_up_by(
-        2, [f"compile_fx {_TORCH}/_inductor/compile_fx.py:600", "main run.py:9"], waiters=BACKWARD, state="R"
-    )
-    job.ranks(2).pulse(cores=1.0)
-    assert alarms(job.verdict()) == []
-
-
 NAP = ["score_all_samples metrics.py:102", "main train.py:9"]
 
 

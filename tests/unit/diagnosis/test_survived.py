@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hangtop.diagnosis.job import JobMotion
-from tests.support.jobs import ALL_REDUCE, COMPUTING, MOVING, Sketch, alarms, first, gpu
+from tests.support.jobs import ALL_REDUCE, COMPUTING, MOVING, Sketch, alarms, first
 
 GIB = 1 << 30
 RETRY = ["with_retry shards.py:46", "main train.py:9"]
@@ -26,24 +26,6 @@ def test_a_rank_that_ran_out_of_memory_and_works_on_has_not_crashed(ago: float) 
     found = first(verdict)
     assert (found.kind, found.ranks, found.severity) == ("gpu_out_of_memory", (1,), "info")
     assert found.summary.endswith("it lives, and the job moves on")
-
-
-def test_one_that_has_not_been_looked_into_since_survived_it_once_the_job_has_gone_on_for_long() -> None:
-    job = out_of_memory(ago=0.0)
-    assert first(job.verdict()).severity == "critical"
-    job = out_of_memory()
-    job.ranks().unread("denied: not permitted")
-    assert first(job.verdict()).severity == "info"
-
-
-def test_figures_beside_the_words_are_as_new_as_the_looks_and_do_not_count() -> None:
-    """And it happens again and again: whoever survived it once does, while the job moves."""
-    job = out_of_memory()
-    job.says("torch.out_of_memory", 1, ago=19.0, tried=2 * GIB).says("torch.out_of_memory", 1, ago=0.1, tried=2 * GIB)
-    job.ranks(1).process(local_rank=1)
-    job.node("node1", gpus=tuple(gpu(index, [{}], pids=[1000 + index]) for index in range(2)))
-    found = first(job.verdict())
-    assert (found.kind, found.severity) == ("gpu_out_of_memory", "info")
 
 
 def test_it_has_crashed_where_it_is_gone_or_nothing_moves_any_more() -> None:

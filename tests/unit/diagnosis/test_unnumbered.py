@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hangtop.diagnosis.phrasing import folded, parse_ranks, rank_text, ranks_on, ranks_text, who
-from hangtop.diagnosis.unnumbered import Unnumbered, numbered, unnumbered
+from hangtop.diagnosis.phrasing import parse_ranks, rank_text, ranks_on, ranks_text, who
+from hangtop.diagnosis.unnumbered import Unnumbered
 
 A, B, C = Unnumbered("node2", 4711), Unnumbered("node2", 4712), Unnumbered("gpu[1].dc", 88)
 
@@ -51,16 +50,7 @@ def test_the_node_is_said_once() -> None:
     )  # fmt: skip
 
 
-def test_neighbouring_pids_are_no_range_of_ranks() -> None:
-    assert folded([A, B, 7, 8]) == "7-8,node2:4711+4712"
-
-
 def test_what_is_written_can_be_asked_for() -> None:
     assert parse_ranks("3,7-9,node2:4711+4712") == {3, 7, 8, 9, A, B}
     with pytest.raises(ValueError, match="no ranks"):
         parse_ranks("node2:x")
-
-
-def test_for_scripts_numbers_and_processes_are_apart() -> None:
-    assert numbered([3, A, 1]) == (3, 1)
-    assert json.dumps([str(one) for one in unnumbered([3, B, A, A])]) == '["node2:4711", "node2:4712"]'
