@@ -15,7 +15,6 @@ from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.expected import bandwidth_low
-from hangtop.diagnosis.rules.paths import mtu_mismatch
 
 NEARLY_ALL = 2 / 3
 """Of a node's pairs: a node that loses one packet in twenty has a lucky pair now and then."""
@@ -100,12 +99,6 @@ def measured(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
     """
     found = findings(report)
     return found if {f.kind for f in found} & LOCATED else (*found, *bandwidth_low(job, report))
-
-
-def all_findings(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
-    """The same, and what the samples of the nodes that took part add to it."""
-    taking_part = {rank.node for rank in report.ranks}
-    return (*measured(report, job), *(f for f in mtu_mismatch(job) if taking_part.issuperset(f.nodes)))
 
 
 def outcome(report: ProbeReport, found: Iterable[Finding]) -> str:

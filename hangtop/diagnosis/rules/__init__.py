@@ -51,7 +51,6 @@ RULES: tuple[Rule, ...] = (
     ports.port_down,
     ports.port_errors,
     paths.tcp_retransmits,
-    paths.mtu_mismatch,
     placement.gpu_assignment_conflict,
     placement.zombie_process,
     nodes.storage_stalled,

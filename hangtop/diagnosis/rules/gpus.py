@@ -76,7 +76,7 @@ def on_gpu(job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight
 
 
 def gpu_xid(job: Job) -> Iterator[Finding]:
-    """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79; gpu_xid: any other Xid, and its meaning."""
+    """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79; gpu_xid: any other Xid, by meaning."""
     for name, node in sorted(job.nodes.items()):
         told: dict[tuple[int, int | str | None], list[Evidence]] = defaultdict(list)
         faults: list[tuple[int | None, str]] = [(gpu.index, gpu.fault.text) for gpu in node.gpus if gpu.fault]

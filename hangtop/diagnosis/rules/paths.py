@@ -1,9 +1,8 @@
-"""TCP between the nodes of a job: lost segments, MTUs that differ, connections that get nothing through."""
+"""TCP between the nodes of a job: lost segments, and connections that get nothing through."""
 
 from __future__ import annotations
 
-import ipaddress
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from hangtop.diagnosis.addresses import nodes_by_name
@@ -19,8 +18,6 @@ TCP_RETRANSMITS_PER_S = 10.0
 """Ours: below that rate the share says nothing."""
 TCP_SEGMENTS_PER_S = 100.0
 """Ours: a share of fewer segments is that of keepalives and of our own channels, not of the job's traffic."""
-PRIVATE_BRIDGES = ("docker", "br-", "virbr", "cni", "flannel", "lxc", "podman", "veth")
-"""Interfaces whose networks repeat on every host without being one network."""
 FRESH_S = 15.0
 """Seconds for which a sample of a rank's connections counts."""
 TOLD = 4
@@ -44,43 +41,6 @@ def tcp_retransmits(job: Job) -> Iterator[Finding]:
                 nodes=(name,), evidence=(Evidence(Observer.NETWORK, f"/proc/net/snmp on {name}", job.now, text),),
                 advice="Look for drops at its interface and switch port; probe the path from this node to the others.",
             )  # fmt: skip
-
-
-def mtu_mismatch(job: Job) -> Iterator[Finding]:
-    """mtu_mismatch: interfaces of one network differ in their MTU; bridges that every host has are left out."""
-    networks: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
-    for name, node in sorted(job.nodes.items()):
-        for interface in node.network.interfaces:
-            if not interface.up or interface.kind == "loopback" or interface.name.startswith(PRIVATE_BRIDGES):
-                continue
-            for network in {_network(address) for address in interface.addresses} - {""}:
-                networks[network].append((name, interface.name, interface.mtu))
-    by_members = {tuple(members): network for network, members in sorted(networks.items(), reverse=True)}
-    for members, network in sorted(by_members.items(), key=lambda pair: pair[1]):
-        sizes = Counter(mtu for _, _, mtu in members)
-        if len(sizes) < 2 or len({name for name, _, _ in members}) < 2:
-            continue
-        usual = max(sizes, key=lambda mtu: (sizes[mtu], mtu))
-        odd = [(name, interface, mtu) for name, interface, mtu in members if mtu != usual]
-        words = [f"{interface} on {name} has {mtu}" for name, interface, mtu in odd]
-        yield Finding(
-            "mtu_mismatch", "warning", 0.85, f"MTU differs within {network}: {listed(words)}, the others {usual}",
-            nodes=tuple(sorted({name for name, _, _ in odd})),
-            evidence=tuple(
-                Evidence(Observer.NETWORK, f"/sys/class/net/{interface}/mtu on {name}", None, str(mtu))
-                for name, interface, mtu in members[:8]
-            ),
-            advice="Set one MTU on every hop; full frames to the smaller side are dropped or broken up.",
-        )  # fmt: skip
-
-
-def _network(address: str) -> str:
-    try:
-        network = ipaddress.ip_interface(address).network
-    except ValueError:  # remote text: not an address
-        return ""
-    usable = network.num_addresses > 1 and not network.is_link_local and not network.is_loopback
-    return str(network) if usable else ""
 
 
 def path_blocked(job_status: JobStatus) -> Iterator[Finding]:

@@ -115,7 +115,7 @@ def busy_gpus(node: Node) -> list[str]:
 
 def result(report: ProbeReport, job: Job) -> ProbeResult:
     """What a report means for the nodes of a job."""
-    found = probes.all_findings(report, job)
+    found = probes.measured(report, job)
     should = expected.expected(job, report)
     return ProbeResult(
         f"Collective probe, {report.backend}, {count(report.world_size, 'rank')}, {report.took:.1f} s",

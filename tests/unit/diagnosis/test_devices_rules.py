@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.samples.fabric import Interface
 from collectors.samples.gpus import GpuFault, NvlinkCounters
 from collectors.samples.host import HostFacts
 from hangtop.diagnosis.job import Gpu, NetworkUse
@@ -159,10 +158,6 @@ def test_pressure_is_no_error() -> None:
 # --- network -----------------------------------------------------------------------------------------------------
 
 
-def interface(name: str, mtu: int, address: str, kind: str = "physical") -> Interface:
-    return Interface(name, mtu, 100_000, True, [address], kind)
-
-
 def test_tcp_retransmits() -> None:
     job = Sketch(nodes=2)
     job.node("node2", network=NetworkUse(segments_per_s=5000.0, retransmitted_per_s=300.0))
@@ -172,17 +167,6 @@ def test_tcp_retransmits() -> None:
     assert alarms(job.verdict()) == [], "a few segments are no share"
     job.node("node2", network=NetworkUse(segments_per_s=3.0, retransmitted_per_s=40.0))
     assert alarms(job.verdict()) == [], "a node that is cut off repeats what it cannot send"
-
-
-def test_mtu_mismatch() -> None:
-    job = Sketch(world=3, nodes=3)
-    for index, mtu in enumerate((9000, 1500, 9000), 1):
-        own = interface("eth0", mtu, f"10.0.0.{index}/24")
-        bridge = interface("docker0", 1500 - index, "172.17.0.1/16")
-        job.node(f"node{index}", network=NetworkUse(interfaces=(own, bridge)))
-    found = first(job.verdict())
-    assert (found.kind, found.nodes) == ("mtu_mismatch", ("node2",))
-    assert kinds(job.verdict()) == ["mtu_mismatch"]
 
 
 # --- nodes -------------------------------------------------------------------------------------------------------
