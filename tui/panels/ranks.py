@@ -9,7 +9,6 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.phrasing import ranks_on
-from hangtop.session.history.lanes import MOVED, STILL, UNSEEN, Lane
 from hangtop.session.state.job_state import GpuState, StepState
 from tui.looks.format import SILENT, UNKNOWN, age, number, percent, ranks_word, size
 from tui.looks.theme import Colour
@@ -42,9 +41,6 @@ EMPTY = (
     "no rank seen yet: a rank is a process with RANK and WORLD_SIZE (or Slurm's, Open MPI's) in its environment, "
     "or one with torch, JAX or NCCL mapped"
 )
-MINUTE = 60
-_CELLS = {MOVED: "▇", STILL: "·", UNSEEN: " "}
-"""Of each value that a cell of the last minute can hold."""
 
 
 def _totals(model: ViewModel, rows: Sequence[RankRow]) -> list[Piece]:
@@ -144,8 +140,6 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
                help="memory of its GPU in use"),
         Column("quiet", "log quiet", 9, lambda row: None if row.rank.log_at is None else model.now - row.rank.log_at,
                form=age, align="right", help="since its logs last grew"),
-        Column("minute", "last minute", MINUTE // 2, lambda row: _still(model, row), lambda row: _minute(model, row),
-               help="▇ it moved, · it stood still, 2 s a cell"),
         Column("wchan", "kernel wait", 12, _pulse(lambda pulse: None if pulse.wchan in {"", "0"} else pulse.wchan),
                most=28, help="kernel function that the main thread sleeps in"),
         Column("rss", "rss", 6, _pulse(lambda pulse: pulse.rss), form=size, align="right", help="memory in RAM"),
@@ -154,20 +148,9 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
     )  # fmt: skip
 
 
-def _lane(model: ViewModel, row: RankRow) -> Lane | None:
-    return model.timeline.head.history.ranks.get((row.node.name, row.rank.process.pid))
-
-
 def _still(model: ViewModel, row: RankRow) -> float | None:
-    lane = None if row.rank.gone_at is not None else _lane(model, row)
-    stopped = None if lane is None else lane.stopped(model.now)
-    return None if stopped is None else model.now - stopped
-
-
-def _minute(model: ViewModel, row: RankRow) -> Piece:
-    lane, end = _lane(model, row), (model.now // 2 + 1) * 2
-    cells = [] if lane is None else lane.cells(end, MINUTE // 2)
-    return "".join(_CELLS[value] for value in cells), Colour.GRAPH
+    stopped = model.timeline.head.history.stopped.get((row.node.name, _pid(row)), model.now)
+    return model.now - stopped if stopped < model.now and row.rank.gone_at is None else None
 
 
 def _pid(row: RankRow) -> int:

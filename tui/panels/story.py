@@ -64,9 +64,9 @@ def _failed(model: ViewModel) -> str:
 
 def stopped_since(model: ViewModel, rows: Iterable[RankRow]) -> float | None:
     """Since when the first of these ranks stands still."""
-    lanes = (model.timeline.head.history.ranks.get((row.node.name, row.rank.process.pid)) for row in rows)
-    found = (None if lane is None else lane.stopped(model.now) for lane in lanes)
-    return min((stopped for stopped in found if stopped is not None), default=None)
+    stopped = model.timeline.head.history.stopped
+    found = (stopped.get((row.node.name, row.rank.process.pid)) for row in rows)
+    return min((since for since in found if since is not None and since <= model.now), default=None)
 
 
 def figures(model: ViewModel, metric: Metric) -> list[Piece]:

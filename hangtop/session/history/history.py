@@ -1,6 +1,6 @@
-"""The history of one job: its figures at three grains, what each rank did, and the verdicts that were given.
+"""The history of one job: its figures at three grains, since when ranks stand still, and the verdicts that were given.
 
-Fed by the session's own tick, about once a second. Bounded: 11 figures take 1.7 MB, a rank a kilobyte.
+Fed by the session's own tick, about once a second. Bounded: 11 figures take 1.7 MB.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Outcome, Verdict
-from hangtop.session.history.lanes import MOVED, STILL, Key, Lane
 from hangtop.session.history.series import Series
 from hangtop.session.motion.progress import Progress
 from hangtop.session.motion.rank_progress import RankProgress
@@ -93,7 +92,8 @@ class History:
 
     def __init__(self) -> None:
         self.series: Mapping[str, Series] = {name: Series() for name in FIGURES}
-        self.ranks: dict[Key, Lane] = {}
+        self.stopped: dict[tuple[str, int], float] = {}
+        """Since when each rank that stands still has done so, by node and pid."""
         self.verdicts: list[PastVerdict] = []
         self.began: float | None = None
         """When the first figures were taken."""
@@ -112,8 +112,7 @@ class History:
             if node.link not in {"live", "limited"} or node.seen_at is None:
                 parts.pop(node.name, None)
             elif node.name not in parts or (number + self._ticks) % every == 0:
-                hold = 3.0 * between + (EVERY if every > 1 else 0)
-                parts[node.name] = figures_of(node, *self._ranks(now, node, tracks.get(node.name, {}), between, hold))
+                parts[node.name] = figures_of(node, *self._ranks(now, node, tracks.get(node.name, {}), between))
             if number % SLICE == 0:
                 yield
         for name in parts.keys() - nodes.keys():
@@ -123,50 +122,30 @@ class History:
         figures["verdict"] = None if verdict is None else float(WORDS.index(verdict.outcome))
         for name, series in self.series.items():
             series.add(now, figures.get(name))
-        self._forget(state)
 
     def _ranks(
-        self, now: float, node: NodeState, tracks: Mapping[int, RankProgress], between: float, hold: float
+        self, now: float, node: NodeState, tracks: Mapping[int, RankProgress], between: float
     ) -> tuple[int, int]:
         """Take the ranks of a node; how many moved, and how many there are."""
         moved = seen = 0
         for pid, rank in node.ranks.items():
+            self.stopped.pop((node.name, pid), None)
             known = tracks.get(pid)
             if known is None or rank.gone_at is not None or now - known.seen_at > SILENT * between + 1.0:
                 continue
-            moves = bool(known.moves) and known.moved_at >= known.seen_at - FRESH * between
             seen += 1
-            moved += moves
-            lane = self.ranks.get((node.name, pid))
-            if lane is None:
-                lane = self.ranks[node.name, pid] = Lane()
-            if not moves and lane.since is None and known.looks:
-                # what was taken for a sign of life may have been none: a wait that polls is known after some looks
-                lane.lower(known.moved_at)
-            lane.since = None if moves else known.moved_at
-            lane.put(known.seen_at, MOVED if moves else STILL, hold)
+            if known.moves and known.moved_at >= known.seen_at - FRESH * between:
+                moved += 1
+            else:
+                self.stopped[node.name, pid] = known.moved_at
         return moved, seen
-
-    def _forget(self, state: JobState) -> None:
-        """Drop ranks that the state has dropped: those that ended stay as long as they do there."""
-        nodes = state.nodes
-        if len(self.ranks) > sum(len(node.ranks) for node in nodes.values()):
-            self.ranks = {
-                (name, pid): lane
-                for (name, pid), lane in self.ranks.items()
-                if name in nodes and pid in nodes[name].ranks
-            }
 
     def judged(self, at: float, verdict: Verdict) -> None:
         """Keep a verdict: each that says something else than the one before, and one a minute."""
         last = self.verdicts[-1] if self.verdicts else None
-        before = self.verdicts[-2] if len(self.verdicts) > 1 else None
-        same = last is not None and says(last.verdict) == says(verdict)
-        if same and before is not None and says(before.verdict) == says(verdict) and at - before.at < 60.0:
-            self.verdicts[-1] = PastVerdict(at, verdict)
-        else:
+        if last is None or says(last.verdict) != says(verdict) or at - last.at >= 60.0:
             self.verdicts.append(PastVerdict(at, verdict))
-        del self.verdicts[:-VERDICTS]
+            del self.verdicts[:-VERDICTS]
 
     def verdict_at(self, at: float) -> Verdict | None:
         """The verdict that stood at a time; None before the first."""

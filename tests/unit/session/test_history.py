@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.session.history.history import VERDICTS, History
-from hangtop.session.history.lanes import MOVED, STILL, UNSEEN, Lane
 from hangtop.session.history.series import HOLD, Grain, Series, Span
 
 VALUES = st.lists(st.tuples(st.integers(0, 9), st.integers(-1000, 1000)), min_size=1, max_size=60)
@@ -64,28 +63,6 @@ def test_a_pause_of_looking_is_a_gap_and_a_late_look_is_none() -> None:
     series.add(120.0, 7.0)
     seen = [None if span is None else span.mean for span in series.spans(100.0, 1, 21)]
     assert seen == [5.0, 5.0, 5.0, 7.0, *[None] * 16, 7.0]
-
-
-def test_a_rank_that_stopped_is_known_to_have_at_any_later_time() -> None:
-    lane = Lane()
-    for second in range(60):
-        lane.put(1000.0 + second, MOVED if second < 30 else STILL, 3.0)
-    assert lane.stopped(1050.0) == 1030.0
-    assert lane.stopped(1020.0) is None
-    lane.since = 1029.7
-    assert lane.stopped(1050.0) == 1029.7
-    assert lane.cells(1040.0, 10) == [MOVED] * 5 + [STILL] * 5
-    lane.lower(1018.0)
-    assert lane.cells(1040.0, 10) == [STILL] * 10
-
-
-def test_of_a_rank_that_was_not_seen_nothing_is_known() -> None:
-    lane = Lane()
-    lane.lower(0.0)
-    assert lane.cells(1.7e9, 10) == [UNSEEN] * 10
-    lane.put(1.7e9, MOVED, 3.0)
-    lane.put(1.7e9 + 40.0, MOVED, 3.0)
-    assert lane.cells(1.7e9 + 42.0, 21) == [MOVED, *[UNSEEN] * 19, MOVED]
 
 
 def verdict(kind: str) -> Verdict:
