@@ -15,9 +15,9 @@ Send: TypeAlias = Callable[[str | None, Settings], None]
 
 
 class NodeSettings:
-    """Tells the nodes behind a feed what changed for them; without a feed there is nobody to tell."""
+    """Tells the nodes behind a feed what changed for them."""
 
-    def __init__(self, options: SessionOptions, state: JobState, send: Send | None) -> None:
+    def __init__(self, options: SessionOptions, state: JobState, send: Send) -> None:
         self._options = options
         self._state = state
         self._send = send
@@ -45,7 +45,8 @@ class NodeSettings:
         wanted = tuple(sorted(paths))
         if wanted != self._on_view:
             self._on_view = wanted
-            self._tell_all()
+            for node in (None, *self._not_mine):
+                self._send(node, self.of(node))
 
     def share_logs(self) -> None:
         """Have each file that several nodes see read by one of them; by another one when that node is lost."""
@@ -54,28 +55,13 @@ class NodeSettings:
             for log in node.log_files.values() if node.link in READING else ():
                 if log.shared and log.file_id:
                     seen.setdefault(log.file_id, {})[name] = log.pid in node.ranks
-        self._owners = {file: self._owner(file, nodes) for file, nodes in seen.items()}
         before, self._not_mine = self._not_mine, {}
-        for file, owner in sorted(self._owners.items()):
-            for name in seen[file]:
-                if name != owner:
+        for file, nodes in seen.items():
+            if self._owners.get(file) not in nodes:  # one with the rank that writes it, if there is one
+                self._owners[file] = max(nodes, key=lambda name: nodes[name])
+            for name in nodes:
+                if name != self._owners[file]:
                     self._not_mine.setdefault(name, []).append(file)
         for name in sorted(before.keys() | self._not_mine.keys()):
             if before.get(name) != self._not_mine.get(name):
-                self._tell(name)
-
-    def _owner(self, file: str, nodes: dict[str, bool]) -> str:
-        """The node that reads a file: the one before; else one with the rank that writes it."""
-        known = self._owners.get(file)
-        if known in nodes:
-            return known
-        return next((node for node, its_rank in nodes.items() if its_rank), next(iter(nodes)))
-
-    def _tell_all(self) -> None:
-        self._tell(None)
-        for node in self._not_mine:
-            self._tell(node)
-
-    def _tell(self, node: str | None) -> None:
-        if self._send is not None:
-            self._send(node, self.of(node))
+                self._send(name, self.of(name))

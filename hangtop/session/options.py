@@ -8,7 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from hangtop.diagnosis.finding import Finding, NextStep, Verdict
+from hangtop.diagnosis.finding import NextStep, Verdict
 
 REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check", "preflight"))
 """Commands that connect to nodes and so take the options of the connection."""
@@ -16,26 +16,21 @@ REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check", "
 
 def completed(verdict: Verdict, options: SessionOptions, nodes: Collection[str]) -> Verdict:
     """The verdict with commands that work from here; ``nodes`` are the session's."""
-    if not any(finding.next for finding in verdict.findings):
+    # without targets a command looks at this machine as the session does; with its name it would want ssh to it
+    own, more = frozenset(nodes) if names_no_node(options) else frozenset[str](), _way(options)
+    if not (own or more) or not any(found.next for found in verdict.findings):
         return verdict
-    here = names_no_node(options)
-    own, more = frozenset(nodes) if here else frozenset[str](), _way(options)
-    if not own and not more:
-        return verdict
-    return replace(verdict, findings=tuple(_finding(finding, own, more) for finding in verdict.findings))
-
-
-def _finding(finding: Finding, own: Collection[str], more: str) -> Finding:
-    if not finding.next:
-        return finding
-    return replace(finding, next=tuple(_step(step, own, more) for step in finding.next))
+    findings = (
+        replace(found, next=tuple(_step(step, own, more) for step in found.next)) if found.next else found
+        for found in verdict.findings
+    )
+    return replace(verdict, findings=tuple(findings))
 
 
 def _step(step: NextStep, own: Collection[str], more: str) -> NextStep:
     words = step.command.split()
     if words[:1] != ["hangtop"] or len(words) < 2 or words[1] not in REACHING:
         return step
-    # without targets a command looks at this machine as the session does; with its name it would want ssh to it
     kept = " ".join(word for word in words if word not in own)
     return replace(step, command=f"{kept} {more}".strip() if more and not kept.endswith(more) else kept)
 

@@ -11,7 +11,6 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,6 +69,8 @@ class Recordings:
 
         self.past = recorder = Recorder(path, self._about())
         self._named = True
+        for _ in self.snapshots():  # of what is known already
+            pass
         return recorder
 
     def keep_past(self, folder: Path | None = None) -> None:
@@ -82,6 +83,8 @@ class Recordings:
             path = _half_written(folder or autosave_folder())
             limit = min(LIMIT, int(shutil.disk_usage(path.parent).free * SPARE))
             self.past = Recorder(path, self._about(), limit)
+            for _ in self.snapshots():
+                pass
         except OSError as error:
             self.forget_past(f"the past cannot be kept: {error.filename}: {error.strerror}")
         except RecordingError as error:
@@ -184,30 +187,26 @@ def autosaved(folder: Path) -> list[Path]:
 def _half_written(folder: Path) -> Path:
     """A name there for what is being recorded. Raises :class:`OSError` where the folder cannot be made."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    names = (f"{os.getpid()}-{number}{PART}" for number in count())
-    return next(path for name in names if not (path := folder / name).exists())
+    return folder / f"{os.getpid()}-{time.time_ns()}{PART}"
 
 
 def _kept_as(path: Path, folder: Path, targets: Sequence[str], at: float) -> Path:
     """Give what was recorded its name: when it ended, and what was watched. Raises :class:`OSError`."""
     what = _UNFIT.sub("-", targets[0])[:40].strip("-.") if targets else "here"
-    stem = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(at))}-{what}"
-    names = (stem, *(f"{stem}-{number}" for number in range(2, MOST_FILES)))
-    name = next((name for name in names if not (folder / (name + SUFFIX)).exists()), stem)
-    kept = path.rename(folder / (name + SUFFIX))
-    _remove_oldest(folder, kept)
+    kept = folder / f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(at))}-{what}{SUFFIX}"
+    kept = path.rename(kept.with_stem(f"{kept.stem}-{path.stem}") if kept.exists() else kept)
+    _remove_oldest(folder)
     return kept
 
 
-def _remove_oldest(folder: Path, newest: Path) -> None:
+def _remove_oldest(folder: Path) -> None:
     """Remove the oldest recordings that are too many or too much, and parts that nobody writes any more."""
     held = 0
-    for number, path in enumerate([newest, *(one for one in reversed(autosaved(folder)) if one != newest)], 1):
-        with suppress(FileNotFoundError):  # another hangtop has removed it
+    with suppress(FileNotFoundError):  # another hangtop has removed it
+        for number, path in enumerate(reversed(autosaved(folder))):
             held += path.stat().st_size
-            if path != newest and (number > MOST_FILES or held > MOST_BYTES):
+            if number >= MOST_FILES or (number and held > MOST_BYTES):
                 path.unlink()
-    for path in folder.glob(f"*{PART}"):
-        with suppress(FileNotFoundError):
+        for path in folder.glob(f"*{PART}"):
             if time.time() - path.stat().st_mtime > LEFT:
                 path.unlink()

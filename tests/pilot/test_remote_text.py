@@ -16,7 +16,7 @@ from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, PID, Paper, PaperSession, say
 from tui.panels.registry import PANELS
 
-NASTY = "[/markup][bold red]x[/] \x1b[2J\x1b]0;gone\x07\x9b31m \u202edrawkcab 日本語テ e\u0301\u0301 👩‍👩‍👧 \ud800 \x00"
+NASTY = "[/markup][bold red]x[/] \x1b[2J\x1b]0;gone\x07\x9b31m \u202edrawkcab 日本語テ e\u0301\u0301 👩‍👩‍👧 \x00"
 
 KEYS = [str(number) for number in range(1, len(PANELS) + 1)]
 
