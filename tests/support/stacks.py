@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -71,31 +70,3 @@ def dump(
 def main_dump(*frames: str | Frame, at: float = 1000.0, cpu: float = 5.0, syscall: str = "futex") -> StackDump:
     """A dump of a main thread alone, in a program that began at ``<module>``."""
     return dump(thread(*frames, f"<module> {SCRIPT}:90"), at=at, cpu=cpu, syscall=syscall)
-
-
-def without_classes(dumps: Sequence[StackDump]) -> list[StackDump]:
-    """The same dumps as Python before 3.11 gives them: function names without their classes."""
-    return [
-        each._replace(
-            threads=[
-                stack._replace(
-                    frames=[f if f.native else f._replace(name=f.name.rpartition(".")[2]) for f in stack.frames]
-                )
-                for stack in each.threads
-            ]
-        )
-        for each in dumps
-    ]
-
-
-def moved(dumps: Sequence[StackDump], old: str, new: str) -> list[StackDump]:
-    """The same dumps with files in another folder."""
-    return [
-        each._replace(
-            threads=[
-                stack._replace(frames=[f._replace(file=f.file.replace(old, new)) for f in stack.frames])
-                for stack in each.threads
-            ]
-        )
-        for each in dumps
-    ]

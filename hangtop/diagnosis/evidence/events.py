@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
@@ -91,19 +91,13 @@ def finished(job: Job) -> bool:
     A launcher or the script says so, a table of nccl-tests has its last line, or all ranks destroyed the largest
     communicator.
     """
-    if job.events_of("elastic.finished") or job.events_of("job.finished"):
+    whole = any(event.data.get("whole") is True for _, event in job.events_of("nccl_tests.table"))
+    if whole or job.events_of("elastic.finished") or job.events_of("job.finished"):
         return True
-    if any(event.data.get("whole") is True for _, event in job.events_of("nccl_tests.table")):
-        return True
-    destroyed: dict[str, set[int]] = defaultdict(set)
-    sizes: dict[str, int] = {}
-    for event in job.events:
-        comm, size = text_of(event, "comm_id"), number_of(event, "size")
-        if not comm or size is None or not event.kind.startswith("nccl."):
-            continue
-        sizes[comm] = size
-        rank = number_of(event, "group_rank")
-        if event.kind == "nccl.end" and text_of(event, "phase") == "destroy" and rank is not None:
-            destroyed[comm].add(rank)
+    ends = [event for _, event in job.events_of("nccl.end") if text_of(event, "phase") == "destroy"]
+    made = [event for _, event in job.events_of("nccl.init")]
+    sizes = {text_of(event, "comm_id"): number_of(event, "size") or 0 for event in (*made, *ends)}
     largest = max(sizes.values(), default=0)
-    return any(largest > 1 and sizes[comm] == largest == len(ranks) for comm, ranks in destroyed.items())
+    left = {(text_of(event, "comm_id"), number_of(event, "group_rank")) for event in ends}
+    counts = Counter(comm for comm, rank in left if comm and rank is not None)
+    return largest > 1 and any(sizes[comm] == largest == count for comm, count in counts.items())

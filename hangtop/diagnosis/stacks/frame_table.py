@@ -184,8 +184,7 @@ LOCK_FILE torch/utils/file_baton.py : wait
 CHILD /subprocess.py : wait _wait _try_wait communicate _communicate run call check_call check_output
 CHILD /multiprocessing/popen_fork.py : wait poll
 EVENT_LOOP /asyncio/
-NETWORK /ssl.py : read recv recv_into do_handshake send sendall write
-NETWORK /socket.py : readinto recv accept create_connection getaddrinfo
+NETWORK /socket.py /ssl.py : getaddrinfo do_handshake
 SERVES /socketserver.py : serve_forever
 """,
     """
@@ -194,8 +193,6 @@ LOCK lock_PyThread_acquire_lock|rlock_acquire|PyThread_acquire_lock|_PyMutex_Loc
 QUEUE simplequeue_get|_queue_SimpleQueue_get
 PROCESS_LOCK _multiprocessing_SemLock_acquire
 SLEEPS time_sleep|pysleep
-NETWORK sock_call_ex|sock_sendall|sock_recv|internal_connect|_ssl__SSLSocket
-COMPUTES mkl_blas|at::native::|sgemm_kernel|dgemm_kernel|gc_collect_main|deflate|inflate|BZ2_bz|lzma_code|ZSTD_|LZ4_
 """,
 )
 """Frames in which any Python program waits. They count only where no row above does, and no phase says more."""

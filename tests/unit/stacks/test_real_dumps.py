@@ -32,13 +32,9 @@ EXPECTED: dict[str, tuple[Seen, Seen]] = {
     "all_reduce": (WAITS, ABSENT),
     "all_reduce_in_subgroup": (collective("all_reduce"), ABSENT),
     "all_gather_object": (collective("all_gather_object"), ABSENT),
-    "functional": (collective("wait_tensor"), ABSENT),
     "ddp_forward": (collective("broadcast"), ABSENT),
-    "ddp_constructor": (collective("verify_params"), ABSENT),
     "fsdp2_forward": (collective("all_gather_into_tensor"), ABSENT),
-    "fsdp2_backward": (collective("reduce_scatter_tensor"), ABSENT),
     "dcp_save": (collective("gather_object"), ABSENT),
-    "native_all_reduce": (WAITS, ABSENT),
     "native_ddp_backward": (collective("all_reduce"), ABSENT),
     # what Python frames cannot tell is said to be open
     "ddp_backward": (Seen("backward", "", "unknown", "train_step"), ABSENT),
@@ -46,23 +42,14 @@ EXPECTED: dict[str, tuple[Seen, Seen]] = {
     # start
     "init_tcp_store": (Seen("init", "init_process_group", "peers", "scenarios.py:"), ABSENT),
     "new_group": (Seen("init", "new_group", "peers", "scenarios.py:"), ABSENT),
-    "native_store_wait": (Seen("store", "", "peers", "fetch"), ABSENT),
     # both wait
     "both_receive": (Seen("p2p", "recv", "peers", "scenarios.py:"), Seen("p2p", "recv", "peers", "scenarios.py:")),
-    "mismatch": (collective("barrier"), collective("all_gather")),
     # the crowd waits in all_reduce, the odd one …
     "reader": (WAITS, Seen("data", "", "storage", "Shards.read_shard (scenarios.py:")),
     "data_workers": (WAITS, Seen("data", "", "helper", "Shards.read_shard (scenarios.py:")),
     "pinned_data_workers": (WAITS, Seen("data", "", "helper", "prefetch (scenarios.py:")),
     "checkpoint": (WAITS, Seen("checkpoint", "", "storage", "write_snapshot (scenarios.py:")),
-    "dcp_write": (
-        Seen("collective", "gather_object", "peers", "scenarios.py:"),
-        Seen("checkpoint", "", "storage", "prepare_local_plan (scenarios.py:"),
-    ),
     "lock": (WAITS, Seen("code", "", "unknown", "Cache.lookup (scenarios.py:")),
-    # the wait ends when the thread of the pool has done its work: what that one does is what the rank does
-    "thread_pool": (WAITS, Seen("code", "", "unknown", "scenarios.py:")),
-    "child_process": (WAITS, Seen("code", "", "helper", "scenarios.py:")),
     "busy": (WAITS, Seen("code", "", "nothing", "pack_sequences (scenarios.py:")),
     "compile_model": (WAITS, Seen("compile", "", "time", "hang (scenarios.py:")),
 }
