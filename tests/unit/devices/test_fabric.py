@@ -51,20 +51,6 @@ def test_a_port_without_counters_in_sysfs_is_asked_by_perfquery(tmp_path: Path, 
     assert counters.values["port_xmit_data"] == 0
 
 
-@pytest.mark.parametrize(("layer", "state"), [("Ethernet", "4: ACTIVE"), ("InfiniBand", "1: DOWN")])
-def test_perfquery_is_not_asked_where_it_cannot_answer(
-    tmp_path: Path, source: Fabric, monkeypatch: pytest.MonkeyPatch, layer: str, state: str
-) -> None:
-    def no_tool(name: str) -> str:
-        raise AssertionError(f"{name} was looked for")
-
-    monkeypatch.setattr(fabric, "find", no_tool)
-    write_port(tmp_path / "sys", "mlx5_0", link_layer=layer, state=state)
-    samples, error = look(source)
-    assert error is None
-    assert [type(sample) for sample in samples] == [PortFacts]
-
-
 def test_without_sysfs_the_tools_show_ports_and_counters(tmp_path: Path, source: Fabric) -> None:
     bench = Bench(tmp_path, Hardware(ports=2))
     bench.install()

@@ -3,8 +3,6 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.node.network.ib_tools import parse_ibstat, parse_perfquery
 
@@ -93,24 +91,3 @@ def test_extended_counters_by_the_kernels_names_and_in_bytes() -> None:
 def test_counters_of_a_port(text: str, values: dict[str, int]) -> None:
     (block,) = parse_perfquery(text)
     assert block.values == values
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "perfquery: iberror: failed: can't resolve self port\n",
-        "# PortRcvErrorDetails counters: Lid 1719 port 1\nPortLocalPhysicalErrors:....0\n",
-    ],
-)
-def test_another_text_has_no_counters(text: str) -> None:
-    assert parse_perfquery(text) == []
-
-
-LINES = [*TWO.splitlines(), *EXTENDED.splitlines(), *PLAIN.splitlines(), "", "Port 1:", "CA ''", "a: b: c", "Rate: x"]
-
-
-@given(st.lists(st.sampled_from(LINES), max_size=40), st.text())
-def test_nothing_raises(lines: list[str], end: str) -> None:
-    text = "\n".join(lines) + end
-    assert all(port.device for port in parse_ibstat(text))
-    assert all(value >= 0 for block in parse_perfquery(text) for value in block.values.values())

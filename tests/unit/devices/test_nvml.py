@@ -12,13 +12,13 @@ from collectors.fleet.control import lend
 from collectors.node import loader
 from collectors.node.gpus import nvml, nvml_watch
 from collectors.node.gpus.nvml import Nvml
-from collectors.node.source import Absent, Failed, NotResponding, Shared
+from collectors.node.source import Failed, NotResponding, Shared
 from collectors.node.wire import decode_control
 from collectors.samples.control import Lent
 from collectors.samples.gpus import NvlinkCounters
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault
-from tests.support.looks import gather, look, looks, until_raised
+from tests.support.looks import gather, looks, until_raised
 
 Start = Callable[[str], Nvml]
 
@@ -84,12 +84,6 @@ def test_a_wedged_driver_is_silence(start: Start, monkeypatch: pytest.MonkeyPatc
 
 def test_a_child_that_falls_over_says_why(start: Start) -> None:
     assert "no libnvidia-ml here" in str(until_raised(start("    raise OSError('no libnvidia-ml here')\n"), Failed))
-
-
-def test_a_node_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvml, "DEVICE", "/nonexistent/nvidiactl")
-    _, error = look(Nvml(Shared()))
-    assert isinstance(error, Absent)
 
 
 def test_what_is_lent_holds_the_real_bindings_and_the_watch() -> None:

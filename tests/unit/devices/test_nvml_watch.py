@@ -126,11 +126,3 @@ def test_the_latest_share_of_each_process() -> None:
     ]
     lines = rounds(bindings, 2)
     assert of(lines, "share") == [["00000000:1a:00.0", 5, 80], ["00000000:1a:00.0", 6, 10]]
-
-
-def test_a_gpu_that_is_lost_leaves_the_others() -> None:
-    bindings = Bindings()
-    bindings.gpus = 8
-    lines = rounds(bindings)
-    assert of(lines, "remark") == [["GPU 7: GPU is lost"]]
-    assert {line[0] for line in of(lines, "link")} == set(range(7))

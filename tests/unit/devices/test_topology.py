@@ -9,7 +9,7 @@ import pytest
 
 from collectors.node.gpus.nvlink import GpuTopology
 from collectors.node.gpus.nvlink import parse_topology as parse
-from collectors.node.source import Absent, Shared
+from collectors.node.source import Shared
 from collectors.samples.gpus import Topology
 from hangtop.demo.devices.bench import Bench
 from hangtop.diagnosis.job import Job, Node
@@ -58,12 +58,6 @@ def test_the_source_asks_the_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert look(GpuTopology(Shared())) == ([TWO], None)
     bench.plant("gpu1 unlinked")
     assert look(GpuTopology(Shared())) == ([CUT], None)
-
-
-def test_a_node_without_the_tool_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
-    samples, error = look(GpuTopology(Shared()))
-    assert (list(samples), type(error)) == ([], Absent)
 
 
 def job(*topologies: Topology | None) -> Job:

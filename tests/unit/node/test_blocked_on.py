@@ -12,8 +12,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.node.processes import process_state
 from collectors.node.processes.process_state import ProcessState
@@ -79,12 +77,6 @@ def test_a_sleep_that_cannot_be_read_says_nothing(words: str) -> None:
     assert process_state.sleep_left("/proc/self", words.split()) == ""
 
 
-def test_a_process_in_a_time_namespace_of_its_own_says_nothing(tmp_path: Path) -> None:
-    (tmp_path / "timens_offsets").write_text("monotonic 86400 0\nboottime 86400 0\n")
-    (tmp_path / "mem").write_bytes(b"\x7f" * 64)
-    assert process_state.sleep_left(str(tmp_path), ["0x1", "0x1", "0x0"]) == ""
-
-
 LISTED = """\
 1: POSIX  ADVISORY  WRITE 11 08:01:99 0 EOF
 2: FLOCK  ADVISORY  WRITE 12 08:01:1449 0 EOF
@@ -114,10 +106,3 @@ def test_the_lock_before_the_arrow_is_the_one_waited_for(tmp_path: Path, pid: in
     (tmp_path / "12").mkdir()
     (tmp_path / "12" / "stat").write_text("12 (trainer) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 10")
     assert process_state.lock_holder(pid, str(tmp_path)) == keeper
-
-
-@given(st.text("0123: ->\nFLOCKADVISORY -x", max_size=300), st.integers(0, 40))
-def test_any_list_of_locks_is_read(tmp_path_factory: pytest.TempPathFactory, listed: str, pid: int) -> None:
-    folder = tmp_path_factory.getbasetemp()
-    (folder / "locks").write_text(listed)
-    assert "process 0" not in process_state.lock_holder(pid, str(folder))

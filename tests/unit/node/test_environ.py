@@ -5,14 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node.processes.environ import (
-    NAMES,
-    NO_RANK,
-    PREFIXES,
     may_have_rank,
     parse,
     presentable,
     rank_of,
-    rank_of_member,
 )
 from tests.support.fake_proc import rank_env
 
@@ -118,28 +114,8 @@ def test_ordinary_names_are_not_blotted_out() -> None:
     assert presentable(env) == env
 
 
-@given(st.binary(max_size=2000))
-def test_any_bytes_are_an_environment(data: bytes) -> None:
-    env = parse(data)
-    rank_of(env)
-    shown = presentable(env)
-    assert shown.keys() <= env.keys()
-    assert all(name in NAMES or name.startswith(PREFIXES) for name in shown)
-
-
 @given(st.dictionaries(st.sampled_from(["RANK", "WORLD_SIZE", "SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "X"]),
                        st.text(alphabet="0123456789ab -\n", max_size=12)))  # fmt: skip
 def test_the_cheap_look_never_misses_a_rank(env: dict[str, str]) -> None:
     if rank_of(parse(raw(env))) is not None:
         assert may_have_rank(raw(env))
-
-
-def test_of_a_process_with_a_training_library_a_rank_without_a_size_will_do() -> None:
-    found = rank_of_member({"RANK": "3"})
-    assert (found.rank, found.world_size) == (3, None)
-
-
-def test_an_environment_without_a_rank_may_say_the_rest() -> None:
-    found = rank_of_member({"WORLD_SIZE": "4", "MASTER_ADDR": "node1", "MASTER_PORT": "29500", "SLURM_JOB_ID": "7"})
-    assert (found.rank, found.world_size, found.master_addr, found.master_port) == (NO_RANK, 4, "node1", 29500)
-    assert (found.launcher, found.run_id) == ("", "7")

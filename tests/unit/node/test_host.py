@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from collectors.node.files import text
 from collectors.node.machine import disks, software
 from collectors.node.machine.disks import DiskSource, checkpoint_folders
-from collectors.node.machine.host import HostSource, parse_loadavg, parse_meminfo, parse_pressure
-from collectors.node.machine.software import SoftwareSource, libraries
-from collectors.node.processes import mounts
+from collectors.node.machine.host import HostSource
+from collectors.node.machine.software import SoftwareSource
 from collectors.node.processes.mounts import Mounts
 from collectors.node.source import NotResponding, Shared
 from collectors.samples.host import Disk, HostFacts, HostSample
@@ -172,43 +166,3 @@ def test_versions_by_what_a_rank_has_loaded(tmp_path: Path, clock: Clock, nccl: 
     shared.ranks = ()
     source.look(0.0)
     assert shared.versions == {}
-
-
-@pytest.mark.parametrize(
-    ("said", "version"),
-    [
-        ("NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023\n", "535.129.03"),
-        ("NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  590.48.01  Release Build\n", "590.48.01"),
-    ],
-)
-def test_versions_of_the_host(tmp_path: Path, said: str, version: str) -> None:
-    write(tmp_path, "proc/driver/nvidia/version", said)
-    write(tmp_path, "sys/module/mlx5_core/version", "24.10-1.1.4\n")
-    facts, _ = HostSource(Shared(), str(tmp_path / "proc"), str(tmp_path / "sys")).look(0.0)
-    assert isinstance(facts, HostFacts)
-    assert facts.versions == {"nvidia": version, "ofed": "24.10-1.1.4"}
-
-
-PARSERS: list[Callable[[bytes], object]] = [
-    parse_meminfo, parse_loadavg, parse_pressure, lambda data: mounts.parse(text(data)), libraries,
-]  # fmt: skip
-SEEDS = [
-    b"MemTotal:  1000 kB\n", b"3.50 2.00 1.00 7/512 4711\n", b"some avg10=12.50 avg60=0.00\n", b"a / ext4 rw 0 0\n",
-    MAPS.encode(),
-]  # fmt: skip
-
-
-@given(
-    st.one_of(
-        st.binary(max_size=200),
-        st.builds(
-            lambda seed, cut, more: seed[:cut] + more + seed[cut + 3 :],
-            st.sampled_from(SEEDS),
-            st.integers(0, 99),
-            st.binary(max_size=9),
-        ),
-    )
-)
-def test_no_bytes_break_a_parser(data: bytes) -> None:
-    for parse in PARSERS:
-        json.dumps(parse(data), allow_nan=False)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 import pytest
 
-from collectors.node import blocking
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import read
 from collectors.node.processes.procfs import PAGE_SIZE, Stat, read_stat
-from collectors.node.ranks import search
 from collectors.node.ranks.search import GROWN, LEAST, Mapped, is_foreign, library_of
 from tests.support.fake_proc import FakeProc
 
@@ -74,18 +71,6 @@ def test_maps_are_read_once_and_again_when_it_has_grown(bench: Bench) -> None:
     assert len(bench.reads) == 2
 
 
-def test_of_small_ones_and_of_daemons_nothing_is_read(bench: Bench) -> None:
-    bench.proc.add(50, mapped=[TORCH])
-    bench.proc.add(51, rss=LARGE, mapped=[TORCH], comm="nv-hostengine")
-    assert bench.look(50, 51, computing=frozenset({51})) == {}
-    assert bench.reads == []
-
-
-def test_whoever_computes_on_a_gpu_is_of_a_job_whatever_it_has_mapped(bench: Bench) -> None:
-    bench.proc.add(50)
-    assert bench.look(50, computing=frozenset({50, 99})) == {50: "gpu"}
-
-
 @pytest.mark.parametrize(
     ("words", "comm", "foreign"),
     [
@@ -102,27 +87,3 @@ def test_whoever_computes_on_a_gpu_is_of_a_job_whatever_it_has_mapped(bench: Ben
 )
 def test_what_is_never_a_rank(words: list[str], comm: str, foreign: bool) -> None:
     assert is_foreign(words, comm) is foreign
-
-
-def test_the_command_line_of_one_that_hangs_holds_nobody_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its memory map is locked by a page fault that is never served: whoever reads what lies in it waits."""
-    proc, hangs = FakeProc(tmp_path), threading.Event()
-    proc.add(40, mapped=[TORCH], rss=LARGE, threads=["pt_autograd_0"])
-    monkeypatch.delenv(search.ONLY, raising=False)
-
-    def held(path: str, limit: int = 0) -> bytes | None:
-        if path.endswith("cmdline"):
-            hangs.wait()
-        return read(path)
-
-    monkeypatch.setattr(blocking, "read", held)
-    looks = search.Search(str(tmp_path), GuardedReader(patience=0.05))
-    found: list[int] = []
-    looker = threading.Thread(
-        target=lambda: found.extend(one.pid for one in looks.find({40}, set(), frozenset({40}))), daemon=True
-    )
-    looker.start()
-    looker.join(60)
-    assert not looker.is_alive()
-    hangs.set()
-    assert found == [40]

@@ -60,13 +60,6 @@ def test_what_was_killed_before_is_not_told_and_each_kill_once(bench: Bench) -> 
     assert bench.told() == [(OWN, 1)], "its ranks may be gone"
 
 
-def test_a_kill_elsewhere_below_a_group_above_is_not_theirs(bench: Bench) -> None:
-    rank = bench.rank(50, OWN)
-    assert bench.told(rank) == []
-    bench.group("/kubepods", 41)
-    assert bench.told(rank) == []
-
-
 def test_a_group_that_goes_with_its_ranks_is_counted_above_once(bench: Bench) -> None:
     assert bench.told(bench.rank(50, OWN)) == []
     (bench.sys / "fs" / "cgroup" / OWN.strip("/") / "memory.events").unlink()

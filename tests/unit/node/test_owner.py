@@ -67,14 +67,6 @@ def test_as_root_it_becomes_the_ranks_owner(rank: Rank) -> None:
 
 
 @as_root
-def test_nccl_tests_take_no_library_of_the_ranks_as_root(rank: Rank) -> None:
-    """The shell that looks for nccl-tests has the rank's PATH and LD_PRELOAD."""
-    out, err = launched(rank(LD_PRELOAD="/nowhere/evil.so", PATH="/usr/bin:/bin"), "sh", "-c", "id -u; id -Gn")
-    assert out.split()[0] == str(USER)
-    assert "evil.so" in err, "loaded by a process of the user's"
-
-
-@as_root
 def test_a_ranks_process_cannot_be_left_behind(rank: Rank) -> None:
     """The parent-death signal is asked for after the change of user, which would take it away."""
     command = payload.command(sys.executable)
@@ -88,15 +80,6 @@ def test_a_ranks_process_cannot_be_left_behind(rank: Rank) -> None:
     process.kill()
     process.communicate()
     wait_gone([child], 5)
-
-
-def test_roots_own_rank_on_the_host_is_borrowed_as_it_is(rank: Rank) -> None:
-    if os.getuid():
-        pytest.skip("not root")
-    out, err = launched(rank(0, NCCL_X="ranks"), "{python}", "-I", "-c", WHO)
-    assert out.startswith("(0, 0, 0) (0, 0, 0)")
-    assert out.strip().endswith("ranks")
-    assert err == ""
 
 
 @as_root
@@ -132,22 +115,11 @@ def process(root: Path, *, uids: str = "7 7 7 7", secure: int = 0, mnt: str = "m
     return str(root)
 
 
-def test_whose_it_is(tmp_path: Path) -> None:
-    assert owner.owner_of(55, process(tmp_path)) == owner.ProcessOwner(7, 7, (8, 9), 777)
-
-
 def test_one_whose_program_had_more_rights_than_its_caller_is_nobodys(tmp_path: Path) -> None:
     """``RANK=0 LD_PRELOAD=… sudo sleep 1000``: all of root's ids, and the environment of who called it."""
     assert owner.owner_of(55, process(tmp_path, uids="0 0 0 0", secure=1)) is None
     (tmp_path / "55" / "auxv").unlink()
     assert owner.owner_of(55, str(tmp_path)) is None
-
-
-def test_of_root_in_a_folder_of_its_own_nothing_may_be_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(owner.os, "geteuid", lambda: 0)  # type: ignore[attr-defined]
-    proc = process(tmp_path, top="/srv/chroot")
-    assert not owner.may_be_imitated(55, owner.ProcessOwner(0, 0, (), 1), proc)
-    assert owner.may_be_imitated(55, owner.ProcessOwner(7, 7, (), 1), proc), "as that user"
 
 
 @as_root

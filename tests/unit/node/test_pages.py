@@ -13,16 +13,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from collectors.node.processes.pages import PageSource, find, memfd_device, read_pulse, read_results, told_pipe
+from collectors.node.processes.pages import PageSource, find, memfd_device, read_pulse, told_pipe
 from collectors.node.source import Shared
 from collectors.samples import page as layout
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
 from tests.support.made import process
-from tests.support.sent import arrived
 
 ROOT = Path(__file__).parents[3]
 
@@ -151,16 +148,6 @@ def test_a_page_of_another_version_is_none(words: dict[str, int]) -> None:
     assert read_pulse(page(**words), 12, 7) is None
 
 
-@given(st.binary(min_size=256, max_size=512))
-def test_any_numbers_make_a_pulse_that_the_wire_takes(noise: bytes) -> None:
-    data = bytearray(page())
-    data[8 * layout.STARTED : 8 * layout.STARTED + len(noise) - 40] = noise[40:]
-    pulse = read_pulse(bytes(data), 12, 7)
-    assert pulse is not None
-    json.dumps(pulse, allow_nan=False)
-    assert pulse.phase in layout.PHASE_NAMES
-
-
 def test_a_write_that_is_under_way_tells_nothing() -> None:
     """It fills a pair with zeros, writes its number, then its time."""
     begun = {"STEP": 7, "PHASE": 2}
@@ -169,20 +156,3 @@ def test_a_write_that_is_under_way_tells_nothing() -> None:
     for place in (layout.STEP_AT, layout.PHASE_AT):
         struct.pack_into("=d", data, 8 * place, 1.8e9)
     assert read_pulse(bytes(data), 12, 7) == InsidePulse(12, 7, 1.8e9, "forward", 1.8e9)
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(
-        st.sampled_from(("check", "at", "ranks", "findings", "severity", "evidence", "summary", "number")), inner),
-    max_leaves=20,
-)  # fmt: skip
-
-
-@given(st.one_of(st.binary(max_size=400), json_values.map(lambda value: json.dumps(value).encode())),
-       st.one_of(st.none(), st.integers(0, (1 << 32) - 1)))  # fmt: skip
-def test_any_answer_is_read_or_left(answer: bytes, length: int | None) -> None:
-    data = bytearray(page())
-    data[layout.ANSWER : layout.ANSWER + 4] = (len(answer) if length is None else length).to_bytes(4, "little")
-    data[layout.ANSWER + 4 : layout.ANSWER + 4 + len(answer)] = answer
-    assert all(arrived(result) for result in read_results(bytes(data), 7))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.node.processes.commands import program
 from collectors.node.processes.environ import rank_of, rank_of_member
-from collectors.node.ranks.process_tree import FamilyMember, ProcessRole, classify_tree, helper_role
+from collectors.node.ranks.process_tree import FamilyMember, classify_tree, helper_role
 from tests.support.fake_proc import PYTHON, rank_env
 
 TRAIN = [PYTHON, "-u", "train.py", "--launcher", "torchrun"]
@@ -187,27 +185,3 @@ def test_roles_of_helpers() -> None:
 )
 def test_what_a_command_runs(words: list[str], name: str) -> None:
     assert program(words) == name
-
-
-ENVS = [R0, R1, {"RANK": "0", "WORLD_SIZE": "2"}, {"SLURM_PROCID": "1", "SLURM_NTASKS": "1"}, NONE]
-WORDS = [TRAIN, ["bash"], TORCHRUN, ["./perf"], SPAWNED]
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 9), st.sampled_from(ENVS), st.sampled_from(WORDS), st.booleans(), st.booleans()),
-        max_size=9,
-    )
-)
-def test_each_process_has_a_role_and_each_helper_a_rank(
-    drawn: list[tuple[int, dict[str, str], list[str], bool, bool]],
-) -> None:
-    members = {
-        pid: member(pid, env, words, parent=parent if parent < pid else 0, orphan=orphan, takes_part=takes_part)
-        for pid, (parent, env, words, orphan, takes_part) in enumerate(drawn, start=1)
-    }
-    places = classify_tree(members)
-    assert set(places) == set(members)
-    for place in places.values():
-        assert (place.role == "helper") == (place.owner != 0)
-        assert not place.owner or places[place.owner] == ProcessRole("rank", 0)

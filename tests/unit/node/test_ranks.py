@@ -45,13 +45,6 @@ def test_a_rank_with_all_its_facts(bench: Bench) -> None:
     assert bench.shared.ranks == (process,)
 
 
-def test_a_container_without_a_name_is_known_by_its_mounts(bench: Bench) -> None:
-    bench.proc.add(50, env=rank_env(0, NCCL_DEBUG_FILE="logs/n.%p"), mount="mnt:[9]", inner=4)
-    (process,) = of(bench.look(), RankProcess)
-    assert process.container == "mnt:[9]"
-    assert process.nccl_log == f"{bench.proc.root}/50/root/home/x/logs/n.4"
-
-
 def test_helpers_and_their_cpu(bench: Bench) -> None:
     bench.proc.add(50, env=rank_env(0))
     bench.proc.add(55, env=rank_env(0), parent=50, comm="pt_data_worker", cpu=(100, 0))
@@ -135,14 +128,6 @@ def test_a_rank_that_waits_is_told_with_its_children_that_have_ended(bench: Benc
     assert of(bench.look(), HelperGone)[0][:2] == (61, 50)
 
 
-def test_a_pid_that_another_process_has_now(bench: Bench) -> None:
-    bench.proc.add(50, env=rank_env(3), start=500)
-    bench.look()
-    bench.proc.add(50, env=rank_env(1), start=900)
-    assert of(bench.look(1), RankGone)[0][:2] == (50, 3)
-    assert of(bench.look(), RankProcess)[0].rank == 1
-
-
 def test_a_wrapper_that_execs_its_rank_later(bench: Bench) -> None:
     env = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}
     bench.proc.add(50, env=env, argv=["bash", "run.sh"], executable="/usr/bin/bash", comm="bash")
@@ -165,16 +150,6 @@ def test_only_the_users_job(bench: Bench) -> None:
     samples = bench.look()
     assert [process.pid for process in of(samples, RankProcess)] == [50]
     assert {gone.pid for gone in of(samples, RankGone)} == {50, 51}
-
-
-def test_a_rank_that_becomes_a_launcher_is_taken_back(bench: Bench) -> None:
-    pod = {"RANK": "1", "WORLD_SIZE": "2"}
-    bench.proc.add(50, env=pod)
-    assert of(bench.look(), RankProcess)[0].pid == 50
-    bench.proc.add(60, env={**pod, **rank_env(8, 16)}, parent=50)
-    samples = bench.look()
-    assert of(samples, RankGone)[0][:2] == (50, 1)
-    assert [process.rank for process in of(samples, RankProcess)] == [8]
 
 
 def test_other_users_processes_are_a_reason_not_a_silence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,13 +220,6 @@ def test_agents_daemons_and_this_tool_itself_are_no_processes_of_a_job(bench: Be
     assert numbers(bench.look()) == {}
 
 
-def test_what_computes_on_a_gpu_is_shown_also_where_it_may_not_be_read(bench: Bench) -> None:
-    bench.proc.add(50, rss=LARGE, argv=["/opt/solver"], executable="/opt/solver", comm="solver")
-    assert numbers(bench.look()) == {}
-    bench.shared.computing = frozenset({50})
-    assert numbers(bench.look()) == {50: -1}
-
-
 def test_lightning_starts_ranks_from_its_first_one(bench: Bench) -> None:
     env = {"NODE_RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": "29500"}
     bench.proc.add(50, env={**env, "LOCAL_RANK": "0"})
@@ -283,18 +251,6 @@ def test_an_agent_without_ranks_is_told_once_and_again_when_it_has_some(bench: B
     assert again.since is not None, "it had a rank before"
     bench.proc.remove(50)
     assert agents(bench) == [again._replace(idle=False)]
-
-
-def test_of_one_whose_ranks_ended_before_it_was_seen_it_is_known_that_it_had_some(bench: Bench) -> None:
-    bench.proc.add(50, rss=50_000, mapped=[TORCH], argv=AGENT)
-    stat = bench.proc.root / "50" / "stat"
-    head, _, rest = stat.read_text().rpartition(")")
-    fields = rest.split()
-    fields[13] = "4200"  # of children that have ended
-    stat.write_text(f"{head}) {' '.join(fields)}\n")
-    (first,) = agents(bench)
-    assert first.since == bench.clock.time()
-    assert agents(bench) == []
 
 
 @pytest.mark.parametrize(

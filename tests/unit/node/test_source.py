@@ -113,16 +113,6 @@ def test_what_a_look_raises_becomes_a_state(error: Exception, state: str, why: s
     assert (told.state, told.why, kept) == ("ok", "", link("after"))
 
 
-def test_a_module_that_does_not_load_is_a_failed_source() -> None:
-    def load() -> type[Source]:
-        raise ImportError("no such thing")
-
-    finished = threading.Condition()
-    runner = Runner("it", load, Shared(), finished)
-    (told,) = harvest(runner, finished, 1.0)
-    assert (told.state, told.why.partition(" (")[0]) == ("failed", "ImportError: no such thing")
-
-
 def test_settings_that_come_during_a_look_bring_on_the_next_one() -> None:
     entered, release = threading.Event(), threading.Event()
 

@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.node.stacks.pyspy_output import failure, main_thread, threads
 
@@ -115,27 +113,3 @@ def test_what_was_said_is_one_line_without_the_backtrace() -> None:
     assert failure(text).said == "Failed to suspend process; 0: EPERM"
     twice = b"Error: Operation not permitted (os error 1)\nOperation not permitted (os error 1)\n"
     assert failure(twice).said == "Operation not permitted (os error 1)"
-
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
-        st.sampled_from(["frames", "name", "filename", "locals", "repr", "thread_id", "os_thread_id", "line"]), inner
-    ),
-    max_leaves=12,
-)  # fmt: skip
-
-
-@given(JSON.map(json.dumps).map(str.encode) | st.binary(max_size=60))
-def test_any_output_is_threads_or_an_error(data: bytes) -> None:
-    try:
-        found = threads(data, 1, 1)
-    except ValueError:
-        return
-    assert all(isinstance(thread.frames, list) for thread in found)
-
-
-@given(st.binary(max_size=300))
-def test_any_complaint_has_a_word(data: bytes) -> None:
-    assert failure(data).word
-    assert len(failure(data).said) <= 600
