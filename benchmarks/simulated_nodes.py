@@ -94,7 +94,7 @@ def standing(number: int, count: int, now: float) -> bytes:
     ]  # fmt: skip
     ranks, gpus, ports = [], [], []
     for local, bus in enumerate(buses):
-        ports.append(PortFacts(f"mlx5_{local}", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 17, "ib0"))
+        ports.append(PortFacts(f"mlx5_{local}", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 17))
         gpus.append(
             GpuFacts(local, f"GPU-{number}-{local}", bus, "NVIDIA H100", "550.54", 80 * 2**30, 700.0, 1980, 5, 16, "")
         )

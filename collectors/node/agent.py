@@ -28,8 +28,6 @@ GRACE = 0.25
 """Share of the interval that a tick waits for its sources; what comes later goes with the next."""
 FIRST_GRACE = 2.0
 """Seconds that the very first tick waits: for ranks, on a busy node."""
-FIRST_PAUSE, LAST_PAUSE = 0.003, 0.025
-"""Seconds between two glances at whether the sources have finished."""
 START_TICKS = 10
 """Ticks after which the start is over, even if a source has not come up."""
 
@@ -144,17 +142,9 @@ class Agent:
         return [sample for runner in self._runners for sample in runner.harvest(moment)]
 
     def _await(self, until: float) -> None:
-        """Wait until every source has finished its look, or the grace is over.
-
-        By looking now and then: to be woken by each of them would cost more than what they do.
-        """
-        pause = FIRST_PAUSE
-        while any(runner.busy for runner in self._runners):
-            left = until - time.monotonic()
-            if left <= 0:
-                break
-            time.sleep(min(pause, left))
-            pause = min(2 * pause, LAST_PAUSE)
+        """Wait until every source has finished its look, or the grace is over."""
+        with self._finished:
+            self._finished.wait_for(lambda: not any(runner.busy for runner in self._runners), until - time.monotonic())
 
     def _lines(self, samples: Sequence[NamedTuple]) -> List[bytes]:
         """Encode what fits into a tick; the rest is counted, and comes again if it is a state and no event."""

@@ -19,7 +19,6 @@ class PortFacts(NamedTuple):
     rate: Optional[float]
     """Gb/s."""
     lid: Optional[int]
-    netdev: str
 
 
 class PortCounters(NamedTuple):

@@ -139,7 +139,7 @@ def bus_key(bus_id: str) -> str:
     NVML writes ``00000000:5F:00.0``, the kernel ``0000:5f:00``, some tools ``PCI:0000:5F:00.0`` or ``5f:00.0``.
     """
     text = bus_id.strip().lower()
-    parts = (text.removeprefix("pci:")).partition(".")[0].split(":")
+    parts = text.replace("pci:", "").partition(".")[0].split(":")
     if len(parts) == 2:
         parts.insert(0, "0000")
     if len(parts) >= 3:

@@ -369,8 +369,7 @@ def gpu(
 def port(device: str = "mlx5_0", *, states: Sequence[str] = ("ACTIVE",), phys: str = "LinkUp", **grown: int) -> Port:
     """One InfiniBand port that went through these states, and how much its counters grew."""
     facts = [
-        PortFacts(device, 1, "InfiniBand", state, phys if state == states[-1] else "LinkUp", 400.0, 7,
-                  "ib0", )
+        PortFacts(device, 1, "InfiniBand", state, phys if state == states[-1] else "LinkUp", 400.0, 7)
         for state in states
     ]  # fmt: skip
     changes = tuple(Look(NOW - len(facts) + index, one) for index, one in enumerate(facts))

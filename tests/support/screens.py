@@ -159,7 +159,6 @@ class Paper:
             "LinkUp",
             400.0,
             17,
-            "ib0",
         )
         return [
             hello(now, hostname=self.name(index), pid=4711, kernel="6.1.0-18"),

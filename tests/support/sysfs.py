@@ -17,7 +17,6 @@ def write_port(
     rate: str = "400 Gb/sec (4X NDR)",
     counters: Mapping[str, int | str] | None = None,
     hw_counters: Mapping[str, int | str] | None = None,
-    netdev: str = "",
     adapters: Path | None = None,
 ) -> Path:
     """Write one port as the kernel shows it and return its folder; files that are there already are replaced.
@@ -36,7 +35,4 @@ def write_port(
         for name, value in (values or {}).items():
             (home / group).mkdir(exist_ok=True)
             (home / group / name).write_text(f"{value}\n")
-    if netdev:
-        (home / "gid_attrs/ndevs").mkdir(parents=True, exist_ok=True)
-        (home / "gid_attrs/ndevs/0").write_text(f"{netdev}\n")
     return home

@@ -14,11 +14,11 @@ from typing import Deque, Iterator, List, NamedTuple, Optional
 from collectors.node.child import Child, Query, ToolLines, find, told
 from collectors.node.files import text
 from collectors.node.gpus.amd import AmdGpus
-from collectors.node.gpus.nvidia_smi import APP_FIELDS, GpuRoster, app_row, bus_key, choose, gpu_row, rejected_field
+from collectors.node.gpus.nvidia_smi import APP_FIELDS, GpuRoster, app_row, choose, gpu_row, rejected_field
 from collectors.node.network.fabric import SYS
 from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
 from collectors.samples.control import Settings
-from collectors.samples.gpus import GpuProcess, GpuProcesses
+from collectors.samples.gpus import GpuProcess, GpuProcesses, bus_key
 from collectors.samples.stream import Fault
 
 FORMAT = "--format=csv,noheader,nounits"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, Collection, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
-from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, bus_key
 from collectors.samples.stream import Fault
 
 
@@ -165,12 +165,6 @@ def device_line(line: str) -> GpuFault:
     bus, index = _BUS_ID.search(line), _INDEX.search(line)
     said = (index.group(1) or index.group(2)) if index else None
     return GpuFault(None if said is None else int(said), bus.group(0).lower() if bus else "", line.strip()[:500])
-
-
-def bus_key(bus_id: str) -> str:
-    """A PCI address in one spelling: nvidia-smi's domain has eight digits or four, in either case."""
-    domain, _, rest = bus_id.strip().lower().partition(":")
-    return "%s:%s" % (domain[-4:].rjust(4, "0"), rest)
 
 
 def app_row(line: str) -> Optional[GpuProcess]:

@@ -11,9 +11,8 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from collectors.node import loader
 from collectors.node.child import Child, ToolLines
 from collectors.node.files import text
-from collectors.node.gpus.nvidia_smi import bus_key
 from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
-from collectors.samples.gpus import NvlinkCounters
+from collectors.samples.gpus import NvlinkCounters, bus_key
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault
 from collectors.samples.values import Value
@@ -116,7 +115,7 @@ class Nvml(Source):
 
 def xid_event(at: float, gpu: Optional[int], bus_id: str, code: int) -> LogEvent:
     """An Xid as the kernel log's reader tells it: the address without its function."""
-    address = bus_key(bus_id).partition(".")[0]
+    address = bus_key(bus_id)
     where = "GPU %s" % gpu if gpu is not None else "a GPU"
     data: Dict[str, Value] = {"code": code, "bus_id": address, "pid": None, "process": "", "detail": ""}
     said = "NVML: Xid %d on %s (%s)" % (code, where, address)

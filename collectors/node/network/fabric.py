@@ -12,7 +12,7 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.child import find, run, told
-from collectors.node.files import list_folder, read, read_int, read_text, text
+from collectors.node.files import list_folder, read, read_text, text
 from collectors.node.network.ib_tools import LARGEST, SATURATED, WORDS, parse_ibstat, parse_perfquery
 from collectors.node.source import Absent, NotResponding, Shared, Source
 from collectors.samples.fabric import PortCounters, PortFacts
@@ -162,18 +162,7 @@ def facts(sys: str, name: Name) -> Optional[PortFacts]:
         phys_state=_word(home + "/phys_state"),
         rate=float(rate.group()) if rate else None,
         lid=int(lid, 16) if _LID.match(lid) else None,
-        netdev=_netdev(sys, name),
     )
-
-
-def _netdev(sys: str, name: Name) -> str:
-    """Network interface of a port: Ethernet's own for RoCE, IPoIB's for InfiniBand; empty when there is none."""
-    named = read_text(folder(sys, name) + "/gid_attrs/ndevs/0")
-    nets = os.path.join(sys, FOLDER, name[0], "device/net")
-    matching = (
-        one for one in list_folder(nets) if read_int(os.path.join(nets, one, "dev_port")) in (None, name[1] - 1)
-    )
-    return named or next(matching, "")
 
 
 def _word(path: str) -> str:

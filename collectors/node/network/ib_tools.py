@@ -58,7 +58,6 @@ def _port(fields: Dict[str, str]) -> PortFacts:
         phys_state=fields.get("physical state", ""),
         rate=float(rate.group(0)) if rate else None,
         lid=int(lid) if lid.isdecimal() and len(lid) < 10 else None,
-        netdev="",
     )
 
 

@@ -81,17 +81,6 @@ def test_an_ibstat_that_hangs_gives_no_answer_until_it_does(
     assert "ibstat says: no adapter here" in str(until_raised(source, Absent))
 
 
-def test_a_roce_port_names_its_interface(tmp_path: Path) -> None:
-    write_port(tmp_path, "mlx5_0", link_layer="Ethernet", netdev="eth2")
-    write_port(tmp_path, "mlx4_0", 2, link_layer="Ethernet")
-    for name, number in (("eth0", 0), ("eth1", 1)):
-        folder = tmp_path / "class/infiniband/mlx4_0/device/net" / name
-        folder.mkdir(parents=True)
-        (folder / "dev_port").write_text(f"{number}\n")
-    facts = [fabric.facts(str(tmp_path), name) for name in (("mlx5_0", 1), ("mlx4_0", 2))]
-    assert [one.netdev for one in facts if one is not None] == ["eth2", "eth1"]
-
-
 def test_all_counters_first_then_those_that_moved(tmp_path: Path) -> None:
     home = write_port(
         tmp_path, "mlx5_0", counters={"port_xmit_data": 100, "VL15_dropped": 0},

@@ -60,7 +60,7 @@ def test_links_events_and_shares(start: Start) -> None:
     assert isinstance(event, LogEvent)
     assert (event.kind, event.at, event.source) == ("kernel.xid", 100.5, "nvml")
     assert (event.data["code"], event.data["bus_id"]) == (79, "0000:5f:00")
-    assert source.shared.sm_shares == {("0000:1a:00.0", 4711): 93}
+    assert source.shared.sm_shares == {("0000:1a:00", 4711): 93}
 
 
 def test_what_is_no_line_is_counted_and_passed_over(start: Start) -> None:

@@ -39,7 +39,6 @@ def job(*envs: dict[str, str], versions: tuple[dict[str, str], ...] = ()) -> Job
                 "LinkUp",
                 400.0,
                 1,
-                "",
             )
         )
         for device in ("mlx5_0", "mlx5_1", "mlx5_10")

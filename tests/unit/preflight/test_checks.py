@@ -46,7 +46,6 @@ def node(name: str, mtu: int = 9000, state: str = "ACTIVE") -> Node:
             phys,
             400.0,
             1,
-            "",
         )
     )
     gpu = Gpu(0, GpuFacts(0, "GPU-1", "0000:01:00.0", "H100", "590.48", 80 * GIB, 700.0, 1980, 5, 16, "Disabled"))

@@ -34,7 +34,6 @@ def cards(rate: float, count: int = 8, layer: str = "InfiniBand", state: str = "
                 "LinkUp",
                 rate,
                 1,
-                "",
             )
         )
         for n in range(count)

@@ -103,7 +103,7 @@ def test_any_text_is_survived(printed: str, lines: list[str]) -> None:
 NAMES = ("n1", "n2", "n3", "n4")
 PORTS = [IbPort(name, "mlx5_0", 1, "PORT_ACTIVE", 4096, 4096, "InfiniBand", 7) for name in NAMES]
 GOOD = [IbDirection(a, b, "mlx5_0/1", "mlx5_0/1", 390.0, "") for a in NAMES for b in NAMES if a != b]
-SYSFS = Port(PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 7, ""))
+SYSFS = Port(PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 7))
 JOB = Job(0.0, 10.0, True, {name: Node(name, ports=(SYSFS,)) for name in NAMES})
 
 

@@ -30,7 +30,6 @@ PORT = PortFacts(
     "LinkUp",
     400.0,
     3,
-    "",
 )
 
 

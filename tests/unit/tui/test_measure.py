@@ -57,7 +57,6 @@ def test_pressure_is_no_error() -> None:
         "LinkUp",
         400.0,
         1,
-        "",
     )
     names = ("port_xmit_wait", "symbol_error", "link_downed", "port_rcv_errors")
     port = PortState(
