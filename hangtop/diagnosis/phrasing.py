@@ -6,13 +6,13 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 
-from hangtop.diagnosis.unnumbered import Unnumbered, folded_processes, numbered, parse_processes, unnumbered
+from hangtop.diagnosis.unnumbered import Unnumbered, numbered, parse_process, unnumbered
 
 
 def folded(numbers: Iterable[int]) -> str:
-    """Fold numbers into ranges: ``0-36,38-63``; empty for none. Processes without a number: ``node2:4711+4712``."""
+    """Fold numbers into ranges: ``0-36,38-63``; empty for none. A process without a number: ``node2:4711``."""
     every = set(numbers)
-    return ",".join([*ranges(sorted(numbered(every))), *folded_processes(every)])
+    return ",".join([*ranges(sorted(numbered(every))), *map(str, unnumbered(every))])
 
 
 def ranges(ordered: Sequence[int], width: int = 0) -> Iterator[str]:
@@ -32,9 +32,8 @@ def parse_ranks(text: str) -> frozenset[int]:
     """
     found: set[int] = set()
     for part in text.split(","):
-        processes = parse_processes(part)
-        if processes is not None:
-            found.update(processes)
+        if (process := parse_process(part)) is not None:
+            found.add(process)
             continue
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):

@@ -9,11 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from hashlib import blake2b
-from itertools import groupby
 
 _PIDS = 1 << 24
 """More than the kernel gives (PID_MAX_LIMIT is 2^22)."""
-_WRITTEN = re.compile(r"([^\s,:]+):([0-9]+(?:\+[0-9]+)*)")
+_WRITTEN = re.compile(r"([^\s,:]+):([0-9]+)")
 
 
 class Unnumbered(int):
@@ -57,15 +56,7 @@ def unnumbered(ranks: Iterable[int]) -> tuple[Unnumbered, ...]:
     return tuple(sorted({r for r in ranks if isinstance(r, Unnumbered)}, key=lambda one: (one.node, one.pid)))
 
 
-def folded_processes(ranks: Iterable[int]) -> list[str]:
-    """``node2:4711+4712``, a text a node."""
-    return [
-        f"{node}:{'+'.join(str(one.pid) for one in group)}"
-        for node, group in groupby(unnumbered(ranks), key=lambda one: one.node)
-    ]
-
-
-def parse_processes(text: str) -> tuple[Unnumbered, ...] | None:
-    """Unfold ``node2:4711+4712``; None for anything else."""
+def parse_process(text: str) -> Unnumbered | None:
+    """The process that ``node2:4711`` stands for; None for anything else."""
     found = _WRITTEN.fullmatch(text.strip())
-    return None if found is None else tuple(Unnumbered(found[1], int(pid)) for pid in found[2].split("+"))
+    return None if found is None else Unnumbered(found[1], int(found[2]))

@@ -2,91 +2,99 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import pytest
 
-from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import (
-    ALL_REDUCE,
-    BACKWARD,
-    BARRIER,
-    MOVING,
-    Sketch,
-    alarms,
-    c10d,
-    first,
-    gpu,
-    kinds,
-)
+from tests.support.jobs import ALL_REDUCE, BACKWARD, BARRIER, MOVING, Sketch, alarms, c10d, first, gpu, kinds
 
 _TORCH = "/venv/lib/python3.11/point-packages/torch"
-SPINNING = {"utilization": 100, "power": 110.0}
+_FUNCTIONAL = "/venv/lib/python3.11/site-packages/torch/distributed/_functional_collectives.py"
 ITEM = [f"synchronize {_TORCH}/cuda/__init__.py:900", "step loop.py:30", "main loop.py:9"]
 
 
-def test_one_rank_waits_elsewhere() -> None:
-    for odd in (0, 3):
-        job = Sketch()
-        job.ranks().at(BACKWARD)
-        job.ranks(odd).at(BARRIER)
-        found = first(job.verdict())
-        assert (found.kind, found.ranks) == ("collective_mismatch", (odd,))
-        assert "barrier" in found.summary
-        assert "end_of_epoch (loop.py:77)" in found.summary
-        assert "backward" in found.summary
+class At(NamedTuple):
+    """Where some ranks are."""
+
+    ranks: Sequence[int]
+    stack: list[str]
+    arguments: Mapping[str, str] = {}
 
 
-def test_two_against_two_names_both_and_is_less_sure() -> None:
-    job = Sketch()
-    job.ranks(0, 1).at(ALL_REDUCE)
-    job.ranks(2, 3).at(c10d("broadcast", "sync sync.py:3"))
-    tied = first(job.verdict())
-    assert tied.ranks == (0, 1, 2, 3)
-    job.ranks(2).at(ALL_REDUCE)
-    assert tied.weight < first(job.verdict()).weight
+OWN, ALL = {"group_given": "yes"}, {"group_given": "no"}
+SWAP = "swap halo.py:9"
+CASES: dict[str, tuple[int, list[At], str, tuple[int, ...], str]] = {
+    "the first rank waits elsewhere": (
+        4, [At(range(1, 4), BACKWARD), At([0], BARRIER)], "collective_mismatch", (0,), "end_of_epoch (loop.py:77)",
+    ),
+    "the last rank waits elsewhere": (
+        4, [At(range(3), BACKWARD), At([3], BARRIER)], "collective_mismatch", (3,), "barrier",
+    ),
+    "two against two": (
+        4, [At([0, 1], ALL_REDUCE), At([2, 3], c10d("broadcast", "sync sync.py:3"))], "collective_mismatch",
+        (0, 1, 2, 3), "broadcast",
+    ),
+    "a sub-group is nearer to the end of the wait than the crowd, which waits for it": (
+        8,
+        [At([0, 1, 4, 5, 6, 7], ALL_REDUCE, ALL), At([2], c10d("all_gather", "gather_heads tp.py:11"), OWN),
+         At([3], c10d("reduce_scatter", "split_heads tp.py:25"), OWN)], "collective_mismatch", (2, 3), "all_gather",
+    ),
+    "one that went on to a barrier of all, and not the one in a group of its own": (
+        4,
+        [At([0, 2], [f"wait_tensor {_FUNCTIONAL}:145", "step loop.py:26"]),
+         At([3], c10d("all_gather", "step loop.py:26"), OWN), At([1], c10d("barrier", "step loop.py:31"), ALL)],
+        "collective_mismatch", (1,), "barrier",
+    ),
+    "one that went on to the whole job among those in groups of theirs": (
+        4,
+        [At([0, 2], c10d("all_reduce", "tensor_sum layers.py:9"), OWN),
+         At([3], c10d("reduce_scatter_tensor", "shard_sum layers.py:40"), OWN),
+         At([1], c10d("barrier", "checkpoint_step train.py:30"), ALL)], "collective_mismatch", (1,), "barrier",
+    ),
+    "a pair stuck in one operation": (
+        8,
+        [At([0, 1, 4, 5, 6, 7], BACKWARD), At([2, 3], c10d("all_reduce", "join_heads tp.py:11"), OWN)],
+        "collective_stalled", (2, 3), "6 others wait for them",
+    ),
+    "all at the same operation": (
+        4, [At(range(4), ALL_REDUCE)], "collective_stalled", (0, 1, 2, 3), "no rank is odd",
+    ),
+    "both receive first": (
+        4,
+        [At([0, 1], BACKWARD), At([2], c10d("recv", SWAP), {"src": "3"}), At([3], c10d("recv", SWAP), {"src": "2"})],
+        "p2p_deadlock", (2, 3), "rank 2 in recv with rank 3",
+    ),
+    "a ring of receives": (
+        4, [At([rank], c10d("recv", "pass_on ring.py:9"), {"src": str((rank - 1) % 4)}) for rank in range(4)],
+        "p2p_deadlock", (0, 1, 2, 3), "circle",
+    ),
+    "everybody receives and nobody is left to send": (
+        4, [At(range(4), c10d("recv", SWAP))], "p2p_deadlock", (0, 1, 2, 3), "circle",
+    ),
+}  # fmt: skip
 
 
-def test_a_subgroup_is_nearer_to_the_end_of_the_wait_than_the_crowd() -> None:
-    """Ranks 4 to 7 are the majority and innocent: they wait for the pair, in the default group."""
-    job = Sketch(world=8)
-    job.ranks().at(ALL_REDUCE, arguments={"group_given": "no"})
-    job.ranks(2).at(c10d("all_gather", "gather_heads tp.py:11"), arguments={"group_given": "yes"})
-    job.ranks(3).at(c10d("reduce_scatter", "split_heads tp.py:25"), arguments={"group_given": "yes"})
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_mismatch", (2, 3))
+def job_at(world: int, places: Sequence[At]) -> Sketch:
+    job = Sketch(world=world)
+    for place in places:
+        job.ranks(*place.ranks).at(place.stack, arguments=place.arguments)
+    return job
 
 
-def test_a_rank_that_went_on_to_a_barrier_of_all_is_odd_and_not_the_one_in_a_group_of_its_own() -> None:
-    """FSDP with tensor parallelism: one line of the program calls operations of several groups."""
-    waits = [
-        "wait_tensor /venv/lib/python3.11/site-packages/torch/distributed/_functional_collectives.py:145",
-        "step loop.py:26",
-    ]
-    job = Sketch()
-    job.ranks(0, 2).at(waits)
-    job.ranks(3).at(c10d("all_gather", "step loop.py:26"), arguments={"group_given": "yes"})
-    job.ranks(1).at(c10d("barrier", "step loop.py:31"), arguments={"group_given": "no"})
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_mismatch", (1,))
+@pytest.mark.parametrize("case", CASES)
+def test_what_everybody_waits_in(case: str) -> None:
+    world, places, kind, ranks, words = CASES[case]
+    found = first(job_at(world, places).verdict())
+    assert (found.kind, found.ranks) == (kind, ranks)
+    assert words in found.summary
 
 
-def test_a_pair_stuck_in_one_operation() -> None:
-    job = Sketch(world=8)
-    job.ranks().at(BACKWARD)
-    job.ranks(2, 3).at(c10d("all_reduce", "join_heads tp.py:11"), arguments={"group_given": "yes"})
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_stalled", (2, 3))
-    assert "6 others wait for them" in found.summary
-
-
-def test_all_at_the_same_operation() -> None:
-    job = Sketch()
-    job.ranks().at(ALL_REDUCE)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
-    assert found.weight < 0.8
+def test_two_against_two_is_less_sure_than_one_against_three() -> None:
+    tied, clear = (
+        first(job_at(*CASES[case][:2]).verdict()) for case in ("two against two", "the last rank waits elsewhere")
+    )
+    assert tied.weight < clear.weight
 
 
 def test_data_that_moves_is_no_stall() -> None:
@@ -96,84 +104,29 @@ def test_data_that_moves_is_no_stall() -> None:
     assert alarms(job.verdict()) == []
 
 
-def test_spinning_counts_only_with_spinning_gpus() -> None:
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [({"utilization": 100, "power": 110.0}, ["collective_stalled"]), ({"utilization": 99, "power": 620.0}, [])],
+)
+def test_spinning_counts_only_with_spinning_gpus(row: dict[str, float], told: list[str]) -> None:
     """NCCL keeps the CPU busy: without the GPUs' word nobody can tell a stall from a fast job."""
     job = Sketch()
     job.ranks().at(ITEM, state="R").pulse(cores=1.0)
     assert alarms(job.verdict()) == []
     for name, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
-        job.node(name, gpus=tuple(gpu(i, [SPINNING] * 5, pids=[1000 + rank]) for i, rank in enumerate(ranks)))
-    assert first(job.verdict()).kind == "collective_stalled"
+        job.node(name, gpus=tuple(gpu(i, [row] * 5, pids=[1000 + rank]) for i, rank in enumerate(ranks)))
+    assert alarms(job.verdict()) == told
 
 
-def test_gpus_at_work_are_no_stall() -> None:
-    job = Sketch()
-    job.ranks().at(ITEM, state="R").pulse(cores=1.0)
-    working = [{"utilization": 99, "power": 620.0}] * 5
-    for name, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
-        job.node(name, gpus=tuple(gpu(i, working, pids=[1000 + rank]) for i, rank in enumerate(ranks)))
-    assert alarms(job.verdict()) == []
-
-
-def test_both_receive_first() -> None:
-    job = Sketch()
-    job.ranks(0, 1).at(BACKWARD)
-    job.ranks(2).at(c10d("recv", "swap halo.py:9"), arguments={"src": "3"})
-    job.ranks(3).at(c10d("recv", "swap halo.py:9"), arguments={"src": "2"})
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("p2p_deadlock", (2, 3))
-    assert "rank 2 in recv with rank 3" in found.summary
-    assert kinds(job.verdict()) == ["p2p_deadlock"]
-
-
-def test_a_ring_of_receives() -> None:
-    job = Sketch()
-    for rank in range(4):
-        job.ranks(rank).at(c10d("recv", "pass_on ring.py:9"), arguments={"src": str((rank - 1) % 4)})
-    assert first(job.verdict()).ranks == (0, 1, 2, 3)
-
-
-@pytest.mark.parametrize(("away", "named"), [((1, 3), (0, 1, 2, 3)), ((1, 2, 3), (0,))])
-def test_of_exchanges_that_were_begun_before_nothing_tells_who_left_them(
-    away: tuple[int, ...], named: tuple[int, ...]
-) -> None:
-    """A ring in which one rank makes a round less: its neighbour ends the rounds as well."""
-    job = Sketch()
-    job.ranks().at(["gloo::transport::tcp::UnboundBuffer::waitRecv libtorch_cpu.so:0", "rotate ring.py:9"])
-    job.ranks(*away).at(ALL_REDUCE)
-    made = job.job()
-    found = first(diagnose(replace(made, stacks=tuple(map(with_native, made.stacks)))))
-    assert (found.kind, found.ranks) == ("collective_mismatch", named)
-    assert len(away) != 2 or found.certainty == "possible"
-
-
-def with_native(dump: StackDump) -> StackDump:
-    """The dump with the frames of libraries as native ones."""
-    threads = [
-        stack._replace(frames=[one._replace(native=".so" in one.file) for one in stack.frames])
-        for stack in dump.threads
-    ]
-    return dump._replace(threads=threads, method="native")
-
-
-def test_everybody_receives_and_nobody_is_left_to_send() -> None:
-    job = Sketch()
-    job.ranks().at(c10d("recv", "swap halo.py:9"))
-    assert first(job.verdict()).kind == "p2p_deadlock"
-
-
-def test_batched_exchanges_have_both_halves_and_are_no_circle() -> None:
-    job = Sketch()
-    job.ranks().at(c10d("batch_isend_irecv", "swap halo.py:9"))
-    assert "p2p_deadlock" not in kinds(job.verdict())
-
-
-def test_a_send_that_meets_its_receive_is_no_circle() -> None:
-    job = Sketch()
-    job.ranks(0, 1).at(BACKWARD)
-    job.ranks(2).at(c10d("send", "swap halo.py:9"), arguments={"dst": "3"})
-    job.ranks(3).at(c10d("recv", "swap halo.py:12"), arguments={"src": "2"})
-    assert "p2p_deadlock" not in kinds(job.verdict())
+@pytest.mark.parametrize(
+    "places",
+    [
+        [At(range(4), c10d("batch_isend_irecv", SWAP))],
+        [At([0, 1], BACKWARD), At([2], c10d("send", SWAP), {"dst": "3"}), At([3], c10d("recv", SWAP), {"src": "2"})],
+    ],
+)
+def test_sends_that_meet_their_receives_are_no_circle(places: list[At]) -> None:
+    assert "p2p_deadlock" not in kinds(job_at(4, places).verdict())
 
 
 def test_moving_ranks_at_different_operations_are_healthy() -> None:
@@ -181,12 +134,3 @@ def test_moving_ranks_at_different_operations_are_healthy() -> None:
     job.ranks(0, 1, 2).at(BACKWARD, ALL_REDUCE).pulse(switches=30, cores=0.3)
     job.ranks(3).at(BARRIER, BACKWARD).pulse(switches=30, cores=0.3)
     assert alarms(job.verdict()) == []
-
-
-def test_one_that_went_on_to_the_whole_job_is_odd_among_those_that_wait_in_groups_of_theirs() -> None:
-    job = Sketch()
-    job.ranks(0, 2).at(c10d("all_reduce", "tensor_sum layers.py:9"), arguments={"group_given": "yes"})
-    job.ranks(3).at(c10d("reduce_scatter_tensor", "shard_sum layers.py:40"), arguments={"group_given": "yes"})
-    job.ranks(1).at(c10d("barrier", "checkpoint_step train.py:30"), arguments={"group_given": "no"})
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_mismatch", (1,))

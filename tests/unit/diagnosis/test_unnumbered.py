@@ -51,6 +51,6 @@ def test_the_node_is_said_once() -> None:
 
 
 def test_what_is_written_can_be_asked_for() -> None:
-    assert parse_ranks("3,7-9,node2:4711+4712") == {3, 7, 8, 9, A, B}
+    assert parse_ranks("3,7-9,node2:4711,node2:4712") == {3, 7, 8, 9, A, B}
     with pytest.raises(ValueError, match="no ranks"):
         parse_ranks("node2:x")
