@@ -26,7 +26,7 @@ def test_the_answer_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     answer = json.loads(out)
     assert (code, err) == (1, "")
     assert (answer["verdict"], answer["findings"][0]["kind"]) == ("hung", "collective_mismatch")
-    assert answer["findings"][0]["evidence"][0]["source"] == f"{tmp_path}/a.txt:5"
+    assert answer["findings"][0]["evidence"][0]["source"] == f"{tmp_path}/a.txt:27"
     assert [(Path(file["path"]).name, file["kind"], file["why"]) for file in answer["files"]] == [
         ("a.txt", "torchrun log", ""),
         ("core", None, "binary, and no kind that is known"),
