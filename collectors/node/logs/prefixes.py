@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Dict, Iterator, List, NamedTuple, Optional, Pattern, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.logs import attribution, times
 
@@ -35,47 +35,39 @@ _SYSLOG = re.compile(
     r" (?P<host>[A-Za-z0-9][\w.-]{0,100}) (?P<program>[A-Za-z][\w./-]{0,80})(?:\[\d{1,9}\])?: "
 )
 """A journal's time, host and program."""
-_DATED = re.compile(
-    r"[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?= {2}\S| {4}|Traceback \(|[\w.]{1,80}(?:Error|Exception): )"
-)
-"""A time without a zone or a host, in front of a traceback's lines."""
-_LABELS: Tuple[Tuple[str, Pattern[str]], ...] = tuple(
-    (name, re.compile(pattern))
-    for name, pattern in (
-        # torch's and torchrun's [rank3]: and [default3]:
-        ("rank", r"\[(?:[Rr]ank)[ =:]?(?P<rank>\d{1,7})\]:[ ]?"),
-        ("local", r"\[[A-Za-z_]\w*?[ =:]?(?P<local>\d{1,7})\]:[ ]?"),
-        # a program's own, in front of a traceback; in front of torch's words it may be a group's
-        ("rank", (r"[\[(<{]{1,2}(?i:(?:global[_ ])?rank)[ =:_-]{0,2}(?P<rank>\d{1,7})(?:/\d{1,7})?[\])>}]{1,2}:? {0,2}"
-         r"(?=Traceback \(| {2}File \"| {4}|[A-Za-z_][\w.]{1,80}(?:Error|Exception)\b|Fatal Python error: |$"
-         r"|(?:Current thread|Thread) 0x)")),
-        ("rank", r"(?:[Rr]ank|RANK)[ =:_-]{0,3}(?P<rank>\d{1,7})[ ]?[:|>][ ]?"),
-        # srun --label, mpirun --tag-output
-        ("rank", r"[ ]{0,6}(?P<rank>\d{1,6}):(?: |$)"),
-        ("rank", r"\[(?:\d+,)?(?P<rank>\d{1,7})\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?[ ]?"),
-        # Open MPI's and UCX's host and process in front of a signal or an error
-        ("process", (r" {0,8}\[(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{1,9})(?: ?:\d{1,9}){0,2}\] {1,8}"
-         r"(?=\*\*\* |Signal|Failing at|\[ ?\d{1,3}\] |Local abort|Caught signal )")),
-        # Ray's and vLLM's (name pid=7, ip=10.0.0.7)
-        ("process", r"\((?P<front>(?:[\w.:<>-]+,? )*?)pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\w.:-]+))?\)[ ]?"),
-        # a logger's level, time and place
-        ("logger", (r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?"
-         r"(?:\[[\w./-]+\.py:\d+\]|[\w.-]+\.py:\d+\]) ?")),
-        # kubelet's files, kubectl logs --prefix, stern, Docker Compose
-        ("tag", r"(?:stdout|stderr)(?: [FP] |: )"),
-        ("host", r"\[pod/(?P<host>[^/\]]+)/[^\]]*\] "),
-        ("host", r"(?P<host>(?!step|epoch|iter|batch)[a-z][a-z0-9_.-]{0,80}[a-z0-9][-_]\d{1,4})[ ]+\| "),
-        ("tag", r"(?P<tag>[A-Za-z][\w.-]*)[ ]+\| "),
-        # pdsh, mpirun of a cloud: a host by its address, or by a name with a digit, a dot or a dash
-        ("host", r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): "),
-        ("host", r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*): (?=\[(?:rank|default)\d{1,7}\]:|\[[DIWEF]\d{3,8} \d\d:)"),
-        ("named", r"(?P<host>[A-Za-z](?=[\w.-]*[\d.-])[\w-]*(?:\.[\w-]+)*): "),
-    )
+_LABELS = (
+    # torch's and torchrun's [rank3]: and [default3]:
+    r"\[[Rr]ank[ =:]?(?P<rank>\d{1,7})\]:[ ]?",
+    r"\[[A-Za-z_]\w*?[ =:]?(?P<local>\d{1,7})\]:[ ]?",
+    r"(?:[Rr]ank|RANK)[ =:_-]{0,3}(?P<rank>\d{1,7})[ ]?[:|>][ ]?",
+    # a program's own, in front of a traceback's or a dump's lines; in front of torch's words it may be a group's
+    (r"[\[(<{]{1,2}(?i:(?:global[_ ])?rank)[ =:_-]{0,2}(?P<rank>\d{1,7})(?:/\d{1,7})?[\])>}]{1,2}:? {0,2}"
+     r"(?=Traceback \(| {2}File \"| {4}|[A-Za-z_][\w.]+(?:Error|Exception)\b|Fatal Python|$|(?:Current t|T)hread)"),
+    # srun --label, mpirun --tag-output
+    r"[ ]{0,6}(?P<rank>\d{1,6}):(?: |$)",
+    r"\[(?:\d+,)?(?P<rank>\d{1,7})\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?[ ]?",
+    # Open MPI's and UCX's host and process in front of a signal
+    (r" {0,8}\[(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{1,9})(?: ?:\d{1,9}){0,2}\] {1,8}"
+     r"(?=\*\*\* |Signal|Failing at|\[ ?\d{1,3}\] |Caught signal )"),
+    # Ray's and vLLM's (name pid=7, ip=10.0.0.7)
+    r"\((?P<front>(?:[\w.:<>-]+,? )*?)pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\w.:-]+))?\)[ ]?",
+    # a logger's level, time and place
+    (r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?"
+     r"(?:\[[\w./-]+\.py:\d+\]|[\w.-]+\.py:\d+\]) ?"),
+    # kubelet's files, kubectl logs --prefix, stern, Docker Compose
+    r"(?:stdout|stderr)(?: [FP] |: )",
+    r"\[pod/(?P<host>[^/\]]+)/[^\]]*\] ",
+    r"(?P<host>(?!step|epoch|iter|batch)[a-z][a-z0-9_.-]{0,80}[a-z0-9][-_]\d{1,4})[ ]+\| ",
+    r"(?P<tag>[A-Za-z][\w.-]*)[ ]+\| ",
+    # pdsh, mpirun of a cloud: a host by its address, or by a name with a digit, a dot or a dash
+    r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): ",
+    r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*): (?=\[(?:rank|default)\d{1,7}\]:|\[[DIWEF]\d{3,8} \d\d:)",
+    r"(?P<host>[A-Za-z](?=[\w.-]*[\d.-])[\w-]*(?:\.[\w-]+)*): ",
 )  # fmt: skip
 _NO_HOST = re.compile(
-    r"(?i)[\w.-]*(?:error|exception|failure|timeout|died|warning|interrupt|exit|info|debug|critical|traceback|note|hint|kernel)$"
-    r"|(?:nvidia|enroot|spank|pyxis|docker|torch|ib|mpi|ucx|conda|apt|systemd)-[a-z][a-z-]*$"
-    r"|gpu\d?$|(?:epoch|step|loss|iter|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm|localhost)[\w.-]*$"
+    r"(?i)[\w.-]*(?:error|exception|failure|timeout|died|warning|interrupt|exit|info|debug|critical|traceback|note|kernel)$"
+    r"|(?:nvidia|enroot|pyxis|docker|torch|ib|mpi|ucx|conda|systemd)-[a-z][a-z-]*$"
+    r"|gpu\d?$|(?:epoch|step|loss|iter|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm)[\w.-]*$"
     r"|[\w.-]{1,80}\.(?:sh|bash|slurm|sbatch|py|exe|out|bin|service)$|[\w.]*(?-i:[a-z]_[a-z]|[a-z](?:Error|Exception))"
     r"|(?-i:(?:[\w.]*\.)?[A-Z][a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}$)|[\w.]*\.(?:exc|exceptions?|errors?)\."
 )
@@ -149,87 +141,71 @@ def moment(record: Line, now: float) -> Optional[float]:
 
 
 def _unlabelled(text: str, number: int, now: float) -> Line:
-    start, at, pid = text, None, None
-    rank: Optional[int] = None
-    local: Optional[int] = None
-    host, tag, program, warned = "", "", "", False
+    """One record without what stands in front of it, and what this tells."""
+    start, stream, at, program = text, LogWriter(), None, ""
+    pid: Optional[int] = None
+    warned = False
     if text.startswith("{"):
-        text, at, rank, host = unwrapped(text, now)
+        text, at, stream = unwrapped(text, now)
     journal = _SYSLOG.match(text)
-    dated = journal or _DATED.match(text)
-    if dated is not None:
-        stamp = times.find(dated.group(), now)
-        at = stamp.at if stamp is not None else at
-        text = text[dated.end() :]
     if journal is not None:
-        host, program = journal.group("host", "program")
+        found = times.find(journal.group(), now)
+        at, text = at if found is None else found.at, text[journal.end() :]
+        stream, program = stream._replace(host=journal.group("host")), journal.group("program")
     for _ in range(8):
         stamped = _STAMPED.match(text)
-        if stamped is not None:
-            found = times.find(stamped.group(), now)
-            at = found.at if found is not None else at
-            text = text[stamped.end() :]
-            continue
-        what, label = _label(text)
+        label = stamped or _label(text)
         if label is None:
             break
         text = label.string[label.end() :]
-        fields = label.groupdict()
-        if what == "rank":
-            rank = int(fields["rank"])
-        elif what == "local":
-            local = int(fields["local"])
-        elif what == "process":
-            pid, host, tag = int(fields["pid"]), fields["host"] or host, fields["pid"]
-            rank = attribution.rank_of("(" + (fields.get("front") or "")) if rank is None else rank
-        elif what == "logger":
-            warned = warned or fields["level"] == "WARNING"
-        else:
-            host, tag = fields.get("host") or host, fields.get("tag") or tag
-    return Line(number, text, LogWriter(rank, local, host, tag), at, pid, text is not start, program, warned)
-
-
-def _label(text: str) -> "Tuple[str, Optional[re.Match[str]]]":
-    """The label in front of a text, and what it names."""
-    if not text or (text[0].islower() and ":" not in text[:200] and " | " not in text[:100] and "-" not in text[:80]):
-        return "", None
-    for what, pattern in _LABELS:
-        match = pattern.match(text)
-        if match is None or (what in ("named", "host") and _NO_HOST.match(match.group("host") or "")):
+        if stamped is not None:
+            found = times.find(stamped.group(), now)
+            at = at if found is None else found.at
             continue
-        return what, match
-    return "", None
+        said = {name: value for name, value in label.groupdict().items() if value}
+        if "pid" in said:
+            pid = int(said["pid"])
+            named = stream.rank if stream.rank is not None else attribution.rank_of("(" + said.get("front", ""))
+            stream = stream._replace(rank=named, tag=said["pid"])
+        stream = LogWriter(
+            int(said["rank"]) if "rank" in said else stream.rank,
+            int(said["local"]) if "local" in said else stream.local_rank,
+            said.get("host", stream.host),
+            said.get("tag", stream.tag),
+        )
+        warned = warned or said.get("level") == "WARNING"
+    return Line(number, text, stream, at, pid, text is not start, program, warned)
 
 
-class Unwrapped(NamedTuple):
-    """What a line of JSON wraps."""
+def _label(text: str) -> "Optional[re.Match[str]]":
+    """The label in front of a text."""
+    if not text or (text[0].islower() and ":" not in text[:200] and " | " not in text[:100] and "-" not in text[:80]):
+        return None
+    for pattern in _LABELS:
+        match = re.match(pattern, text)
+        said = {} if match is None else match.groupdict()
+        if match is not None and ("pid" in said or not said.get("host") or not _NO_HOST.match(said["host"])):
+            return match
+    return None
 
-    text: str
-    at: Optional[float] = None
-    rank: Optional[int] = None
-    host: str = ""
 
-
-def unwrapped(text: str, now: float) -> Unwrapped:
-    """The message of a container's or a structured logger's line of JSON; the line itself where it has no message."""
+def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float], LogWriter]":
+    """Message, time and writer of a container's or a structured logger's line of JSON; the line where it has none."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        return Unwrapped(text)
-    if not isinstance(document, dict):
-        return Unwrapped(text)
-    message = _first(document, ("log", "message", "msg", "MESSAGE")).rstrip("\r\n")
+        document = None
+    message = _first(document, ("log", "message", "msg")).rstrip("\r\n") if isinstance(document, dict) else ""
     if not message:
-        return Unwrapped(text)
+        return text, None, LogWriter()
     error = _first(document, ("exc_info", "exception", "error")).rstrip()
     if error and error not in message:
         message += ("\n" if "\n" in error else ": ") + error
     stamp = times.find(_first(document, ("time", "timestamp", "ts", "@timestamp", "asctime")), now)
     rank, host = document.get("rank"), _first(document, ("pod", "host", "hostname", "node"))
     known = rank if isinstance(rank, int) and not isinstance(rank, bool) else None
-    return Unwrapped(
-        message, None if stamp is None else stamp.at, known, host if re.fullmatch(r"[\w.:-]{1,120}", host) else ""
-    )
+    writer = LogWriter(known, host=host if re.fullmatch(r"[\w.:-]{1,120}", host) else "")
+    return message, None if stamp is None else stamp.at, writer
 
 
 def _first(document: "Dict[str, object]", names: Tuple[str, ...]) -> str:

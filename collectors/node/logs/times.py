@@ -17,16 +17,13 @@ _ZONE = r"(?:\s?(?P<zone>Z\b|UTC\b|[+-]\d\d:?\d\d(?!\d)))?"
 
 ISO = r"(?P<y>(?:19|20)\d\d)[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _-]" + _CLOCK + _ZONE
 GLOG = r"(?<![A-Za-z0-9])[EWIF](?P<y>20\d\d(?=\d{4}))?(?P<mo>\d\d?)(?P<d>\d\d) " + _CLOCK
-CTIME = (
-    r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) " + _CLOCK + r"(?: (?P<y>20\d\d))?"
-)
+CTIME = r"(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) (?:(?P<y2>20\d\d) )?" + _CLOCK + r"(?: (?P<y>20\d\d))?"
+"""The year behind it, as ctime writes it, or in front of the clock, as Fabric Manager does."""
 LEVELLED = r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<mo>\d\d)-(?P<d>\d\d) " + _CLOCK
 """vLLM's, behind the level."""
-FABRIC = r"(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) (?P<y>20\d\d) " + _CLOCK
-"""As Fabric Manager writes it."""
 AMERICAN = r"(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>20\d\d)[ ,]+" + _CLOCK
 
-_PATTERNS = tuple(re.compile(pattern) for pattern in (ISO, GLOG, CTIME, LEVELLED, AMERICAN, FABRIC))
+_PATTERNS = tuple(re.compile(pattern) for pattern in (ISO, GLOG, CTIME, LEVELLED, AMERICAN))
 _HEAD = 96
 """A line's own time stands within its first characters."""
 
@@ -78,8 +75,9 @@ def moment(match: "Match[str]", now: float) -> Optional[float]:
         return None
     fraction = float("0." + fields["f"]) if fields.get("f") else 0.0
     zone = fields.get("zone")
-    if fields.get("y"):
-        return _seconds(int(fields["y"]), month, day, hour, minute, second, zone) + fraction
+    known = fields.get("y") or fields.get("y2")
+    if known:
+        return _seconds(int(known), month, day, hour, minute, second, zone) + fraction
     year = time.localtime(now).tm_year
     at = _seconds(year, month, day, hour, minute, second, zone)
     if at > now + DAY:

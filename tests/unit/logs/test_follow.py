@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.logs import file_names as names
-from collectors.node.logs.following import follow, source, tail
+from collectors.node.logs.following import follow
 from collectors.node.logs.following.source import LogSource
 from collectors.node.logs.following.tail import Tail
 from collectors.node.processes import mounts
@@ -21,7 +21,6 @@ from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, L
 from collectors.samples.ranks import RankProcess
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: %s\n'
-WORDS = [first + second + third for first in "abcdefgh" for second in "klmnopqr" for third in "stuvwx"]
 COLL = (
     "n1:%d:7 [0] NCCL INFO AllReduce: opCount %x sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x50"
     " [nranks=2] stream 0x9\n"
@@ -187,22 +186,6 @@ def test_a_deleted_file_is_still_read(tmp_path: Path, writer: subprocess.Popen[b
     assert messages(looker.look() + looker.look(3.0)) == ["one"]
 
 
-def test_one_file_of_two_ranks_belongs_to_neither(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
-    path = tmp_path / "rank.log"
-    with path.open("ab") as log:
-        other = subprocess.Popen(["sleep", "60"], stdout=log, stderr=log)
-    path.write_text("[rank1]: hello\nno label\n" + TRACEBACK % "whose" + "[default0]:" + TRACEBACK % "x")
-    ranks = (rank_process(writer.pid, 0, str(path)), rank_process(other.pid, 1, str(path)))
-    looker = Looker(*ranks, on_view=["*"])
-    samples = looker.look() + looker.look(3.0)
-    other.kill()
-    other.wait()
-    events = [event for event in samples if isinstance(event, LogEvent)]
-    assert {event.rank for event in events} <= {None, 0}
-    lines = [(shown.rank, shown.lines[0]) for shown in samples if isinstance(shown, LogLines)]
-    assert lines[:2] == [(1, "[rank1]: hello"), (None, "no label")]
-
-
 def test_another_node_reads_a_shared_file(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     path.write_text(TRACEBACK % "one")
@@ -213,29 +196,6 @@ def test_another_node_reads_a_shared_file(tmp_path: Path) -> None:
     samples = fresh.look() + fresh.look(3.0)
     assert not of(LogEvent, samples)
     assert [f.why for f in samples if isinstance(f, LogFile)] == ["another node reads it"] * 2
-
-
-def test_a_source_that_is_behind_skips_ahead_and_tells_how_much(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(follow, "LAG", 10_000)
-    monkeypatch.setattr(follow, "KEPT", 1_000)
-    monkeypatch.setattr(tail, "CHUNK", 1_000)
-    path = tmp_path / "x.log"
-    path.write_text("first\n")
-    looker = Looker(log_globs=[str(path)])
-    looker.look()
-    monkeypatch.setattr(source, "SHARE", 0.0)  # as if one chunk took all the time that there is
-    told: list[object] = []
-    for count in range(14):
-        append(path, COLL % (7, count) * 200)
-        told += looker.look()
-    (*_, file) = [file for file in of(LogFile, told) if isinstance(file, LogFile)]
-    (*_, progress) = of(CommProgress, told)
-    assert isinstance(progress, CommProgress)
-    written = len(COLL % (7, 5)) * 200
-    assert file.left_out > 0.8 * written * 10
-    assert (progress.op_count, progress.whole) == (12, False)  # of the look before
 
 
 def test_of_a_huge_log_the_head_tells_the_communicators(tmp_path: Path) -> None:
@@ -314,21 +274,6 @@ def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_re
     followed.tail.close()
 
 
-def test_lines_on_view_of_a_flood_are_the_last_ones(tmp_path: Path) -> None:
-    path = tmp_path / "x.log"
-    path.write_text("old\n")
-    followed = follow.Followed(str(path), follow.LogOwner(None, None, "extra"), 0.0)
-    followed.tail.refresh()
-    assert [(shown.lines, shown.backlog) for shown in followed.lines(1.0, 100, {})] == [(["old"], True)]
-    append(path, "".join(f"line {n:04}\n" for n in range(500)))
-    followed.tail.refresh()
-    (shown,) = followed.lines(2.0, 100, {})
-    assert shown.lines[-1] == "line 0499"
-    assert len(shown.lines) == 10
-    assert shown.skipped == 490
-    followed.tail.close()
-
-
 def test_nothing_to_follow_is_absent() -> None:
     with pytest.raises(Absent):
         Looker().look()
@@ -349,16 +294,6 @@ def test_shared_file_systems() -> None:
         "/mnt": "fuse.juicefs JuiceFS:x",
         "/var/lib/lxcfs": "",
     }
-
-
-def test_the_mount_of_a_path(tmp_path: Path) -> None:
-    (tmp_path / "self").mkdir()
-    (tmp_path / "self" / "mountinfo").write_text(
-        "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n40 25 0:44 / /home rw - nfs4 fs1:/home rw\n"
-    )
-    known = mounts.Mounts(str(tmp_path))
-    assert known.of("/home/me/x.log", 0.0).shared == "nfs4 fs1:/home"
-    assert known.of("/homes/x.log", 0.0).shared == ""
 
 
 @pytest.mark.parametrize(
@@ -389,35 +324,6 @@ def test_the_mount_of_a_path(tmp_path: Path) -> None:
 )
 def test_what_names_tell(path: str, expected: names.Hints) -> None:
     assert names.hints(path) == expected
-
-
-def test_collectives_are_told_once_what_was_there_before_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Else the reading of a long log would look like collectives that are launched."""
-    monkeypatch.setattr(tail, "CHUNK", 200)
-    path = tmp_path / "x.log"
-    path.write_text("".join(COLL % (7, count) for count in range(200)))
-    followed = follow.Followed(str(path), follow.LogOwner(7, 0, "nccl"), 0.0)
-    followed.tail.refresh()
-    followed.read(1.0, 0.0)
-    assert followed.progress() == []
-    followed.read(2.0, float("inf"))
-    assert [p.launched for p in followed.progress()] == [200]
-
-
-def raised(samples: list[object]) -> list[object]:
-    return [one.data["message"] for one in samples if isinstance(one, LogEvent) and one.kind == "python.exception"]
-
-
-def test_a_flood_of_events_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "x.log"
-    path.write_text("".join(TRACEBACK % f"{word} {count}" for count, word in enumerate(WORDS)) + "end\n")
-    monkeypatch.setattr(source, "WAITING", 50)
-    looker = Looker(log_globs=[str(path)])
-    told = raised([sample for count in range(20) for sample in looker.look(3.0 * count)])
-    assert told[:50] == [f"{word} {count}" for count, word in enumerate(WORDS[:50])], "what came first"
-    assert len(told) < 60
 
 
 def test_how_far_logs_are_read_is_told(tmp_path: Path) -> None:

@@ -47,16 +47,6 @@ def test_sends_do_not_hide_collectives() -> None:
     assert (only.op, only.launched) == ("AllReduce", 1)
 
 
-def test_without_an_init_line_the_communicator_is_the_process_s_own() -> None:
-    (only,) = progress(coll(10, "AllReduce", 1, "0xaa"))
-    assert (only.comm, only.rank, only.size) == ("n1:10:0xaa", -1, 2)
-
-
-def test_rccl_tells_the_global_rank() -> None:
-    (only,) = progress(coll(10, "AllReduce", 1, "0xaa", extra=" task 0 globalrank 170"))
-    assert only.global_rank == 170
-
-
 def test_labels_and_times_in_front() -> None:
     line = coll(10, "AllReduce", 9, "0xaa").rstrip()
     (first,) = progress(f"[rank3]: {line}\n")
@@ -66,12 +56,6 @@ def test_labels_and_times_in_front() -> None:
     assert second.at is not None
     (third,) = progress(f"(RayTrainWorker pid=615, ip=10.72.7.6) {line}\n")
     assert (third.host, third.pid) == ("n1", 10)
-
-
-def test_two_processes_that_wrote_into_one_line() -> None:
-    one, other = coll(10, "AllReduce", 9, "0xaa").rstrip(), coll(20, "AllReduce", 8, "0xbb").rstrip()
-    found = progress(f"{one}{other}\n")
-    assert {(p.pid, p.op_count) for p in found} == {(10, 9), (20, 8)}
 
 
 def test_an_exception_written_into_small_talk_is_not_lost() -> None:

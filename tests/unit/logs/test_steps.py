@@ -5,13 +5,10 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.node.logs.counters import counted
 from collectors.node.logs.following.steps import LogSteps
 from collectors.samples.logs import StepCount
-from tests.support.sent import arrived
 
 NOW = 1_000_000_000.0
 
@@ -113,27 +110,6 @@ def test_how_long_a_step_took_of_late_is_told_by_the_times_of_the_lines_and_thei
 
 
 @pytest.mark.parametrize(
-    ("at", "even"),
-    [
-        ([0, 20, 41, 60], 21.0),
-        ([0, 1, 2, 22, 42, 62], 20.0),
-        ([0, 20, 40], None),
-        ([0, 20, 40, 70], None),
-        ([0, 20, 40, 60, 61], None),
-    ],
-)
-def test_three_steps_that_took_as_good_as_the_same_are_a_pace(at: list[int], even: float | None) -> None:
-    log = LogSteps()
-    zone = time.strftime("%z", time.localtime(NOW))
-    lines = "".join(
-        time.strftime(f"%Y-%m-%d %H:%M:%S{zone} step {n}\n", time.localtime(NOW + seconds))
-        for n, seconds in enumerate(at)
-    )
-    read(log, lines, live=False, now=NOW + 70)
-    assert told(log).even == even
-
-
-@pytest.mark.parametrize(
     ("rate", "every"),
     [("[10:00<12:00,  3.20s/it]", 3.2), ("[10:00<12:00, 4.00it/s, loss=2]", 0.25), ("[00:00<?, ?it/s]", None)],
 )
@@ -169,16 +145,6 @@ def test_a_new_kind_of_line_is_news_once() -> None:
     assert (told(log).grown, told(log).fresh) == (0, 1)
 
 
-@pytest.mark.parametrize(
-    "line", ["RuntimeError: no luck", "WARN something", "frame #3: 0x7f12ab", '  File "x.py", line 3']
-)
-def test_trouble_is_no_news(line: str) -> None:
-    log = LogSteps()
-    read(log, "hello\n", live=False)
-    read(log, line + "\n")
-    assert log.told("/x.log", 1, 0) is None
-
-
 def test_a_line_that_comes_in_two_pieces_is_one() -> None:
     log = LogSteps()
     read(log, "step 1198\nstep 1199\n", live=False)
@@ -195,13 +161,3 @@ def test_no_line_takes_long(text: str) -> None:
     began = time.process_time()
     counted(text.lower())
     assert time.process_time() - began < 1.0
-
-
-@given(st.lists(st.binary(max_size=300), max_size=20), st.booleans())
-def test_whatever_stands_in_a_log_what_is_told_can_be_sent(chunks: list[bytes], live: bool) -> None:
-    log = LogSteps()
-    for chunk in chunks:
-        log.take(chunk, NOW, None, live=live)
-        count = log.told("/x.log", None, None)
-        assert count is None or arrived(count)
-        assert live or count is None or count.grown == 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.node.logs import attribution as whose
 from tests.support.logs import only, parse
 
 FRONTS = [
@@ -29,32 +28,6 @@ def test_a_traceback_and_a_line_behind_any_front(front: str) -> None:
     assert (raised.rank, raised.data["type"], raised.data["frames"]) == (3, "ValueError", ["train.py:3 in <module>"])
     alone = only(parse(front + "RuntimeError: CUDA error: device-side assert triggered\n"), "torch.cuda_error")
     assert alone.rank == 3
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "local rank 3: x", "node_rank=3 x", "connection from rank 3", "tp_rank 3", "[PP1 TP3] x",
-        "(Worker_PP1_TP3 pid=1)",
-        "frank 3", "rank 3 and rank 5", "v1.rank 3.5", "of rank 3",
-    ],
-)  # fmt: skip
-def test_a_rank_that_is_somebody_elses(text: str) -> None:
-    assert whose.rank_of(text) is None
-
-
-def test_ray_names_where_the_worker_ran() -> None:
-    text = (
-        LINES[0]
-        + "\n"
-        + LINES[1]
-        + "\nray.exceptions.RayTaskError(ValueError): ray::A.run() (pid=12, ip=10.0.0.7, x)\n"
-    )
-    assert only(parse(text), "python.exception").host == "10.0.0.7"
-
-
-def test_an_address_in_front_is_a_host() -> None:
-    assert only(parse("10.0.0.7: ValueError: bad shard\n"), "python.exception").host == "10.0.0.7"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """Where the logs of a node's ranks lie: standard output and error, NCCL's log, named files.
 
-Behind a pipe it is what the pipe's reader (``tee``, slurmstepd, a launcher) writes, or the log of the container. The
-log of a rank that has ended is looked for under the names of the others' logs, with its number in them.
+Behind a pipe it is what the pipe's reader (``tee``, slurmstepd, a launcher) writes, or the log of the container.
 """
 
 from __future__ import annotations
@@ -21,10 +20,6 @@ SEARCH = 20.0
 """Seconds between two costly searches for the same."""
 READERS = 512
 """Processes that are looked at with all their descriptors."""
-BEFORE = 5.0
-"""Seconds before the start of the first of the others in which a missing rank's file may have been written last."""
-MOST = 64
-"""Missing ranks that are looked for on one node."""
 SERVICES = ("/var/log/fabricmanager.log", "/var/log/nvidia-imex.log")
 """Logs of Fabric Manager and IMEX, which say why NVLinks fail."""
 CARRIERS = frozenset((
@@ -40,7 +35,6 @@ CONTAINER_LOGS = (
 )
 """Where the runtimes keep what a container prints: docker's json-file, the kubelet's links, podman's k8s-file."""
 _CONTAINER = re.compile(r"[0-9a-f]{64}\Z")
-_NUMBER = re.compile(r"\d{1,9}")
 _ACCESS = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
 
 
@@ -182,51 +176,3 @@ def _access(base: str, descriptor: str) -> int:
         if name == "flags" and value.strip().isdecimal():
             return int(value.strip(), 8) & _ACCESS
     return os.O_RDONLY
-
-
-# --- ranks that have ended -------------------------------------------------------------------------------------------
-
-
-def logs_of_missing(ranks: Sequence[RankProcess], found: Sequence[WantedLog]) -> Iterator[WantedLog]:
-    """Logs of ranks that should run on this node and do not, by the names of those that were ``found`` for the others.
-
-    A file counts that has the same owner, was written since the others started, and does not say another rank's number.
-    """
-    here = {
-        rank.pid: rank for rank in ranks if rank.rank >= 0 and rank.local_rank is not None and rank.local_world_size
-    }
-    firsts = {(rank.rank - (rank.local_rank or 0), rank.local_world_size or 0, rank.run_id) for rank in here.values()}
-    if len(firsts) != 1:
-        return  # several jobs, or ranks that are not counted up
-    ((first, count, _),) = firsts
-    since = min(rank.started for rank in here.values()) - BEFORE
-    taken = {wanted.path for wanted in found}
-    missing = set(range(min(count, 4 * MOST))) - {rank.local_rank for rank in here.values()}
-    for local in sorted(missing)[:MOST]:
-        streams: Dict[str, WantedLog] = {}
-        for wanted in found:
-            own = here.get(wanted.pid or 0)
-            for made in _named_alike(wanted.path, own, first + local, local) if own and not wanted.why else ():
-                if (
-                    made not in taken
-                    and file_names.hints(made).rank in (None, first + local)
-                    and _serves(made, wanted.path, since)
-                ):
-                    log = WantedLog(made, None, first + local, wanted.stream, "", own.uid if own else None)
-                    streams.setdefault(wanted.stream, log)
-        yield from streams.values()
-
-
-def _named_alike(path: str, own: RankProcess, rank: int, local: int) -> Iterator[str]:
-    """Names that the file of a rank may have where that of another is ``path``: one number in it is replaced."""
-    for mine, other in ((own.rank, rank), (own.local_rank, local)):
-        for begin, end in [found.span() for found in _NUMBER.finditer(path) if int(found.group()) == mine]:
-            yield path[:begin] + str(other).zfill(end - begin if path[begin] == "0" else 0) + path[end:]
-
-
-def _serves(made: str, path: str, since: float) -> bool:
-    try:
-        found, own = os.stat(made), os.stat(path)
-    except OSError:
-        return False  # there is none of that name, or it may not be looked at
-    return files.regular(found) and found.st_mtime >= since and found.st_uid == own.st_uid

@@ -7,7 +7,7 @@ from collections import deque
 from typing import Deque, Dict, Iterator, NamedTuple, Optional, Tuple
 
 from collectors.node.logs.following.follow import Followed, LogOwner
-from collectors.node.logs.following.places import LogPlaces, WantedLog, logs_of_missing
+from collectors.node.logs.following.places import LogPlaces, WantedLog
 from collectors.node.processes.mounts import Mounts
 from collectors.node.source import Absent, Shared, Source
 from collectors.samples.control import Settings
@@ -101,10 +101,8 @@ class LogSource(Source):
         self._unread = {}
         self._ranks.update({rank.pid: rank.rank for rank in ranks if rank.rank >= 0})
         theirs = [wanted for rank in ranks for wanted in places.of_rank(rank, now)]
-        # whose log is followed since it ran is known
-        missing = [wanted for wanted in logs_of_missing(ranks, theirs) if wanted.path not in self._followed]
         services = list(places.of_services()) if ranks else []
-        for wanted in (*theirs, *missing, *services, *places.named(self._settings.log_globs, now)):
+        for wanted in (*theirs, *services, *places.named(self._settings.log_globs, now)):
             self._want(wanted, now)
 
     def _want(self, wanted: WantedLog, now: float) -> None:

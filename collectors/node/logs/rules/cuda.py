@@ -58,22 +58,19 @@ RULES = (
                  " 79.15 GiB of which 10.00 MiB is free.", {"tried": 20 << 20, "device": 3, "free": 10 << 20},
                  "torch c10/cuda/CUDACachingAllocator.cpp"), read=_memory),
     Rule("torch.cuda_error", "CUDA error|CUDA Error|CUDA failure|HIP error|HIP failure|CUDA_ERROR_|cudaError|CUDA"
-         " driver"
-         "|CUBLAS_STATUS_|CUDNN_STATUS_|system not yet|system has unsupp|forward compat",
+         " driver|CUBLAS_STATUS_|CUDNN_STATUS_|system not yet|system has unsupp|forward compat",
          r"(?m)(?:CUDA [Ee]rror|HIP error|(?:CUDA|HIP) failure)(?: \d+)?: (?!out of memory)(?P<error>[^\r\n]*?)(?:\.\s"
-         r"|\.?$|, | at /)"
-         r"|(?P<error_2>CUDA_ERROR_(?:ECC|NVLINK|HARDWARE|ILLEGAL|MISALIGNED|LAUNCH_FAILED|SYSTEM)\w{0,40}"
-         r"(?:: [^\r\n]{0,200})?)|\b(?P<error_3>cudaError(?!NotReady|Success|MemoryAll)[A-Z]\w{2,60}: [^\r\n]{4,200})"
-         r"|CUDA driver error: (?P<error_4>[^\r\n]+)|\b(?P<error_5>(?:CUBLAS|CUDNN)_STATUS_(?!ALLOC_FAILED)\w+)"
-         r"|\bError 80[234]: (?P<error_6>(?:system not yet|system has unsupp|forward compat)[^\r\n(]{4,160})"
-         r"|(?P<error_7>CUDA driver version is insufficient for CUDA runtime version)",
+         r"|\.?$|, | at /)|(?P<error_2>CUDA_ERROR_(?:ECC|NVLINK|HARDWARE|ILLEGAL|MISALIGNED|LAUNCH_FAILED"
+         r"|SYSTEM)\w{0,40}(?:: [^\r\n]{0,200})?)|\b(?P<error_3>cudaError(?!NotReady|Success|MemoryAll)[A-Z]\w{2,60}: "
+         r"[^\r\n]{4,200})|CUDA driver error: (?P<error_4>[^\r\n]+)|\b(?P<error_5>(?:CUBLAS|CUDNN)_STATUS_"
+         r"(?!ALLOC_FAILED)\w+)|\bError 80[234]: (?P<error_6>(?:system not yet|system has unsupp|forward compat)[^\r\n"
+         r"(]{4,160})|(?P<error_7>CUDA driver version is insufficient for CUDA runtime version)",
          Example("RuntimeError: CUDA error: an illegal memory access was encountered",
                  {"error": "an illegal memory access was encountered", "signature": "illegal_access"},
                  "torch c10/cuda/CUDAException.cpp"), read=_error),
     Rule("torch.cuda_error", "HW Exception by GPU|Memory access fault by GPU|HSA_STATUS_ERROR",
-         r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang"
-         r"|Memory access fault by GPU node-\d{1,3}\b[^\r\n]{0,200})"
-         r"|[Aa]borting with error ?: (?P<error_2>HSA_STATUS_ERROR\w{0,60}[^\r\n]{0,160})",
+         r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang|Memory access fault by GPU "
+         r"node-\d{1,3}\b[^\r\n]{0,200})|[Aa]borting with error ?: (?P<error_2>HSA_STATUS_ERROR\w{0,60}[^\r\n]{0,160})",
          Example("HW Exception by GPU node-9 (Agent handle: 0x63) reason :GPU Hang", {"signature": "gpu_lost"},
                  "ROCR-Runtime core/runtime/runtime.cpp"), read=_error),
     Rule("torch.cuda_error", "], thread: [",
@@ -83,13 +80,11 @@ RULES = (
                  " kernel"),
          read=_asserted),
     Rule("gpu.unseen", "NVML|determine the device handle|NVIDIA-SMI has failed|No devices were found",
-         "Failed to initialize NVML: (?P<error>Unknown Error|could not load NVML library|Driver/library version"
-         " mismatch"
-         r"|GPU access blocked[^\r\n]{0,60})|\bNVML\b[^\r\n]{0,80}: (?P<error_2>GPU is lost)\b"
-         r"|Unable to determine the device handle for [Gg][Pp][Uu]\S{0,4} ?(?P<bus_id>[0-9a-fA-F:]{8,16})"
-         r"[^\r\n:]{0,6}: (?P<error_3>[^\r\n]{1,80})"
-         "|NVIDIA-SMI has failed because it (?P<error_4>couldn't communicate with the NVIDIA driver)"
-         r"|^\s{0,4}(?P<error_5>No devices were found)\s{0,4}$",
+         r"Failed to initialize NVML: (?P<error>Unknown Error|could not load NVML library|Driver/library version "
+         r"mismatch|GPU access blocked[^\r\n]{0,60})|\bNVML\b[^\r\n]{0,80}: (?P<error_2>GPU is lost)\b|Unable to "
+         r"determine the device handle for [Gg][Pp][Uu]\S{0,4} ?(?P<bus_id>[0-9a-fA-F:]{8,16})[^\r\n:]{0,6}: "
+         r"(?P<error_3>[^\r\n]{1,80})|NVIDIA-SMI has failed because it (?P<error_4>couldn't communicate with the NVIDIA"
+         r" driver)|^\s{0,4}(?P<error_5>No devices were found)\s{0,4}$",
          Example("Failed to initialize NVML: Driver/library version mismatch",
                  {"error": "Driver/library version mismatch"}, "nvidia-smi")),
 )  # fmt: skip

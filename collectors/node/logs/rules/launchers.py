@@ -45,18 +45,16 @@ RULES = (
                  ""},
                  "torch elastic/multiprocessing/api.py")),
     Rule("elastic.signal", "got signal:|death signal,|termination signal:|Main process received",
-         r"Process \d+ got signal: (?P<signal>\w+)|Received (?:Signals\.)?(?P<signal_2>SIG\w+|\d+) death signal,"
-         r" shutting"
-         r" down workers|Got termination signal: (?:Signals\.)?(?P<signal_3>\w+)"
-         r"|Main process received (?P<signal_4>SIG\w+), exiting",
+         r"Process \d+ got signal: (?P<signal>\w+)|Received (?:Signals\.)?(?P<signal_2>SIG\w+|\d+) death signal, "
+         r"shutting down workers|Got termination signal: (?:Signals\.)?(?P<signal_3>\w+)|Main process received "
+         r"(?P<signal_4>SIG\w+), exiting",
          Example("torch.distributed.elastic.multiprocessing.api.SignalException: Process 71 got signal: 15",
                  {"signal": "TERM"}, "torch elastic/multiprocessing/api.py; deepspeed")),
     Rule("elastic.rendezvous", "Rendezvous|endezvous '|endezvous timed out|endezvous has timed out",
          "Rendezvous(?P<name>Timeout|Closed|Connection|State)Error|The rendezvous '[^']*' has (?:been closed|timed out)"
          "|[Rr]endezvous (?:has )?timed out",
-         Example("W0417 13:22:17.2 6 dynamic_rendezvous.py:1331] The node 'n2_6_0' has failed to shutdown the"
-                 " rendezvous"
-                 " '14' due to an error of type RendezvousConnectionError.",
+         Example("W0417 13:22:17.2 6 dynamic_rendezvous.py:1331] The node 'n2_6_0' has failed to shutdown the "
+                 "rendezvous '14' due to an error of type RendezvousConnectionError.",
                  {"problem": "connection", "warned": "shutdown"}, "torch elastic/rendezvous/dynamic_rendezvous.py"),
          read=_rendezvous),
     Rule("elastic.restart", "attempts left;", r"Worker group (?:FAILED|UNHEALTHY)\. (?P<attempts_left>\d+)/\d+ attempts"
@@ -93,11 +91,10 @@ RULES = (
                  {"launcher": "spawn", "task": 1, "signal": "KILL"}, "torch/multiprocessing/spawn.py"),
          {"launcher": "spawn"}),
     Rule("launcher.exit", "noticed that process rank|has exited due to process rank",
-         r"(?:mpirun|mpiexec|prterun)\S* (?:noticed that|has exited due to) process rank (?P<task>\d+) with PID \w+ on"
-         r"\s{1,4}node (?P<by_host>\S+)(?P<reason>\s(?:exiting improperly|calling \"abort\"|exited(?=\s{0,4}"
-         r"(?:on\s{0,4})?$"
-         r")))?(?:\s(?:exited on|exited\son)\s(?:signal (?P<signal>\d+))| exited with (?:status|exit code) "
-         r"(?P<exitcode>\d+))?",
+         r"(?:mpirun|mpiexec|prterun)\S* (?:noticed that|has exited due to) process rank (?P<task>\d+) with PID \w+ "
+         r"on\s{1,4}node (?P<by_host>\S+)(?P<reason>\s(?:exiting improperly|calling \"abort\"|exited(?=\s{0,4}"
+         r"(?:on\s{0,4})?$)))?(?:\s(?:exited on|exited\son)\s(?:signal (?P<signal>\d+))| exited with (?:status|exit "
+         r"code) (?P<exitcode>\d+))?",
          Example("mpirun noticed that process rank 3 with PID 71 on node n7 exited on signal 9 (Killed).",
                  {"launcher": "mpi", "task": 3, "signal": "KILL", "by_host": "n7"}, "Open MPI help-orterun.txt"),
          {"launcher": "mpi"}, begins=r"noticed that process rank \d{1,9} with PID [^\r\n]{1,200} exited(?: on)?\s{0,4}$"

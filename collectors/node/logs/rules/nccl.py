@@ -5,20 +5,16 @@ from __future__ import annotations
 import re
 from typing import Match, Optional
 
-from collectors.node.logs.rule import Data, Example, Rule, number
+from collectors.node.logs.rule import Data, Example, Rule
 
 _WORDS = "CCL WARN|Last error:"
-_HEAD = re.compile(
-    r"(?:(?P<at_file>[\w/.-]{1,255}:\d{1,9})(?: \(\w{1,80}\))? )?(?:[NR]CCL WARN|Last error:)\s*(?P<message>\S[^\n]*)"
-)
+_HEAD = re.compile(r"(?:[NR]CCL WARN|Last error:)\s*(?P<message>\S[^\n]*)")
 
 
 def _warning(match: "Match[str]", data: Data) -> Optional[Data]:
-    """With the warning's own words, and the place in NCCL's source that gave it."""
+    """With the warning's own words."""
     head = _HEAD.search(match.string)
     data["message"] = (head.group("message") if head is not None else match.string).strip()[:1000]
-    if head is not None and head.group("at_file"):
-        data["at_file"] = head.group("at_file")
     if isinstance(data.get("peer"), str):
         data["peer"] = str(data["peer"]).rstrip(":.")
     return data
@@ -29,11 +25,6 @@ def _completion(match: "Match[str]", data: Data) -> Optional[Data]:
     return _warning(match, data)
 
 
-def _same_gpu(match: "Match[str]", data: Data) -> Optional[Data]:
-    ranks: Data = {"group_ranks": [number(match.group("rank_a")), number(match.group("rank_b"))]}
-    return _warning(match, dict(ranks, signature="duplicate_gpu", device=match.group("device")))
-
-
 def _warn(signature: str, pattern: str, example: Optional[Example]) -> Rule:
     """A warning by what it means."""
     whole = r"(?:CCL WARN|Last error:)\s{0,8}[^\n]{0,120}?(?:" + pattern + ")"
@@ -41,10 +32,9 @@ def _warn(signature: str, pattern: str, example: Optional[Example]) -> Rule:
 
 
 _COMM = (
-    r"comm (?P<comm>0x[0-9a-f]+) rank (?P<group_rank>\d+) nranks (?P<size>\d+)(?: cudaDev (?P<gpu>\d+))?"
-    r"(?: nvmlDev \d+)?(?: busId \w+)?(?: parent (?P<parent>0x[0-9a-f]+))?"
-    r"(?: (?:splitCount|childCount) \d+)?(?: color -?\d+)?(?: key -?\d+)?(?: commId (?P<comm_id>0x[0-9a-f]+))?"
-    r"[^\n]{0,80}?"
+    r"comm (?P<comm>0x[0-9a-f]+) rank (?P<group_rank>\d+) nranks (?P<size>\d+)(?: cudaDev (?P<gpu>\d+))?(?: nvmlDev "
+    r"\d+)?(?: busId \w+)?(?: parent (?P<parent>0x[0-9a-f]+))?(?: (?:splitCount|childCount) \d+)?(?: color -?\d+)?(?: "
+    r"key -?\d+)?(?: commId (?P<comm_id>0x[0-9a-f]+))?[^\n]{0,80}?"
 )
 
 
@@ -76,12 +66,10 @@ RULES = (
           r"(?P<error>[^\r\n]*)",
           Example("NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
                   {"error": "Cannot allocate memory"}, "NCCL misc/ibvwrap.cc")),
-    Rule("nccl.warn", "Duplicate GPU",
-         r"Duplicate GPU detected ?: rank (?P<rank_a>\d+) and rank (?P<rank_b>\d+) both on CUDA device (?P<device>\w+)",
-         Example("gpu1:71:99 [0] init.cc:9 NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device"
-                 " 1000",
-                 {"signature": "duplicate_gpu", "group_ranks": [1, 0], "device": "1000"}, "NCCL init.cc"),
-         read=_same_gpu),
+    _warn("duplicate_gpu",
+          r"Duplicate GPU detected ?: rank (?P<group_ranks>\d+ and rank \d+) both on CUDA device (?P<device>\w+)",
+          Example("NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000",
+                  {"group_ranks": [1, 0], "device": "1000"}, "NCCL init.cc")),
     _warn("duplicate_rank",
           r"Bootstrap Root ?: (?:rank (?P<group_ranks>\d+) of (?P<size>\d+) ranks? has already checked in"
           r"|mismatch in rank count)|Invalid rank requested ?: (?P<group_ranks_2>\d+)/(?P<size_2>\d+)",
@@ -96,9 +84,8 @@ RULES = (
                   "NCCL init.cc")),
     _warn("truncated",
           r"(?:peer (?P<peer>[^\s,]+) )?collective mismatch error,? local size (?P<expected>\d+) remote size "
-          r"(?P<bytes>\d+)|(?:peer (?P<peer_2>[^\s,]+) )?[Mm]essage truncated ?: receiv(?:ed|ing) (?P<bytes_2>\d+)"
-          r" bytes"
-          r" instead of (?P<expected_2>\d+)",
+          r"(?P<bytes>\d+)|(?:peer (?P<peer_2>[^\s,]+) )?[Mm]essage truncated ?: receiv(?:ed|ing) (?P<bytes_2>\d+) "
+          r"bytes instead of (?P<expected_2>\d+)",
           Example("NCCL WARN NET/Socket : peer 10.0.0.1<4> message truncated : receiving 8 bytes instead of 4",
                   {"bytes": 8, "expected": 4, "peer": "10.0.0.1<4>"}, "NCCL transport/net_socket.cc")),
     _warn("no_interface", "[Nn]o (?:usable )?(?:socket )?interface found|Bootstrap ?: no socket",
@@ -128,14 +115,13 @@ RULES = (
                   {"error": "an illegal memory access was encountered"}, "NCCL include/checks.h")),
     Rule("nccl.warn", _WORDS, r"[NR]CCL WARN\s{0,8}(?P<message>\S[^\n]*)",
          Example('gpu1:71:99 [0] graph/topo.cc:9 NCCL WARN Missing "iommu=pt" from kernel command line',
-                 {"signature": "other", "at_file": "graph/topo.cc:9"}, "NCCL debug.cc"), {"signature": "other"},
+                 {"signature": "other"}, "NCCL debug.cc"), {"signature": "other"},
          read=_warning, begins=r"(?:NCCL WARN|Last error:)\s*$"),
     Rule("nccl.init", "Init START|Init COMPLETE",
-         r"(?:\b(?P<function>ncclComm\w+) (?:\S+ )?)?" + _COMM + "Init (?P<phase>START|COMPLETE)",
-         Example("gpu1:71:99 [1] NCCL INFO ncclCommSplit comm 0xb0 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 2000"
-                 " parent"
-                 " 0xa0 splitCount 2 color -1 key 1 commId 0x77 - Init START",
-                 {"function": "ncclCommSplit", "parent": "0xa0", "phase": "start", "comm_id": "0x77", "group_rank": 1,
+         _COMM + "Init (?P<phase>START|COMPLETE)",
+         Example("gpu1:71:99 [1] NCCL INFO ncclCommSplit comm 0xb0 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 2000 "
+                 "parent 0xa0 splitCount 2 color -1 key 1 commId 0x77 - Init START",
+                 {"parent": "0xa0", "phase": "start", "comm_id": "0x77", "group_rank": 1,
                   "size": 2, "gpu": 1, "by_host": "gpu1"}, "NCCL init.cc"), read=_lower),
     Rule("nccl.end", "Abort COMPLETE|Destroy COMPLETE", _COMM + "(?P<phase>Abort|Destroy) COMPLETE",
          Example("gpu1:71:99 [0] NCCL INFO comm 0xa0 rank 0 nranks 8 cudaDev 0 busId 1000 - Abort COMPLETE",

@@ -79,11 +79,10 @@ RULES = (
          {"signal": "ABRT", "spoken": True}, read=_ended),
     Rule("process.signal", "Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exc|Caught signal"
          "|received signal SIG|SIGSEGV|SIGBUS|SIGABRT",
-         r"(?:^|(?<!\))[:\s\d*])(?P<word>Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point"
-         r" exception)"
-         r"\*{0,2}(?:\s*\(core dumped\)|\s{2,}|\.?\s{0,4}$)|Signal: (?P<word_2>Segmentation fault|Bus error|Aborted)"
-         r"|Caught signal (?P<word_3>11|7|6)\b|(?:received signal |\*\*\* )(?P<signal>SIG(?:SEGV|BUS|ABRT))"
-         r"|(?P<signal_2>SIGABRT) \(@",
+         r"(?:^|(?<!\))[:\s\d*])(?P<word>Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point "
+         r"exception)\*{0,2}(?:\s*\(core dumped\)|\s{2,}|\.?\s{0,4}$)|Signal: (?P<word_2>Segmentation fault|Bus error"
+         r"|Aborted)|Caught signal (?P<word_3>11|7|6)\b|(?:received signal |\*\*\* )(?P<signal>SIG(?:SEGV|BUS|ABRT))|"
+         r"(?P<signal_2>SIGABRT) \(@",
          Example("[n7:231567] Signal: Segmentation fault (11)", {"signal": "SEGV"}, "bash, glibc, Open MPI, UCX, gdb"),
          read=_worded),
     Rule("process.signal", "Killed|Terminated",
@@ -101,19 +100,16 @@ RULES = (
                  " CPython"),
          read=_host),
     Rule("host.memory", "annot allocate memory|MemoryError|bad_alloc|memory allocation of|DefaultCPUAllocator|running"
-         " low on"
-         " memory|memory pressure|Memory on the node",
+         " low on memory|memory pressure|Memory on the node",
          r"(?:Cannot allocate memory|\b(?:RayOutOf)?MemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
-         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|node running low on memory|killed due to memory"
-         r" pressure|\bMemory on the node \(IP: (?P<by_host>[\w.:-]{3,80}), ID: \w{1,80}\) where the (?:task|actor"
-         r"|lease))"
-         r"(?:[^\n]{0,120}?tried to allocate (?P<tried>\d+) bytes)?",
+         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|node running low on memory|killed due to memory "
+         r"pressure|\bMemory on the node \(IP: (?P<by_host>[\w.:-]{3,80}), ID: \w{1,80}\) where the (?:task|actor"
+         r"|lease))(?:[^\n]{0,120}?tried to allocate (?P<tried>\d+) bytes)?",
          Example("DefaultCPUAllocator: can't allocate memory: you tried to allocate 244470272 bytes. Error code 12",
                  {"tried": 244470272}, "Linux ENOMEM; c10/core/impl/alloc_cpu.cpp"), read=_host),
     Rule("host.shared_memory", "shared memory|unable to |No space left on device",
-         "(?:out of|insufficient) shared memory|unable to (?:open|resize|write to file|mmap)[^\n]{0,120}?(?:shared"
-         " memory"
-         "|/torch_|/dev/shm)|No space left on device[^\n]{0,80}?/dev/shm",
+         "(?:out of|insufficient) shared memory|unable to (?:open|resize|write to file|mmap)[^\n]{0,120}?(?:shared "
+         "memory|/torch_|/dev/shm)|No space left on device[^\n]{0,80}?/dev/shm",
          Example("RuntimeError: unable to write to file </torch_4711_3>: No space left on device (28)", {},
                  "torch csrc/StorageSharing.cpp"), read=_host),
     Rule("python.exception", "Error: |Exception: ",
@@ -136,9 +132,8 @@ RULES = (
          {"told": "exit"}, read=_fatal),
     Rule("log.error", "FATAL|CRITICAL|ERROR|SEVERE|atal: |rror: |level=",
          r"^(?:[^\r\n\"'`=]{0,100}?[\s\[|:(-])?(?:FATAL|CRITICAL|ERROR|SEVERE)\b[\])|:\s-]{1,6}"
-         r"(?P<message>[^\r\n]{8,600})"
-         r"|^(?:[Ff]atal(?: [Ee]rror)?|[Ee]rror): (?P<message_2>[^\r\n]{8,600})"
-         r"|\blevel=\"?(?:error|fatal|panic)\b[^\r\n]{0,200}?\bmsg=\"?(?P<message_3>[^\r\n]{8,600})",
+         r"(?P<message>[^\r\n]{8,600})|^(?:[Ff]atal(?: [Ee]rror)?|[Ee]rror): (?P<message_2>[^\r\n]{8,600})|\blevel=\"?"
+         r"(?:error|fatal|panic)\b[^\r\n]{0,200}?\bmsg=\"?(?P<message_3>[^\r\n]{8,600})",
          Example("2026-11-22 10:00:00 ERROR trainer: the shard of worker 3 is broken", {"told": "level"}, "any logger"),
          {"told": "level"}, read=_fatal),
 )  # fmt: skip

@@ -65,10 +65,9 @@ RULES = (
                  " Killed.", {}, "slurm src/plugins/task/cgroup/task_cgroup_memory.c")),
     Rule("slurm.cancelled", "local ephemeral storage|ephemeral local storage|EmptyDir volume|The node had condition|The"
          " node was low on",
-         r"(?P<why>Pod ephemeral local storage usage exceeds[^\r\n]{0,80}|Usage of EmptyDir volume [^\r\n]{1,60}"
-         r" exceeds the"
-         r" limit|Container \S{1,80} exceeded its local ephemeral storage limit|The node had condition: \[\w{3,40}\]"
-         r"|The node was low on resource: [\w-]{1,40})",
+         r"(?P<why>Pod ephemeral local storage usage exceeds[^\r\n]{0,80}|Usage of EmptyDir volume [^\r\n]{1,60} "
+         r"exceeds the limit|Container \S{1,80} exceeded its local ephemeral storage limit|The node had condition: "
+         r"\[\w{3,40}\]|The node was low on resource: [\w-]{1,40})",
          Example("The node was low on resource: memory. Threshold quantity: 100Mi",
                  {"reason": "evicted", "why": "The node was low on resource: memory"}, "kubernetes helpers.go"),
          {"launcher": "kubernetes", "reason": "evicted"}),
@@ -97,9 +96,8 @@ RULES = (
          begins=r"The actor (?:died|is dead)[^\r\n]{0,200}[.:]?\s*$"),
     Rule("launcher.lost_node", "marked dead because|Node IP: |Raylet is terminated",
          r"(?:address|ip): (?P<by_host>[\w.:-]{1,80})[^\r\n]{0,120} has been marked dead because the (?:detector"
-         r"|monitor)"
-         r"|the node it was running on is dead or unavailable\. Node IP: (?P<by_host_2>[\w.:-]{1,80}),"
-         r"|Raylet is terminated(?:: ip=(?P<by_host_3>[\w.:-]{1,80}),|\.)[^\r\n]{0,120}Termination is unexpected",
+         r"|monitor)|the node it was running on is dead or unavailable\. Node IP: (?P<by_host_2>[\w.:-]{1,80}),|Raylet "
+         r"is terminated(?:: ip=(?P<by_host_3>[\w.:-]{1,80}),|\.)[^\r\n]{0,120}Termination is unexpected",
          Example("The node with node id: 8a7b9c1d2e and address: 10.0.0.7 and node name: 10.0.0.7 has been marked dead"
                  " because the detector has missed too many heartbeats from it.",
                  {"launcher": "ray", "by_host": "10.0.0.7"}, "ray gcs_node_manager.cc"),

@@ -99,14 +99,12 @@ RULES = (
          {"phase": "wait"}, read=_keyed),
     Rule("torch.store_lost", "store->get('", r"store->get\('(?P<keys>[^']*)'\) got error: (?!Socket Timeout)"
                                          r"(?P<error>[^\r\n]*)",
-         Example("[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by"
-                 " key"
-                 " '0', but store->get('0') got error: Connection reset by peer",
+         Example("[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by "
+                 "key '0', but store->get('0') got error: Connection reset by peer",
                  {"keys": "0", "error": "Connection reset by peer", "from_rank": 0, "by_rank": 1},
                  "torch c10d/ProcessGroupNCCL.cpp"), read=_keyed),
     Rule("torch.store_lost", "flag on TCPStore|from the global store|sendBytes failed|sendVector failed|recvValue"
-         " failed"
-         "|recvBytes failed|recvVector failed|Failed to recv|Broken pipe|Connection reset",
+         " failed|recvBytes failed|recvVector failed|Failed to recv|Broken pipe|Connection reset",
          r'"?should dump"? flag on TCPStore|dump flag from the global store\.|(?:sendBytes|sendVector) failed'
          "|(?:recvValue|recvBytes|recvVector) failed|Failed to recv, got 0 bytes"
          r"|(?:TCPStore|\[c10d\])[^\n]{0,300}?(?:Broken pipe|Connection reset)",

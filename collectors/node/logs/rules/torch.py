@@ -102,19 +102,17 @@ RULES = (
     Rule("torch.watchdog_timeout", "Watchdog caught collective|Timeout at collective",
          r"(?:Watchdog caught collective operation timeout|Timeout at collective)\s*:\s*Work(?:NCCL)?\("
          r"(?P<fields>[^\n]*?Timeout\s*\(ms\)\s*=\s*\d+)\)(?:\s*ran\s+for\s+(?P<ran_ms>\d+)\s+milliseconds)?",
-         Example("[rank31]:[E1121 01:35:13.9 ProcessGroupNCCL.cpp:607] [PG ID 2 PG GUID 3(dp_cp) Rank 7] Watchdog"
-                 " caught"
-                 " collective operation timeout: WorkNCCL(SeqNum=2603, OpType=_ALLGATHER_BASE, NumelIn=1024,"
-                 " NumelOut=8192, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.",
+         Example("[rank31]:[E1121 01:35:13.9 ProcessGroupNCCL.cpp:607] [PG ID 2 PG GUID 3(dp_cp) Rank 7] Watchdog "
+                 "caught collective operation timeout: WorkNCCL(SeqNum=2603, OpType=_ALLGATHER_BASE, NumelIn=1024, "
+                 "NumelOut=8192, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.",
                  {"seq": 2603, "op": "_ALLGATHER_BASE", "numel_in": 1024, "timeout_ms": 600000, "ran_ms": 600010,
                   "group": "2", "guid": "3", "group_name": "dp_cp", "group_rank": 7, "by_rank": 31},
                  "torch c10d/ProcessGroupNCCL.cpp"), read=_timeout),
     Rule("torch.watchdog_status", "last completed",
          r"(?:(?:Timeout at NCCL work:|detected by watchdog at work:|at work sequence id:)\s*"
-         r"(?P<work>-?\d+)[^\n]{0,80}?)?"
-         r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)(?: \([^)]*\))?(?:,\s*last started (?:NCCL )?work:\s*"
-         r"(?P<started>-?\d+)(?: \((?P<started_op>[^)]*)\))?)?,\s*last completed (?:NCCL )?work:\s*"
-         r"(?P<completed>-?\d+)",
+         r"(?P<work>-?\d+)[^\n]{0,80}?)?[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)(?: \([^)]*\))?"
+         r"(?:,\s*last started (?:NCCL )?work:\s*(?P<started>-?\d+)(?: \((?P<started_op>[^)]*)\))?)?,\s*last completed "
+         r"(?:NCCL )?work:\s*(?P<completed>-?\d+)",
          Example("[PG GUID 7(tp) Rank 2] failure detected by watchdog at work sequence id: 9 PG status: last enqueued"
                  " work: 9, last started work: 8 (ALLREDUCE), last completed work: 7",
                  {"work": 9, "enqueued": 9, "started": 8, "started_op": "ALLREDUCE", "completed": 7, "guid": "7",
@@ -144,33 +142,28 @@ RULES = (
                  " we"
                  " destruct ProcessGroupNCCL.", {}, "torch c10d/ProcessGroupNCCL.cpp")),
     Rule("torch.watchdog_error", "async exception|caught exception|terminated with exception|NCCL error|NCCL"
-         " communication"
-         "|DistBackendError:",
+         " communication|DistBackendError:",
          "(?:raised the following async exception|(?:watchdog thread terminated with|Found async|caught) exception"
          "(?: when checking for NCCL errors)?:?|NCCL error(?: in)?:|NCCL communication aborted:|DistBackendError:)"
          "[^\n]{0,400}?(?P<error>unhandled cuda error|unhandled system error|internal error|invalid argument|invalid"
-         " usage"
-         r"|remote process exited or there was a network error|NCCL timeout|ncclTimeout|CUDA error: [^\r\n.]*)",
+         r" usage|remote process exited or there was a network error|NCCL timeout|ncclTimeout|CUDA error: [^\r\n.]*)",
          Example("[Rank 1] Found async exception when checking for NCCL errors: NCCL error: remote process exited or"
                  " there"
                  " was a network error, NCCL remote version", {"consequence": True, "group_rank": 1},
                  "torch c10d/ProcessGroupNCCL.cpp"), read=_error),
     Rule("torch.desync", "didn't join collective|are the lagging ranks",
          r"\[(?P<lagging>[\d, ]+)\]\s*(?:finished collective #(?P<finished>\d+), but )?didn't join collective #"
-         r"(?P<seq>\d+)"
-         r"|ranks \[(?P<lagging_2>[\d, ]+)\] are the lagging ranks that caused this timeout",
+         r"(?P<seq>\d+)|ranks \[(?P<lagging_2>[\d, ]+)\] are the lagging ranks that caused this timeout",
          Example("  - [0, 2] joined but didn't finish collective #8; [1] finished collective #7, but didn't join"
                  " collective #8 (x)", {"lagging": [1], "finished": 7, "seq": 8}, "torch c10d/TraceUtils.h")),
     Rule("torch.fingerprint", "is running collective:",
          r"Rank (?P<rank_a>\d{1,9}) is running collective:\s{0,8}CollectiveFingerPrint\("
-         r"(?P<side_a>.{0,2000}?)\)[\s,]{0,8}"
-         r"but\s{1,8}Rank (?P<rank_b>\d{1,9}) is running (?:inconsistent )?collective:\s{0,8}"
-         r"CollectiveFingerPrint\((?P<side_b>.{0,2000}?)\)\s{0,8}(?:\.|$)",
-         Example("Rank 2 is running collective: CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE,"
-                 " TensorShape=[4,"
-                 " 2], TensorDtypes=Float, Device=x(y)), but Rank 0 is running collective: CollectiveFingerPrint("
-                 "SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[8, 2], TensorDtypes=Float, Device=x(y)).Collectives"
-                 " differ in the following aspects: Tensor Tensor shapes: 4vs 8",
+         r"(?P<side_a>.{0,2000}?)\)[\s,]{0,8}but\s{1,8}Rank (?P<rank_b>\d{1,9}) is running (?:inconsistent "
+         r")?collective:\s{0,8}CollectiveFingerPrint\((?P<side_b>.{0,2000}?)\)\s{0,8}(?:\.|$)",
+         Example("Rank 2 is running collective: CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE, "
+                 "TensorShape=[4, 2], TensorDtypes=Float, Device=x(y)), but Rank 0 is running collective: "
+                 "CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[8, 2], TensorDtypes=Float, "
+                 "Device=x(y)).Collectives differ in the following aspects: Tensor Tensor shapes: 4vs 8",
                  {"rank_a": 2, "rank_b": 0, "differs": ["shape"], "shape_a": "4, 2", "shape_b": "8, 2", "seq_a": 1,
                   "op_b": "ALLREDUCE"}, "torch c10d/ProcessGroupWrapper.cpp"), read=_fingerprint,
          begins="is running collective: CollectiveFingerPrint(?!.*differ in the following aspects:)"),
@@ -180,12 +173,10 @@ RULES = (
          Example("RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 2000 ms",
                  {"reporter": 0, "missing": [1, 3], "timeout_ms": 2000}, "torch c10d/ProcessGroupGloo.cpp")),
     Rule("torch.unused_parameters", "finished reduction in the prior|producing the loss|did not receive grad for rank",
-         "Expected to have finished reduction in the prior iteration|parameters that were not used in producing the"
-         " loss"
-         r"|did not receive grad for rank (?P<reporter>\d+):",
-         Example("Parameters which did not receive grad for rank 1: net.b.weight, net.b.bias  Parameter indices which"
-                 " did"
-                 " not receive grad for rank 1: 2 3",
+         r"Expected to have finished reduction in the prior iteration|parameters that were not used in producing the "
+         r"loss|did not receive grad for rank (?P<reporter>\d+):",
+         Example("Parameters which did not receive grad for rank 1: net.b.weight, net.b.bias  Parameter indices which "
+                 "did not receive grad for rank 1: 2 3",
                  {"reporter": 1, "indices": [2, 3], "names": ["net.b.weight", "net.b.bias"]}, "torch c10d/reducer.cpp"),
          read=_without_grad),
     Rule("torch.worker_died", "DataLoader worker (pid|DataLoader timed out",
@@ -196,28 +187,25 @@ RULES = (
                  {"worker_pid": 40372, "reason": "bus", "signal": "Bus error"}, "torch csrc/DataLoader.cpp"),
          read=_ended),
     Rule("job.size", "WORLD_SIZE|world_size|world size|MEMBER: |Starting with |store-based barrier for|[Gloo] Rank",
-         r"(?:\bGLOBAL_RANK: (?P<by_rank>\d{1,6}), )?MEMBER: \d{1,6}/(?P<size>\d{1,6})\b"
-         r"|(?<![\w.-])(?:WORLD_SIZE|world[_ ]size)['\"]?\s{0,3}[:=]\s{0,3}(?P<size_2>\d{1,6})\b"
-         r"|(?:Starting with |Completed store-based barrier for key:\S{1,80} with )(?P<size_3>\d{1,6}) (?:processes"
-         r"|nodes)"
-         r"|\[Gloo\] Rank \d{1,6} is connected to \d{1,6} peer ranks\. [^\r\n]{0,60}? is : (?P<peers>\d{1,6})",
+         r"(?:\bGLOBAL_RANK: (?P<by_rank>\d{1,6}), )?MEMBER: \d{1,6}/(?P<size>\d{1,6})\b|(?<![\w.-])(?:WORLD_SIZE"
+         r"|world[_ ]size)['\"]?\s{0,3}[:=]\s{0,3}(?P<size_2>\d{1,6})\b|(?:Starting with |Completed store-based barrier"
+         r" for key:\S{1,80} with )(?P<size_3>\d{1,6}) (?:processes|nodes)|\[Gloo\] Rank \d{1,6} is connected to "
+         r"\d{1,6} peer ranks\. [^\r\n]{0,60}? is : (?P<peers>\d{1,6})",
          Example("Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8", {"size": 8, "by_rank": 0},
                  "lightning fabric/utilities/distributed.py"), read=_size),
     Rule("job.started", "Setting OMP_NUM_THREADS|WORLD INFO DICT|values were not passed to|vLLM API server version"
          "|server_args=ServerArgs|Started a local Ray|run with wandb version|NVIDIA-SMI ",
-         "Setting OMP_NUM_THREADS environment variable for each process to be|WORLD INFO DICT: "
-         r"|The following values were not passed to `accelerate launch`|vLLM API server version"
-         r"|server_args=ServerArgs\("
-         r"|Started a local Ray instance|Tracking run with wandb version|\| NVIDIA-SMI \d",
+         r"Setting OMP_NUM_THREADS environment variable for each process to be|WORLD INFO DICT: |The following values "
+         r"were not passed to `accelerate launch`|vLLM API server version|server_args=ServerArgs\(|Started a local Ray "
+         r"instance|Tracking run with wandb version|\| NVIDIA-SMI \d",
          Example("W1121 00:12:00.123000 70 run.py:793] Setting OMP_NUM_THREADS environment variable for each process to"
                  " be"
                  " 1 in default", {}, "torch distributed/run.py; deepspeed, accelerate, vllm, sglang, ray")),
     Rule("job.finished", "complete|inished|ompleted training|'train_runtime'|Trainer.fit",
          r"^(?:[\[(].{0,80}?[\])]\s{0,8})?(?:.{0,60}?(?:INFO|info|logs?|rank ?\d{1,9})\W{1,8}"
-         r"(?:[\w.]{1,40}\W{1,4}){0,2})?"
-         r"(?:(?:[Tt]raining|[Tt]he training|[Jj]ob|[Rr]un|[Ff]ine-?tuning) (?:has |is |was )?(?:successfully )?"
-         r"(?:completed?|finished)\b(?! (?:epoch|step|batch|iteration))"
-         r"|(?:[Ff]inished|[Cc]ompleted) training\b(?! (?:epoch|step|batch|iteration|loop))"
-         r"|\{'train_runtime': '?\d|`?Trainer\.fit`? stopped: `?max_(?:epochs|steps)=)",
+         r"(?:[\w.]{1,40}\W{1,4}){0,2})?(?:(?:[Tt]raining|[Tt]he training|[Jj]ob|[Rr]un|[Ff]ine-?tuning) (?:has |is "
+         r"|was )?(?:successfully )?(?:completed?|finished)\b(?! (?:epoch|step|batch|iteration))|(?:[Ff]inished"
+         r"|[Cc]ompleted) training\b(?! (?:epoch|step|batch|iteration|loop))|\{'train_runtime': '?\d|`?Trainer\.fit`? "
+         r"stopped: `?max_(?:epochs|steps)=)",
          Example("`Trainer.fit` stopped: `max_epochs=3` reached.", {}, "lightning pytorch/loops/fit_loop.py")),
 )  # fmt: skip
