@@ -106,24 +106,16 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
         words += next((more for phase, more in _PHASE_WORDS.items() if phase in context), "")
     if meaning is Meaning.LEFT and program is not None:
         words = f"at exit, {program.meaning.words}"
+    open_ended = waits == "unknown" or (waits in ("device", "nothing") and meaning.kind in _MAY_BE_WAITS)
     says = Activity(
-        meaning.kind,
-        meaning,
-        op,
-        found.with_whom or words,
-        waits,
-        frozenset(context),
-        world=found.world,
-        peer=found.peer,
-        members=found.members,
+        meaning.kind, meaning, op, found.with_whom or words, waits, frozenset(context),
+        world=found.world, peer=found.peer, members=found.members,
         where=place(user[0]) if user else "",
         by_frame=by_frame,
         frames=_folded(mine, user, words if by_frame or meaning.kind not in ("code", "unknown") else ""),
         by_name=not peers and (meaning is Meaning.READS_FILE or (named == meaning.kind and not by_rows)),
-        native_would_tell=not by_frame
-        and not any(frame.native for frame in mine)
-        and (waits == "unknown" or (waits in ("device", "nothing") and meaning.kind in _MAY_BE_WAITS)),
-    )
+        native_would_tell=open_ended and not by_frame and not any(frame.native for frame in mine),
+    )  # fmt: skip
     return ParsedStack(says, user, mine)
 
 
