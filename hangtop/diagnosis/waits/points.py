@@ -12,7 +12,6 @@ from hangtop.diagnosis.waits.rank_status import RankStatus
 
 MEANING = "⟨"
 """Begins a folded frame that says what library frames mean."""
-OPEN_PHASES = ("backward", "forward")
 PointKey = tuple[str, str, str, bool]
 
 
@@ -63,18 +62,10 @@ def path_of(status: RankStatus) -> tuple[str, ...]:
 
 
 def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
-    """Group ranks that wait. A wait for one's own GPU is one point whatever the line: kernels are queued far ahead.
-
-    Inside a backward or forward pass the Python frames do not name the operation. Where native frames name it for some
-    ranks only, those and the others at the same line are one point.
-    """
+    """Group ranks that wait. A wait for one's own GPU is one point whatever the line: kernels are queued far ahead."""
     groups: dict[PointKey, list[RankStatus]] = defaultdict(list)
     for status in waiting:
         groups[_key(status.activity)].append(status)
-    for key, members in list(groups.items()):
-        if key[0] in OPEN_PHASES:
-            for other in [o for o in groups if o[0] == "collective" and _same_phase(key[0], members[0], groups[o][0])]:
-                members.extend(groups.pop(other))
     made = (WaitPoint(*key, tuple(sorted(members, key=lambda member: member.rank))) for key, members in groups.items())
     return tuple(sorted(made, key=lambda point: (-len(point.members), point.ranks)))
 
@@ -83,11 +74,6 @@ def _key(doing: Activity | None) -> PointKey:
     if doing is None or doing.error or doing.kind == "device":
         return "device", "", "", False
     return doing.kind, doing.op, doing.place, doing.kind == "p2p" or doing.world is False
-
-
-def _same_phase(phase: str, one: RankStatus, other: RankStatus) -> bool:
-    own, named = one.activity, other.activity
-    return own is not None and named is not None and phase in named.context and own.where == named.where
 
 
 # --- sends and receives ------------------------------------------------------------------------------------------

@@ -48,8 +48,6 @@ HOT, FULL = 0.45, 50
 """Share of its power limit that a GPU draws only when it computes, and per cent of its time that it is in use then."""
 SEEN_WITHIN = 9.0
 """Seconds between two looks at stacks of which the second proves that the rank moves now, not some time before."""
-LOOP = 3
-"""Innermost frames in which two looks at a wait that polls may differ: the loop, what it calls, and what that calls."""
 MAIN_THREADS = ("MainThread", "")
 PROGRAM = "<module>"
 """What a script's main thread began with."""
@@ -185,9 +183,8 @@ class RankProgress:
             return  # not read, or read while it changed: it has lost its outer frames
         before, self.frames = self.frames, frames
         since, self.looked_at = self.looked_at, dump.at
-        # A wait that polls is now in its check and now in its sleep.
-        near = LOOP if self.polling and (self.rate or 0.0) >= 1.0 else 0
-        if before is not None and frames_apart(before, frames) > near:
+        # a wait that polls is now in its check and now in its sleep
+        if before is not None and not (self.polling and (self.rate or 0.0) >= 1.0) and _apart(before, frames):
             self.moved_at, self.looks = max(self.moved_at, dump.at), 0
             if dump.at - since <= SEEN_WITHIN:
                 self.seen[Sign.WORKS] = max(self.seen.get(Sign.WORKS, dump.at), dump.at)
@@ -217,8 +214,7 @@ def main_frames(dump: StackDump) -> Sequence[Frame] | None:
     return None
 
 
-def frames_apart(one: Sequence[Frame], other: Sequence[Frame]) -> int:
-    """Python frames of the deeper of two stacks that are not the same in both, counted from where they part."""
-    a, b = ([(f.name, f.file, f.line) for f in reversed(frames) if not f.native] for frames in (one, other))
-    same = next((place for place, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-    return max(len(a), len(b)) - same
+def _apart(one: Sequence[Frame], other: Sequence[Frame]) -> bool:
+    """Whether two stacks differ in their Python frames."""
+    a, b = ([(frame.name, frame.file, frame.line) for frame in frames if not frame.native] for frames in (one, other))
+    return a != b

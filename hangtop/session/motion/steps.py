@@ -111,13 +111,11 @@ class JobSteps:
         if best is None:
             return ""
         who, name = f"{count(self.ranks, 'rank')}, " if self.ranks else "", best.count.name
-        newest, number, _ = best.told[-1]
+        (began, first, _), (newest, number, _) = best.told[0], best.told[-1]
         if len(best.told) == 1:
             return f"{who}{name or 'count'} {_number(number)} is done"
-        told = [each for each in best.told if each[0] >= newest - max(FRESH, self.fresh)]
-        began, first, _ = told[0] if len(told) > 1 else best.told[-2]
-        names = PLURALS.get(name, f"{name}s")
-        return f"{who}{names} {_number(first)} to {_number(number)} in {max(1.0, newest - began):,.0f} s"
+        seconds = max(1.0, newest - began)
+        return f"{who}{PLURALS.get(name, f'{name}s')} {_number(first)} to {_number(number)} in {seconds:,.0f} s"
 
 
 def _every(log: StepState) -> float | None:

@@ -129,8 +129,6 @@ def test_a_wait_that_polls_is_found_now_in_its_check_and_now_in_its_sleep() -> N
         names = ("stat", "exists", "wait_for") if look % 2 else ("sleep", "pause", "wait_for")
         job.progress.saw([("node1", stack(1000, *names, "train", "main", at=job.now))])
     assert job.run(1, wakes_often) == pytest.approx(61, abs=1)
-    job.progress.saw([("node1", stack(1000, "a", "b", "c", "d", "save", "main", at=job.now))])
-    assert job.run(1, wakes_often) == pytest.approx(1, abs=1)
 
 
 def test_our_own_look_that_stopped_a_process_is_no_movement_of_its() -> None:
