@@ -40,15 +40,6 @@ def test_what_all_wait_in_is_not_stalled_before_the_last_of_them_has_been_there_
     assert kinds(job.verdict()) == ["collective_stalled"], "it has been there all along"
 
 
-def test_a_rank_that_woke_where_the_others_wait_is_counted_with_them() -> None:
-    job = Sketch(stood_still=4.0, span=2.5)
-    job.ranks().at(ALL_REDUCE).pulse(cores=0.1)
-    job.ranks(0).pulse(cores=0.16, switches=2.0)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_stalled", (0, 1, 2, 3))
-    assert "all 4 ranks" in found.summary
-
-
 def test_a_rank_that_woke_where_it_waits_elsewhere_is_the_odd_one() -> None:
     """It has one batch more: its backward pass waits, and wakes a little, while the others are at the end."""
     job = Sketch(stood_still=4.0, span=2.5)

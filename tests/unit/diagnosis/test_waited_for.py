@@ -131,24 +131,6 @@ def test_the_rank_that_is_waited_for_is_named_at_once_and_accused_by_its_wake_se
     assert case.says in found.summary
 
 
-def test_threads_that_every_rank_has_are_no_work_of_the_one_that_is_waited_for() -> None:
-    """NCCL's progress threads use a core in all of them; only what rank 2 uses more than the others counts."""
-    job = Sketch(span=7.0, watched=7.0, stood_still=7.0)
-    job.ranks().at(ALL_REDUCE, state="R").pulse(cores=2.0)
-    job.ranks(WHO).at(LOCK, syscall="futex").pulse(cores=1.0)
-    made = job.job()
-
-    def beside(look: Look[RankPulse], main: float) -> Look[RankPulse]:
-        return look._replace(value=look.value._replace(main_cpu=main * (look.at - made.now + 7.0)))
-
-    ranks = [
-        replace(one, looks=tuple(beside(look, 0.0 if one.rank == WHO else 1.0) for look in one.looks))
-        for one in made.ranks
-    ]
-    verdict = diagnose(replace(made, ranks=tuple(ranks)))
-    assert (verdict.outcome, first(verdict).kind) == ("hung", "rank_stuck_on_lock"), verdict.summary
-
-
 @pytest.mark.parametrize("call", ["running", "clock_nanosleep", "futex"])
 def test_ranks_at_one_line_are_in_one_place_whatever_the_kernel_says(call: str) -> None:
     """Three ranks wait for their GPUs, one of them asleep between its polls; rank 2 tunes its kernels."""

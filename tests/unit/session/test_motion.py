@@ -60,17 +60,6 @@ def test_steps_of_before_and_steps_of_another_run_prove_nothing() -> None:
     assert motion(job) == (False, "")
 
 
-def test_a_proof_by_steps_grows_old() -> None:
-    job = Job()
-    for done in range(6):
-        feed(job, step(job, 100 + done, done))
-        job.run(1, spins)
-    job.run(3, spins)
-    assert motion(job)[0] is True
-    job.run(3, spins)
-    assert motion(job) == (False, "")
-
-
 def test_what_a_step_takes_by_its_log_is_a_usual_pause_up_to_a_limit() -> None:
     job = Job()
     feed(job, step(job, 12, 0, longest=6.0))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collectors.samples.gpus import GpuSample
 from collectors.samples.stream import SourceState
-from hangtop.session.state.job_state import GpuState, NodeState
-from hangtop.session.state.time_series import SampleRing, TimeSeries
+from hangtop.session.state.job_state import NodeState
 from hangtop.session.watching.triage import proven
 from tests.support.jobs import ALL_REDUCE, BARRIER, MOVING, READING, Sketch, first
 
@@ -48,16 +46,6 @@ def test_a_source_has_said_its_first_word_once_it_tells_what_it_sees_or_why_noth
     assert not node.has_heard("kernel")
     node.sources = {**node.sources, "kernel": SourceState("kernel", "denied", "dmesg_restrict", 1.0)}
     assert node.has_heard("kernel")
-
-
-def test_that_of_gpus_is_well_before_its_first_row() -> None:
-    node = NodeState("node1")
-    node.sources = {**node.sources, "gpus": SourceState("gpus", "ok", "", 1.0)}
-    assert not node.has_heard("gpus")
-    node.gpus[0] = GpuState(0, TimeSeries(SampleRing(GpuSample), 0))
-    assert node.has_heard("gpus")
-    silent = NodeState("node1", sources={"gpus": SourceState("gpus", "late", "no answer from nvidia-smi", 1.0)})
-    assert silent.has_heard("gpus")
 
 
 def test_who_crashed_is_told_at_once_too() -> None:

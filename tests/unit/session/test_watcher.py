@@ -118,12 +118,6 @@ async def test_a_job_that_moves_is_sampled_now_and_then(
     assert 5 <= len(watched.looked) <= 7, "every ten seconds, on the average"
 
 
-async def test_it_never_looks_at_a_job_that_moves(watch: Callable[..., Watched]) -> None:
-    watched = watch(patience=20.0)
-    await watched.run(100, still=False)
-    assert watched.looked == []
-
-
 async def test_pauses_that_are_usual_for_the_job_are_waited_out_once_more(
     watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,19 +169,6 @@ async def test_a_fault_of_the_rules_is_shown_and_watching_goes_on(
     monkeypatch.setattr("hangtop.diagnosis.verdict.verdict.diagnose", watched._diagnose)
     await watched.run(1, still=False)
     assert watched.session.verdict is watched.verdict
-
-
-async def test_it_watches_by_itself_until_it_is_closed(
-    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(watcher, "PERIOD", 0.001)
-    watched = watch()
-    heard = asyncio.Event()
-    watched.session.on_verdict.append(lambda before, now: heard.set())
-    await watched.session.start()
-    await asyncio.wait_for(heard.wait(), 10)
-    await watched.session.close()
-    assert not [task for task in asyncio.all_tasks() if task.get_name() == "hangtop watcher"]
 
 
 async def test_stacks_of_a_node_without_connection_are_dumps_with_an_error() -> None:

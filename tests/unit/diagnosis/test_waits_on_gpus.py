@@ -1,0 +1,200 @@
+"""Ranks that wait for their own GPU, as ranks of a job over NCCL do: the GPU, lines and threads tell what for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job, JobMotion
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.diagnosis.waits.job_status import native_wanted
+from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, alarms, c10d, first, gpu, kinds
+
+SPIN = {"utilization": 100, "power": 120.0}
+EMPTY = {"utilization": 0, "power": 75.0}
+COMPUTE = {"utilization": 100, "power": 640.0}
+SYNCHRONIZE = "synchronize /env/point-packages/torch/cuda/__init__.py:985"
+ALL = (0, 1, 2, 3)
+
+
+def at_gpu(caller: str, *callers: str) -> list[str]:
+    return [SYNCHRONIZE, caller, *(callers or ("main train.py:9",))]
+
+
+def spinning(**fields: Any) -> Sketch:
+    """Four ranks on two nodes whose GPUs are full at little power; all spin on the CPU at one line."""
+    given: dict[str, Any] = {"stood_still": 30.0, **fields}
+    job = Sketch(**given)
+    job.ranks().at(at_gpu("log_metrics train.py:85"), state="R").pulse(cores=1.0)
+    return with_gpus(job, *[SPIN] * 4)
+
+
+def with_gpus(job: Sketch, *rows: dict[str, Any]) -> Sketch:
+    """Give rank n the GPU with the n-th row, two a node."""
+    for number in (1, 2):
+        own = rows[2 * number - 2 : 2 * number]
+        job.node(
+            f"node{number}",
+            gpus=tuple(gpu(i, [row] * 4, pids=[1000 + 2 * (number - 1) + i]) for i, row in enumerate(own)),
+        )
+    return job
+
+
+def found(job: Sketch) -> Finding:
+    return first(job.verdict())
+
+
+# --- what the GPU tells ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("ago", "hung"), [(2.0, False), (29.0, True)])
+def test_a_rank_that_spins_at_one_place_has_waited_no_longer_than_since_the_last_step(ago: float, hung: bool) -> None:
+    """As where one rank is slow, and a step takes seconds: each look meets the others in the same wait."""
+    job = with_gpus(spinning(stood_still=ago, patience=10.0, span=20.0, watched=60.0), SPIN, EMPTY, SPIN, SPIN)
+    job.ranks(1).at(READING, syscall="read", waiting_on="pipe").pulse(cores=0.0)
+    job.motion = JobMotion(moving=ago < 5, proof="steps 4 to 9 in 30 s", last_step=9, last_step_at=NOW - ago)
+    assert (job.verdict().outcome == "hung") is hung
+
+
+def test_one_rank_reads_and_the_others_wait_for_their_full_gpus() -> None:
+    job = with_gpus(spinning(), SPIN, EMPTY, SPIN, SPIN)
+    job.ranks(1).at(READING, syscall="read", waiting_on="pipe").pulse(cores=0.0)
+    assert (found(job).kind, found(job).ranks, job.verdict().outcome) == ("rank_stuck_in_data", (1,), "hung")
+
+
+@pytest.mark.parametrize("rows", [[COMPUTE] * 4, [COMPUTE, COMPUTE, SPIN, SPIN]])
+def test_ranks_whose_gpus_compute_wait_for_nobody(rows: list[dict[str, Any]]) -> None:
+    job = with_gpus(spinning(motion=MOVING), *rows)
+    assert (job.verdict().outcome, alarms(job.verdict())) == ("healthy", [])
+
+
+def test_all_spin_and_nobody_is_odd() -> None:
+    assert found(spinning()).kind == "collective_stalled"
+    assert "no rank is odd" in found(spinning()).summary
+
+
+def test_the_busy_gpus_of_another_job_are_none_of_a_job_of_cpus() -> None:
+    job = Sketch(stood_still=30.0, watched=30.0, span=20.0)
+    job.ranks().at(ALL_REDUCE).pulse(cores=0.0)
+    job.ranks(2).at(READING, syscall="read", waiting_on="pipe")
+    for name in ("node1", "node2"):
+        job.node(name, gpus=tuple(gpu(index, [COMPUTE] * 6, pids=[90 + index]) for index in range(2)))
+    assert (job.verdict().outcome, found(job).ranks) == ("hung", (2,))
+
+
+# --- in which function they wait -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("odd", "where", "named"),
+    [
+        ((1,), "check_finite train.py:40", (1,)),
+        ((0,), "check_finite train.py:40", ALL),  # it may print a figure
+        ((0, 1), "check_finite train.py:40", ALL),
+        ((0,), "validate train.py:40", (0,)),  # it calls what all must call
+        ((0,), "save_checkpoint train.py:40", (0,)),
+    ],
+)
+def test_a_rank_in_a_function_that_no_other_is_in_is_named_as_possible(
+    odd: tuple[int, ...], where: str, named: tuple[int, ...]
+) -> None:
+    job = spinning()
+    job.ranks(*odd).at(at_gpu(where), state="R").pulse(cores=1.0)
+    assert (found(job).ranks, found(job).certainty) == (named, "possible")
+
+
+def test_stages_that_come_to_one_function_on_different_ways_are_not_named() -> None:
+    job = spinning()
+    for ranks, way in ((ALL, "forward schedule.py:50"), ((3,), "backward schedule.py:61")):
+        job.ranks(*ranks).at(at_gpu("communicate schedule.py:33", way, "main train.py:9"), state="R").pulse(cores=1.0)
+    assert (found(job).kind, found(job).ranks) == ("collective_stalled", ALL)
+
+
+def test_lines_say_nothing_of_a_job_that_moves_or_computes() -> None:
+    for job in (spinning(stood_still=0.0, motion=MOVING), with_gpus(spinning(), SPIN, COMPUTE, SPIN, SPIN)):
+        job.ranks(1).at(at_gpu("check_finite train.py:40"), state="R").pulse(cores=1.0)
+        assert alarms(job.verdict()) == []
+
+
+@pytest.mark.parametrize(("left", "named"), [((3,), (3,)), ((2, 3), ALL)])
+def test_a_rank_that_left_the_stages_of_a_pipeline_for_a_barrier_is_named(
+    left: tuple[int, ...], named: tuple[int, ...]
+) -> None:
+    job = spinning()
+    job.ranks(1).at(at_gpu("backward schedule.py:61"), state="R").pulse(cores=1.0)
+    job.ranks(*left).at(c10d("barrier", "finish train.py:52", "main train.py:12")).pulse(cores=0.0)
+    assert found(job).ranks == named
+
+
+# --- NCCL's network threads ------------------------------------------------------------------------------------------
+
+
+def with_threads(job: Job, *cores: float) -> Finding:
+    """What is said where the threads beside the main one of each rank use so many cores, and the main one spins."""
+    ranks = []
+    for rank, beside in zip(job.ranks, cores, strict=True):
+        began = rank.looks[0].at
+        looks = tuple(
+            look._replace(
+                value=look.value._replace(cpu_user=(1.0 + beside) * (look.at - began), main_cpu=2.0 + look.at - began)
+            )
+            for look in rank.looks
+        )
+        ranks.append(replace(rank, looks=looks))
+    return first(diagnose(replace(job, ranks=tuple(ranks))))
+
+
+@pytest.mark.parametrize(
+    ("stack", "kind"),
+    [
+        (at_gpu("forward train.py:70"), "rank_stuck_in_code"),
+        (c10d("barrier", "finish train.py:120", "main train.py:9"), "collective_mismatch"),
+    ],
+)
+def test_a_rank_elsewhere_with_nothing_under_way_holds_up_the_others_that_have(stack: list[str], kind: str) -> None:
+    job = spinning()
+    job.ranks(1).at(stack, state="R").pulse(cores=1.0)
+    told = with_threads(job.job(), 1.0, 0.02, 0.99, 1.01)
+    assert (told.kind, told.ranks, told.certainty) == (kind, (1,), "likely")
+
+
+@pytest.mark.parametrize("cores", [(1.0, 0.02, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0), (0.0,) * 4, (1.0, 0.0, 0.4, 1.0)])
+def test_at_one_line_nobody_is_named_by_threads(cores: tuple[float, ...]) -> None:
+    assert with_threads(spinning().job(), *cores).ranks == ALL
+
+
+@pytest.mark.parametrize(("caller", "named"), [("save train.py:40", (1,)), ("log_metrics train.py:87", ALL)])
+def test_a_barrier_called_elsewhere_than_where_the_others_wait_was_left_for(
+    caller: str, named: tuple[int, ...]
+) -> None:
+    """All have something under way. In the function of the others it may be the next line: nobody is odd there."""
+    job = spinning()
+    job.ranks(1).at(c10d("barrier", caller, "main train.py:9"), state="R").pulse(cores=1.0)
+    assert with_threads(job.job(), 1.0, 1.0, 1.0, 1.0).ranks == named
+
+
+# --- what could not be read ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("still", "told"), [(10.0, []), (65.0, ["job_stalled"])])
+def test_where_all_burn_cpu_unread_that_is_told_only_after_a_long_call_would_be_over(
+    still: float, told: list[str]
+) -> None:
+    job = Sketch(stood_still=still)
+    job.ranks().unread("denied: ptrace").pulse(cores=1.0)
+    assert kinds(job.verdict()) == told
+
+
+def test_a_rank_whose_stack_stays_torn_is_read_with_a_pause_in_a_job_that_stands_still() -> None:
+    job = Sketch(stood_still=30.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).unread("torn: no main thread")
+    assert (job.verdict().outcome, kinds(job.verdict())) == ("hung", ["job_stalled"])
+    assert native_wanted(job.job()) == (2,)
+    job.ranks(2).unread("denied: ptrace")
+    assert native_wanted(job.job()) == (), "a pause would be refused as well"
+    job.motion, job.stood_still = MOVING, 0.0
+    assert native_wanted(job.job()) == ()
