@@ -18,7 +18,7 @@ from hangtop.session.probes.repair import Repairable, RepairSurvey
 NAMES = click.option(
     "--pid", "names", metavar="NODE:PID", multiple=True, help="Only this one of those listed; repeatable."
 )
-reading = functools.partial(node_command, json="docs/probes.md", node_needed=False)
+reading = functools.partial(node_command, json="docs/probes.md", node_needed=False, needs=("ranks",))
 changing = functools.partial(reading, yes="Do not ask: for scripts.", changes="repairs: they signal processes")
 
 

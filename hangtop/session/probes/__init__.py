@@ -112,6 +112,22 @@ def nodes_of(session: ProbeSession, job: Job) -> tuple[list[NodeAccess], dict[st
     return there, absent
 
 
+def table(heads: Sequence[str], rows: Iterable[Sequence[Piece | str]]) -> Iterator[Line]:
+    """Rows below their heads: the first and the last column to the left, the others to the right. Nothing for none."""
+    cells = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
+    if not cells:
+        return
+    titles: list[Piece] = [(head, "dim") for head in heads]
+    lines: list[Line] = [titles, *cells]  # type: ignore[list-item]
+    widths = [max(len(line[column][0]) for line in lines) for column in range(len(heads))]
+    last = len(heads) - 1
+    for line in lines:
+        yield [
+            (text.ljust(width) + "  " if column == 0 else text if column == last else text.rjust(width) + "  ", shade)
+            for column, ((text, shade), width) in enumerate(zip(line, widths, strict=True))
+        ]
+
+
 BARS = "▁▂▃▄▅▆▇█"
 CELL = 8
 LEGEND = f"pairs, GB/s; {BARS[-1]} as fast as the best pair, {BARS[0]} an eighth of it or less, × failed"

@@ -23,14 +23,17 @@ from hangtop.diagnosis.phrasing import count, size
 from hangtop.session.probes import (
     LOADS,
     Line,
+    Piece,
     Probe,
     ProbeRefused,
     ProbeResult,
     ProbeSession,
     Say,
     matrix,
+    table,
 )
 
+HEADS = ("all_reduce of", "time", "algbw GB/s", "busbw GB/s", "values")
 BUSY_SHARE = 10
 """Per cent of utilisation, or of memory, from which a GPU counts as busy."""
 STARTING = {"gloo": 2.0, "nccl": 6.0}
@@ -135,11 +138,7 @@ def _summary(report: ProbeReport, found: Sequence[Finding]) -> str:
 
 
 def _lines(report: ProbeReport, should: expected.Expected | None) -> Iterator[Line]:
-    if report.figures:
-        yield [(f"{'all_reduce of':>14}{'time':>12}{'algbw GB/s':>12}{'busbw GB/s':>12}  values", "dim")]
-    for figure in report.figures:
-        wrong = f"  wrong on rank {', '.join(map(str, figure.wrong_ranks))}" if figure.wrong_ranks else ""
-        yield [*_figure(figure), (wrong or "  right", "bad" if wrong else "good")]
+    yield from table(HEADS, map(_figure, report.figures))
     best = expected.best(report)
     if should is not None and best is not None:
         told = f"{should.of} should give {should.busbw:.3g} GB/s ({should.source}): "
@@ -156,53 +155,32 @@ def _lines(report: ProbeReport, should: expected.Expected | None) -> Iterator[Li
         wrong = f", {test.wrong} wrong elements" if test.wrong else ""
         why = f": {test.why}" if test.why else ""
         yield [(f"{test.node} by itself: nccl-tests, {test.ranks} GPUs{wrong}{why}", "bad" if wrong or why else "dim")]
-        yield from map(_figure, test.figures)
+        yield from table(HEADS, map(_figure, test.figures))
     yield from matrix(report.pairs)
     for pair in report.pairs:
         if pair.error:
             yield [(f"{pair.a} - {pair.b}: {pair.error}", "bad")]
 
 
-def _figure(figure: ProbeFigure) -> Line:
-    head = f"{figure.size:>14}{figure.seconds * 1e6:>9.0f} µs{figure.algbw:>12.3f}"
-    return [(head, ""), (f"{figure.busbw:>12.3f}", "strong")]
+def _figure(figure: ProbeFigure) -> list[Piece]:
+    wrong = f"wrong on rank {', '.join(map(str, figure.wrong_ranks))}" if figure.wrong_ranks else ""
+    return [
+        (str(figure.size), ""), (f"{figure.seconds * 1e6:.0f} µs", ""), (f"{figure.algbw:.3f}", ""),
+        (f"{figure.busbw:.3f}", "strong"), (wrong or "right", "bad" if wrong else "good"),
+    ]  # fmt: skip
 
 
 def _figures(report: ProbeReport, should: expected.Expected | None) -> Mapping[str, Any]:
-    wrong = {rank for figure in report.figures for rank in figure.wrong_ranks}
+    """Members of the command's JSON (``docs/findings.md``)."""
     best = expected.best(report)
+    share = best.busbw / should.busbw if best is not None and should is not None else None
     return {
         "backend": report.backend,
         "world_size": report.world_size,
-        "results": [
-            {
-                "op": figure.op, "bytes": figure.size, "time_us": round(figure.seconds * 1e6, 1),
-                "algbw_GBps": figure.algbw, "busbw_GBps": figure.busbw, "correct": not figure.wrong_ranks,
-            }
-            for figure in report.figures
-        ],
-        "pairs": [
-            {
-                "a": pair.a, "b": pair.b, "busbw_GBps": pair.busbw,
-                "rtt_us": None if pair.round_trip is None else round(pair.round_trip * 1e6, 1), "error": pair.error,
-            }
-            for pair in report.pairs
-        ],
-        "ranks": [
-            {"rank": rank.rank, "node": rank.node, "gpu": rank.gpu, "state": rank.state, "why": rank.why,
-             "correct": rank.rank not in wrong}
-            for rank in report.ranks
-        ],
+        "results": [figure._asdict() for figure in report.figures],
+        "pairs": [pair._asdict() for pair in report.pairs],
+        "ranks": [rank._asdict() for rank in report.ranks],
         "network": report.network,
-        "nccl_tests": [
-            {
-                "node": test.node, "gpus": test.ranks, "wrong": test.wrong, "error": test.why,
-                "results": [{"bytes": one.size, "busbw_GBps": one.busbw} for one in test.figures],
-            }
-            for test in report.tested
-        ],
-        "expected": None if should is None else {
-            "busbw_GBps": should.busbw, "of": should.of, "source": should.source,
-            "share": None if best is None else best.busbw / should.busbw,
-        },
-    }  # fmt: skip
+        "nccl_tests": [test._asdict() | {"figures": [one._asdict() for one in test.figures]} for test in report.tested],
+        "expected": None if should is None else should._asdict() | {"share": share},
+    }

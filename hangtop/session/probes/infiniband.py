@@ -15,17 +15,21 @@ from hangtop.diagnosis.measured.network import infiniband_findings, infiniband_r
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.session.probes import (
     LOADS,
+    Line,
     Probe,
     ProbeResult,
     ProbeSession,
     Say,
     cancelled,
     nodes_of,
+    table,
     text_lines,
     text_or_dash,
 )
 
 TITLE = "InfiniBand"
+PORTS = ("port", "state", "link layer", "largest MTU", "MTU")
+DIRECTIONS = ("direction", "Gb/s", "")
 
 
 async def infiniband_probe(session: ProbeSession, *, device: str = "", seconds: int = 2) -> Probe:
@@ -65,7 +69,7 @@ def result(
     }  # fmt: skip
     return ProbeResult(
         TITLE, probes.outcome(report, found), found[0].summary if found else report.why or well,
-        text_lines(_lines(ports, directions, unknown)), figures, found, unknown,
+        tuple(_lines(ports, directions, unknown)), figures, found, unknown,
     )  # fmt: skip
 
 
@@ -79,18 +83,12 @@ def _unknown(
         yield Unknown("infiniband", tuple(sorted({node for node, reason in told if reason == why})), why)
 
 
-def _lines(ports: Sequence[IbPort], directions: Sequence[IbDirection], unknown: Sequence[Unknown]) -> Iterator[str]:
-    if ports:
-        yield f"{'port':<30}{'state':<14}{'link layer':<13}{'MTU':>6}{'of':>6}"
-    for port in ports:
-        place = f"{port.node}:{port.name}"
-        yield f"{place:<30}{port.state:<14}{port.link_layer:<13}{port.active_mtu:>6}{port.max_mtu:>6}"
-    if directions:
-        yield from ("", f"{'direction':<34}{'Gb/s':>9}")
-    for one in directions:
-        speed = text_or_dash(one.gbits, "{:.2f}".format)
-        yield f"{one.a + ' → ' + one.b:<34}{speed:>9}  {one.error}".rstrip()
-        yield from (f"{'':<34}{line}" for line in one.shown)
-    if unknown:
-        yield from ("", "not possible:")
-    yield from (f"- {', '.join(reason.nodes)}: {reason.why}" for reason in unknown)
+def _lines(ports: Sequence[IbPort], directions: Sequence[IbDirection], unknown: Sequence[Unknown]) -> Iterator[Line]:
+    yield from table(PORTS, [
+        (f"{one.node}:{one.name}", one.state, one.link_layer, str(one.max_mtu), str(one.active_mtu)) for one in ports
+    ])  # fmt: skip
+    yield from table(DIRECTIONS, [
+        (f"{one.a} → {one.b}", text_or_dash(one.gbits, "{:.2f}".format), (one.error, "bad")) for one in directions
+    ])  # fmt: skip
+    yield from text_lines(f"{one.a} → {one.b}  {line}" for one in directions for line in one.shown)
+    yield from text_lines(f"not possible on {', '.join(reason.nodes)}: {reason.why}" for reason in unknown)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from collectors.probes import tools
 from collectors.probes.path import PathSurvey, describe
@@ -18,21 +17,20 @@ from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.probes import (
     LOADS,
-    Line,
+    Piece,
     Probe,
     ProbeResult,
     ProbeSession,
     Say,
-    Shade,
     cancelled,
     matrix,
     nodes_of,
+    table,
     text_or_dash,
 )
 
 TITLE = "Path probe"
-NAME = 34
-HEADS = (("connect", 10), ("round trip", 12), ("MTU", 7), ("GB/s", 9), ("resent", 9))
+HEADS = ("path", "connect µs", "round trip µs", "MTU", "GB/s", "resent", "by")
 
 
 def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = True) -> Probe:
@@ -63,41 +61,23 @@ def result(
 ) -> ProbeResult:
     """What the figures mean; ``answers`` by node, the active firewalls among them."""
     found = tuple(with_firewall(finding, answers, report.at) for finding in path_findings(figures, report))
+    document = {"backend": "path", "world_size": report.world_size, "paths": [one._asdict() for one in figures]}
     return ProbeResult(
         f"{TITLE}, {count(report.world_size, 'node')}, {report.took:.1f} s", outcome(report, found),
         found[0].summary if found else report.why or f"{count(len(report.pairs), 'pair')}, all well",
-        (*_figure_lines(figures), *matrix(report.pairs)),
-        {"backend": "path", "world_size": report.world_size, "paths": list(map(_row, figures))}, found,
+        (*table(HEADS, map(_row, sorted(figures))), *matrix(report.pairs)), document, found,
     )  # fmt: skip
 
 
-def _figure_lines(figures: Sequence[PathFigure]) -> Iterator[Line]:
-    if figures:
-        yield [(f"{'path':<{NAME}}{''.join(title.rjust(width) for title, width in HEADS)}  by", "dim")]
-    for figure in sorted(figures):
-        narrow = figure.mtu is not None and figure.local_mtu is not None and figure.mtu < figure.local_mtu
-        lossy = (figure.retransmitted or 0.0) > LOST_SHARE
-        cells: tuple[tuple[str, Shade], ...] = (
-            (text_or_dash(_micro(figure.connect), "{:.0f} µs".format), ""),
-            (text_or_dash(_micro(figure.round_trip), "{:.0f} µs".format), ""),
-            (text_or_dash(figure.mtu, "{:g}".format), "bad" if narrow else ""),
-            (text_or_dash(figure.throughput and figure.throughput / 1e9, "{:.3f}".format), "strong"),
-            (text_or_dash(figure.retransmitted, "{:.2%}".format), "bad" if lossy else ""),
-        )
-        line: Line = [(f"{figure.a + ' → ' + figure.b:<{NAME}}", "")]
-        line += [(text.rjust(width), shade) for (text, shade), (_, width) in zip(cells, HEADS, strict=True)]
-        by = figure.method if figure.throughput is not None else ""
-        yield [*line, (f"  {by}", "dim"), (f"  {figure.error}" if figure.error else "", "bad")]
-
-
-def _row(figure: PathFigure) -> dict[str, Any]:
-    return {
-        "a": figure.a, "b": figure.b, "connect_us": _micro(figure.connect), "rtt_us": _micro(figure.round_trip),
-        "mtu": figure.mtu, "local_mtu": figure.local_mtu, "interface": figure.interface, "source": figure.source,
-        "throughput_GBps": None if figure.throughput is None else figure.throughput / 1e9,
-        "throughput_source": figure.method, "retransmitted": figure.retransmitted, "error": figure.error,
-    }  # fmt: skip
-
-
-def _micro(seconds: float | None) -> float | None:
-    return None if seconds is None else round(seconds * 1e6, 1)
+def _row(figure: PathFigure) -> list[Piece]:
+    narrow = figure.mtu is not None and figure.local_mtu is not None and figure.mtu < figure.local_mtu
+    lossy = (figure.retransmitted or 0.0) > LOST_SHARE
+    return [
+        (f"{figure.a} → {figure.b}", ""),
+        (text_or_dash(figure.connect and figure.connect * 1e6, "{:.0f}".format), ""),
+        (text_or_dash(figure.round_trip and figure.round_trip * 1e6, "{:.0f}".format), ""),
+        (text_or_dash(figure.mtu, "{:g}".format), "bad" if narrow else ""),
+        (text_or_dash(figure.throughput and figure.throughput / 1e9, "{:.3f}".format), "strong"),
+        (text_or_dash(figure.retransmitted, "{:.2%}".format), "bad" if lossy else ""),
+        (figure.error, "bad") if figure.error else (figure.method, "dim"),
+    ]

@@ -6,7 +6,6 @@ Looking changes nothing. What signals a process is a :class:`Probe`, run once so
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,12 +13,10 @@ from typing import Any
 from collectors.fleet.transport import TransportError
 from collectors.probes import repair
 from collectors.probes.remote.repair import RepairCandidate, Signalled
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, size
 from hangtop.session.probes import Line, Probe, ProbeRefused, ProbeResult, ProbeSession, Say, mark
 
-RANKS_SECONDS = 5.0
-"""How long a session that has just connected may take to know a node's ranks."""
 GOOD = frozenset(("terminated", "killed", "continued", "gone"))
 """Outcomes after which a process is as it was wanted."""
 
@@ -43,9 +40,8 @@ class Repairable:
     def text(self) -> str:
         """Everything that decides whether it may be touched, in one line."""
         one = self.process
-        words = [f"rank {one.rank}", f"pid {one.pid}"]
-        words += [f"{duration(self.age)} old", f"user {one.user}", f"state {one.state}"]
-        words += [f"run {one.run_id}"] if one.run_id else []
+        words = [f"rank {one.rank}", f"pid {one.pid}", f"{duration(self.age)} old", f"user {one.user}"]
+        words += [f"state {one.state}", *([f"run {one.run_id}"] if one.run_id else [])]
         words += [f"{size(self.gpu_memory)} of GPU memory"] if self.gpu_memory else []
         words += [f"listens on port {listed([str(port) for port in one.ports])}"] if one.ports else []
         return f"{self.node}: {', '.join(words)}: {one.command}"
@@ -53,9 +49,8 @@ class Repairable:
     def row(self) -> dict[str, Any]:
         """The same for scripts."""
         told = self.process._asdict()
-        kept = ("pid", "rank", "user", "run_id", "state", "ports", "command", "why")
-        row = {name: told[name] for name in kept}
-        return {"node": self.node, **row, "age_s": round(self.age, 1), "gpu_memory": self.gpu_memory}
+        row = {"node": self.node, "age_s": round(self.age, 1), "gpu_memory": self.gpu_memory}
+        return row | {name: value for name, value in told.items() if name not in ("what", "start_ticks", "started")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +67,9 @@ async def look(session: ProbeSession) -> RepairSurvey:
     """Ask all nodes for orphans and stopped processes.
 
     A node on which it is not known which ranks are the running job's is not asked: none of them must be taken for an
-    orphan. A session that has just connected gets some seconds to learn it.
+    orphan.
     """
-    until = time.monotonic() + RANKS_SECONDS
     job = session.job()
-    while time.monotonic() < until and any(map(_still_learning, job.nodes.values())):
-        await asyncio.sleep(0.05)
-        job = session.job()
     answers = await asyncio.gather(*(_look(session, job, node) for node in sorted(job.nodes)))
     processes = [one for found, _ in answers for one in found]
     return RepairSurvey(
@@ -88,25 +79,24 @@ async def look(session: ProbeSession) -> RepairSurvey:
     )
 
 
-def _still_learning(node: Node) -> bool:
-    return node.link == "live" and "ranks" not in node.sources
-
-
-async def _look(session: ProbeSession, job: Job, node: str) -> tuple[list[Repairable], str]:
-    known = job.nodes[node].sources.get("ranks")
+async def _look(session: ProbeSession, job: Job, name: str) -> tuple[list[Repairable], str]:
+    """What can be helped on a node, or why that is not known."""
+    node = job.nodes[name]
+    known = node.sources.get("ranks")
     if known is None or known.state != "ok":
-        why = job.nodes[node].why or (known.why if known else "")
+        why = node.why or (known.why if known else "")
         return [], f"which ranks are the job's is not known there{f': {why}' if why else ''}"
-    keep = [rank.process.pid for rank in job.ranks if rank.node == node and rank.gone_at is None]
+    keep = [rank.process.pid for rank in job.ranks if rank.node == name and rank.gone_at is None]
     try:
-        found = await repair.look(session.transport(node), session.python(node), keep)
+        found = await repair.look(session.transport(name), session.python(name), keep)
     except TransportError as error:
-        return [], job.nodes[node].why or str(error)
-    now = job.now + (job.nodes[node].clock_offset or 0.0)
-    held: dict[int, int] = {}
-    for used in (used for gpu in job.nodes[node].gpus for used in gpu.processes):
-        held[used.pid] = held.get(used.pid, 0) + (used.memory or 0)
-    return [Repairable(node, one, max(0.0, now - one.started), held.get(one.pid)) for one in found], ""
+        return [], node.why or str(error)
+    now = job.now + (node.clock_offset or 0.0)
+    used = [one for gpu in node.gpus for one in gpu.processes]
+    return [
+        Repairable(name, one, max(0.0, now - one.started), sum(use.memory or 0 for use in used if use.pid == one.pid))
+        for one in found
+    ], ""
 
 
 def signal_probe(
@@ -117,11 +107,22 @@ def signal_probe(
     for one in processes:
         by_node.setdefault(one.node, []).append(one)
 
+    async def send(node: str) -> list[tuple[Repairable, Signalled]]:
+        targets = [(one.process.pid, one.process.start_ticks) for one in by_node[node]]
+        why = "the node did not say"
+        try:
+            answers = await repair.send(session.transport(node), session.python(node), signal, targets)
+        except TransportError as error:
+            answers, why = [], f"not known: {error}"
+        told = {one.pid: one for one in answers}
+        return [
+            (one, told.get(one.process.pid) or Signalled(one.process.pid, "unreachable", why)) for one in by_node[node]
+        ]
+
     async def run(_: Say) -> ProbeResult:
         if session.options.read_only:
             raise ProbeRefused("--read-only refuses repairs: they signal processes")
-        parts = await asyncio.gather(*(_send(session, node, some, signal) for node, some in by_node.items()))
-        results = [one for part in parts for one in part]
+        results = [one for part in await asyncio.gather(*map(send, by_node)) for one in part]
         bad = sum(answer.outcome not in GOOD for _, answer in results)
         lines: list[Line] = [
             [mark(good=answer.outcome in GOOD), (f"{one.name}: ", "strong"), (answer.text, "")]
@@ -131,30 +132,15 @@ def signal_probe(
         summary = f"{count(len(results) - bad, 'process', 'processes')} mended" + (f", {bad} not" if bad else "")
         return ProbeResult(title, "failed" if bad else "ok", summary, tuple(lines), {"results": rows})
 
-    ends = signal == "TERM"
-    where = f"{count(len(processes), 'process', 'processes')} on {count(len(by_node), 'node')}"
-    after = f"SIGTERM, after {repair.GRACE:g} s SIGKILL to what is left" if ends else "SIGCONT"
+    after = f"SIGTERM, after {repair.GRACE:g} s SIGKILL to what is left" if signal == "TERM" else "SIGCONT"
     commands = [
         f"on {node}: {repair.signal_command([one.process.pid for one in some], signal)}"
         for node, some in by_node.items()
     ]
     commands.append(
-        "Each signal is sent only if the pid still has the start time that was seen."
-        + (" SIGKILL goes only to what is left after the wait." if ends else "")
-        + f" Sent by: {repair.sender()} (the program comes through its input)"
+        "Each signal is sent only if the pid still has the start time that was seen. "
+        f"Sent by: {repair.sender()} (the program comes through its input)"
     )
+    where = f"{count(len(processes), 'process', 'processes')} on {count(len(by_node), 'node')}"
     risk = "\n".join(one.text() for one in processes)
     return Probe(title, f"{where}, {after}", "\n".join(commands), run, risk, tuple(by_node))
-
-
-async def _send(
-    session: ProbeSession, node: str, processes: Sequence[Repairable], signal: repair.Signal
-) -> list[tuple[Repairable, Signalled]]:
-    targets = [(one.process.pid, one.process.start_ticks) for one in processes]
-    why = "the node did not say"
-    try:
-        answers = await repair.send(session.transport(node), session.python(node), signal, targets)
-    except TransportError as error:
-        answers, why = [], f"not known: {error}"
-    by_pid = {one.pid: one for one in answers}
-    return [(one, by_pid.get(one.process.pid, Signalled(one.process.pid, "unreachable", why))) for one in processes]

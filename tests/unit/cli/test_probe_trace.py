@@ -26,9 +26,7 @@ def test_the_answer_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[0].startswith("SLOW  the others wait for rank 1")
     assert lines[4].split()[:2] == ["1", "613"]
     assert "86%" in lines[4]
-    assert "6/6" in lines[4]
-    assert lines[4].count("█") > 30
-    assert lines[3].count("▒") > 30
+    assert lines[4].endswith("6/6")
     assert any(line.startswith("all_reduce") for line in lines)
     assert "1. straggler_rank  (warning" in out
     assert "follows from straggler_rank" in out
@@ -42,8 +40,8 @@ def test_the_answer_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert answer["findings"][0]["kind"] == "straggler_rank"
     assert [rank["rank"] for rank in answer["ranks"]] == [0, 1, 2, 3]
     last = answer["ranks"][1]
-    assert last["compute_s"] > 0.8 * last["wall_s"]
-    assert last["compute_s"] + last["exposed_communication_s"] + last["idle_s"] == pytest.approx(last["wall_s"])
+    assert last["compute"] > 0.8 * last["wall"]
+    assert last["compute"] + last["exposed"] + last["idle"] == pytest.approx(last["wall"])
     assert (last["late"], last["late_of"], last["steps"]) == (6, 6, 6)
     assert [one["op"] for one in answer["collectives"]] == ["all_reduce"]
     assert [(one["path"], one["why"]) for one in answer["unread"]] == [

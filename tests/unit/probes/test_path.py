@@ -147,9 +147,8 @@ def test_directions_are_rows_and_what_is_wrong_with_them_stands_out() -> None:
         figure("node1", "node3", None, error="connect: timed out"),
         figure("node2", "node3", 1e9),
     ).lines
-    rows = [row.rstrip() for row in plain(lines)]
-    assert rows[1].split() == ["node1", "→", "node2", "100", "µs", "50", "µs", "1400", "1.250", "0.00%", "hangtop"]
-    assert rows[4].split()[-3:] == ["1.000", "0.00%", "hangtop"]
+    rows = [row.split() for row in plain(lines)]
+    assert rows[1] == ["node1", "→", "node2", "100", "50", "1400", "1.250", "0.00%", "hangtop"]
+    assert rows[4][-3:] == ["1.000", "0.00%", "hangtop"]
     assert (shades(lines, "1400"), shades(lines, "5.20%"), shades(lines, "timed out")) == ({"bad"}, {"bad"}, {"bad"})
-    assert (shades(lines, " 1500"), shades(lines, "0.00%")) == ({""}, {""})
-    assert "iperf 3.12" in "\n".join(rows)
+    assert (shades(lines, "1500"), shades(lines, "0.00%")) == ({""}, {""})
