@@ -115,8 +115,6 @@ class Rank:
     inside: Inside | None = None
     cpu_wait: CpuWait | None = None
     """How it gets its CPU; None for one that has not been seen to wait for one."""
-    program_ended_at: float | None = None
-    """When a program that it had started was last seen to be no longer there."""
 
     @property
     def own_pid(self) -> int:

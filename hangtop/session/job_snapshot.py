@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
@@ -26,6 +26,13 @@ STACKS_KEPT = 90.0
 """Seconds for which a dump is at hand while the job moves: nine looks of those that are taken every ten seconds. While
 it stands still, all since then are."""
 
+SAME = (
+    "name", "link", "why", "since", "seen_at", "hello", "sources", "host", "load", "clock_offset", "gpu_fault", "leaf",
+    "topology", "logs_read",
+)  # fmt: skip
+"""Fields of a node's state that its picture has as they are, …"""
+TABLES = ("disks", "fabric", "fabric_services", "launchers")
+"""… and tables of which it has the values."""
 NodeSnapshot: TypeAlias = tuple[Node, tuple[Rank, ...]]
 """One node and its ranks, ended ones too."""
 
@@ -103,33 +110,18 @@ def node_snapshot(state: NodeState) -> NodeSnapshot:
     heard = state.seen_at if state.link in {"live", "limited"} else None
     gpus_heard = heard if state.answers("gpus") else None
     gpu_rows, pulses = state.gpu_rows.frozen(), state.pulses.frozen()
+    taken: dict[str, Any] = {name: getattr(state, name) for name in SAME}
+    taken |= {name: tuple(getattr(state, name).values()) for name in TABLES}
     node = Node(
-        name=state.name,
-        link=state.link,
-        why=state.why,
-        since=state.since,
-        seen_at=state.seen_at,
-        hello=state.hello,
-        sources=state.sources,
+        **taken,
         gpus=tuple(_gpu(gpu, _frozen(gpu.looks, gpu_rows, gpus_heard)) for gpu in state.gpus.values()),
         ports=tuple(Port(port.facts, port.counters, port.first, port.changes) for port in state.ports.values()),
         network=NetworkUse(
-            interfaces=tuple(i.facts for i in state.interfaces.values()),
-            segments_per_s=state.segments_per_s,
-            retransmitted_per_s=state.retransmitted_per_s,
-            ports=tuple(state.port_uses.values()),
+            tuple(interface.facts for interface in state.interfaces.values()),
+            state.segments_per_s,
+            state.retransmitted_per_s,
+            tuple(state.port_uses.values()),
         ),
-        host=state.host,
-        load=state.load,
-        disks=tuple(state.disks.values()),
-        clock_offset=state.clock_offset,
-        gpu_fault=state.gpu_fault,
-        leaf=state.leaf,
-        fabric=tuple(state.fabric.values()),
-        fabric_services=tuple(state.fabric_services.values()),
-        topology=state.topology,
-        logs_read=state.logs_read,
-        launchers=tuple(state.launchers.values()),
     )
     ranks_heard = heard if state.answers("ranks") else None
     on = _gpus_by_pid(state)
@@ -145,15 +137,8 @@ def _frozen(looks: TimeSeries[T], past: SampleRing[T], heard: float | None) -> T
 
 
 def _gpu(gpu: GpuState, looks: TimeSeries[GpuSample]) -> Gpu:
-    return Gpu(
-        index=gpu.index,
-        facts=gpu.facts,
-        looks=looks,
-        processes=gpu.processes,
-        fault=gpu.fault,
-        nvlinks=tuple(gpu.nvlinks.values()),
-        nvlink_grown=dict(gpu.nvlink_grown),
-    )
+    links, grown = tuple(gpu.nvlinks.values()), dict(gpu.nvlink_grown)
+    return Gpu(gpu.index, gpu.facts, looks, gpu.processes, gpu.fault, links, grown)
 
 
 def _rank(rank: RankState, looks: TimeSeries[RankPulse], on: Mapping[int, tuple[int, ...]]) -> Rank:
@@ -164,7 +149,6 @@ def _rank(rank: RankState, looks: TimeSeries[RankPulse], on: Mapping[int, tuple[
         process=rank.process,
         looks=looks,
         helpers=tuple(rank.helpers.values()),
-        program_ended_at=rank.program_ended_at,
         gone_at=rank.gone_at,
         gpus=_in_order(tuple(index for pid in pids for index in on.get(pid, ()))),
         inside=rank.inside,

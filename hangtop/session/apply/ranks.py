@@ -96,9 +96,6 @@ def helper_gone(here: SampleContext, sample: HelperGone) -> None:
     """Such a process ended."""
     rank = here.node.ranks.get(sample.rank_pid)
     if rank is not None:
-        known = rank.helpers.get(sample.pid)
-        if known is not None and known.role == "helper":
-            rank.program_ended_at = min(sample.at, here.at)
         rank.helpers.pop(sample.pid, None)
 
 

@@ -101,8 +101,6 @@ class RankState:
     process: RankProcess
     looks: TimeSeries[RankPulse]
     helpers: dict[int, Helper] = field(default_factory=dict)
-    program_ended_at: float | None = None
-    """When a program that it had started was last seen to be no longer there."""
     gone_at: float | None = None
     log_at: float | None = None
     """When its logs last grew."""

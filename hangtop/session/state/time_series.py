@@ -76,8 +76,6 @@ class TimeSeries(Sequence[Look[T]]):
         self._since: float | None = None
         """Looks from before are of another thing that had the same key."""
 
-    __hash__ = None  # type: ignore[assignment]
-
     def take(self, at: float, value: T) -> None:
         """Take the newest look."""
         if self._since is None:
@@ -90,9 +88,6 @@ class TimeSeries(Sequence[Look[T]]):
         copy.newest, copy.at, copy._since = self.newest, self.at, self._since
         copy._held = held if self.newest is not None else None
         return copy
-
-    def __eq__(self, other: object) -> bool:
-        return list(self) == list(other) if isinstance(other, TimeSeries | tuple) else NotImplemented
 
     def __len__(self) -> int:
         return sum(1 for _ in reversed(self))
