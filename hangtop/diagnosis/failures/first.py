@@ -106,16 +106,11 @@ def _lives_on(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
     """Whether a rank has survived what was told of its end: it works on.
 
     Where nobody could look into it, an exception is its end unless steps were logged since, or the job moves on for
-    long after it. So it is where its stack is older than its exception, since which others have lost a peer.
+    long after it.
     """
-    if status.state in ENDED:
-        return False
+    if status.state in ENDED or status.read:
+        return status.state not in ENDED
     raised = [at for word in words if word.manner == "exception" and not word.consequence and (at := when(word.event))]
-    lost = [at for event in lost_connections(job) if (at := when(event)) is not None] if raised else []
-    looked_at = status.activity.at if status.activity else 0.0
-    before = bool(raised) and looked_at < max(raised) and any(at >= min(raised) for at in lost)
-    if status.read and not before:
-        return True
     if not raised:
         return status.state != "unseen"
     last_step = job.motion.last_step_at or -inf

@@ -81,24 +81,6 @@ def test_a_traceback_that_was_survived_is_no_crash() -> None:
     assert (gone.verdict().outcome, alarms(gone.verdict())) == ("healthy", [])
 
 
-@pytest.mark.parametrize(
-    ("since_look", "lost", "crashed"), [(3.0, True, True), (3.0, False, False), (-60.0, True, False)],
-    ids=["others lost it", "nobody lost anything", "it was looked at since"],
-)  # fmt: skip
-def test_a_look_from_before_a_traceback_is_no_sign_that_a_rank_lives_on(
-    since_look: float, lost: bool, crashed: bool
-) -> None:
-    job = Sketch()
-    job.ranks().at(ALL_REDUCE)
-    looked = max(dump.at for dump in job.job().stacks)
-    raised = NOW - looked - since_look
-    job.says("python.exception", 3, ago=raised, type="FloatingPointError", message="loss is nan", signature="user")
-    for rank in (0, 1) if lost else ():
-        job.says("gloo.closed", rank, ago=raised - 1.0, peer="[10.0.0.2]:4000", text="Connection closed by peer")
-    found = first(job.verdict())
-    assert (found.kind == "rank_crashed", found.ranks == (3,)) == (crashed, crashed)
-
-
 def test_failures_before_a_restart_are_history() -> None:
     job = Sketch(age=60.0)
     job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)

@@ -7,26 +7,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from collectors.samples.collectives import RecorderDump
-from hangtop.diagnosis.collectives import edges
 from hangtop.diagnosis.job import JobMotion, Rank
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, collective
+from tests.support.jobs import ALL_REDUCE, MOVING, READING, Sketch
 from tests.support.jobs import gpu as sketched_gpu
-
-
-def dump(rank: int, last: int, ranks: int) -> RecorderDump:
-    """A rank that has launched the all_reduces up to ``last`` of a group of so many, and waits in it."""
-    launched = [collective(rank, seq, done=seq < last) for seq in range(1, last + 1)]
-    return RecorderDump(rank, "2.10", f"node1:/tmp/fr_{rank}", NOW - 12, {"0": list(range(ranks))}, [], launched)
-
-
-def test_what_thousands_of_waiting_ranks_have_in_common_is_worked_out_once() -> None:
-    dumps = [dump(rank, 4 if rank == 5 else 5, 200) for rank in range(200)]
-    found = edges.edges_by_recorders(edges.recorded(dumps))
-    assert {edge.waiter for edge in found if edge.why == "not launched"} == set(range(200)) - {5}
-    assert {edge.for_ranks for edge in found} == {(5,)}
-    assert len({id(edge.for_ranks) for edge in found}) == 1
 
 
 class CountedRank(Rank):
