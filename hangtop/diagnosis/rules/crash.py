@@ -18,18 +18,12 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, of_several, on_nodes, ranks_text, who
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.engine import nccl_failures
-from hangtop.diagnosis.rules.gpus import hardware_kind
 from hangtop.diagnosis.rules.nccl import retried
 from hangtop.diagnosis.rules.not_launched import RAN_OUT
 from hangtop.diagnosis.waits.job_status import JobStatus
 
-TOLD_ELSEWHERE = {
-    "out_of_memory": "", "store": "", "rendezvous": "", "fingerprint": "", "collective_timeout": "",
-    "address_in_use": "", "unused_parameters": "", "worker_died": "torch.worker_died",
-    "open_files": "host.open_files", "processes": "host.processes", "shared_memory": "host.shared_memory",
-    "host_memory": "host.memory",
-}  # fmt: skip
-"""Signatures of exceptions that a rule reports under a kind that says more, and the event that the rule needs."""
+TIME_OUTS = frozenset({"store", "rendezvous", "collective_timeout", "fingerprint"})
+"""Signatures of exceptions by which a wait ended: rules on what was waited for say more."""
 FROM_OUTSIDE = ("slurm.cancelled", "elastic.signal")
 """A batch system's word, and a launcher's that it was told to end."""
 OUT_OF_MEMORY = (
@@ -69,7 +63,7 @@ def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
     elif first.bare:
         if not nccl_failures(job):
             yield _no_detail(job_status, ends, first.cause)
-    elif not _told_elsewhere(job, first):
+    elif not _told_elsewhere(job, first, closed):
         yield _crashed(job_status, ends, first)
 
 
@@ -129,18 +123,17 @@ def _killed(job: Job, end: RankEnd) -> Finding:
     )  # fmt: skip
 
 
-def _told_elsewhere(job: Job, end: RankEnd) -> bool:
-    """Whether a rule on what happened says more of the first failure than that the rank crashed."""
+def _told_elsewhere(job: Job, end: RankEnd, closed: Sequence[LogEvent]) -> bool:
+    """Whether a rule on what was waited for says more of the first failure than that the rank crashed."""
     first, frames = end.cause, " ".join(words_of(end.cause.event, "frames"))
-    event = TOLD_ELSEWHERE.get(first.signature)
-    if event is not None and (not event or said(job, event)):
-        return True
-    if first.cut:  # the end of its traceback is missing: any word of what went wrong says more
-        waited = "rendezvous" in frames and (said(job, "torch.store_timeout") or said(job, "elastic.rendezvous"))
-        return bool(nccl_failures(job) or waited or _timed_out(job, first))
-    unresolved = bool(said(job, "torch.unresolved")) and "torch/distributed" in frames
-    hardware = bool(hardware_kind(first.what)) or "invalid device ordinal" in first.what.lower()
-    return first.manner == "gpu_memory" or unresolved or hardware
+    if not first.cut:
+        unresolved = "torch/distributed" in frames and bool(said(job, "torch.unresolved"))
+        worker = first.signature == "worker_died" and bool(said(job, "torch.worker_died"))
+        return unresolved or worker or first.signature in TIME_OUTS
+    # the end of its traceback is missing: any word of what went wrong says more
+    waited = "rendezvous" in frames and (said(job, "torch.store_timeout") or said(job, "elastic.rendezvous"))
+    headless = first.event.data.get("headless") is True and closed
+    return bool(nccl_failures(job) or waited or headless or _timed_out(job, first))
 
 
 def _no_detail(job_status: JobStatus, ends: Sequence[RankEnd], first: Failure) -> Finding:
