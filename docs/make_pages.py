@@ -58,7 +58,6 @@ def findings_page(page: str) -> str:
 
 _BY_CODE = (
     ("python.exception", "type, message, signature, consequence, frame, frames, launcher", "tracebacks of Python"),
-    ("python.fatal", "error, frame, frames", "faulthandler's dumps"),
     ("elastic.failure", "failed_rank, local_rank, exitcode, failed_pid, signal, root, message", "ChildFailedError"),
     ("log.end", "lines, last", "hangtop: where a log ends that nobody writes any more"),
 )

@@ -10,7 +10,7 @@ from collectors.node.logs.rules import FALLBACK, RULES
 
 OPENS, NAMES = 1, 2
 """Bits of the words that open a record of several lines, and of those that name the workers of Ray."""
-_READER = {OPENS: "Traceback (|Fatal Python error|Failures:|Root Cause| last):", NAMES: " world_rank="}
+_READER = {OPENS: "Traceback (|Failures:|Root Cause| last):", NAMES: " world_rank="}
 _BITS = {4 << place: rule for place, rule in enumerate(RULES)}
 _DIGITS = b"0123456789\0"
 _KNOWN = 256 << 10

@@ -86,20 +86,14 @@ def moment(match: "Match[str]", now: float) -> Optional[float]:
 
 
 def _seconds(year: int, month: int, day: int, hour: int, minute: int, second: int, zone: Optional[str]) -> float:
-    fields = (year, month, day, hour, minute, second, 0, 0, -1)
+    fields = (year, month, day, hour, minute, second, 0, 0)
     if not zone:
-        return time.mktime(fields)
-    at = float(((_days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second)
+        return time.mktime((*fields, -1))
+    at = time.mktime((*fields, 0)) - time.timezone
     if zone[0] in "+-":
         offset = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
         at += offset if zone[0] == "-" else -offset
     return at
-
-
-def _days(year: int, month: int, day: int) -> int:
-    """Days since the epoch. The module that knows it takes a megabyte with what it brings along."""
-    year -= month <= 2  # a year begins in March, so that what is added in February comes last
-    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * ((month + 9) % 12) + 2) // 5 + day - 719_469
 
 
 def _month(name: str) -> int:

@@ -1,4 +1,4 @@
-"""Python's tracebacks and the dumps of faulthandler: records of several lines, kept whole."""
+"""Python's tracebacks: records of several lines, kept whole."""
 
 from __future__ import annotations
 
@@ -34,10 +34,6 @@ _BEGUN = re.compile(r'^\s{1,8}File "')
 _QUEUES = "/multiprocessing/queues.py"
 _READER_GONE = re.compile(r"(?:BrokenPipe|ConnectionReset|EOF)Error\Z")
 """The thread that feeds a queue of multiprocessing prints such an exception and goes on: whoever read has ended."""
-_FATAL = re.compile(r"Fatal Python error: (?P<error>[^\r\n]*)")
-_THREAD = re.compile(r"^(?:Current thread|Thread) 0x[0-9a-f]+.*\(most recent call first\):")
-_THREAD_FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+) in (?P<function>.*)$')
-_OF_DUMP = (" ", "Python runtime state", "Extension modules", "<no Python frame>")
 
 _FRONT = 160
 """Characters of what stands in front of every line, at most."""
@@ -214,47 +210,13 @@ class Traceback:
         return Outcome([ParsedEvent("python.exception", data)], self.text, self.chain)
 
 
-class FatalDump:
-    """A dump of faulthandler: "Fatal Python error" and the stacks of all threads, innermost frame first."""
-
-    def __init__(self, error: str) -> None:
-        self.over = False
-        self._error = error
-        self._frames: Optional[List[Tuple[str, int, str]]] = None
-        self._current: List[Tuple[str, int, str]] = []
-        self._lines: List[str] = ["Fatal Python error: " + error]
-
-    def take(self, line: Line) -> bool:
-        """Whether the line belongs to the dump."""
-        frame = _THREAD_FRAME.match(line.text)
-        if frame is not None:
-            if self._frames is not None and len(self._frames) < FRAMES:
-                self._frames.append((frame.group("file"), int(frame.group("line")[:9]), frame.group("function")))
-        elif _THREAD.match(line.text):
-            self._frames = self._current if line.text.startswith("Current thread") and not self._current else None
-        elif line.text.strip() and not line.text.startswith(_OF_DUMP):
-            self.over = True
-        if not self.over and len(self._lines) < 60:
-            self._lines.append(line.text)
-        return not self.over
-
-    def end(self) -> Outcome:
-        """The event."""
-        data: Data = {"error": self._error}
-        if self._current:
-            data.update(exceptions.framed(self._current[::-1]))
-            del data["launcher"]
-        return Outcome([ParsedEvent("python.fatal", data)], "\n".join(self._lines)[:TEXT].rstrip())
-
-
-def opened(text: str) -> Optional[Record]:
-    """The traceback or dump that a line opens; None when it opens none."""
+def opened(text: str) -> Optional[Traceback]:
+    """The traceback that a line opens; None when it opens none."""
     if OPENER.search(text):
         return Traceback(text)
     if text.rstrip().endswith(" last):") and HEAD.endswith(text.strip()):
         return Traceback(text.strip())  # the first half stands elsewhere
-    error = _FATAL.search(text)
-    return None if error is None else FatalDump(error.group("error"))
+    return None
 
 
 def _counts(text: str) -> bool:

@@ -48,7 +48,7 @@ def test_a_carrier_that_reads_by_any_descriptor_is_found(tmp_path: Path) -> None
     read, write = os.pipe()
     with carrier("slurmstepd", read, tmp_path / "slurm-7.out"):
         os.close(read)
-        assert files_behind(os.getpid(), pipe_of(write), "") == [str(tmp_path / "slurm-7.out")]
+        assert files_behind(pipe_of(write), "") == [str(tmp_path / "slurm-7.out")]
     os.close(write)
 
 
@@ -61,7 +61,7 @@ def test_runtimes_keep_logs_by_the_id_of_the_container(tmp_path: Path) -> None:
     kubelet.mkdir(parents=True)
     (kubelet / f"rank-0_train_main-{name}.log").write_text("")
     root = str(tmp_path)
-    found = files_behind(os.getpid(), "pipe:[1]", name, root=root)
+    found = files_behind("pipe:[1]", name, root=root)
     assert found == [str(docker / f"{name}-json.log"), str(kubelet / f"rank-0_train_main-{name}.log")]
-    assert files_behind(os.getpid(), "pipe:[1]", "job_17/step_0", root=root) == []
-    assert files_behind(os.getpid(), "pipe:[1]", "*" * 64, root=root) == []
+    assert files_behind("pipe:[1]", "job_17/step_0", root=root) == []
+    assert files_behind("pipe:[1]", "*" * 64, root=root) == []

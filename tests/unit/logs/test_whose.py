@@ -39,19 +39,3 @@ def test_a_traceback_and_a_line_behind_any_front(front: str) -> None:
 def test_a_machine_in_front(front: str, host: str) -> None:
     raised = parse("".join(front + line + "\n" for line in (*LINES[:3], "MemoryError")))
     assert {(event.kind, event.host) for event in raised} == {("python.exception", host), ("host.memory", host)}
-
-
-@pytest.mark.parametrize(
-    "front",
-    [
-        "[Rank 3] ",
-        "(rank=3) ",
-        "{rank 3} ",
-        "2026-11-22 10:00:00.1 UTC [rank 3] ",
-    ],
-)
-def test_a_fatal_error_behind_a_front(front: str) -> None:
-    dump = ["Fatal Python error: Segmentation fault", "", "Current thread 0x7f (most recent call first):", LINES[1]]
-    dump[3] = '  File "/app/data.py", line 12 in read'
-    event = only(parse("".join(front + line + "\n" for line in dump)), "python.fatal")
-    assert (event.rank, event.data.get("frame")) == (3, "/app/data.py:12 in read")

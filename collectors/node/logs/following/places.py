@@ -13,7 +13,6 @@ from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequenc
 from collectors.node import files
 from collectors.node.logs import file_names
 from collectors.node.processes.namespaces import seen_by
-from collectors.node.processes.procfs import parse_stat
 from collectors.samples.ranks import RankProcess
 
 SEARCH = 20.0
@@ -94,7 +93,7 @@ class LogPlaces:
     def _opened(self, pid: int, target: str, descriptor: int, now: float, container: str) -> List[Tuple[str, str]]:
         """What an open descriptor leads to: (path, why not)."""
         if target.startswith("pipe:"):
-            where = (pid, target, container, self._proc, self._root)
+            where = (target, container, self._proc, self._root)
             behind = self._known((target, container), now, files_behind, *where)
             return [(path, "") for path in behind] or [(target, "a pipe: name the file behind it with --log")]
         if target.startswith(("/dev/pts/", "/dev/tty", "/dev/console")):
@@ -120,20 +119,19 @@ def _same(one: str, other: str) -> bool:
 # --- behind a pipe ---------------------------------------------------------------------------------------------------
 
 
-def files_behind(pid: int, pipe: str, container: str, proc: str = "/proc", root: str = "") -> List[str]:
-    """Files that get what ``pid`` writes to ``pipe``: its container's log, else what the pipe's readers write."""
+def files_behind(pipe: str, container: str, proc: str = "/proc", root: str = "") -> List[str]:
+    """Files that get what a rank writes to ``pipe``: its container's log, else what the pipe's readers write."""
     found: List[str] = []
     if _CONTAINER.match(container):  # else a scheduler's name, or a namespace
         for pattern in CONTAINER_LOGS:
             found += sorted(glob.glob(root + pattern.format(container)))
-    for reader in () if found else _readers(pid, pipe, proc):
+    for reader in () if found else _readers(pipe, proc):
         found += _written(reader, proc)
     return list(dict.fromkeys(found))
 
 
-def _readers(pid: int, pipe: str, proc: str) -> Iterator[int]:
-    """Processes that read it: any by standard input, the writer's ancestors and known carriers by any descriptor."""
-    ancestors = set(_ancestors(pid, proc))
+def _readers(pipe: str, proc: str) -> Iterator[int]:
+    """Processes that read it: any by standard input, known carriers by any descriptor."""
     looked = 0
     for name in files.list_folder(proc):
         base = "%s/%s" % (proc, name)
@@ -141,20 +139,11 @@ def _readers(pid: int, pipe: str, proc: str) -> Iterator[int]:
             continue
         if files.link(base + "/fd/0") == pipe:
             yield int(name)
-        elif looked < READERS and (int(name) in ancestors or files.read_text(base + "/comm") in CARRIERS):
+        elif looked < READERS and files.read_text(base + "/comm") in CARRIERS:
             looked += 1
             held = [number for number in files.list_folder(base + "/fd") if files.link(base + "/fd/" + number) == pipe]
             if any(_access(base, number) == os.O_RDONLY for number in held):
                 yield int(name)
-
-
-def _ancestors(pid: int, proc: str) -> Iterator[int]:
-    for _ in range(64):
-        found = parse_stat(files.read_or_none("%s/%d/stat" % (proc, pid)) or b"")
-        if found is None or found.parent <= 1:
-            return
-        pid = found.parent
-        yield pid
 
 
 def _written(pid: int, proc: str) -> Iterator[str]:

@@ -28,8 +28,6 @@ UNSEEN = 2.0
 """Seconds between two looks while nobody has lines on view."""
 YOUNG, BRISK = 15.0, 1.0
 """Seconds from the first look in which looks come so often: who watches for some seconds wants to see steps in them."""
-STEPS_EVERY = 0.8
-"""Seconds between two words on the steps that logs tell of, at the least."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
 NOWHERE = (0, 0)
@@ -56,7 +54,7 @@ class LogSource(Source):
         self._turn = 0
         self._looked_at = time.monotonic()
         self._began: Optional[float] = None
-        self._steps_at = self._found_at = float("-inf")
+        self._found_at = float("-inf")
         self._found_for: Tuple[RankProcess, ...] = ()
 
     def configure(self, settings: Settings) -> None:
@@ -82,11 +80,7 @@ class LogSource(Source):
             for progress in followed.progress():
                 rank = progress.global_rank if progress.global_rank is not None else self._ranks.get(progress.pid)
                 yield progress._replace(global_rank=rank)
-        if not 0 <= now - self._steps_at < STEPS_EVERY:
-            self._steps_at = now
-            for steps in [followed.steps() for followed in self._followed.values()]:
-                if steps is not None:
-                    yield steps
+        yield from filter(None, [followed.steps() for followed in self._followed.values()])
         yield from self._view(now)
 
     def _period(self, moment: float) -> float:

@@ -54,8 +54,7 @@ RULES = (
          r"|RESOURCE_EXHAUSTED: [^\r\n]{0,80}(?:\bmemory\b|\ballocat)"
          r"|\b(?:cuda|hip)Error(?:MemoryAllocation|OutOfMemory) ?\)?: out of memory",
          Example("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 3 has a total capacity"
-                 " of"
-                 " 79.15 GiB of which 10.00 MiB is free.", {"tried": 20 << 20, "device": 3, "free": 10 << 20},
+                 " of 79.15 GiB of which 10.00 MiB is free.", {"tried": 20 << 20, "device": 3, "free": 10 << 20},
                  "torch c10/cuda/CUDACachingAllocator.cpp"), read=_memory),
     Rule("torch.cuda_error", "CUDA error|CUDA Error|CUDA failure|HIP error|HIP failure|CUDA_ERROR_|cudaError|CUDA"
          " driver|CUBLAS_STATUS_|CUDNN_STATUS_|system not yet|system has unsupp|forward compat",
@@ -75,9 +74,9 @@ RULES = (
                  "ROCR-Runtime core/runtime/runtime.cpp"), read=_error),
     Rule("torch.cuda_error", "], thread: [",
          r"block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] Assertion [`']?(?P<error>[^\r\n]{1,300}?)['`]? failed",
-         Example("/pytorch/aten/Indexing.cu:93: f: block: [0,0,0], thread: [7,0,0] Assertion `index < size` failed.",
-                 {"error": "assertion failed: index < size", "signature": "device_assert"}, "CUDA assert() in a"
-                 " kernel"),
+         Example("block: [0,0,0], thread: [7,0,0] Assertion `index < size` failed",
+                 {"error": "assertion failed: index < size", "signature": "device_assert"},
+                 "CUDA assert() in a kernel"),
          read=_asserted),
     Rule("gpu.unseen", "NVML|determine the device handle|NVIDIA-SMI has failed|No devices were found",
          r"Failed to initialize NVML: (?P<error>Unknown Error|could not load NVML library|Driver/library version "

@@ -58,10 +58,9 @@ RULES = (
     Rule("process.signal", "terminate called",
          "terminate called (?:after throwing an instance of '(?P<thrown>[^']*)'|without an active exception"
          r"|recursively)(?:\s+what\(\):\s*(?P<words>[^\n]{0,600}))?",
-         Example("terminate called after throwing an instance of 'std::system_error'\n  what():  Transport endpoint is"
-                 " not"
-                 " connected", {"signal": "ABRT", "consequence": True,
-                                "what": "std::system_error: Transport endpoint is not connected"},
+         Example("terminate called after throwing an instance of 'std::system_error'\n  what():  Transport endpoint"
+                 " is not connected", {"signal": "ABRT", "consequence": True,
+                  "what": "std::system_error: Transport endpoint is not connected"},
                  "libstdc++ vterminate.cc"), {"signal": "ABRT"}, read=_ended,
          begins=r"terminate called after throwing an instance of '[^']*'\s*$"),
     Rule("process.signal", "free(): |double free or|malloc(): |munmap_chunk(): |realloc(): |corrupted |stack smashing",
@@ -73,9 +72,8 @@ RULES = (
     Rule("process.signal", "Check failed|fatal error|FATAL",
          r"^[\s:]{0,4}\[?F(?:(?:20\d\d)?\d{4} \d\d:\d\d:\d\d[.\d]{0,10} {1,8}\d{1,10})? [\w./+@-]{1,300}\.(?:cc|cpp|cu)"
          r":\d{1,6}\] (?P<what>[^\r\n]{0,300}?(?:Check failed|fatal error|FATAL)[^\r\n]{0,600})",
-         Example("F1122 10:00:00.123456 4711 server.cc:88] Check failed: id < size", {"what": "Check failed: id < size",
-                                                                                  "spoken": True}, "glog"
-                                                                                  " src/logging.cc"),
+         Example("F1122 10:00:00.123456 4711 server.cc:88] Check failed: id < size",
+                 {"what": "Check failed: id < size", "spoken": True}, "glog src/logging.cc"),
          {"signal": "ABRT", "spoken": True}, read=_ended),
     Rule("process.signal", "Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exc|Caught signal"
          "|received signal SIG|SIGSEGV|SIGBUS|SIGABRT",
@@ -90,14 +88,16 @@ RULES = (
          r"|(?:^|\s\d+ |line \d+:\s+\d+ )(?P<word_2>Terminated)(?:\s{2,}.*|\s*)$",
          Example("run.sh: line 12:  4711 Killed                  python train.py", {"signal": "KILL"}, "bash"),
          read=_worded),
+    Rule("python.fatal", "Fatal Python error", r"Fatal Python error: (?P<error>[^\r\n]*)",
+         Example("Fatal Python error: Segmentation fault", {"error": "Segmentation fault"}, "CPython faulthandler")),
     Rule("host.open_files", "Too many open files|items of ancdata", "Too many open files|received 0 items of ancdata",
          Example("OSError: [Errno 24] Too many open files: '/data/shard-7'", {}, "Linux EMFILE"), read=_host),
     Rule("host.processes", "temporarily unavailable|can't start new thread|RLIMIT_NPROC|unable to create native thread",
          r"(?:pthread_create|[Tt]hread creation|thread constructor|\bfork|\bclone)\b[^\r\n]{0,80}?Resource temporarily "
          r"unavailable|can't start new thread|RLIMIT_NPROC \d{1,9} current|unable to create native thread"
          r"|Resource temporarily unavailable[^\r\n]{0,40}(?:pthread_create|thread|fork)",
-         Example("OpenBLAS blas_thread_init: RLIMIT_NPROC 4096 current, 4096 max", {}, "Linux EAGAIN; OpenBLAS,"
-                 " CPython"),
+         Example("OpenBLAS blas_thread_init: RLIMIT_NPROC 4096 current, 4096 max", {},
+                 "Linux EAGAIN; OpenBLAS, CPython"),
          read=_host),
     Rule("host.memory", "annot allocate memory|MemoryError|bad_alloc|memory allocation of|DefaultCPUAllocator|running"
          " low on memory|memory pressure|Memory on the node",
@@ -110,8 +110,7 @@ RULES = (
     Rule("host.shared_memory", "shared memory|unable to |No space left on device",
          "(?:out of|insufficient) shared memory|unable to (?:open|resize|write to file|mmap)[^\n]{0,120}?(?:shared "
          "memory|/torch_|/dev/shm)|No space left on device[^\n]{0,80}?/dev/shm",
-         Example("RuntimeError: unable to write to file </torch_4711_3>: No space left on device (28)", {},
-                 "torch csrc/StorageSharing.cpp"), read=_host),
+         Example("unable to write to file </torch_", {}, "torch csrc/StorageSharing.cpp"), read=_host),
     Rule("python.exception", "Error: |Exception: ",
          r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}"
          r"(?P<line>[A-Za-z_][\w.]*(?:Error|Exception): (?!module compiled against )\S.*)$",

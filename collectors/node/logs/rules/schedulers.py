@@ -61,8 +61,7 @@ RULES = (
     Rule("slurm.out_of_memory", "kill event|memory limit|oom-kill",
          r"[Dd]etected \d+ oom[_-]kill event|slurm[^\n]{0,80}[Ee]xceeded (?:job|step) memory limit(?! at some point)"
          r"|slurm[^\n]{0,80}oom-kill[^\n]{0,200}handler",
-         Example("slurmstepd: error: Detected 1 oom_kill event in StepId=77.0. Some of the step tasks have been OOM"
-                 " Killed.", {}, "slurm src/plugins/task/cgroup/task_cgroup_memory.c")),
+         Example("Detected 1 oom_kill event", {}, "slurm src/plugins/task/cgroup/task_cgroup_memory.c")),
     Rule("slurm.cancelled", "local ephemeral storage|ephemeral local storage|EmptyDir volume|The node had condition|The"
          " node was low on",
          r"(?P<why>Pod ephemeral local storage usage exceeds[^\r\n]{0,80}|Usage of EmptyDir volume [^\r\n]{1,60} "
@@ -98,8 +97,7 @@ RULES = (
          r"(?:address|ip): (?P<by_host>[\w.:-]{1,80})[^\r\n]{0,120} has been marked dead because the (?:detector"
          r"|monitor)|the node it was running on is dead or unavailable\. Node IP: (?P<by_host_2>[\w.:-]{1,80}),|Raylet "
          r"is terminated(?:: ip=(?P<by_host_3>[\w.:-]{1,80}),|\.)[^\r\n]{0,120}Termination is unexpected",
-         Example("The node with node id: 8a7b9c1d2e and address: 10.0.0.7 and node name: 10.0.0.7 has been marked dead"
-                 " because the detector has missed too many heartbeats from it.",
+         Example("address: 10.0.0.7 and node name: 10.0.0.7 has been marked dead because the detector",
                  {"launcher": "ray", "by_host": "10.0.0.7"}, "ray gcs_node_manager.cc"),
          {"launcher": "ray", "why": "it gives no sign of life"}),
 )  # fmt: skip

@@ -40,8 +40,7 @@ RULES = (
     Rule("torch.store_timeout", "clients joined",
          r"Timed out after (?P<seconds>\d+) seconds waiting for clients\.\s*(?P<joined>\d+)/(?P<expected>\d+) clients"
          r" joined",
-         Example("torch.distributed.DistStoreError: Timed out after 31 seconds waiting for clients. 1/2 clients"
-                 " joined.",
+         Example("Timed out after 31 seconds waiting for clients. 1/2 clients joined",
                  {"seconds": 31, "joined": 1, "expected": 2, "phase": "clients"}, "torch c10d/TCPStore.cpp"),
          {"phase": "clients"}),
     Rule("torch.store_timeout", "store based barrier",
@@ -55,14 +54,11 @@ RULES = (
          r"Waiting in store based barrier to initialize process group for (?:rank: )?(?P<by_rank>\d+)[^\r\n]{0,120}?"
          r"world_size=(?P<expected>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)",
          Example("Waiting in store based barrier to initialize process group for rank: 2, key:"
-                 " store_based_barrier_key:1"
-                 " (world_size=4, worker_count=3, timeout=0:30:00)", {"expected": 4, "joined": 3, "by_rank": 2},
+                 " store_based_barrier_key:1 (world_size=4, worker_count=3", {"expected": 4, "joined": 3, "by_rank": 2},
                  "torch distributed/distributed_c10d.py")),
     Rule("torch.store_complete", "store-based barrier for", r"(?:Rank (?P<by_rank>\d+): )?Completed store-based barrier"
          r" for",
-         Example("Rank 2: Completed store-based barrier for key:store_based_barrier_key:1 with 4 nodes.",
-                 {"by_rank": 2},
-                 "torch distributed/distributed_c10d.py")),
+         Example("Rank 2: Completed store-based barrier for", {"by_rank": 2}, "torch distributed/distributed_c10d.py")),
     Rule("torch.store_timeout", "failed to connect/validate",
          r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out",
          Example("[c10d] TCP client failed to connect/validate to host n1:29500 - timed out (try=3)",
@@ -82,9 +78,8 @@ RULES = (
     Rule("torch.unresolved", "cannot be retrieved|ame or service not known|ailure in name resolution",
          r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be retrieved"
          "|[Nn]ame or service not known|Temporary failure in name resolution",
-         Example("The IPv4 network addresses of (nosuch, 29500) cannot be retrieved (gai error: -2 - Name or service"
-                 " not"
-                 " known).", {"address": "nosuch", "port": 29500}, "torch c10d/socket.cpp; glibc")),
+         Example("network addresses of (nosuch, 29500) cannot be retrieved", {"address": "nosuch", "port": 29500},
+                 "torch c10d/socket.cpp; glibc")),
     Rule("torch.address_in_use", "EADDRINUSE|ddress already in use|Errno ", r"EADDRINUSE|[Aa]ddress already in use"
          r"|Errno 98\b",
          Example("The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
@@ -109,13 +104,11 @@ RULES = (
          "|(?:recvValue|recvBytes|recvVector) failed|Failed to recv, got 0 bytes"
          r"|(?:TCPStore|\[c10d\])[^\n]{0,300}?(?:Broken pipe|Connection reset)",
          Example("[rank3]:[W102 08:14:05.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=9): Connection"
-                 " reset"
-                 " by peer", {"by_rank": 3}, "torch c10d/TCPStoreLibUvBackend.cpp")),
+                 " reset", {"by_rank": 3}, "torch c10d/TCPStoreLibUvBackend.cpp")),
     Rule("gloo.timeout", "Timed out waiting|Application timeout caused",
          r"Timed out waiting (?P<ms>\d+)ms for (?P<direction>recv|send)|Application timeout caused pair closure",
-         Example("[../third_party/gloo/gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms for recv"
-                 " operation to complete", {"ms": 1800000, "direction": "recv"}, "gloo/transport/tcp/unbound_buffer.cc"
-                 "")),
+         Example("Timed out waiting 1800000ms for recv", {"ms": 1800000, "direction": "recv"},
+                 "gloo/transport/tcp/unbound_buffer.cc")),
     Rule("gloo.size_mismatch", "[enforce fail at",
          r"\[enforce fail at [^\]\s]*gloo/[^\]]*\]\s*(?P<condition>[^\r\n]*(?:preamble\.length|data size doesn't match"
          r"|nbytes)[^\r\n]*)",
@@ -131,9 +124,8 @@ RULES = (
     Rule("gloo.connect_failed", "gloo/",
          r"gloo/[^\n]{0,120}?[Cc]onnect(?:ion)? (?:\S{1,80}: Connection )?(?:timeout|timed out|refused) ?"
          r"(?P<error>[^\r\n]*)",
-         Example("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:42001: Connection"
-                 " refused",
-                 {}, "gloo/transport/tcp/pair.cc")),
+         Example("gloo/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:42001: Connection refused", {},
+                 "gloo/transport/tcp/pair.cc")),
     Rule("gloo.closed", "gloo/|losed by peer",
          r"(?:gloo/[^\n]{0,200}?(?:Connection closed by peer|Connection reset by peer|Broken pipe|[Rr]ead error)"
          r"|Connection closed by peer) ?(?P<peer>\[[^\]]+\](?::\d+)?)",

@@ -119,9 +119,7 @@ RULES = (
                   "group_name": "tp", "group_rank": 2}, "torch c10d/ProcessGroupNCCL.cpp"), read=_status),
     Rule("torch.watchdog_stuck", "watchdog got stuck|Heartbeat monitor timed out",
          r"watchdog got stuck for (?P<seconds>\d+) seconds|Heartbeat monitor timed out",
-         Example("[rank1]:[F425 ProcessGroupNCCL.cpp:1224] [PG 0 Rank 1] ProcessGroupNCCL's watchdog got stuck for 600"
-                 " seconds without making progress in monitoring enqueued collectives.", {"seconds": 600},
-                 "torch c10d/ProcessGroupNCCL.cpp")),
+         Example("watchdog got stuck for 600 seconds", {"seconds": 600}, "torch c10d/ProcessGroupNCCL.cpp")),
     Rule("torch.dump_signal", "dump signal|Received a timeout|Received a global timeout",
          r"(?:Received a (?:dump signal|(?:global )?timeout)[^\r\n]{0,200}?|Observed (?:flight recorder )?dump signal) "
          r"from\s+(?:(?P<local>this local rank)|rank (?P<from_rank>\d+)|another rank)",
@@ -138,9 +136,7 @@ RULES = (
     Rule("torch.program_exit", "before program exit|process group has NOT",
          r"destroy_process_group\(\) was not called before program exit"
          "|process group has NOT been destroyed before (?:we destruct|it is being destructed)",
-         Example("[rank0]:[W ProcessGroupNCCL.cpp:1250] Warning: WARNING: process group has NOT been destroyed before"
-                 " we"
-                 " destruct ProcessGroupNCCL.", {}, "torch c10d/ProcessGroupNCCL.cpp")),
+         Example("process group has NOT been destroyed before we destruct", {}, "torch c10d/ProcessGroupNCCL.cpp")),
     Rule("torch.watchdog_error", "async exception|caught exception|terminated with exception|NCCL error|NCCL"
          " communication|DistBackendError:",
          "(?:raised the following async exception|(?:watchdog thread terminated with|Found async|caught) exception"
@@ -148,8 +144,7 @@ RULES = (
          "[^\n]{0,400}?(?P<error>unhandled cuda error|unhandled system error|internal error|invalid argument|invalid"
          r" usage|remote process exited or there was a network error|NCCL timeout|ncclTimeout|CUDA error: [^\r\n.]*)",
          Example("[Rank 1] Found async exception when checking for NCCL errors: NCCL error: remote process exited or"
-                 " there"
-                 " was a network error, NCCL remote version", {"consequence": True, "group_rank": 1},
+                 " there was a network error", {"consequence": True, "group_rank": 1},
                  "torch c10d/ProcessGroupNCCL.cpp"), read=_error),
     Rule("torch.desync", "didn't join collective|are the lagging ranks",
          r"\[(?P<lagging>[\d, ]+)\]\s*(?:finished collective #(?P<finished>\d+), but )?didn't join collective #"
@@ -198,9 +193,8 @@ RULES = (
          r"Setting OMP_NUM_THREADS environment variable for each process to be|WORLD INFO DICT: |The following values "
          r"were not passed to `accelerate launch`|vLLM API server version|server_args=ServerArgs\(|Started a local Ray "
          r"instance|Tracking run with wandb version|\| NVIDIA-SMI \d",
-         Example("W1121 00:12:00.123000 70 run.py:793] Setting OMP_NUM_THREADS environment variable for each process to"
-                 " be"
-                 " 1 in default", {}, "torch distributed/run.py; deepspeed, accelerate, vllm, sglang, ray")),
+         Example("Setting OMP_NUM_THREADS environment variable for each process to be", {},
+                 "torch distributed/run.py; deepspeed, accelerate, vllm, sglang, ray")),
     Rule("job.finished", "complete|inished|ompleted training|'train_runtime'|Trainer.fit",
          r"^(?:[\[(].{0,80}?[\])]\s{0,8})?(?:.{0,60}?(?:INFO|info|logs?|rank ?\d{1,9})\W{1,8}"
          r"(?:[\w.]{1,40}\W{1,4}){0,2})?(?:(?:[Tt]raining|[Tt]he training|[Jj]ob|[Rr]un|[Ff]ine-?tuning) (?:has |is "
