@@ -1,24 +1,23 @@
 """The path between nodes, measured with plain sockets: connect, round trip, MTU, throughput, loss.
 
-As a *listener* it takes TCP connections on a free port (the first byte says what for) and answers UDP datagrams with
-their size. As a *tester* it measures towards listeners, one after another. It needs no right and no tool:
+As a *listener* it takes TCP connections on a free port, counts what is sent, and answers UDP datagrams with their size.
+As a *tester* it measures towards listeners, one after another. It needs no right and no tool:
 
 - MTU: UDP datagrams that may not be fragmented (``IP_MTU_DISCOVER`` = ``IP_PMTUDISC_PROBE``, which also ignores what
   the kernel believes to know of the path), of sizes found by bisection; the listener acknowledges what arrives.
-- Loss: ``TCP_INFO`` of the sending socket, total_retrans over data segments out (linux/tcp.h, struct tcp_info).
+- Round trip and loss: ``TCP_INFO`` of the sending socket (linux/tcp.h, struct tcp_info).
 """
 
 from __future__ import annotations
 
 import errno
-import os
 import select
 import socket
 import struct
 import sys
 import threading
 import time
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional
 
 from collectors.node import watchdog
 from collectors.node.network import tcp
@@ -26,9 +25,9 @@ from collectors.node.network.interfaces import interface_of
 from collectors.node.wire import say
 from collectors.samples.asked import Observation, PathFigure
 
-ECHO, SINK = b"e", b"s"
-ECHOES = 15
 CHUNK = bytes(1 << 16)
+IDLE_SECONDS = 60.0
+"""Seconds without a byte after which a listener lets a tester go: one measures the MTU meanwhile."""
 UDP_TRIES = 3
 UDP_WAIT = 0.25
 """Datagrams of one size before it is taken for lost, and seconds that each answer is waited for."""
@@ -38,15 +37,15 @@ _MTU_DISCOVER = {socket.AF_INET: (0, 10), socket.AF_INET6: (41, 23)}
 _PROBE = 3
 _HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
 """IP and UDP headers in front of a datagram."""
-_RESENT = struct.Struct("=100x I 52x I")
-"""Of struct tcp_info: total_retrans, there since Linux 2.6, and data_segs_out, since 4.6."""
+_INFO = struct.Struct("=68x I 28x I 52x I")
+"""Of struct tcp_info: rtt in microseconds, total_retrans, and data_segs_out (Linux 4.6)."""
 
 
-# --- listening -----------------------------------------------------------------------------------------------------
+# --- listening -------------------------------------------------------------------------------------------------------
 
 
 def serve(listener: socket.socket) -> None:
-    """Take connections for ever: echo, or swallow what is sent and say how much it was."""
+    """Take connections for ever: swallow what is sent and say how much it was."""
     while True:
         try:
             connection, _ = listener.accept()
@@ -57,20 +56,15 @@ def serve(listener: socket.socket) -> None:
 
 def _serve_one(connection: socket.socket) -> None:
     with connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.settimeout(10.0)
+        connection.settimeout(IDLE_SECONDS)
+        received = 0
         try:
-            echo = connection.recv(1) == ECHO
-            received = 0
             while True:
                 data = connection.recv(1 << 18)
                 if not data:
                     break
                 received += len(data)
-                if echo:
-                    connection.sendall(data)
-            if not echo:
-                connection.sendall(b"%d\n" % received)
+            connection.sendall(b"%d\n" % received)
         except OSError:  # the tester went away: it knows why
             return
 
@@ -97,59 +91,38 @@ def udp_listener() -> socket.socket:
     return listener
 
 
-# --- testing -------------------------------------------------------------------------------------------------------
+# --- testing ---------------------------------------------------------------------------------------------------------
 
 
-def round_trip(host: str, port: int) -> Tuple[float, float]:
-    """(seconds of the connect, median seconds of small echoes). Raises :class:`OSError`."""
-    started = time.monotonic()
-    with socket.create_connection((host, port), timeout=tcp.CONNECT_SECONDS) as connection:
-        took = time.monotonic() - started
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.sendall(ECHO)
-        times = []
-        for _ in range(ECHOES):
-            started = time.monotonic()
-            connection.sendall(b"x")
-            if not connection.recv(1):
-                raise OSError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
-            times.append(time.monotonic() - started)
-    return took, sorted(times)[len(times) // 2]
+class KernelFigures(NamedTuple):
+    """What the kernel tells of a connection, each None where it does not."""
+
+    round_trip: Optional[float] = None
+    resent: Optional[float] = None
+    """Share of its data segments that it sent again."""
 
 
-def throughput(host: str, port: int, seconds: float) -> Tuple[float, Optional[float]]:
-    """(bytes a second that arrived, share of segments sent again). Raises :class:`OSError`."""
-    with socket.create_connection((host, port), timeout=tcp.CONNECT_SECONDS) as connection:
-        connection.sendall(SINK)
-        connection.settimeout(seconds + 5.0)
-        started = time.monotonic()
-        while time.monotonic() - started < seconds:
-            connection.send(CHUNK)
-        connection.shutdown(socket.SHUT_WR)
-        answer = connection.recv(64)
-        took = time.monotonic() - started
-        share = resent_share(connection)
-    return int(answer.strip() or b"0") / took, share
-
-
-def resent_share(connection: socket.socket) -> Optional[float]:
-    """Share of its data segments that a connection sent again; None where the kernel does not tell."""
+def kernel_figures(connection: socket.socket) -> KernelFigures:
+    """Figures of a connection so far."""
     try:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     except OSError:
-        return None
-    if len(info) < _RESENT.size:
-        return None
-    again, sent = _RESENT.unpack_from(info)
-    return float(again) / float(sent) if sent else None
+        return KernelFigures()
+    if len(info) < _INFO.size:
+        return KernelFigures()
+    microseconds, again, sent = _INFO.unpack_from(info)
+    return KernelFigures(microseconds / 1e6, again / sent if sent else None)
 
 
-def route(host: str, port: int) -> str:
-    """Address that the kernel sends from. Raises :class:`OSError`."""
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind, protocol) as trial:
-        trial.connect(address)
-        return str(trial.getsockname()[0])
+def throughput(connection: socket.socket, seconds: float) -> float:
+    """Bytes a second that arrived. Raises :class:`OSError`."""
+    connection.settimeout(seconds + 5.0)
+    started = time.monotonic()
+    while time.monotonic() - started < seconds:
+        connection.send(CHUNK)
+    connection.shutdown(socket.SHUT_WR)
+    answer = connection.recv(64)
+    return int(answer.strip() or b"0") / (time.monotonic() - started)
 
 
 def path_mtu(host: str, port: int, upper: int) -> Optional[int]:
@@ -203,19 +176,19 @@ def _arrives(probe: socket.socket, size: int) -> bool:
 def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
     """Everything about one direction; what fails is said in ``error``, what was measured before it stays."""
     host, port, udp = str(target["host"]), int(str(target["tcp"])), int(str(target["udp"]))
-    connect = trip = rate = share = None
-    mtu = local = None
-    interface = source = ""
-    failed = ""
+    figure = PathFigure(name, str(target["name"]), None, None, None, None, "", "", None, None, "")
     try:
-        source = route(host, port)
-        interface, local = interface_of(source)
-        connect, trip = round_trip(host, port)
-        mtu = path_mtu(host, udp, local or 9000)
-        rate, share = throughput(host, port, seconds)
+        started = time.monotonic()
+        with socket.create_connection((host, port), timeout=tcp.CONNECT_SECONDS) as connection:
+            took, source = time.monotonic() - started, str(connection.getsockname()[0])
+            interface, local = interface_of(source)
+            trip = kernel_figures(connection).round_trip
+            figure = figure._replace(connect=took, round_trip=trip, local_mtu=local, interface=interface, source=source)
+            figure = figure._replace(mtu=path_mtu(host, udp, local or 9000))
+            rate = throughput(connection, seconds)
+            return figure._replace(throughput=rate, retransmitted=kernel_figures(connection).resent)
     except OSError as error:
-        failed = tcp.reason(error)
-    return PathFigure(name, str(target["name"]), connect, trip, mtu, local, interface, source, rate, share, failed)
+        return figure._replace(error=tcp.reason(error))
 
 
 END = PathFigure("", "", None, None, None, None, "", "", None, None, "")

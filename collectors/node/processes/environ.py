@@ -6,7 +6,6 @@ value of every name that sounds like a secret is blotted out.
 
 from __future__ import annotations
 
-import re
 from typing import Dict, Mapping, NamedTuple, Optional, Tuple
 
 from collectors.node import redact
@@ -27,11 +26,6 @@ NAMES = frozenset(
     )
 )  # fmt: skip
 """Further names, exactly."""
-
-SECRET = re.compile(
-    r"TOKEN|SECRET|PASSW|PASSPHRASE|CREDENTIAL|COOKIE|JWT|(?:^|_)(?:AUTH|PASS|PWD|PAT)(?:_|$)|KEY(?:_|S|$)"
-)
-"""Names whose value is blotted out even when they are on the list."""
 
 NO_RANK = -1
 """Stands where the number of a rank is not known."""
@@ -173,7 +167,7 @@ def presentable(env: Mapping[str, str]) -> Dict[str, str]:
     ``SLURM_EXPORT_ENV``.
     """
     return {
-        name: redact.REDACTED if SECRET.search(name.upper()) else redact.within(value[:VALUE_LIMIT])
+        name: redact.REDACTED if redact.sounds_secret(name) else redact.within(value[:VALUE_LIMIT])
         for name, value in sorted(env.items())
         if name in NAMES or name.startswith(PREFIXES)
     }
