@@ -1,9 +1,8 @@
 """AMD's GPUs as their driver shows them, in the same samples as NVIDIA's: world-readable files of sysfs, no tool.
 
-Files: "GPU Driver Developer's Guide" of the kernel, amdgpu (device/gpu_busy_percent, mem_busy_percent,
-mem_info_vram_used …, unique_id, product_name, ras/*_err_count), and its hwmon (power1_average or power1_input, in
-microwatts; temp*_input in thousandths of a degree, told apart by temp*_label: edge, junction, mem; freq1_input in
-hertz). Who computes on them: ``/sys/class/kfd/kfd/proc/PID/vram_GPUID``.
+Files: "GPU Driver Developer's Guide" of the kernel, amdgpu (device/gpu_busy_percent, mem_info_vram_used …, unique_id,
+product_name, ras/*_err_count), and its hwmon (power1_average or power1_input, in microwatts; temp*_input in thousandths
+of a degree; freq1_input in hertz). Who computes on them: ``/sys/class/kfd/kfd/proc/PID/vram_GPUID``.
 """
 
 from __future__ import annotations
@@ -25,11 +24,7 @@ VENDOR = "0x1002"
 KFD = "class/kfd/kfd"
 _CARD = re.compile(r"card\d{1,4}\Z")
 _BUS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
-_LEVEL = re.compile(r"(\d{1,3}): (\d{1,6})Mhz", re.IGNORECASE)
 _UNCORRECTED = re.compile(r"^ue: (\d{1,18})", re.MULTILINE)
-_SPEED = re.compile(r"(\d{1,3}(?:\.\d)?) GT/s")
-GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
-"""PCIe generation by GT/s."""
 UNKNOWN = GpuSample._make([0, "", *[None] * (len(GpuSample._fields) - 4), "", None])
 """A sample of which nothing is known."""
 
@@ -105,7 +100,6 @@ def facts(card: AmdCard, sys: str) -> GpuFacts:
     """What does not move."""
     folder = card.folder
     limit = read_int(_hwmon(folder) + "/power1_cap")
-    levels = _LEVEL.findall(read_text(folder + "/pp_dpm_sclk"))
     return GpuFacts(
         gpu=card.gpu,
         uuid=read_text(folder + "/unique_id"),
@@ -114,9 +108,9 @@ def facts(card: AmdCard, sys: str) -> GpuFacts:
         driver=read_text(sys + "/module/amdgpu/version"),
         memory_total=read_int(folder + "/mem_info_vram_total"),
         power_limit=None if limit is None else limit / 1e6,
-        sm_clock_max=max((int(clock) for _, clock in levels), default=None),
-        pcie_gen_max=_generation(folder + "/max_link_speed"),
-        pcie_width_max=read_int(folder + "/max_link_width"),
+        sm_clock_max=None,
+        pcie_gen_max=None,
+        pcie_width_max=None,
         mig="",
     )
 
@@ -125,21 +119,16 @@ def sample(card: AmdCard) -> GpuSample:
     """What moves. Raises :class:`OSError` where the driver does not answer for this GPU, as while it is being reset."""
     folder, hwmon = card.folder, _hwmon(card.folder)
     used = int(read(folder + "/mem_info_vram_used"))
-    temperatures = _temperatures(hwmon)
     power, clock = read_int(hwmon + "/power1_average"), read_int(hwmon + "/freq1_input")
     if power is None:
         power = read_int(hwmon + "/power1_input")
     return UNKNOWN._replace(
         gpu=card.gpu,
-        temperature=temperatures.get("junction", temperatures.get("edge")),
-        memory_temperature=temperatures.get("mem"),
+        temperature=_hottest(hwmon),
         utilization=read_int(folder + "/gpu_busy_percent"),
-        memory_utilization=read_int(folder + "/mem_busy_percent"),
         memory_used=used,
         power=None if power is None else power / 1e6,
         sm_clock=None if clock is None else clock // 1_000_000,
-        pcie_gen=_generation(folder + "/current_link_speed"),
-        pcie_width=read_int(folder + "/current_link_width"),
         ecc_uncorrected=_uncorrected(folder),
     )
 
@@ -179,14 +168,10 @@ def _hwmon(folder: str) -> str:
     return "%s/hwmon/%s" % (folder, (list_folder(folder + "/hwmon") or ["none"])[0])
 
 
-def _temperatures(hwmon: str) -> Dict[str, int]:
-    """Whole degrees by sensor."""
-    found: Dict[str, int] = {}
-    for number in range(1, 5):
-        value = read_int("%s/temp%d_input" % (hwmon, number))
-        if value is not None:
-            found[read_text("%s/temp%d_label" % (hwmon, number)) or "edge"] = round(value / 1000)
-    return found
+def _hottest(hwmon: str) -> Optional[int]:
+    """Whole degrees of its hottest sensor: the junction, as a rule."""
+    values = [read_int("%s/temp%d_input" % (hwmon, number)) for number in range(1, 5)]
+    return max((round(value / 1000) for value in values if value is not None), default=None)
 
 
 def _uncorrected(folder: str) -> Optional[int]:
@@ -194,8 +179,3 @@ def _uncorrected(folder: str) -> Optional[int]:
     names = [name for name in list_folder(folder + "/ras") if name.endswith("_err_count")]
     counts = [int(count) for name in names for count in _UNCORRECTED.findall(read_text("%s/ras/%s" % (folder, name)))]
     return sum(counts) if counts else None
-
-
-def _generation(path: str) -> Optional[int]:
-    found = _SPEED.search(read_text(path))
-    return GENERATIONS.get(float(found.group(1))) if found else None
