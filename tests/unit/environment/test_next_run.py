@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from hangtop.diagnosis.environment.next_run import WANTED, next_run
+from hangtop.diagnosis.environment.next_run import next_run
 from hangtop.diagnosis.job import Job, Rank
 from tests.support.made import process
 
@@ -40,9 +40,3 @@ def test_launch_lines_carry_the_jobs_own_figures() -> None:
     text = "\n".join(found.text())
     assert "export NCCL_DEBUG_FILE=/tmp/nccl.%h.%p.log  #" in text
     assert "@record" in text
-
-
-def test_a_job_of_which_nothing_is_known_gets_everything() -> None:
-    nothing = next_run(Job(now=1.0, watched=0.0, live=True))
-    assert nothing.settings == WANTED
-    assert "train.py" in nothing.torchrun

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.formats import BadFormat, flight_recorder
 from collectors.samples.collectives import GroupStatus
@@ -49,17 +46,6 @@ def test_json_says_the_same_as_the_pickle() -> None:
     assert [one._replace(frames=[]) for one in pickled.collectives] == written.collectives
 
 
-def test_torch_2_1() -> None:
-    entry = {
-        "pg_id": 0, "seq_id": 4, "profiling_name": "nccl:all_reduce", "time_created_us": 1_700_000_000_000_000,
-        "input_sizes": ((2, 3),), "output_sizes": ((2, 3),), "state": "completed", "frames": [],
-    }  # fmt: skip
-    dump = flight_recorder.read(pickle.dumps([entry]), "/tmp/nccl_trace_rank_17")
-    (only,) = dump.collectives
-    assert (dump.rank, only.seq, only.group, only.created) == (17, 4, "0", 1_700_000_000.0)
-    assert (only.input_sizes, only.retired) == ([[2, 3]], True)
-
-
 def test_nccl_s_groups_and_peers() -> None:
     entry = {
         "pg_id": 1, "process_group": ("3", "pp"), "collective_seq_id": 0, "p2p_seq_id": 9, "is_p2p": True,
@@ -86,19 +72,6 @@ def test_names_of_sends_and_receives(name: str, told: tuple[str, str, int, int |
     for written in (entry, {**entry, "is_p2p": True}):
         (only,) = flight_recorder.read(pickle.dumps([written]), "x_1").collectives
         assert (only.p2p, (only.backend, only.op, only.own, only.peer)) == (True, told)
-
-
-@pytest.mark.parametrize(
-    ("path", "rank"),
-    [
-        ("/root/.cache/torch/comm_lib_trace_rank_12", 12),
-        ("/tmp/nccl_trace_rank_3", 3),
-        ("dumps/fr_7.json", 7),
-        ("dumps/node12/trace", None),
-    ],
-)
-def test_the_rank_in_a_name(path: str, rank: int | None) -> None:
-    assert flight_recorder.rank_of(path) == rank
 
 
 class Evil:
@@ -129,35 +102,3 @@ def test_what_is_no_dump_is_refused_and_runs_nothing(data: bytes, capsys: pytest
     with pytest.raises(BadFormat):
         flight_recorder.read(data, "x_1")
     assert capsys.readouterr().out == ""
-
-
-plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.floats(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
-    max_leaves=12,
-)
-FIELDS = [
-    "pg_id", "process_group", "collective_seq_id", "p2p_seq_id", "seq_id", "profiling_name", "input_sizes", "frames",
-    "state", "retired", "is_p2p", "time_created_ns", "timeout_ms", "output_dtypes",
-]  # fmt: skip
-
-
-@given(st.lists(st.dictionaries(st.sampled_from(FIELDS), plain), max_size=4), plain, plain, st.booleans())
-def test_fields_of_any_type_are_read_or_left_out(
-    entries: list[dict[str, Any]], config: object, status: object, as_json: bool
-) -> None:
-    document = {"entries": entries, "pg_config": config, "pg_status": status, "version": config}
-    data = json.dumps(document).encode() if as_json else pickle.dumps(document)
-    assert len(flight_recorder.read(data, "x_3").collectives) == len(entries)
-
-
-@given(st.integers(0, 3000), st.binary(min_size=1, max_size=6))
-def test_a_damaged_dump_is_read_or_refused(where: int, put: bytes) -> None:
-    data = bytearray((DUMPS / "gloo_hang_0").read_bytes())
-    data[where : where + len(put)] = put
-    try:
-        dump = flight_recorder.read(bytes(data), "x_0", rank=0)
-    except BadFormat:
-        return
-    assert {one.rank for one in dump.collectives} <= {0}
-    assert all(isinstance(member, int) for members in dump.groups.values() for member in members)

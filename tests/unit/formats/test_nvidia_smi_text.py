@@ -3,12 +3,8 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.formats.nvidia_smi_text import looks_like, read
-from collectors.samples.gpus import GpuProcesses
-from tests.support.sent import arrived
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/devices"
 TABLE = (FIXTURES / "h200-load-table.txt").read_text()
@@ -51,23 +47,7 @@ def test_csv() -> None:
     assert (saved.rows, [(app.pid, app.memory) for app in saved.apps]) == ([], APPS)
 
 
-def test_rows_without_an_index_are_numbered() -> None:
-    saved = read("uuid, utilization.gpu [%]\nGPU-a, 5 %\nGPU-b, 6 %\nGPU-a, 7 %\n")
-    assert [(row.facts.gpu, row.sample.utilization) for row in saved.rows] == [(0, 5), (1, 6), (0, 7)]
-
-
 @pytest.mark.parametrize("text", ["", "hello\nworld", "index,loss\n1,2\n", '{"loss": 1}', "pid, rank\n7, 1\n"])
 def test_another_text_is_none_of_them(text: str) -> None:
     assert not looks_like(text)
     assert not any(read(text))
-
-
-LINES = st.sampled_from([*TABLE.splitlines(), *OLD_TABLE.splitlines(), *CSV.splitlines(), "|", " : "])
-
-
-@given(st.lists(LINES, max_size=40), st.text(max_size=80))
-def test_whatever_is_read_of_a_mixture_is_what_a_node_could_have_sent(lines: list[str], end: str) -> None:
-    saved = read("\n".join(lines) + end)
-    assert all(arrived(row.facts) and arrived(row.sample) for row in saved.rows)
-    assert all(map(arrived, saved.faults))
-    assert arrived(GpuProcesses(saved.apps))

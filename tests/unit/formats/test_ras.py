@@ -6,8 +6,6 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.formats import BadFormat, ras
 
@@ -114,21 +112,6 @@ def test_one_rank_alone_has_its_figure_in_its_own_line() -> None:
     assert len(by_rank) == 32
 
 
-def test_ranks_that_report_errors() -> None:
-    text = INCOMPLETE.replace(
-        "Warnings\n",
-        """#0-0 (cf264af53edbe986) ERROR
-  Asynchronous error on 1 rank
-  Rank 3 reported Remote process error -- GPU 3 managed by process 17 on node 172.16.64.210
-
-Warnings
-""",
-    )
-    (only,) = ras.parse(text, node="", at=0.0).communicators
-    assert [(rank.rank, rank.state, rank.async_error) for rank in only.ranks] == [(3, "running", 1), (21, "missing", 0)]
-    assert only.errors == "ERROR,INCOMPLETE"
-
-
 @pytest.mark.parametrize("text", [MISMATCH, INCOMPLETE, ALONE])
 def test_reports_as_people_paste_them(text: str) -> None:
     """Indented as a whole, and cut where the terminal ended: a job that runs has no closing section."""
@@ -188,20 +171,3 @@ def test_the_comma_that_2_28_7_forgets() -> None:
 def test_what_is_no_report(text: str) -> None:
     with pytest.raises(BadFormat):
         ras.parse(text, node="", at=0.0)
-
-
-@given(
-    st.sampled_from([MISMATCH, INCOMPLETE, ALONE, json.dumps(document(), indent=1)]),
-    st.lists(st.tuples(st.integers(0, 2000), st.text(max_size=12)), max_size=5),
-)
-def test_damage_is_read_or_refused(text: str, changes: list[tuple[int, str]]) -> None:
-    for where, put in changes:
-        at = where % len(text)
-        text = text[:at] + put + text[at + 3 :]
-    try:
-        report = ras.parse(text, node="", at=0.0)
-    except BadFormat:
-        return
-    for communicator in report.communicators:
-        assert all(rank.rank >= 0 and rank.pid >= 0 for rank in communicator.ranks)
-        assert all(count >= 0 for rank in communicator.ranks for count in rank.counts.values())

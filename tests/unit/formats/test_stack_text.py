@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from collectors.formats import BadFormat, stack_text
-from tests.support.sent import arrived
+from collectors.formats import stack_text
 
 PY_SPY = """Process 14927: /opt/train/python -u train.py
 Python v3.11.7 (/usr/bin/python3.11)
@@ -158,20 +155,3 @@ def test_what_py_spy_says_of_a_thread_and_of_a_process_that_it_cannot_read() -> 
 )  # fmt: skip
 def test_other_texts_are_no_stacks(text: str) -> None:
     assert not stack_text.looks_like(text)
-
-
-@pytest.mark.parametrize("text", ["", "step 1\n", "[]", "{}", "[1, 2]", "[" * 9999])
-def test_what_is_no_dump(text: str) -> None:
-    with pytest.raises(BadFormat):
-        stack_text.read(text, at=0.0)
-
-
-@given(st.sampled_from(sorted(TEXTS)), st.text(max_size=200), st.integers(0, 400))
-def test_damage_is_read_or_refused(name: str, put: str, where: int) -> None:
-    text = TEXTS[name][0]
-    try:
-        found = stack_text.read(text[:where] + put + text[where:], at=0.0)
-    except BadFormat:
-        return
-    assert found
-    assert all(arrived(one.dump) for one in found)

@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.fleet.local import Local
 from collectors.probes.infiniband import (
@@ -91,13 +89,6 @@ def test_the_average_bandwidth() -> None:
     assert parse_bandwidth(BANDWIDTH.replace("Gb/sec", "furlongs")) is None
 
 
-@given(st.text(max_size=300), st.lists(st.sampled_from([*DEVINFO.splitlines(), "port: x", "hca_id:"]), max_size=30))
-def test_any_text_is_survived(printed: str, lines: list[str]) -> None:
-    assert all(port.device for port in (*parse_devinfo("a", printed), *parse_devinfo("a", "\n".join(lines))))
-    for text in (printed, BANDWIDTH.splitlines()[-3] + "\n" + printed):
-        assert (parse_bandwidth(text) or 0.0) >= 0
-
-
 # --- what is concluded -------------------------------------------------------------------------------------------
 
 NAMES = ("n1", "n2", "n3", "n4")
@@ -131,10 +122,6 @@ def test_who_is_named(
     ports: list[IbPort], carried: list[IbDirection], kinds: list[tuple[str, tuple[str, ...]]]
 ) -> None:
     assert named(ports, carried) == kinds
-
-
-def test_no_bandwidth_is_low_where_no_rate_is_known() -> None:
-    assert named(PORTS, changed(200.0, ""), Job(0.0, 10.0, True, {})) == []
 
 
 def test_looked_at_nothing_is_not_well() -> None:

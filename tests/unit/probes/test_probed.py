@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import given
-from hypothesis import strategies as st
-
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.job import Job, Node
 from hangtop.session.probes import matrix, plain
@@ -42,13 +39,6 @@ def test_a_slow_node_is_a_row_and_a_column_without_any_colour() -> None:
         "node2   █ 1.0               ×",
         "node3  ▁ 0.05       ×        ",
     ]
-
-
-@given(st.lists(st.tuples(st.sampled_from("abcdefghijklmnop"), st.sampled_from("ABCDEF"),
-                          st.none() | st.floats(0, 1e4)), max_size=40))  # fmt: skip
-def test_any_pairs_make_a_square(some: list[tuple[str, str, float | None]]) -> None:
-    pairs = [ProbePair(a, b, speed, None, None, "") for a, b, speed in some]
-    assert len({len(line) for line in list(plain(matrix(pairs)))[3:]}) <= 1
 
 
 # --- lines -------------------------------------------------------------------------------------------------------

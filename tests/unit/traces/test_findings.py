@@ -91,13 +91,6 @@ def test_data_bound(data: float, fires: bool) -> None:
     assert ("data_bound" in judged([EMPTY._replace(rank=rank, data=data) for rank in range(2)])) == fires
 
 
-def test_the_heaviest_collectives_over_all_ranks() -> None:
-    seen = traces.picture([rank_with(0, [0.1, 0.2]), rank_with(1, [0.1, 0.6])])
-    (one,) = seen.together
-    assert (one.op, one.ranks, one.calls, one.worst, one.worst_rank) == ("all_reduce", 2, 2, 0.6, 1)
-    assert one.seconds == pytest.approx(0.5)
-
-
 @pytest.mark.parametrize(("live", "age", "fires"), [(True, 60, True), (True, 3600, False), (False, 10**8, True)])
 def test_traces_count_in_the_verdict_while_they_are_fresh(live: bool, age: float, fires: bool) -> None:
     slow = EMPTY._replace(rank=0, exposed=0.9, communication=0.9, began=2e9 - age)
