@@ -8,7 +8,7 @@ from typing import NamedTuple
 from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.registry import SAMPLES
-from collectors.samples.stacks import StackDump
+from collectors.samples.stacks import Frame, StackDump
 from collectors.samples.stream import Hello, Tick
 from hangtop.diagnosis.job import LinkWord, Look
 from hangtop.session.apply import gpus, messages, network, ranks, stream  # noqa: F401 - each registers its functions
@@ -20,8 +20,9 @@ from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings
 from hangtop.session.state.changes import ChangeKind
 from hangtop.session.state.job_state import JobState, NodeState, surplus
-from hangtop.session.state.sharing import STANDING, shared, shared_stack
 
+MOST_FRAMES = 16_384
+"""Frames that are remembered, so that ranks at one place share them."""
 assert APPLIERS.keys() == set(SAMPLES), "a kind of sample has no applier"
 
 
@@ -51,9 +52,7 @@ class Intake:
             shift = shift_of(state.clock_offset)
             for sample in flush:
                 kind = type(sample)
-                taken = shared(sample) if kind in STANDING else sample
-                if shift and kind in TIMES:
-                    taken = shifted(taken, TIMES[kind], shift)
+                taken = shifted(sample, TIMES[kind], shift) if shift and kind in TIMES else sample
                 APPLIERS[kind](here, taken)
             here.flushed()
         much = surplus(state)
@@ -97,7 +96,7 @@ class Intake:
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
-        named = [(node, shared_stack(dump)) for dump in dumps]
+        named = [(node, _with_known_frames(dump)) for dump in dumps]
         self.state.stacks.extend(named)
         self.progress.saw(named)
         self.recordings.take(node, [StackLook(dump) for dump in dumps])
@@ -127,6 +126,22 @@ class Intake:
         if known is None:
             known = self.state.nodes[name] = NodeState(name)
         return known
+
+
+_frames: dict[tuple[str, str, int, bool], Frame] = {}
+
+
+def _with_known_frames(dump: StackDump) -> StackDump:
+    """The same dump, made of frames that others have too: most ranks of a job stand at the same few points."""
+    threads = [thread._replace(frames=[_known(frame) for frame in thread.frames]) for thread in dump.threads]
+    return dump._replace(threads=threads)
+
+
+def _known(frame: Frame) -> Frame:
+    if frame.arguments:
+        return frame
+    place = frame[:4]
+    return _frames.setdefault(place, frame) if len(_frames) < MOST_FRAMES else _frames.get(place, frame)
 
 
 def _flushes(samples: Sequence[NamedTuple]) -> Iterator[Sequence[NamedTuple]]:

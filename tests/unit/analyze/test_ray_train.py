@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import files_session
 from tests.support.logs import of_kind, parse
+from tests.support.saved import verdict
 
 CONTROLLER, WORKER = "\x1b[36m(TrainController pid=23329)\x1b[0m ", "\x1b[36m(RayTrainWorker pid=23535)\x1b[0m "
 STARTED = (
@@ -43,12 +41,6 @@ SNIPPETS = (
     "eturn Variable._execution_engine.run_backward(  # Calls into the C++ engine\n           ^^^^^^^^^^^^^^^\n"
     f"{RESET}\n[Rank 1 Error Snippet]:\nA worker health check failed.\n{DIED}"
 )
-
-
-def verdict(folder: Path, text: str) -> Verdict:
-    path = folder / "driver.log"
-    path.write_text(text)
-    return diagnose(files_session([path]).job())
 
 
 def test_workers_are_known_by_what_the_controller_told_of_them() -> None:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import files_session
+from tests.support.saved import verdict
 
 RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3, in main\nValueError: odd {}\n'
 OPENING = "loading the tokenizer of this model\nmodel has {} layers of its own\nwriting checkpoints to /ckpt/run\n"
@@ -16,11 +14,6 @@ OPENING = "loading the tokenizer of this model\nmodel has {} layers of its own\n
 
 def steps(first: int, last: int, word: str = "step") -> str:
     return "".join(f"{word} {number} loss 2.{number}\n" for number in range(first, last))
-
-
-def judged(folder: Path, text: str, name: str = "job.out") -> Verdict:
-    (folder / name).write_text(text)
-    return diagnose(files_session([folder / name]).job())
 
 
 @pytest.mark.parametrize(
@@ -33,9 +26,9 @@ def judged(folder: Path, text: str, name: str = "job.out") -> Verdict:
     ids=["counted on", "counted anew", "finished"],
 )
 def test_an_outlived_fault_is_none(tmp_path: Path, text: str) -> None:
-    verdict = judged(tmp_path, text, "rank0.log")
-    assert verdict.findings == ()
-    assert "what the run outlived" in verdict.summary, "it is told all the same"
+    found = verdict(tmp_path, text, "rank0.log")
+    assert found.findings == ()
+    assert "what the run outlived" in found.summary, "it is told all the same"
 
 
 @pytest.mark.parametrize(
@@ -51,9 +44,9 @@ def test_an_outlived_fault_is_none(tmp_path: Path, text: str) -> None:
     ids=["nothing behind", "buffered steps", "heartbeats", "another host's steps", "too few steps"],
 )
 def test_the_last_fault_counts(tmp_path: Path, text: str) -> None:
-    verdict = judged(tmp_path, text, "rank0.log")
-    assert verdict.outcome == "crashed"
-    assert "odd 1" in verdict.summary
+    found = verdict(tmp_path, text, "rank0.log")
+    assert found.outcome == "crashed"
+    assert "odd 1" in found.summary
 
 
 BANNER = "W1121 00:12:00.1 70 run.py:793] Setting OMP_NUM_THREADS environment variable for each process to be 1\n"
@@ -77,11 +70,11 @@ def rank(number: int, text: str) -> str:
 def test_a_launcher_that_starts_behind_an_end_begins_another_run(
     tmp_path: Path, first: str, second: str, told: str
 ) -> None:
-    verdict = judged(tmp_path, BANNER + steps(0, 4) + first + BANNER + second)
-    assert verdict.outcome == ("crashed" if told else "unknown")
-    assert told in verdict.summary
+    found = verdict(tmp_path, BANNER + steps(0, 4) + first + BANNER + second)
+    assert found.outcome == ("crashed" if told else "unknown")
+    assert told in found.summary
 
 
 def test_launchers_of_several_nodes_that_start_one_after_another_are_one_run(tmp_path: Path) -> None:
-    verdict = judged(tmp_path, BANNER + steps(0, 4) + BANNER + rank(1, RAISED.format(1)) + FAILED)
-    assert "odd 1" in verdict.summary
+    found = verdict(tmp_path, BANNER + steps(0, 4) + BANNER + rank(1, RAISED.format(1)) + FAILED)
+    assert "odd 1" in found.summary
