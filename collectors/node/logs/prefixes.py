@@ -40,15 +40,9 @@ _LABELS = (
     r"\[[Rr]ank[ =:]?(?P<rank>\d{1,7})\]:[ ]?",
     r"\[[A-Za-z_]\w*?[ =:]?(?P<local>\d{1,7})\]:[ ]?",
     r"(?:[Rr]ank|RANK)[ =:_-]{0,3}(?P<rank>\d{1,7})[ ]?[:|>][ ]?",
-    # a program's own, in front of a traceback's or a dump's lines; in front of torch's words it may be a group's
-    (r"[\[(<{]{1,2}(?i:(?:global[_ ])?rank)[ =:_-]{0,2}(?P<rank>\d{1,7})(?:/\d{1,7})?[\])>}]{1,2}:? {0,2}"
-     r"(?=Traceback \(| {2}File \"| {4}|[A-Za-z_][\w.]+(?:Error|Exception)\b|Fatal Python|$|(?:Current t|T)hread)"),
     # srun --label, mpirun --tag-output
     r"[ ]{0,6}(?P<rank>\d{1,6}):(?: |$)",
     r"\[(?:\d+,)?(?P<rank>\d{1,7})\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?[ ]?",
-    # Open MPI's and UCX's host and process in front of a signal
-    (r" {0,8}\[(?P<host>[A-Za-z][\w.-]{0,80}):(?P<pid>\d{1,9})(?: ?:\d{1,9}){0,2}\] {1,8}"
-     r"(?=\*\*\* |Signal|Failing at|\[ ?\d{1,3}\] |Caught signal )"),
     # Ray's and vLLM's (name pid=7, ip=10.0.0.7)
     r"\((?P<front>(?:[\w.:<>-]+,? )*?)pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\w.:-]+))?\)[ ]?",
     # a logger's level, time and place

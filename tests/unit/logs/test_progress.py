@@ -1,6 +1,6 @@
 """COLL lines summed up: counted, joined by commId, never by pointer."""
 
-from tests.support.logs import parse, progress
+from tests.support.logs import progress
 
 
 def coll(pid: int, op: str, count: int, comm: str, *, host: str = "n1", extra: str = "") -> str:
@@ -56,16 +56,6 @@ def test_labels_and_times_in_front() -> None:
     assert second.at is not None
     (third,) = progress(f"(RayTrainWorker pid=615, ip=10.72.7.6) {line}\n")
     assert (third.host, third.pid) == ("n1", 10)
-
-
-def test_an_exception_written_into_small_talk_is_not_lost() -> None:
-    text = (
-        "n1:1:2 [0] NCCL INFO Channel 00 : 0[0] -> 1[1] via P2PTraceback (most recent call last):\n"
-        '  File "train.py", line 3, in main\nValueError: bad\n'
-    )
-    assert [event.kind for event in parse(text)] == ["python.exception"]
-    text = "n1:1:2 [0] NCCL INFO Connected all ringsn2:5:6 [1] x.cc:1 NCCL WARN Too many open files\n"
-    assert [event.kind for event in parse(text)] == ["nccl.warn"]
 
 
 def test_lines_left_out_are_admitted() -> None:

@@ -15,20 +15,13 @@ NOW = 1_000_000_000.0
 LOGGERS = {
     "plain": "step {n} loss 0.31 (0.52 s)",
     "colon": "[2026-11-22 10:00:00,123][INFO] - Step: {n} | lr 1e-4",
-    "iter of": "iter {n}/5000, loss 3.1, 210 ms",
-    "padded": " [2026-11-22 10:00:00] iteration {n:8d}/    5000 | consumed samples:   960 | elapsed time per iteration"
-    " (ms): 812.4 | learning rate: 1.5E-04 |",
     "equals": "global_step={n}, skipped=0, lr=[0.0001], mom=[(0.9, 0.95)]",
     "coloured": "\x1b[31mstep: \x1b[32m{n:2d}  \x1b[33mloss: 2.9\x1b[0m",
     "fraction": "Epoch: [0][ {n}/5005]\tTime 0.4 (0.5)\tLoss 6.9",
-    "samples": "Train Epoch: 1 [{n}/60000 (1%)]\tLoss: 2.3",
     "epoch and batch": "Epoch 3, batch {n}",
     "json": '{{"loss": 0.3, "step": {n}, "lr": 1e-05, "epoch": 0.4}}',
-    "json text": '{{"epoch": 1, "update": 0.1, "num_updates": "{n}", "wps": "99"}}',
     "dict": "{{'loss': 0.3, 'learning_rate': 1e-05, 'epoch': 1.{n}}}",
-    "after labels": "[rank0]: eta: 0:01:02  iter: {n}  total_loss: 1.2  time: 0.2",
     "thousands": "completed step: 1,{n:03d}, seconds: 0.41",
-    "train word": "Iter(train) [ {n}/40000]  lr: 1.0e-04",
 }
 BARS = {
     "bar": "Epoch 0:  45%|████▌     | {n}/1000 [00:10<00:12, 45.10it/s, v_num=0]",
@@ -37,19 +30,11 @@ BARS = {
 }
 NO_STEPS = {
     "heartbeat": "heartbeat {n}",
-    "worker's heartbeat": "worker heartbeat iteration {n}: ok",
-    "alive": "[{n}] still alive",
     "waiting": "Waiting for rank 3 ... {n}/600",
-    "attempt": "connect: attempt {n} of 1000, retrying",
     "uptime": "uptime {n} s",
     "clock": "2026-11-22 10:{n:02d}:00 INFO running",
     "watchdog": "watchdog: iteration {n}, no progress",
-    "monitor": "monitor step {n}: GPU 0 at 100 %",
-    "bar that only gets older": "  0%|          | 0/1000 [00:{n}<?, ?it/s]",
     "seconds": "step time: {n} s",
-    "a step's seconds": "step {n}.25 s",
-    "milliseconds": "step {n} ms",
-    "memory": "memory {n} MiB",
     "same step": "step 7, waited {n} s",
     "seconds since 1970": "epoch: 17322{n}000",
     "rates": "tokens/s {n} steps/s: {n}",
