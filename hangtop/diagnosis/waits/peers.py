@@ -38,24 +38,7 @@ def told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSta
             found[one.rank] = with_activity(job, one, with_meaning(doing, told))
         elif quiet and one.state == "working" and one.load == "spinning" and not doing.moving:
             found[one.rank] = with_activity(job, one, _waits_for_gpu(doing))
-    if quiet:
-        found |= _unread_by_gpu(job, tuple(found.values()))
     return found | _at_one_line(job, tuple(found.values()))
-
-
-def _unread_by_gpu(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStatus]:
-    """Unread ranks, where most GPUs of the job are full of kernels that only wait: the GPU tells all that is known."""
-    present = [one for one in statuses if one.present]
-    if sum(one.load == "spinning" for one in present) * 2 < len(present):
-        return {}
-    unread = [one for one in present if one.state == "unseen" and one.load in ("spinning", "idle")]
-    held = job.stood_still or 0.0
-    return {
-        one.rank: one._replace(state="waiting", held=held, frozen=True)
-        if one.load == "spinning"
-        else one._replace(state="working", held=held)
-        for one in unread
-    }
 
 
 def _at_one_line(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStatus]:

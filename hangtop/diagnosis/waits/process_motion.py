@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look, Rank
-from hangtop.diagnosis.stacks.states import Activity, Cpu
 from hangtop.diagnosis.tables.thresholds import (
     A_POLL,
     BUSY_CORES,
@@ -20,6 +20,9 @@ from hangtop.diagnosis.tables.thresholds import (
     WORK_BYTES_PER_S,
 )
 from hangtop.diagnosis.tables.wchan import is_frozen
+
+if TYPE_CHECKING:
+    from hangtop.diagnosis.stacks.states import Activity, Cpu
 
 HALTED = ("T", "t", "D")
 """States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
