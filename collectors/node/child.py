@@ -165,16 +165,6 @@ class Child:
         return b"".join(parts)
 
 
-STRANGE = 10
-"""Of so many characters more than one that cannot be shown is no text any more."""
-
-
-def told(name: str, words: str, most: int) -> str:
-    """The first of what a tool said, for people; of what is mostly no text that alone, by the tool's ``name``."""
-    strange = sum(1 for letter in words if letter == "\ufffd" or not (letter.isprintable() or letter.isspace()))
-    return "%s prints what is no text" % name if strange * STRANGE > len(words) else words[:most]
-
-
 class ToolLines:
     """Whole lines out of chunks of bytes; a line without an end is cut off at ``limit`` bytes."""
 

@@ -11,7 +11,7 @@ import time
 from collections import deque
 from typing import Deque, Iterator, List, NamedTuple, Optional
 
-from collectors.node.child import Child, Query, ToolLines, find, told
+from collectors.node.child import Child, Query, ToolLines, find
 from collectors.node.files import text
 from collectors.node.gpus.amd import AmdGpus
 from collectors.node.gpus.nvidia_smi import APP_FIELDS, GpuRoster, app_row, choose, gpu_row, rejected_field
@@ -145,7 +145,7 @@ class Gpus(Source):
 
     def _conclude(self, status: int) -> None:
         """Draw the conclusion from its end. Raises :class:`Absent` when there is no driver."""
-        words = told("nvidia-smi", " ".join(self._said), 500)
+        words = " ".join(self._said)[:500]
         self._said.clear()
         field = rejected_field(words)
         if field is not None and field not in self._rejected:
@@ -181,7 +181,7 @@ class Gpus(Source):
             self.shared.computing = frozenset([row.pid for row in self._processes])
         elif ended is not None:
             how = "no answer" if ended.status is None else "status %d" % ended.status
-            said = told("nvidia-smi", text(ended.stdout + ended.stderr).strip(), 200) or how
+            said = text(ended.stdout + ended.stderr).strip()[:200] or how
             yield Fault(self.name, "the list of GPU processes could not be read: %s" % said, 1)
         elif self._stream is not None and moment >= self._apps_due:
             self._apps_due = moment + APPS_PERIOD

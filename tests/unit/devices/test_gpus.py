@@ -89,26 +89,6 @@ def test_one_that_dies_says_why_and_is_started_again(
     assert look(source)[1] is None
 
 
-@pytest.mark.parametrize(
-    ("printed", "said"),
-    [
-        (b"\xff\xfe\x00\x9c\x1b" * 4000 + b"\n", "nvidia-smi prints what is no text"),
-        ("Fehler: Treiber antwortet nicht (Gerät 0)\n".encode(), "Fehler: Treiber antwortet nicht (Gerät 0)"),
-    ],
-)
-def test_what_it_prints_is_told_where_that_is_text(
-    source: Gpus, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: bytes, said: str
-) -> None:
-    folder = tmp_path / "rubbish"
-    folder.mkdir()
-    (folder / "printed").write_bytes(printed)
-    script = folder / "nvidia-smi"
-    script.write_text(f"#!/bin/sh\ncat {folder}/printed\n")
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
-    assert str(until_raised(source, Failed)) == said
-
-
 def test_a_node_without_nvidia_smi(monkeypatch: pytest.MonkeyPatch, source: Gpus) -> None:
     monkeypatch.setattr("collectors.node.child.PLACES", ())
     monkeypatch.setenv("PATH", "/nonexistent")
