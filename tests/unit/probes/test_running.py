@@ -100,7 +100,7 @@ async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
         "collectors.node.machine.preflight": {"listen": [0]},
         "collectors.probes.remote.tools": {"serve": ["ibping", "-S"]},
         "collectors.node.stacks.flamerecord": [[me], 600.0, 50, spy],
-        "collectors.node.stacks.stackdump": [[[me, me]], True, True, True, 100, 5.0, 240.0, spy],
+        "collectors.node.stacks.stackdump": [[me], True, True, 200, 240.0, spy],
         "collectors.node.processes.launch": {"pid": None, "command": ["sleep", "600"]},
     }
     link = CutLink()
