@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
+from collectors.node import redact
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import Frame, StackDump
@@ -88,11 +89,11 @@ class Intake:
 
     def bad_line(self, node: str, text: str, why: str) -> None:
         """Count a line that did not decode and keep its beginning."""
-        here = self._node(node)
+        here, begin = self._node(node), redact.shapes(text)[:200]
         here.bad_lines += 1
-        here.last_bad = f"{why}: {text[:200]}"
+        here.last_bad = f"{why}: {begin}"
         here.version += 1
-        self.recordings.take(node, [BadLine(text, why)])
+        self.recordings.take(node, [BadLine(begin, why)])
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""

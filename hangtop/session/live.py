@@ -7,7 +7,6 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from collectors.fleet.ssh.asking import Question
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
 from collectors.fleet.targets.slurm import SlurmPart, leaf_switches, parts_of_job
 from collectors.fleet.transport import Transport, TransportError
@@ -131,7 +130,7 @@ class LiveFeed(Feed):
         self._fleet = Fleet(
             self._reach.targets,
             sink=session,
-            asker=_SessionAsker(session),
+            asker=session,
             options=FleetOptions(
                 settings=session.settings(),
                 ssh_config=options.ssh_config,
@@ -151,7 +150,7 @@ class LiveFeed(Feed):
         try:
             session.located(await leaf_switches())
         except TransportError as error:
-            session.asker.tell(f"leaf switches of the nodes are not known: {error}")
+            session.tell(f"leaf switches of the nodes are not known: {error}")
 
     async def close(self) -> None:
         """End every connection."""
@@ -184,18 +183,3 @@ class LiveFeed(Feed):
         if self._fleet is None:
             raise TransportError(f"{node}: not connected yet")
         return self._fleet
-
-
-class _SessionAsker:
-    """Puts a question to whoever answers for the session at that moment."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    async def ask(self, question: Question) -> str | None:
-        """Put the question."""
-        return await self._session.asker.ask(question)
-
-    def tell(self, text: str) -> None:
-        """Pass it on."""
-        self._session.asker.tell(text)

@@ -19,15 +19,9 @@ import msgspec
 import zstandard
 
 from collectors.fleet import bounds
-from collectors.node import redact
 from collectors.samples.collectives import RasReport, RecorderDump
-from collectors.samples.fabric import PortUse
-from collectors.samples.gpus import GpuProcesses
-from collectors.samples.logs import LogEvent, LogLines
-from collectors.samples.ranks import Helper, RankProcess
 from collectors.samples.registry import SAMPLES
-from collectors.samples.stream import Fault
-from hangtop.session.entries import OTHERS, About, BadLine, End, Entry, Payload
+from hangtop.session.entries import OTHERS, About, End, Entry, Payload
 
 BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 5.0
 """Bytes of lines, or seconds, after which a block is written: what a crash of hangtop may cost."""
@@ -37,10 +31,6 @@ SCHEMA = (
     "PRAGMA page_size=1024; PRAGMA synchronous=OFF; CREATE TABLE about (value TEXT); CREATE TABLE block "
     "(id INTEGER PRIMARY KEY, first REAL, last REAL, snapshot INTEGER, size INTEGER, body BLOB);"
 )
-WRITTEN_BY_PROGRAMS = frozenset(
-    (LogEvent, LogLines, RankProcess, Helper, PortUse, GpuProcesses, Fault, BadLine)
-)  # fmt: skip
-"""Kinds whose texts may hold a secret: a recording is passed on, so tokens that show by their shape are left out."""
 
 
 class RecordingError(Exception):
@@ -249,20 +239,4 @@ def _entry(line: bytes) -> Entry | None:
 
 def _line(entry: Entry) -> bytes:
     """An entry as JSON."""
-    at, node, value = entry
-    shown = _each_text(value) if type(value) in WRITTEN_BY_PROGRAMS else value
-    return _encode((at, node, type(value).__name__, shown))
-
-
-def _each_text(value: Any) -> Any:
-    """The same value, tokens left out of each text in it."""
-    if isinstance(value, str):
-        return redact.shapes(value)
-    if isinstance(value, tuple):
-        changed = map(_each_text, value)
-        return type(value)(*changed) if hasattr(value, "_fields") else tuple(changed)
-    if isinstance(value, list):
-        return [_each_text(item) for item in value]
-    if isinstance(value, dict):
-        return {_each_text(key): _each_text(item) for key, item in value.items()}
-    return value
+    return _encode((entry.at, entry.node, type(entry.payload).__name__, entry.payload))

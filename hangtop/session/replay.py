@@ -31,8 +31,8 @@ SHORT, CLOSER = 60.0, 0.25
 """… or so many in a recording that is no longer than this: one of ``hangtop triage``, which looks oftener."""
 LOOKS = 600
 """Looks at a time for which nothing is recorded, at the most: a damaged recording may claim any number of years."""
-JUDGED, DUTY = 10.0, 100.0
-"""Recorded seconds between two verdicts while seeking, at the least, and so many for each second that one takes."""
+JUDGED = 10.0
+"""Recorded seconds between two verdicts while seeking."""
 MARKS = frozenset({"started", "ended", "stopped", "gpu", "port", "kernel", "dump", "repair"})
 """Kinds of changes that events tell as marks; what happens to links and verdicts is told by itself."""
 KEPT = (LogLines, LogEvent, StackDump, StackLook, End)
@@ -157,9 +157,8 @@ class ReplayFeed(RecordedFeed):
             self._session.tick()
             await asyncio.sleep(0)
             if self.at >= self._judge_at:
-                began = time.perf_counter()
                 await self._session.judge()
-                self._judge_at = self.at + max(JUDGED, DUTY * (time.perf_counter() - began))
+                self._judge_at = self.at + JUDGED
 
 
 def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFeed]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
-from collectors.fleet.ssh.asking import Asker
+from collectors.fleet.ssh.asking import Asker, Question
 from collectors.fleet.transport import Transport
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
@@ -210,6 +210,14 @@ class Session(Intake):
     def retry(self, node: str) -> None:
         """Try to reach a lost node now. Raises :class:`TransportError` where nothing connects."""
         self._feed.retry(node)
+
+    async def ask(self, question: Question) -> str | None:
+        """Put a connection's question to whoever answers for the session at that moment."""
+        return await self.asker.ask(question)
+
+    def tell(self, text: str) -> None:
+        """Pass on what a connection says."""
+        self.asker.tell(text)
 
     def settings(self, node: str | None = None) -> Settings:
         """What a node side is told to do: one node's, or those that any starts with."""

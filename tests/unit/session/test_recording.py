@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.logs import LogEvent
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording, RecordingError
 from hangtop.session.replay import events_as_json, replay_session, run_to
@@ -158,16 +157,3 @@ def test_a_damaged_recording_never_breaks_its_reader(
     with suppress(RecordingError):
         recording = Recording(path)
         assert list(recording.entries()) or recording.damage
-
-
-async def test_no_token_is_recorded_or_reported(tmp_path: Path) -> None:
-    token, path = "hf_" + "a1B2" * 8, tmp_path / "x.hangtop"
-    session = Session(SessionOptions(), clock=lambda: 1000.0)
-    session.recordings.record(path)
-    line = LogEvent("python.exception", 1.0, 0, "", 1, "log", 1, f"401 for {token}", {"message": token})
-    session.samples("node1", [hello(1000.0), process(0)._replace(command=f"x {token}"), line, tick(1000.0, 1)])
-    session.bad_line("node1", token, "cut off")
-    await session.close()
-    entries = list(Recording(path).entries())
-    assert token not in str(entries)
-    assert str(entries).count("<redacted>") == 4
