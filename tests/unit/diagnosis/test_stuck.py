@@ -160,10 +160,3 @@ def test_a_rank_that_is_met_at_several_points_long_after_the_job_stopped_moves()
     job = held_up_by(1, on_its_way, on_its_way, *[stays] * 3, syscall="recvfrom")
     job.stood_still = 4.0
     assert "next_prompt" not in first(job.verdict()).summary
-
-
-def test_a_rank_that_computes_is_not_where_two_looks_met_it() -> None:
-    job = held_up_by(1, ["log model.py:60", "main run.py:8"], *[["mix model.py:31", "main run.py:9"]] * 4, state="R")
-    job.ranks(1).pulse(cores=1.0)
-    job.stood_still = 10.0
-    assert alarms(job.verdict()) == [], "a long step of its own"

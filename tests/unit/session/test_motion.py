@@ -60,16 +60,6 @@ def test_steps_of_before_and_steps_of_another_run_prove_nothing() -> None:
     assert motion(job) == (False, "")
 
 
-def test_what_a_step_takes_by_its_log_is_a_usual_pause_up_to_a_limit() -> None:
-    job = Job()
-    feed(job, step(job, 12, 0, longest=6.0))
-    job.run(1, spins)
-    assert job.progress.usual_pause == 6.0
-    feed(job, step(job, 13, 1, longest=90.0), step(job, 3, 1, path="/logs/other.out", name="epoch", longest=0.5))
-    job.run(1, spins)
-    assert job.progress.usual_pause == 10.0, "most of so long a step is seen to move"
-
-
 @pytest.mark.parametrize(("pace", "most"), [(20, 20.0), (50, 30.0)])
 def test_a_pace_that_the_log_proves_is_a_usual_pause_until_the_next_step_is_late(pace: int, most: float) -> None:
     job = Job()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
@@ -180,36 +180,3 @@ async def test_stacks_of_a_node_without_connection_are_dumps_with_an_error() -> 
         ("node1", 1001, "unreachable: node1: this session has no connections")
     ]
     assert list(session.state.stacks) == dumps
-
-
-async def test_a_fault_while_watching_is_the_verdict_until_a_step_goes_well(
-    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched = watch()
-    session = watched.session
-
-    def said() -> str:
-        return "" if session.verdict is None else f"{session.verdict.outcome} {session.verdict.summary}"
-
-    await session.watcher.judge()
-    assert said().startswith("healthy")
-    monkeypatch.setattr(watcher, "PERIOD", 0.01)
-    monkeypatch.setattr(watcher, "NEEDED", ())
-    ticking = session.ticking
-
-    def broken() -> Iterator[None]:
-        yield
-        raise ValueError("I/O operation on closed file")
-
-    monkeypatch.setattr(session, "ticking", broken)
-    watching = asyncio.create_task(session.watcher.run())
-    await asyncio.sleep(0.1)
-    assert said() == "unknown watching failed: ValueError: I/O operation on closed file"
-    monkeypatch.setattr(session, "ticking", ticking)
-    for _ in range(100):
-        await asyncio.sleep(0.05)
-        if said().startswith("healthy"):
-            break
-    assert said().startswith("healthy")
-    assert not watching.done()
-    watching.cancel()
