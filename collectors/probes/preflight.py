@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
@@ -72,11 +72,3 @@ async def survey(
             mine += [(master or keeper.address, port)] if found.port(keeper.name, port) is not None else []
         await asyncio.gather(*(reach(node, targets[node.name]) for node in nodes if targets.get(node.name)))
     return found
-
-
-def node_of_address(held: Mapping[str, Sequence[str]], wanted: str) -> str | None:
-    """Node that holds an address, of (node → its addresses, with or without prefix length); None when none does."""
-    for name, addresses in held.items():
-        if wanted in {address.partition("/")[0] for address in addresses}:
-            return name
-    return None

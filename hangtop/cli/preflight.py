@@ -14,7 +14,7 @@ from hangtop.cli.answer import Answer, as_json
 from hangtop.cli.connecting import LOGIN_OPEN, is_logged_in
 from hangtop.cli.node_command import NodeRun, Reply, node_command
 from hangtop.cli.options import Converted
-from hangtop.diagnosis.addresses import address_of
+from hangtop.diagnosis.addresses import address_of, names_of
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
@@ -97,8 +97,6 @@ async def _gpus_told(session: Session) -> None:
 
 def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
     """Find out where the ranks meet, and on which node that is."""
-    from collectors.probes.preflight import node_of_address
-
     ranks = [rank.process for rank in job.ranks if rank.process.master_addr]
     scene = Preflight(job)
     names = sorted(job.nodes)
@@ -107,12 +105,9 @@ def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
     if master is None and names:
         master = address_of(job, job.nodes[names[0]]), PORT
     host, port = master or ("", PORT)
-    held = {
-        name: [address for interface in node.network.interfaces for address in interface.addresses]
-        for name, node in job.nodes.items()
-    }
     rank0 = next((rank.node for rank in job.ranks if rank.rank == 0), "")
-    node = host if host in job.nodes else node_of_address(held, host) or rank0 or (names[0] if names else "")
+    held = next((name for name in names if host in names_of(job.nodes[name])), "")
+    node = held or rank0 or (names[0] if names else "")
     return replace(scene, master=(host, port), master_node=node)
 
 

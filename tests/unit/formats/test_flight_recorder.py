@@ -46,6 +46,17 @@ def test_json_says_the_same_as_the_pickle() -> None:
     assert [one._replace(frames=[]) for one in pickled.collectives] == written.collectives
 
 
+def test_torch_2_1() -> None:
+    entry = {
+        "pg_id": 0, "seq_id": 4, "profiling_name": "nccl:all_reduce", "time_created_us": 1_700_000_000_000_000,
+        "input_sizes": ((2, 3),), "output_sizes": ((2, 3),), "state": "completed", "frames": [],
+    }  # fmt: skip
+    dump = flight_recorder.read(pickle.dumps([entry]), "/tmp/nccl_trace_rank_17")
+    (only,) = dump.collectives
+    assert (dump.rank, only.seq, only.group, only.created) == (17, 4, "0", 1_700_000_000.0)
+    assert (only.input_sizes, only.retired) == ([[2, 3]], True)
+
+
 def test_nccl_s_groups_and_peers() -> None:
     entry = {
         "pg_id": 1, "process_group": ("3", "pp"), "collective_seq_id": 0, "p2p_seq_id": 9, "is_p2p": True,
