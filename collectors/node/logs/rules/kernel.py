@@ -48,8 +48,8 @@ RULES = (
          Example("NVRM: Xid (PCI:0000:5F:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
                  {"code": 79, "bus_id": "0000:5f:00", "pid": 1234, "process": "python",
                   "detail": "GPU has fallen off the bus."}, "NVIDIA xid-errors")),
-    Rule("kernel.xid", "fallen off the bus", r"NVRM: [^\n]{0,60}?GPU(?: at PCI:| )" + _BUS + r".{0,160}?fallen off the"
-                                                                     r" bus",
+    Rule("kernel.xid", "fallen off the bus",
+         r"NVRM: [^\n]{0,60}?GPU(?: at PCI:| )" + _BUS + r".{0,160}?fallen off the bus",
          Example("NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.", {"code": 79, "bus_id": "0000:b3:00"},
                  "NVIDIA open-gpu-kernel-modules"), {"code": 79}),
     _driver("hung", "NVRM: ", r"NVRM: [^\n]{0,200}?(?:GSP.{0,80}?(?:[Tt]ime(?:d )?out|[Hh]eartbeat)"
@@ -87,8 +87,7 @@ RULES = (
     Rule("kernel.oom", "invoked oom-killer", r"(?P<asked_by>[^\s:\[\]]{1,64}) invoked oom-killer: ",
          Example("python invoked oom-killer: ", {"asked_by": "python"}, "Linux mm/oom_kill.c")),
     Rule("kernel.hung_task", "blocked for more than",
-         r"task (?P<process>[^\s:]+(?::[^\s:]+)*?):(?P<pid>\d+) (?:\w+ )*blocked for more than (?P<seconds>\d+)"
-         r" seconds",
+         r"task (?P<process>[^\s:]+(?::[^\s:]+)*?):(?P<pid>\d+) (?:\w+ )*blocked for more than (?P<seconds>\d+)",
          Example("INFO: task python:4242 blocked for more than 120 seconds.",
                  {"process": "python", "pid": 4242, "seconds": 120}, "Linux kernel/hung_task.c")),
     Rule("kernel.lockup", "lockup - CPU#|ard LOCKUP",

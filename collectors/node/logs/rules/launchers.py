@@ -55,8 +55,8 @@ RULES = (
                  "rendezvous '14' due to an error of type RendezvousConnectionError.",
                  {"problem": "connection", "warned": "shutdown"}, "torch elastic/rendezvous/dynamic_rendezvous.py"),
          read=_rendezvous),
-    Rule("elastic.restart", "attempts left;", r"Worker group (?:FAILED|UNHEALTHY)\. (?P<attempts_left>\d+)/\d+ attempts"
-         r" left;",
+    Rule("elastic.restart", "attempts left;",
+         r"Worker group (?:FAILED|UNHEALTHY)\. (?P<attempts_left>\d+)/\d+ attempts left;",
          Example("Worker group FAILED. 1/3 attempts left;", {"attempts_left": 1}, "torch elastic/agent/server/api.py")),
     Rule("elastic.finished", "worker group successfully|worker group finished",
          r"worker group successfully finished|Local worker group finished \(SUCCEEDED\)",
@@ -111,8 +111,8 @@ RULES = (
          Example("[2025-03-09 00:57:15 TP4] Watchdog timeout (self.watchdog_timeout=300)",
                  {"call": "scheduler", "seconds": 300, "worker": 4}, "sglang scheduler.py"), {"call": "scheduler"},
          read=_scheduler),
-    Rule("launcher.exit", "Worker proc VllmWorker", r"(?P<reason>Worker proc VllmWorker-(?P<task>\d{1,5}) died"
-         r" unexpectedly)",
+    Rule("launcher.exit", "Worker proc VllmWorker",
+         r"(?P<reason>Worker proc VllmWorker-(?P<task>\d{1,5}) died unexpectedly)",
          Example("Worker proc VllmWorker-2 died unexpectedly", {"launcher": "vllm", "task": 2},
                  "vllm multiproc_executor.py"), {"launcher": "vllm"}),
 )  # fmt: skip

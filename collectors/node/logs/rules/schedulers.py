@@ -73,8 +73,8 @@ RULES = (
     Rule("slurm.cancelled", "Preempted |reempting to accommodate",
          r"(?P<why>Preempted by (?:pod )?\S{1,120}(?: on node (?P<by_host>[\w.-]{1,120}))?"
          "|Preempted in order to admit critical pod|[Pp]reempting to accommodate a higher priority pod)",
-         Example("Preempted by pod 8a7b on node n7", {"reason": "preemption", "by_host": "n7"}, "kubernetes"
-                 " preemption.go"),
+         Example("Preempted by pod 8a7b on node n7", {"reason": "preemption", "by_host": "n7"},
+                 "kubernetes preemption.go"),
          {"launcher": "kubernetes", "reason": "preemption"}),
     Rule("launcher.lost_node", "Kubelet stopped posting|NodeNotReady",
          r"Kubelet stopped posting node status|\bNodeNotReady\b[^\r\n]{0,80}?(?:Node (?P<by_host>[\w.-]{1,120}) )?"
@@ -85,8 +85,7 @@ RULES = (
     Rule("launcher.exit", "OOMKilled", r"[Rr]eason\"?: {0,12}\"?(?P<reason>OOMKilled)\b",
          Example("      Reason:       OOMKilled", {"launcher": "kubernetes", "reason": "OOMKilled", "signal": "KILL"},
                  "kubectl pkg/describe/describe.go"), {"launcher": "kubernetes", "signal": "KILL"}),
-    Rule("launcher.exit", "The actor died|The actor is dead|ray.exceptions.|worker died or was killed|running low on"
-         " memory",
+    Rule("launcher.exit", "The actor died|The actor is dead|ray.exceptions.|worker died or was killed|running low on",
          r"(?P<reason>The actor (?:died|is dead)[^.\r\n]*|ray\.exceptions\.\w+(?:Died|Crashed|OutOfMemory)\w*"
          r"|A worker died or was killed[^.\r\n]*|Task was killed due to the node running low on memory)",
          Example("The actor died because of an error raised in its creation task\n\tpid: 71\n\tip: 10.0.0.7",

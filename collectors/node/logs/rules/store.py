@@ -37,9 +37,8 @@ def _port(match: "Match[str]", _: Data) -> Optional[Data]:
 
 
 RULES = (
-    Rule("torch.store_timeout", "clients joined",
-         r"Timed out after (?P<seconds>\d+) seconds waiting for clients\.\s*(?P<joined>\d+)/(?P<expected>\d+) clients"
-         r" joined",
+    Rule("torch.store_timeout", "waiting for clients",
+         r"Timed out after (?P<seconds>\d+) seconds waiting for clients\.\s*(?P<joined>\d+)/(?P<expected>\d+) clients",
          Example("Timed out after 31 seconds waiting for clients. 1/2 clients joined",
                  {"seconds": 31, "joined": 1, "expected": 2, "phase": "clients"}, "torch c10d/TCPStore.cpp"),
          {"phase": "clients"}),
@@ -56,8 +55,7 @@ RULES = (
          Example("Waiting in store based barrier to initialize process group for rank: 2, key:"
                  " store_based_barrier_key:1 (world_size=4, worker_count=3", {"expected": 4, "joined": 3, "by_rank": 2},
                  "torch distributed/distributed_c10d.py")),
-    Rule("torch.store_complete", "store-based barrier for", r"(?:Rank (?P<by_rank>\d+): )?Completed store-based barrier"
-         r" for",
+    Rule("torch.store_complete", "store-based barrier", r"(?:Rank (?P<by_rank>\d+): )?Completed store-based barrier",
          Example("Rank 2: Completed store-based barrier for", {"by_rank": 2}, "torch distributed/distributed_c10d.py")),
     Rule("torch.store_timeout", "failed to connect/validate",
          r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out",
@@ -80,8 +78,8 @@ RULES = (
          "|[Nn]ame or service not known|Temporary failure in name resolution",
          Example("network addresses of (nosuch, 29500) cannot be retrieved", {"address": "nosuch", "port": 29500},
                  "torch c10d/socket.cpp; glibc")),
-    Rule("torch.address_in_use", "EADDRINUSE|ddress already in use|Errno ", r"EADDRINUSE|[Aa]ddress already in use"
-         r"|Errno 98\b",
+    Rule("torch.address_in_use", "EADDRINUSE|ddress already in use|Errno ",
+         r"EADDRINUSE|[Aa]ddress already in use|Errno 98\b",
          Example("The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
                  {"port": 29500}, "torch c10d/socket.cpp"), read=_port),
     Rule("torch.store_timeout", "wait timeout after|Socket Timeout|waitForInput: socket",

@@ -127,8 +127,7 @@ RULES = (
                  " debug info.", {"origin": "rank", "from_rank": 3}, "torch c10d/ProcessGroupNCCL.cpp"),
          read=lambda match, data: dict(data, origin="local" if data.pop("local", None) else "store"
                                        if match.group().startswith("Observed") else "rank")),
-    Rule("torch.taken_down", "taking the entire process|tearing down the|Some NCCL operations have|Terminating the"
-         " process",
+    Rule("torch.taken_down", "taking the entire process|tearing down the|Some NCCL operations have|attempting to dump",
          "taking the entire process down|tearing down the (?:entire )?process"
          "|Some NCCL operations have failed or timed out|Terminating the process after attempting to dump",
          Example("To avoid data inconsistency, we are taking the entire process down.", {},
@@ -176,8 +175,7 @@ RULES = (
          read=_without_grad),
     Rule("torch.worker_died", "DataLoader worker (pid|DataLoader timed out",
          r"DataLoader worker \(pid\(?s?\)? ?(?P<worker_pid>\d+)[^)]*\) (?:is killed by signal: (?P<words>[^.\r\n(]+)"
-         r"|exited unexpectedly(?: with exit code (?P<exitcode>-?\d+))?)|DataLoader (?P<late>timed out) after \d+"
-         r" seconds",
+         r"|exited unexpectedly(?: with exit code (?P<exitcode>-?\d+))?)|DataLoader (?P<late>timed out) after \d+",
          Example("RuntimeError: DataLoader worker (pid 40372) is killed by signal: Bus error. It is possible that",
                  {"worker_pid": 40372, "reason": "bus", "signal": "Bus error"}, "torch csrc/DataLoader.cpp"),
          read=_ended),
