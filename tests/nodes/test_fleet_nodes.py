@@ -19,7 +19,6 @@ from collectors.samples.control import Settings
 from collectors.samples.stream import Hello, Tick
 from tests.support.cluster import REPOSITORY, Cluster
 from tests.support.cluster_node import Node, NodeProcess
-from tests.support.pythons import take_python_away
 from tests.support.seen import Seen
 from tests.support.ssh_server import Person
 
@@ -130,25 +129,3 @@ def test_nothing_is_left_after_kill_9_whether_or_not_the_link_is_there(cluster: 
         client.communicate()
     await_nothing_left(cluster.nodes, 10.0)
     cut.restore()
-
-
-async def test_a_node_without_python_says_so(cluster: Cluster) -> None:
-    node = cluster.nodes[2]
-    covered = take_python_away(node)
-    seen = Seen()
-    async with fleet(cluster, ["node3"], seen):
-        await seen.until("node3", "lost", "there is no Python 3.8 or newer on the PATH there")
-    for path in covered:
-        node.run(["umount", path])
-
-
-async def test_max_startups_drops_are_retried(cluster: Cluster) -> None:
-    node = cluster.nodes[0]
-    node.stop_sshd(sessions=False)
-    node.start_sshd("MaxStartups 2:90:3")
-    names = [f"alias{number}" for number in range(16)]
-    config = cluster.root / "many"
-    config.write_text(f"Host {' '.join(names)}\n  HostName {node.address}\n" + cluster.ssh_config.read_text())
-    seen = Seen()
-    async with fleet(cluster, names, seen, config):
-        await seen.wait(lambda: all(seen.now(name).link == "live" for name in names))

@@ -14,23 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import Cluster
+from tests.support.faulty import Nurseries
 from tests.support.readme import commands
 from tests.support.tmux import Tmux
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
-JOB = """
-import time
-import torch
-import torch.distributed as dist
-
-dist.init_process_group("gloo")
-model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(8, 8))
-for step in range(100000):
-    model(torch.ones(4, 8)).sum().backward()
-    print("step", step, flush=True)
-    time.sleep(0.2)
-"""
 HANGTOP = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
 TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 SCREENS = {"hangtop node[1-8]"}
@@ -38,11 +27,13 @@ ON_CLUSTER = [line for line in commands() if line.startswith("hangtop ")]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    with Cluster(2) as two:
-        ranks = two.launch(JOB, ranks_per_node=1)
-        ranks.wait_for("step")
-        yield two
+def cluster(nursery: Nurseries) -> Iterator[Cluster]:
+    for job in nursery.jobs:
+        job.end()
+    job = nursery.launch("lm.py", "trains")
+    job.wait_for("moves")
+    yield nursery.cluster
+    job.end()
 
 
 @pytest.fixture
@@ -74,7 +65,7 @@ def test_a_command_of_the_readme(line: str, environment: dict[str, str], tmp_pat
 @pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
 def test_the_live_screen(environment: dict[str, str]) -> None:
     with Tmux([*HANGTOP, "node[1-2]"], env=environment) as terminal:
-        terminal.wait_for("2 ranks on 2 nodes")
+        terminal.wait_for("4 ranks on 2 nodes")
         terminal.press("2")
         terminal.wait_for("rank")
         terminal.press("q")

@@ -18,7 +18,6 @@ from tests.support.cluster_node import Node
 pytestmark = pytest.mark.nodes
 
 HANGTOP = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
-WAIT = "import time; print('up', flush=True); time.sleep(600)"
 OLD = {
     "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "MASTER_PORT": "29500",
     "TORCHELASTIC_RUN_ID": "old",
@@ -39,6 +38,15 @@ def orphan(node: Node) -> Iterator[list[int]]:
         process.communicate()
 
 
+def start_rank(node: Node, rank: int) -> int:
+    """A rank that waits; its pid on the node. It ends with the node."""
+    own = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2",
+           "MASTER_ADDR": node.address, "MASTER_PORT": "29501"}  # fmt: skip
+    process = node.spawn([sys.executable, "-c", orphans.SLEEP], env=own, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    return int(process.stdout.readline())
+
+
 def repair(cluster: Cluster, *words: str) -> tuple[int, dict[str, Any]]:
     command = [*HANGTOP, "repair", *words, "-F", str(cluster.ssh_config), "--batch", "--json", *cluster.names]
     done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, stdin=subprocess.DEVNULL)
@@ -53,9 +61,7 @@ def states(node: Node) -> dict[int, str]:
 def test_orphans_end_and_stopped_ranks_go_on() -> None:
     with Cluster(1) as cluster, orphan(cluster.nodes[0]) as (pid, port):
         node = cluster.nodes[0]
-        ranks = cluster.launch(WAIT, ranks_per_node=2)
-        ranks.wait_for("up")
-        stopped = ranks[1].pid
+        well, stopped = (start_rank(node, rank) for rank in range(2))
         node.run(["kill", "-STOP", str(stopped)])
 
         code, found = repair(cluster, "list")
@@ -71,5 +77,5 @@ def test_orphans_end_and_stopped_ranks_go_on() -> None:
 
         left = states(node)
         assert pid not in left
-        assert (left[stopped], left[ranks[0].pid]) == ("S", "S")
+        assert (left[stopped], left[well]) == ("S", "S")
         assert repair(cluster, "list")[0] == 0

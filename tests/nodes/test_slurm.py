@@ -8,11 +8,9 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from collectors.fleet.targets.slurm import leaf_switches, parts_of_job
 from tests.support.cluster import Cluster
 from tests.support.faulty import Nurseries, nurseries
 from tests.support.reached import HANGTOP, Reached
@@ -97,28 +95,6 @@ def test_nothing_is_left_after_kill_9(cluster: Cluster, slurm: SlurmCluster, job
     while left := [*agents(cluster), *steps(slurm)]:
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
-
-
-def test_an_array_is_seen_whole(cluster: Cluster, slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_CONF", str(slurm.config))
-    output = f"--output={slurm.folder}/%A_%a-%t.log"
-    job = slurm.submit("--array=1-2", "--nodes=1", "--exclusive", output, command="srun sleep 600")
-    try:
-        slurm.await_nodes(job, 2)
-        parts = parts_of_job(job)
-        assert len(parts) == 2
-        assert {part.nodes for part in parts} == set(cluster.names)
-        assert {Path(log).name for part in parts for log in part.logs} == {f"{job}_1-*.log", f"{job}_2-*.log"}
-        assert live(slurm, job) == set(cluster.names)
-    finally:
-        slurm.cancel(job)
-
-
-async def test_each_node_hangs_where_scontrol_says(
-    cluster: Cluster, slurm: SlurmCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SLURM_CONF", str(slurm.config))
-    assert await leaf_switches() == {name: f"leaf-{name}" for name in cluster.names}
 
 
 def live(slurm: SlurmCluster, job: str) -> set[str]:

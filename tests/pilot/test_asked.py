@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from collectors.probes.recorder import Dump
 from tests.support.piloted import screen
 from tests.support.screens import Paper
 
@@ -49,32 +46,3 @@ async def test_a_probe_without_connections_says_who_is_absent() -> None:
         assert "Path probe" in shown.text()
         assert "probe_absent" in shown.text()
         assert "has no connections" in shown.text()
-
-
-@pytest.mark.parametrize("key", ["a", "P", "r"])
-async def test_read_only_refuses_them(key: str) -> None:
-    session = Paper(nodes=1).session()
-    session.options = replace(session.options, read_only=True)
-    async with screen(session) as shown:
-        await shown.press(key)
-        assert any("refused, because --read-only was given" in notice for notice in shown.notices())
-
-
-@pytest.mark.parametrize("armed", [True, False])
-async def test_how_to_arm_recorders_is_told_only_where_none_is_armed(
-    monkeypatch: pytest.MonkeyPatch, armed: bool
-) -> None:
-    session = Paper(nodes=1, gpus=1).session()
-
-    async def none_came(*, fresh: bool = False) -> list[Dump]:
-        return [Dump("node1", 0, "", None, b"", "", "asked, but no dump came")] if fresh else []
-
-    monkeypatch.setattr(session.job_sources, "recorders", none_came)
-    for node in session.state.nodes.values():
-        for rank in node.ranks.values():
-            env = {"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/tmp/fr_pipe_"} if armed else {}
-            rank.process = rank.process._replace(env=env)
-    async with screen(session) as shown:
-        await shown.press("r", "y")
-        assert "asked, but no dump came" in shown.text()
-        assert ("start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE" in shown.text()) is not armed

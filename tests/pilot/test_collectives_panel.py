@@ -47,10 +47,3 @@ async def test_the_rank_that_did_not_come_is_marked_and_enter_goes_to_it() -> No
         assert "rank=5" in shown.text()
         await shown.press("escape")
         assert "[Groups]" in shown.lines()[1]
-
-
-async def test_nothing_known_says_what_to_press() -> None:
-    async with screen(Paper(nodes=1).session()) as shown:
-        await shown.press("9")
-        assert "no collective seen" in shown.text()
-        assert "r asks for flight recorder dumps" in shown.text()

@@ -29,9 +29,8 @@ def box(shown: Screen) -> list[str]:
 
 
 @pytest.mark.parametrize("keys", ["question_mark", "i", "M", "a", "a e"])
-@pytest.mark.parametrize("width", [80, 100])
-async def test_a_dialog_fits_and_leaves_what_the_first_line_says(keys: str, width: int) -> None:
-    async with screen(job(), size=(width, 24)) as shown:
+async def test_a_dialog_fits_and_leaves_what_the_first_line_says(keys: str) -> None:
+    async with screen(job(), size=(80, 24)) as shown:
         await shown.press("2")
         banner = shown.lines()[:2]
         assert SENTENCE in " ".join("".join(banner).split())
@@ -54,16 +53,3 @@ async def test_the_exact_command_is_shown_and_hidden_by_the_same_key_and_read_to
         assert box(shown)[3] != first[3]
         await shown.press("e")
         assert box(shown) == before
-
-
-@pytest.mark.parametrize(("key", "here"), [("1", True), ("5", False)])
-async def test_the_help_says_which_keys_do_something_else_on_this_panel(key: str, here: bool) -> None:
-    async with screen(job(), size=(120, 90)) as shown:
-        await shown.press(key, "question_mark")
-        (line,) = (line for line in box(shown) if "Show an earlier moment; every panel does." in line)
-        assert ("(not here)" in line) is not here
-        (always,) = (line for line in box(shown) if "Show an earlier moment, from any panel." in line)
-        assert "(not here)" not in always
-        # the key of a panel's own action is no other's there
-        (mark,) = (line for line in box(shown) if " To what happened next: " in line)
-        assert ("(not here)" in mark) is not here

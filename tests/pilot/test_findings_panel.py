@@ -19,15 +19,12 @@ def waiting() -> PaperSession:
     return session
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 36)])
 @pytest.mark.parametrize("moved", [False, True])
-async def test_under_a_new_verdict_its_root_cause_is_proved_unless_somebody_chose_a_row(
-    size: tuple[int, int], moved: bool
-) -> None:
+async def test_under_a_new_verdict_its_root_cause_is_proved_unless_somebody_chose_a_row(moved: bool) -> None:
     session = waiting()
     first = session.verdict
     assert first is not None
-    async with screen(session, size=size) as shown:
+    async with screen(session, size=(80, 24)) as shown:
         await shown.press("7")
         assert "waiting   info" in shown.text()
         if moved:
@@ -38,18 +35,3 @@ async def test_under_a_new_verdict_its_root_cause_is_proved_unless_somebody_chos
         assert ("rank_stuck_in_data   critical" in shown.text()) is not moved
         await shown.press("1", "7")
         assert "rank_stuck_in_data   critical" in shown.text(), "who comes back is shown the root cause"
-
-
-@pytest.mark.parametrize(
-    ("verdict", "told"),
-    [
-        (Verdict("healthy", "all is well"), "nothing found: the job is healthy"),
-        (Verdict("unknown", "nothing was seen"), "nothing found: too little is known to say how the job is"),
-    ],
-)
-async def test_where_nothing_was_found_it_says_what_that_means(verdict: Verdict, told: str) -> None:
-    session = Paper(nodes=1).session()
-    session.publish(verdict)
-    async with screen(session, size=(80, 24)) as shown:
-        await shown.press("7")
-        assert told in shown.text()

@@ -8,16 +8,8 @@ import pytest
 
 from collectors.fleet.transport import SshConfigError
 from tests.support.piloted import screen
-from tests.support.screens import Paper, hung
+from tests.support.screens import Paper
 from tui.app import HangtopApp, ScreenOptions
-
-
-async def test_q_leaves_at_once() -> None:
-    session = Paper().session()
-    session.verdict = hung()
-    async with screen(session) as shown:
-        await shown.press("q")
-        assert shown.app._exit
 
 
 async def test_a_session_that_cannot_begin_leaves_no_empty_screen(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -53,15 +45,3 @@ async def test_answers_are_kept_and_can_be_read_again() -> None:
         assert text.index("Path probe") < text.index("Environment lint")
         await shown.press("enter")
         assert "probe_absent" in shown.text()
-
-
-async def test_the_way_here_is_told_from_panel_to_panel() -> None:
-    session = Paper(slow=11).session()
-    session.verdict = hung()
-    for node, dump in Paper(slow=11).stacks():
-        session.samples(node, [dump])
-    async with screen(session) as shown:
-        await shown.press("7", "enter")
-        assert shown.lines()[2].startswith(" Findings › Stacks rank 11   Esc goes back")
-        await shown.press("escape")
-        assert "›" not in shown.lines()[2]

@@ -41,15 +41,6 @@ async def test_in_a_recording_no_key_asks_a_node_and_the_reason_is_the_true_one(
         assert session.dumped == []
 
 
-async def test_a_live_session_still_dumps_and_read_only_still_refuses() -> None:
-    session = Paper(slow=11, read_only=True).session()
-    async with screen(session) as shown:
-        await shown.press("2", "d")
-        assert session.dumped
-        await shown.press("r")
-        assert "refused, because --read-only was given" in shown.notices()[-1]
-
-
 async def test_a_recording_opens_on_its_findings_and_says_where_nothing_was_known() -> None:
     async with screen(recorded()) as shown:
         assert "[Findings" in shown.lines()[1]

@@ -74,23 +74,3 @@ async def test_escape_stops_it_and_it_cleans_up_first(ended: list[str]) -> None:
         assert "CANCELLED  stopped on request" in shown.text()
         await shown.press("escape")
         assert "CANCELLED" not in shown.text()
-
-
-async def test_leaving_hangtop_stops_it_too(ended: list[str]) -> None:
-    ended.append("answered")
-    async with screen(session().session()) as shown:
-        await go(shown)
-        assert ended[-1] == "answered"
-    assert ended[-1] == "cleaned up"
-
-
-async def test_a_failure_is_said_and_takes_the_dialog_away(ended: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    async def fail(probe: AllreduceProbe) -> ProbeReport:
-        raise OSError("node1: no route to host")
-
-    monkeypatch.setattr(AllreduceProbe, "run", fail)
-    async with screen(session().session()) as shown:
-        await go(shown)
-        await shown.pilot.pause(0.05)
-        assert "node1: no route to host" in shown.notices()
-        assert len(shown.app.screen_stack) == 1

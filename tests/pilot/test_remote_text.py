@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from collectors.fleet.sink import LinkChange
@@ -78,13 +76,6 @@ async def test_text_of_every_kind_is_only_text_on_every_panel() -> None:
         await look_everywhere(shown)
         await shown.press("2")
         assert "[/markup][bold red]x[/]" in shown.text()
-
-
-@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.text(min_size=1, max_size=30))
-async def test_any_text_at_all(text: str) -> None:
-    async with screen(poisoned(text), size=(80, 24)) as shown:
-        await look_everywhere(shown)
 
 
 async def test_messages_are_no_markup() -> None:

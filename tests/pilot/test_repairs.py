@@ -66,9 +66,3 @@ async def test_a_stopped_rank_goes_on_when_it_was_said_yes_to(session: PaperSess
         await shown.press("enter", "y")
         assert "it goes on" in shown.text()
     assert orphans.state_of(stopped) != "T"
-
-
-async def test_a_node_without_a_connection_is_not_known_rather_than_well() -> None:
-    async with screen(Paper(nodes=1).session()) as shown:
-        await shown.press("K")
-        assert "no orphan and no stopped rank is seen; not known of node1" in shown.notices()[-1]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from tests.support.piloted import screen
-from tests.support.screens import NOW, Paper, PaperSession, hung
+from tests.support.screens import NOW, Paper, PaperSession
 
 
 def dumped(paper: Paper, *times: float) -> PaperSession:
@@ -23,28 +21,6 @@ async def test_the_odd_rank_comes_first_and_what_sets_it_apart_is_marked() -> No
         assert text.index("1 rank    11  node2") < text.index("31 ranks  0-10,12-31  4 nodes")
         assert "▸ read_shard (data.py:88)" in text
         assert "▸ train (train.py:203)" not in text
-
-
-async def test_a_group_says_what_the_verdict_says_of_it_as_soon_as_there_is_one() -> None:
-    session = dumped(Paper(slow=11), NOW - 4)
-    async with screen(session, size=(140, 30)) as shown:
-        await shown.press("8")
-        assert "wait in all_reduce" in shown.text()
-        assert "holds the others up" not in shown.text()
-        verdict = hung()
-        backward = replace(verdict.waits[1], doing="waits for its GPU in backward (train.py:96)")
-        session.publish(replace(verdict, waits=(verdict.waits[0], backward)))
-        await shown.draw()
-        lines = shown.lines()
-        blamed = next(line for line in lines if "node2" in line and "1 rank" in line)
-        assert "reads data   A ◀ holds the others up: in read_shard (data.py:88)" in blamed
-        others = next(line for line in lines if "31 ranks" in line)
-        told = "wait in all_reduce   B wait for their GPU in backward (train.py:96) [all_reduce #134 in dp]"
-        assert told in others
-        session.publish(verdict)
-        await shown.draw()
-        others = next(line for line in shown.lines() if "31 ranks" in line)
-        assert others.rstrip().endswith("wait in all_reduce   B [all_reduce #134 in dp]"), "nothing is said twice"
 
 
 async def test_enter_shows_the_full_stacks_of_a_group() -> None:
@@ -84,10 +60,3 @@ async def test_dumping_leads_to_the_stacks_and_a_native_dump_asks_first() -> Non
         assert "no stack taken yet" in shown.text()
         await shown.press("escape")
         assert "[Ranks]" in shown.lines()[1]
-
-
-async def test_several_looks_tell_frozen_from_moving() -> None:
-    async with screen(dumped(Paper(slow=11), NOW - 6, NOW - 4)) as shown:
-        await shown.press("8")
-        assert "2 looks" in shown.text()
-        assert "frozen" in shown.text()

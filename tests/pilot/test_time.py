@@ -9,12 +9,56 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from collectors.fleet.sink import LinkChange
+from hangtop.diagnosis.finding import Verdict
 from hangtop.session.replay import replay_session
 from hangtop.session.session import Session
-from tests.support.past import HANG, LOST, SECONDS, happened, settled, watched
-from tests.support.piloted import SIZE, screen
-from tests.support.screens import NOW, Paper
+from tests.support.piloted import SIZE, Screen, screen
+from tests.support.screens import NOW, Paper, PaperSession, hung, say
 from tui.app import HangtopApp, ScreenOptions
+
+SECONDS = 100
+HANG, LOST = 60, 80
+
+
+def happened(paper: Paper, session: Session, second: int) -> None:
+    """One second of a job that hangs after a minute and then loses a node."""
+    paper.clock.now = NOW + second
+    for index in range(paper.nodes):
+        paper.feed(session, index, second)
+    say(session, "node1", 0, NOW + second, f"step {second}")
+    if second == 5:
+        session.publish(Verdict("healthy", "all is well"))
+    if second == HANG:
+        session.publish(hung(1, "node1"))
+    if second == LOST:
+        session.link(LinkChange("node2", "lost", "the link was cut", NOW + second))
+    session.tick()
+
+
+def lived(paper: Paper) -> PaperSession:
+    paper.clock.now = NOW
+    session = paper.session(ticks=0)
+    session.recordings.keep_past()
+    for second in range(SECONDS):
+        happened(paper, session, second)
+    return session
+
+
+@asynccontextmanager
+async def watched(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int] = SIZE) -> AsyncIterator[Screen]:
+    paper = Paper(nodes=2, gpus=2)
+    session = lived(paper)
+    past = session.recordings.past
+    monkeypatch.setattr(session.recordings, "keep_past", lambda: None)  # it is kept already
+    async with screen(session, size=size) as shown:
+        assert session.recordings.past is past
+        yield shown
+
+
+async def settled(shown: Screen) -> None:
+    await shown.app.workers.wait_for_complete([each for each in shown.app.workers if each.name == "moment"])
+    await shown.draw()
 
 
 async def test_every_panel_shows_the_moment_that_was_scrubbed_to(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,19 +86,6 @@ async def test_every_panel_shows_the_moment_that_was_scrubbed_to(monkeypatch: py
         assert "✖ lost" in shown.text()
 
 
-async def test_marks_lead_from_one_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with watched(monkeypatch) as shown:
-        timeline = shown.app.model.timeline
-        reached = []
-        for _ in range(4):
-            await shown.press("N")
-            await settled(shown)
-            reached.append(None if timeline.at is None else round(timeline.at - NOW))
-        assert reached == [LOST, HANG, 5, 0]
-        await shown.press("0", "n")
-        assert "nothing happened after this moment" in shown.notices()[-1]
-
-
 async def test_space_pauses_and_goes_back_to_what_is_live(monkeypatch: pytest.MonkeyPatch) -> None:
     async with watched(monkeypatch) as shown:
         session = shown.session
@@ -78,15 +109,6 @@ async def test_nobody_is_asked_in_the_past_and_it_says_why(monkeypatch: pytest.M
         await shown.press("D")
         assert "this is a moment of the past, 0 goes to now; no node can be asked" in shown.notices()[-1]
         assert shown.session.dumped in ([], [(None, False)])
-
-
-async def test_without_a_past_it_is_said_why_only_now_can_be_shown() -> None:
-    session = Paper(nodes=1).session()
-    async with screen(session) as shown:
-        session.recordings.forget_past("of a job that is too large no past is kept")
-        await shown.press("left")
-        assert "only now can be shown: of a job that is too large no past is kept" in shown.notices()[-1]
-        assert shown.app.model.timeline.at is None
 
 
 @pytest.fixture(scope="module")

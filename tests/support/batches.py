@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tests.support.cluster import Cluster
-from tests.support.faulty import Answer, FaultyJob, Triage, WayIn
+from tests.support.faulty import Answer, FaultyJob, Triage
 
 
 class Batches:
@@ -23,10 +23,8 @@ class Batches:
         ready: Callable[[str, FaultyJob], None],
         *,
         at_once: int,
-        way: WayIn | None = None,
     ) -> None:
         self._cluster = cluster
-        self._way = way
         self._names = list(names)
         self._start = start
         self._ready = ready
@@ -49,7 +47,7 @@ class Batches:
         names = self._launch(first)
         for name in names:
             self._ready(name, self._jobs[name])
-        asked = {name: Triage(self._cluster, case=self._jobs[name].case, way=self._way) for name in names}
+        asked = {name: Triage(self._cluster, case=self._jobs[name].case) for name in names}
         self._launch(first + self._at_once)
         for name, one in asked.items():
             self._answers[name] = one.answer()

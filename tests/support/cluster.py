@@ -2,7 +2,6 @@
 
     with Cluster(3) as cluster:
         cluster.nodes[0].run(["hostname"])
-        ranks = cluster.launch(script, ranks_per_node=2)
         # hangtop -F cluster.ssh_config node1 node2 node3
 
 A node has its own host name (``node1`` …), address, host key, /tmp, /dev/shm, /run, boot id, /sys/class/infiniband (the
@@ -21,14 +20,12 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
 
 from tests.support.cluster_node import Node, sshd_binary
-from tests.support.cluster_ranks import Ranks, launch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 BASE = Path("/var/tmp")
@@ -57,15 +54,11 @@ def missing_rights() -> str:
 
 
 class Cluster:
-    """``size`` nodes on one bridge; a context manager.
+    """``size`` nodes on one bridge; a context manager."""
 
-    ``sshd_options`` are lines that go before the others in every node's sshd_config, where the first value wins.
-    """
-
-    def __init__(self, size: int, *, sshd_options: Sequence[str] = ()) -> None:
+    def __init__(self, size: int) -> None:
         self.size = size
         self.nodes: list[Node] = []
-        self._sshd_options = tuple(sshd_options)
         self._stack = contextlib.ExitStack()
 
     # --- life ----------------------------------------------------------------------------------------------------
@@ -111,9 +104,7 @@ class Cluster:
         hosts = "127.0.0.1 localhost\n" + "".join(f"{a} node{i}\n" for i, a in enumerate(addresses, 1))
         inits: list[subprocess.Popen[str]] = []
         for index, address in enumerate(addresses, 1):
-            node = Node(
-                f"node{index}", address, self.root / f"node{index}", f"hx{self.number}p{index}", self._sshd_options
-            )
+            node = Node(f"node{index}", address, self.root / f"node{index}", f"hx{self.number}p{index}")
             _make_folders(node, hosts)
             self.nodes.append(node)
             plan = {"hostname": node.name, "address": f"{address}/24", "root": str(node.root), "keep": keep}
@@ -170,25 +161,6 @@ class Cluster:
                 f"link set {node.port}b master {bridge} up")  # fmt: skip
             address = f"addr add 10.78.{self.number}.{index}/24 dev eth1"
             node.run(["ip", "-batch", "-"], stdin=f"{address}\nlink set eth1 up\n")
-
-    def launch(
-        self,
-        script: str,
-        *,
-        ranks_per_node: int = 1,
-        arguments: Sequence[str] = (),
-        env: Mapping[str, str] | None = None,
-        per_rank: Mapping[int, Mapping[str, str]] | None = None,
-        python: str = sys.executable,
-        port: int = 29500,
-    ) -> Ranks:
-        """Start the ranks of a job on all nodes; see :func:`tests.support.cluster_ranks.launch`."""
-        ranks = launch(
-            self.nodes, script, self.shared / f"job-{uuid.uuid4().hex[:8]}", ranks_per_node=ranks_per_node,
-            arguments=arguments, env=env or {}, per_rank=per_rank or {}, python=python, port=port,
-        )  # fmt: skip
-        self._stack.callback(ranks.kill)
-        return ranks
 
 
 def _take_network(stack: contextlib.ExitStack) -> int:

@@ -51,7 +51,6 @@ class Node:
     root: Path
     port: str
     """Name of its port on the bridge, on this machine."""
-    sshd_options: tuple[str, ...] = ()
     init_pid: int = 0
     path: str = field(init=False)
     """PATH of whatever runs there, over SSH too; takes effect with the next :meth:`start_sshd`."""
@@ -173,7 +172,7 @@ class Node:
         assert binary is not None
         config = self.root / "sshd_config"
         lines = [
-            *options, *self.sshd_options, f"HostKey {self.root}/host_key", f"PidFile {self.root}/sshd.pid",
+            *options, f"HostKey {self.root}/host_key", f"PidFile {self.root}/sshd.pid",
             f"AuthorizedKeysFile {self.root}/authorized_keys", "PasswordAuthentication no",
             "StrictModes no", "UsePAM no", "PermitRootLogin yes",
             "UseDNS no", "MaxStartups 100", "PrintMotd no", f"SetEnv PATH={self.path}", "ListenAddress 0.0.0.0",

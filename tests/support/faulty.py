@@ -222,33 +222,18 @@ class Answer:
         return self.verdict, self.findings[0]["kind"], self.findings[0]["ranks"]
 
 
-@dataclass(frozen=True)
-class WayIn:
-    """How nodes are reached: names and options for hangtop, and what its commands must find in their environment."""
-
-    words: Sequence[str]
-    env: Mapping[str, str] = field(default_factory=dict)
-
-
-def by_ssh(cluster: Cluster) -> WayIn:
-    """All nodes, as most of the tests reach them."""
-    return WayIn([*cluster.names, "-F", str(cluster.ssh_config)])
-
-
 class Triage:
     """A triage under way. What it says on its way is shown on a terminal, as a person sees it."""
 
-    def __init__(self, cluster: Cluster, *arguments: str, case: str | None = None, way: WayIn | None = None) -> None:
+    def __init__(self, cluster: Cluster, *arguments: str, case: str | None = None) -> None:
         which = ["--job", f"HX_CASE={case}"] if case else []
-        way = way or by_ssh(cluster)
-        words = [sys.executable, "-c", _MAIN, "triage", *way.words, "--json", "--batch"]
+        words = [sys.executable, "-c", _MAIN, "triage", *cluster.names, "-F", str(cluster.ssh_config)]
         self._began = time.monotonic()
         self._said = bytearray()
         terminal, its_end = pty.openpty()
         self._process = subprocess.Popen(
-            [*words, *which, *arguments], stdout=subprocess.PIPE, stderr=its_end, text=True,
-            env={**os.environ, **way.env},
-        )  # fmt: skip
+            [*words, "--json", "--batch", *which, *arguments], stdout=subprocess.PIPE, stderr=its_end, text=True
+        )
         os.close(its_end)
         self._listener = threading.Thread(target=self._listen, args=(terminal,), daemon=True)
         self._listener.start()

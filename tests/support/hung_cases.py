@@ -1,9 +1,8 @@
-"""Every way to hang that real ranks are made to, and what must be said of each, by whatever way nodes are reached."""
+"""Every way to hang that real ranks are made to, and what must be said of each."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from tests.support.faulty import Answer, FaultyJob, Nurseries
@@ -34,12 +33,12 @@ class HungCase(NamedTuple):
         else:
             job.wait_for("struck", self.who)
 
-    def check(self, answer: Answer, named: Mapping[str, str] | None = None) -> None:
-        """Kind and culprit are right, and nobody else is blamed; ``named``: what nodes are called by this way."""
+    def check(self, answer: Answer) -> None:
+        """Kind and culprit are right, and nobody else is blamed."""
         nodes = [f"node{1 + rank // 2}" for rank in self.ranks]
         assert answer.named() == (self.outcome, self.kind, list(self.ranks)), (answer.data["summary"], answer.took)
         first = answer.findings[0]
-        assert first["nodes"] == sorted({(named or {}).get(node, node) for node in nodes})
+        assert first["nodes"] == sorted(set(nodes))
         assert self.says in first["summary"] + " ".join(line["text"] for line in first["evidence"])
         assert answer.status == (6 if self.outcome == "waiting" else 1)
         assert answer.alarms == ([] if self.outcome == "waiting" else [self.kind]), "one fault is told once"

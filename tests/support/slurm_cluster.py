@@ -86,26 +86,15 @@ class SlurmCluster:
         assert done.returncode == 0 or not check, f"{command}: {done.stderr}"
         return done.stdout
 
-    def submit(self, *options: str, command: str, nodes: int | None = None) -> str:
+    def submit(self, *options: str, command: str, nodes: int) -> str:
         """Submit a batch job; its id, when so many nodes run it."""
         script = f"#!/bin/sh\n{command}\n"
         path = self.folder / f"job-{secrets.token_hex(4)}.sh"
         path.write_text(script)
         job = self.ask(["sbatch", "--parsable", f"--chdir={self.folder}", *options, str(path)]).strip()
-        if nodes is not None:
-            self.await_nodes(job, nodes)
+        running = ["squeue", "--noheader", "--jobs", job, "--states", "RUNNING", "--format", "%D"]
+        self._await(lambda: self.ask(running).split() == [str(nodes)], f"job on {nodes} nodes")
         return job
-
-    def await_nodes(self, job: str, nodes: int) -> None:
-        """Wait until a job, all parts of it together, runs on so many nodes."""
-        deadline = time.monotonic() + _STARTED
-        while True:
-            rows = self.ask(["squeue", "--noheader", "--jobs", job, "--states", "RUNNING", "--format", "%D"]).split()
-            if sum(map(int, rows)) >= nodes:
-                return
-            if time.monotonic() > deadline:
-                raise TimeoutError(self.ask(["scontrol", "show", "job", job], check=False))
-            time.sleep(0.1)
 
     def cancel(self, job: str) -> None:
         """End a job and wait until its nodes are free."""
@@ -140,15 +129,11 @@ class SlurmCluster:
             "ProctrackType=proctrack/linuxproc", "TaskPlugin=task/none", "SelectType=select/cons_tres",
             "SelectTypeParameters=CR_Core", "MpiDefault=none", "ReturnToService=2", "SlurmdTimeout=60",
             f"SlurmctldPort={21000 + self._cluster.number}", f"SlurmdPort={22000 + self._cluster.number}",
-            "SlurmdParameters=config_overrides", "TopologyPlugin=topology/tree",
-            "SchedulerParameters=bf_interval=1",  # heterogeneous jobs are started by the backfill scheduler alone
+            "SlurmdParameters=config_overrides",
             *(f"NodeName={node.name} NodeAddr={node.address} {_CORES}" for node in self._cluster.nodes),
             f"PartitionName=all Nodes={names} Default=YES MaxTime=INFINITE State=UP OverSubscribe=YES",
         ]  # fmt: skip
         self.config.write_text("\n".join(lines) + "\n")
-        leaves = [f"SwitchName=leaf-{name} Nodes={name}" for name in self._cluster.names]
-        above = f"SwitchName=spine1 Switches={','.join(f'leaf-{name}' for name in self._cluster.names)}"
-        (self.folder / "topology.conf").write_text("\n".join([*leaves, above]) + "\n")
         (self.folder / "cgroup.conf").write_text(
             "CgroupPlugin=cgroup/v1\nCgroupMountpoint=/sys/fs/cgroup\nCgroupAutomount=no\n"
         )

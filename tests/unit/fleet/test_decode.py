@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.clean import clean
-from collectors.fleet.decode import BAD_LIMIT, Decoder
+from collectors.fleet.decode import Decoder
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault, Tick
 from tests.support.made import gpu_row
@@ -93,25 +93,6 @@ def test_a_line_without_end_is_dropped_and_counted() -> None:
     assert "longer than 1000 bytes" in bad.why
 
 
-def test_many_bad_lines_are_told_in_few() -> None:
-    decoder = Decoder()
-    decoder.feed(b"bad\n" * 500)
-    told = decoder.bad_lines()
-    assert len(told) == BAD_LIMIT + 1
-    assert told[-1].why == f"{500 - BAD_LIMIT} more lines that are no samples"
-    assert decoder.bad_lines() == []
-
-
-@given(st.lists(st.binary(max_size=3000), max_size=20))
-def test_any_bytes_do_no_harm(chunks: list[bytes]) -> None:
-    decoder = Decoder(line_limit=2000)
-    for chunk in chunks:
-        decoder.feed(chunk)
-    decoder.bad_lines()
-    decoder.feed(b"\n")
-    assert decoder.feed(line(TICK)) == [TICK]
-
-
 @given(
     st.sampled_from(["Tick", "GpuSample", "Fault", "Hello", "LogEvent", "StackDump"]),
     st.recursive(
@@ -131,13 +112,6 @@ def test_no_sign_of_unicode_that_formats_is_left() -> None:
     formats = [sign for sign in signs if unicodedata.category(sign) in ("Cc", "Cf", "Cs") and sign not in "\n\t"]
     assert len(formats) > 2000
     assert [hex(ord(sign)) for sign in formats if clean(sign) not in ("", " ", "\n", "\ufffd")] == []
-
-
-@given(st.text())
-def test_clean_text_is_visible_and_cleaning_it_again_changes_nothing(text: str) -> None:
-    once = clean(text)
-    assert clean(once) == once
-    assert all(unicodedata.category(sign) not in ("Cc", "Cf", "Cs") or sign in "\n\t" for sign in once)
 
 
 @pytest.mark.parametrize(
@@ -191,13 +165,3 @@ def test_a_figure_that_cannot_be_is_no_sample_and_is_said(impossible: dict[str, 
     assert decoder.feed(line(gpu_row(0, **impossible))) == []
     (bad,) = decoder.bad_lines()
     assert "Expected" in bad.why
-
-
-def test_ordinary_extremes_are_samples() -> None:
-    decoder = Decoder()
-    rows: list[NamedTuple] = [
-        Tick(1, 1.9e9, 0.1, 0.1, (1 << 63) - 1),
-        LogEvent("k", 253_370_764_800.0, -1, "", 1 << 22, "s", 10**12, "t" * 4096, {"n": -1, "m": 1e14}),
-    ]
-    assert decoder.feed(b"".join(map(line, rows))) == rows
-    assert decoder.bad_lines() == []

@@ -198,6 +198,52 @@ async def test_a_declined_question_is_asked_again_when_the_person_wants_it(user:
     assert any("is this the right host" in change.why for change in seen.changes)
 
 
+def failing(found: bytes, *, greets: bool, status: int | str) -> Host:
+    """A node whose program ends so, and that answers ``found`` where a Python is looked for."""
+
+    async def play(process: asyncssh.SSHServerProcess[bytes]) -> None:
+        if "for name in python3" in (process.command or ""):
+            process.stdout.write(found)
+            process.exit(0)
+            return
+        if greets:
+            process.stdout.write(HELLO + TICK)
+        process.stderr.write(b"Traceback\n  \x1b[31mMemoryError\n")
+        if isinstance(status, str):
+            process.exit_with_signal(status)
+        else:
+            process.exit(status)
+
+    return Host(handler=play)
+
+
+@pytest.mark.parametrize(
+    ("host", "why"),
+    [
+        (failing(b"", greets=True, status="KILL"), "was killed (SIGKILL)"),
+        (failing(b"", greets=True, status="ALRM"), "heard nothing from here for too long"),
+        (failing(b"", greets=True, status=1), "ended (status 1): MemoryError"),
+        (
+            failing(b"shell\n", greets=False, status=127),
+            "there is no Python 3.8 or newer on the PATH there: name one by",
+        ),
+        (failing(b"shell\npython 3.6 /usr/bin/python3\n", greets=False, status=127), "only 3.6 (/usr/bin/python3)"),
+        (
+            failing(b"Account not available.\n", greets=False, status=127),
+            "no shell runs commands there: Account not av",
+        ),
+    ],
+    ids=["killed", "unheard", "ended", "no Python", "an old Python", "no shell"],
+)
+async def test_why_a_node_side_does_not_run_is_told(user: Home, host: Host, why: str) -> None:
+    seen = Seen()
+    async with serve(host):
+        user.knows(host)
+        user.node("node0", host)
+        async with fleet(user, ["node0"], seen):
+            await seen.wait(lambda: any(change.link == "lost" and why in change.why for change in seen.changes))
+
+
 async def test_this_machine_without_ssh() -> None:
     seen = Seen()
     made = Fleet(resolve([]), sink=seen, asker=Person(), options=FleetOptions(SETTINGS, version="v"))

@@ -6,17 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.fleet.targets.chosen import TargetError
 from collectors.fleet.targets.slurm import (
     SlurmPart,
     leaf_switches,
-    log_glob,
     parts_of_job,
     read_parts,
-    slurm_words,
 )
 from collectors.fleet.transport import TransportError
 
@@ -68,12 +64,6 @@ def test_every_part_of_an_array() -> None:
     )  # fmt: skip
 
 
-def test_patterns_of_files_become_globs() -> None:
-    assert log_glob("/a/out-%5t_%N.log") == "/a/out-*_*.log"
-    assert log_glob("/a/[x]*?.log") == "/a/[[]x][*][?].log"
-    assert [log_glob(path) for path in ("/dev/null", "(null)", "", "relative")] == ["", "", "", ""]
-
-
 @pytest.mark.parametrize(
     ("body", "why"),
     [
@@ -97,17 +87,6 @@ def test_a_job_is_asked_for(scontrol: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(TargetError, match="there is no scontrol here"):
         parts_of_job("17")
-
-
-@given(st.text(max_size=400))
-def test_any_text_is_read(text: str) -> None:
-    assert all(part.number.isdecimal() for part in (*read_parts("JobId=1 " + text), *read_parts(text)))
-
-
-def test_options_in_the_environment_are_left_out() -> None:
-    env = {"SLURM_LABELIO": "1", "SRUN_CONTAINER": "x", "SLURM_CONF": "/etc/s", "SLURM_JWT": "x", "HOME": "/"}
-    assert slurm_words(["sinfo"], env) == ["env", "-u", "SLURM_LABELIO", "-u", "SRUN_CONTAINER", "sinfo"]
-    assert slurm_words(["sinfo"], {"SLURM_CONF": "/etc/s", "PATH": "/bin"}) == ["sinfo"]
 
 
 async def test_scontrol_tells_leaf_switches_or_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

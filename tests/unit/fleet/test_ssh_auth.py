@@ -26,14 +26,6 @@ async def says_hello(node: Ssh) -> bool:
     return (await node.run(["echo", "hello"])).stdout == b"hello\n"
 
 
-async def test_key_file(user: Home) -> None:
-    async with serve() as host:
-        user.knows(host)
-        user.node("node0", host, f"IdentityFile {user.key('user')}")
-        async with nodes(user, Person()) as (node,):
-            assert await says_hello(node)
-
-
 async def test_wrong_key_is_refused_and_said(user: Home) -> None:
     async with serve() as host:
         user.knows(host)
@@ -56,41 +48,6 @@ async def test_passphrase_is_asked_once_for_all_nodes(user: Home, form: str) -> 
             assert all(await asyncio.gather(*map(says_hello, found)))
         assert [question.kind for question in person.questions] == ["passphrase", "passphrase"]
         assert str(path) in person.questions[0].prompt
-
-
-async def test_keys_that_cannot_be_used_are_passed_over(user: Home) -> None:
-    async with serve() as host:
-        user.knows(host)
-        (user.folder / "broken").write_text("no key\n")
-        files = (user.folder / "broken", user.folder / "none", user.key("user"))
-        user.node("node0", host, *(f"IdentityFile {path}" for path in files))
-        async with nodes(user, Person()) as (node,):
-            assert await says_hello(node)
-
-
-async def test_passphrase_is_not_asked_for_a_key_that_nobody_wants(user: Home) -> None:
-    async with serve() as host:
-        user.knows(host)
-        locked = user.key("stranger", passphrase="sesame")
-        user.node("node0", host, f"IdentityFile {locked}", f"IdentityFile {user.key('user')}")
-        person = Person()
-        async with nodes(user, person) as (node,):
-            assert await says_hello(node)
-        assert person.questions == []
-
-
-async def test_a_declined_passphrase_is_not_asked_for_again(user: Home) -> None:
-    async with serve() as host:
-        user.knows(host)
-        path = user.key("user", passphrase="sesame")
-        for number in range(2):
-            user.node(f"node{number}", host, f"IdentityFile {path}")
-        person = Person(None)
-        async with nodes(user, person, "node0", "node1") as found:
-            for node in found:
-                with pytest.raises(Refused):
-                    await node.connect()
-        assert len(person.questions) == 1
 
 
 async def test_a_password_is_for_its_own_host_and_is_kept_for_the_next_connection(user: Home) -> None:
@@ -126,17 +83,6 @@ async def test_a_declined_password_is_declined_for_all_until_asked_again(user: H
             person.answers.append("right")
             found[0]._connector.ask_again()
             assert await says_hello(found[0])
-
-
-async def test_password_prompts_are_limited(user: Home) -> None:
-    async with serve(Host(user_keys=(), passwords=["right"])) as host:
-        user.knows(host)
-        user.node("node0", host, "IdentityFile none")
-        person = Person("a", "b", "c", "right")
-        async with nodes(user, person) as (node,):
-            with pytest.raises(Refused, match="password"):
-                await node.connect()
-        assert len(person.questions) == 3
 
 
 async def test_keyboard_interactive_asks_what_the_server_asks(user: Home) -> None:

@@ -11,11 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.ssh import connector as connector_module
-from collectors.fleet.ssh import sockets
-from collectors.fleet.ssh.config import HostSettings
 from collectors.fleet.ssh.connector import HANDSHAKES
-from collectors.fleet.ssh.node import Ssh
 from collectors.fleet.transport import Refused, TransportError
 from tests.support.ssh_server import Home, Host, Person, home, listen, nodes, serve
 
@@ -73,29 +69,6 @@ async def test_at_most_eight_handshakes_at_once(user: Home) -> None:
         assert 1 < host.most_logins <= HANDSHAKES
 
 
-async def test_hosts_that_do_not_answer_hold_up_nobody(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    dead = asyncio.Event()
-
-    async def reach(settings: HostSettings) -> socket.socket:
-        if settings.original.startswith("dead"):
-            await dead.wait()
-        return await sockets.open_socket(settings)
-
-    monkeypatch.setattr(connector_module, "open_socket", reach)
-    async with serve() as host:
-        user.knows(host)
-        names = [f"dead{number}" for number in range(20)] + ["node0"]
-        for name in names:
-            user.node(name, host)
-        async with nodes(user, Person(), *names) as found:
-            waiting = [asyncio.ensure_future(node.connect()) for node in found[:-1]]
-            async with asyncio.timeout(60):
-                await found[-1].connect()
-            assert not any(task.done() for task in waiting)
-            dead.set()
-            await asyncio.gather(*waiting)
-
-
 @contextmanager
 def silent_port() -> Iterator[int]:
     """A port of the loopback that answers no further connection: its queue is full, and SYNs are dropped."""
@@ -108,27 +81,6 @@ def silent_port() -> Iterator[int]:
             with suppress(BlockingIOError):
                 caller.connect(listener.getsockname())
         yield listener.getsockname()[1]
-
-
-def addresses(monkeypatch: pytest.MonkeyPatch, *ports: int) -> None:
-    """Have every name stand for these ports of the loopback."""
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port)) for port in ports]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_arguments, **_options: found)
-
-
-async def test_of_several_addresses_the_first_that_answers(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sockets, "NEXT_ADDRESS", 0.02)
-    with silent_port() as silent:
-        async with serve() as host:
-            user.knows(host)
-            user.node("node", host, "ConnectTimeout 5")
-            async with nodes(user, Person(), "node") as (node,):
-                addresses(monkeypatch, free_port(), free_port())
-                with pytest.raises(TransportError, match="nothing listens at"):
-                    await node.connect()
-                addresses(monkeypatch, silent, free_port(), host.port, silent)
-                await node.connect()
-                assert node.connected
 
 
 async def test_a_silent_host_is_called_so(user: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,25 +109,6 @@ async def test_one_tunnel_for_all_nodes_behind_a_jump_host(user: Home) -> None:
             await asyncio.gather(*(asyncio.wait_for(stream.wait(), 60) for stream in quiet))
             await asyncio.gather(*(node.connect() for node in found))
             assert jump.made == 2
-
-
-async def test_chain_of_jump_hosts_and_star_pattern(user: Home) -> None:
-    async with (
-        serve() as outer,
-        serve(Host(host_keys=("middle",))) as middle,
-        serve(Host(host_keys=("inner",))) as inner,
-    ):
-        for host, name in ((outer, "host"), (middle, "middle"), (inner, "inner")):
-            user.knows(host, name)
-        user.node("outer", outer)
-        user.node("middle", middle)
-        user.node("node0", inner, f"ProxyJump outer,tester@127.0.0.1:{middle.port}")
-        user.lines += ["Host *", "ProxyJump outer"]
-        async with nodes(user, Person(), "node0", "outer") as (node, itself):
-            await node.connect()
-            assert outer.forwarded == [("127.0.0.1", middle.port)]
-            assert middle.forwarded == [("127.0.0.1", inner.port)]
-            await itself.connect()
 
 
 @pytest.mark.parametrize(("known", "why"), [("other", "another host key than before"), ("", "may not be asked about")])
@@ -234,19 +167,3 @@ async def test_proxy_command_and_its_complaints(user: Home) -> None:
             assert (await node.run(["echo", "through"])).stdout == b"through\n"
             with pytest.raises(TransportError, match="ProxyCommand of node1: gateway says"):
                 await failing.connect()
-
-
-def cipher_of(node: Ssh) -> str | None:
-    connection = node._connection
-    return None if connection is None else str(connection.get_extra_info("recv_cipher"))
-
-
-async def test_the_fast_cipher_goes_first_unless_the_configuration_says_otherwise(user: Home) -> None:
-    async with serve() as host:
-        user.knows(host)
-        user.node("node0", host)
-        user.node("node1", host, "Ciphers aes256-ctr,made-up@example.com", "MACs hmac-sha2-*", "KexAlgorithms -curve*")
-        async with nodes(user, Person(), "node0", "node1") as found:
-            for node in found:
-                await node.connect()
-            assert [cipher_of(node) for node in found] == ["aes128-gcm@openssh.com", "aes256-ctr"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import asyncssh
 import pytest
 
-from collectors.fleet.ssh.node import CHANNELS, Ssh
+from collectors.fleet.ssh.node import Ssh
 from collectors.fleet.transport import TransportError
 from tests.support.ssh_server import Host, Person, home, nodes, serve
 
@@ -26,18 +25,6 @@ async def connected(folder: Path, host: Host) -> AsyncIterator[Ssh]:
             yield node
 
 
-async def test_a_connection_that_breaks_ends_what_runs(tmp_path: Path) -> None:
-    host = Host()
-    async with connected(tmp_path, host) as node:
-        broken = await node.start(["cat"], on_stdout=print, on_stderr=print)
-        host.connections[0].abort()
-        assert await broken.wait() == -1
-        assert not node.connected
-        assert "the connection broke" in node.why
-        with pytest.raises(TransportError, match="node0: not connected: the connection broke"):
-            await node.run(["true"])
-
-
 async def test_a_break_while_a_command_runs_is_no_end_of_it(tmp_path: Path) -> None:
     async def abort(process: asyncssh.SSHServerProcess[bytes]) -> None:
         process.channel.get_connection().abort()
@@ -45,22 +32,6 @@ async def test_a_break_while_a_command_runs_is_no_end_of_it(tmp_path: Path) -> N
     async with connected(tmp_path, Host(handler=abort)) as node:
         with pytest.raises(TransportError, match="the connection broke"):
             await node.run(["true"])
-
-
-async def test_our_own_limit_of_sessions_keeps_within_the_servers(tmp_path: Path) -> None:
-    running = most = 0
-
-    async def count(process: asyncssh.SSHServerProcess[bytes]) -> None:
-        nonlocal running, most
-        running += 1
-        most = max(most, running)
-        await asyncio.sleep(0.01)
-        running -= 1
-        process.exit(0)
-
-    async with connected(tmp_path, Host(handler=count)) as node:
-        await asyncio.gather(*(node.run(["true"]) for _ in range(30)))
-    assert most == CHANNELS
 
 
 async def test_a_server_with_one_session_is_told_apart(tmp_path: Path) -> None:

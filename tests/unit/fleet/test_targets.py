@@ -94,24 +94,3 @@ def test_a_hostfile_that_is_none_says_where(tmp_path: Path, text: bytes, message
         resolve([], hostfile=tmp_path / "hosts")
     with pytest.raises(TargetError, match="cannot be read"):
         resolve([], hostfile=tmp_path)
-
-
-@given(st.text(max_size=30))
-def test_any_word_is_a_target_or_an_error(word: str) -> None:
-    try:
-        found = list(parse([word]))
-    except TargetError:
-        return
-    assert all(target.host and not target.host.startswith("-") for target in found)
-    assert all(target.host.isascii() and target.host.isprintable() and " " not in target.host for target in found)
-
-
-@given(st.binary(max_size=200))
-def test_any_hostfile_is_read_or_refused(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    path = tmp_path_factory.getbasetemp() / "any_hosts"
-    path.write_bytes(data)
-    try:
-        found = resolve([], hostfile=path)
-    except TargetError:
-        return
-    assert found

@@ -31,10 +31,6 @@ def test_what_is_no_way(text: str, why: str) -> None:
         way_of(text)
 
 
-def test_ssh_is_the_way_that_needs_no_name() -> None:
-    assert way_of(None) is None
-
-
 def test_a_user_or_port_that_the_command_wants_or_drops() -> None:
     with pytest.raises(Refused, match="wants a user"):
         any_command("x %r@%h").words(Target("a", "a"))

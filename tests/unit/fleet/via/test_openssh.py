@@ -12,7 +12,7 @@ import pytest
 from collectors.fleet.targets.chosen import parse
 from collectors.fleet.transport import TransportError
 from collectors.fleet.via.piped import Piped
-from collectors.fleet.via.way import openssh, way_of
+from collectors.fleet.via.way import way_of
 from tests.support.ssh_server import Home, home, serve
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client")
@@ -63,9 +63,3 @@ async def test_keys_that_are_revoked_by_a_binary_list_are_refused(user: Home) ->
         with pytest.raises(TransportError, match=r"Host key verification failed\.: ssh to it once by hand"):
             await made.run(["true"])
         await made.close()
-
-
-def test_words_name_user_port_and_configuration(user: Home) -> None:
-    (target,) = parse(["me@gpu7:2222"])
-    words = openssh(user.config).terminal(target)
-    assert words == ["ssh", "-F", str(user.config), "-l", "me", "-p", "2222", "gpu7"]

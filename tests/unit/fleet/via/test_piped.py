@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -14,9 +12,7 @@ import pytest
 
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Refused, TransportError, Waiting, waits_silently
-from collectors.fleet.via import piped
 from collectors.fleet.via.piped import Piped
-from collectors.fleet.via.process import PipedProcess
 from collectors.fleet.via.way import Way, any_command
 
 
@@ -28,21 +24,6 @@ async def node(text: str, way: Way | None = None, waiting: Waiting = waits_silen
         yield made
     finally:
         await made.close()
-
-
-def pid_of(process: PipedProcess) -> int:
-    assert process._transport is not None
-    return process._transport.get_pid()
-
-
-async def gone(pid: int, seconds: float) -> bool:
-    for _ in range(round(seconds / 0.05)):
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return True
-        await asyncio.sleep(0.05)
-    return False
 
 
 @pytest.mark.parametrize(
@@ -93,40 +74,6 @@ async def test_output_that_is_cut_off_is_no_success(tmp_path: Path) -> None:
             await made.run(["true"])
         await made.connect()
         assert made.connected
-
-
-async def test_a_broken_channel_leaves_the_others_and_the_last_one_the_node() -> None:
-    async with node("sh -c 'exec sh' %h") as made:
-        one = await made.start(["cat"], on_stdout=print, on_stderr=print)
-        two = await made.start(["cat"], on_stdout=print, on_stderr=print)
-        states = []
-        for process in (one, two):
-            os.kill(pid_of(process), signal.SIGKILL)
-            assert await process.wait() == -1
-            states.append(made.connected)
-            assert "killed by SIGKILL" in made.why
-        assert states == [True, False]
-
-
-async def test_silence_is_the_end_of_it() -> None:
-    async with node("sh -c 'exec sh' %h") as made:
-        process = await made.start(["sleep", "60"], on_stdout=print, on_stderr=print)
-        states = []
-        for seconds in (piped.SILENCE - 1, piped.SILENCE + 1):
-            made.not_responding(seconds)
-            states.append(made.connected)
-        assert states == [True, False]
-        assert "no answer for 12 s" in made.why
-        assert await process.wait() == -1
-        assert await gone(pid_of(process), 60)
-
-
-async def test_what_does_not_heed_its_end_is_ended_by_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("collectors.fleet.via.process.GRACE", 0.2)
-    async with node("""sh -c 'trap "" TERM; sh; sleep 60' %h""") as made:
-        process = await made.start(["cat"], on_stdout=print, on_stderr=print)
-        process.kill()
-        assert await gone(pid_of(process), 60)
 
 
 async def test_a_child_that_keeps_the_streams_open_keeps_nobody(tmp_path: Path) -> None:
