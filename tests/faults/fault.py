@@ -25,14 +25,10 @@ class Outcome:
 
     said: str
     """In hangtop's own words."""
-    after: float | None = None
-    """Seconds until that was said."""
     recovered: float | None = None
     """Seconds from when the fault was over until all was well again."""
     grown: float = 0.0
     """MB by which hangtop's memory grew from before the fault to its greatest."""
-    descriptors: int = 0
-    """Descriptors that hangtop had more at its end than before the fault."""
     key: float | None = None
     """Seconds that the slowest key took to be seen on the screen."""
     left: tuple[str, ...] = ()
@@ -94,7 +90,7 @@ class Family:
         self.name = name
 
     def __call__(self, name: str, says: str, *, recovers: bool = True, needs: str = "") -> Callable[[Play], Play]:
-        """Register a fault: ``@fault("name", "what must be said")``, or with a call that plays it."""
+        """Register a fault: ``fault("name", "what must be said")(play)``."""
 
         def register(play: Play) -> Play:
             made = Fault(self.name, name, says, play, recovers, needs)

@@ -12,14 +12,13 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from collectors.samples.gpus import GpuFacts
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines
+from collectors.samples.logs import LogEvent, LogFile, LogLines
 from collectors.samples.ranks import RankProcess, RankPulse
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -105,11 +104,6 @@ def random_bytes(_number: int) -> None:
     say(os.urandom(1 << 16))
 
 
-def random_lines(_number: int) -> None:
-    for _ in range(200):
-        say(os.urandom(random.randrange(200)).replace(b"\n", b"") + b"\n")
-
-
 def deep(_number: int) -> None:
     say(b'["Tick",' + b"[" * 200_000 + b"\n" + b'["Fault",["a",' + b'{"a":' * 100_000 + b"\n")
 
@@ -124,16 +118,6 @@ def one_line(_number: int) -> None:
     for _ in range(200):
         say(b"x" * (1 << 20))
     say(b"\n")
-
-
-def drip(_number: int) -> None:
-    for byte in line("Tick", list(tick(1))) * 3:
-        say(bytes([byte]))
-        time.sleep(0.05)
-
-
-def hellos(_number: int) -> None:
-    say(line("Hello", list(hello())) * 2000)
 
 
 def ticks(number: int) -> None:
@@ -162,21 +146,8 @@ def million(kind: Callable[[int], NamedTuple]) -> Callable[[int], None]:
     return more
 
 
-def gpu_facts(number: int) -> GpuFacts:
-    fields = GpuFacts.__annotations__
-    row: dict[str, Any] = {name: "GPU" if "str" in str(hint) else 1 for name, hint in fields.items()}
-    row |= {"gpu": number % 1024, "uuid": f"GPU-{number}"}
-    return GpuFacts(**{name: row[name] for name in GpuFacts._fields})
-
-
 def fast(_number: int) -> None:
     say(line("RankPulse", *[list(pulse(pid, time.time())) for pid in range(1, 65)]) * 400)
-
-
-def wanted(number: int) -> None:
-    for file in range(50):
-        tell(LogLines(f"/l{file}", 1, 1, "stdout", time.time(), ["y" * 4000] * 250, 0))
-    tell(*[event(number * 200 + n, "z" * 3900) for n in range(200)])
 
 
 def escapes(number: int) -> None:
@@ -188,34 +159,18 @@ def escapes(number: int) -> None:
     )  # fmt: skip
 
 
-def progress(number: int) -> CommProgress:
-    row: dict[str, Any] = {}
-    for name, hint in CommProgress.__annotations__.items():
-        row[name] = (
-            1.0 if "float" in str(hint) else f"0x{number:x}" if "str" in str(hint) else {} if "Dict" in str(hint) else 1
-        )
-    return CommProgress(**row)
-
-
 HARM: dict[str, tuple[Callable[[int], None], float]] = {
     "random bytes": (random_bytes, 0.2),
-    "random lines": (random_lines, 0.2),
     "JSON that is never closed": (endless, 1.0),
     "JSON nested 200,000 deep": (deep, 0.2),
     "a line of 200 MB": (one_line, 0.5),
-    "NULs": (lambda _: say(bytes(1 << 20)), 0.1),
-    "a byte every 50 ms": (drip, 0.0),
-    "greetings again and again": (hellos, 0.1),
     "ticks without end": (ticks, 0.0),
     "standard error without end": (complaints, 0.0),
     "a clock that jumps": (jumps, 0.3),
     "extreme values of the right types": (extremes, 0.5),
     "ever more ranks": (million(lambda n: rank(n + 10, n)), 0.5),
-    "ever more GPUs": (million(gpu_facts), 0.5),
     "ever more logs": (million(lambda n: LogFile(f"/l{n}", f"1:{n}", n, n, "stdout", 1, "", "")), 0.5),
-    "ever more communicators": (million(progress), 0.5),
     "valid samples as fast as it can": (fast, 0.0),
-    "log lines that nobody asked for": (wanted, 0.1),
     "escape codes in every text": (escapes, 0.05),
 }
 """What each does again and again, and the seconds between."""
@@ -232,10 +187,6 @@ def main() -> None:
     tell(hello())
     harm, pause = HARM[sys.argv[1]]
     ticking(harm, pause)
-
-
-def names() -> Iterator[str]:
-    yield from HARM
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 
 from tests.faults.fault import Family, Outcome, Play
-from tests.faults.running import Watch
 from tests.faults.scene import Scene, Strike, disturbed
 
 fault = Family("network")
@@ -51,16 +50,10 @@ def _undrop(scene: Scene) -> None:
 
 LOST = "(link is cut|no answer|is down)"
 
-fault("link cut for 30 s", LOST)(
-    Strike(lambda s: s.struck.cut(), lambda s: s.struck.restore(), link="lost", why=LOST, hold=30.0)
-)
-fault("half open: what the node sends is dropped", LOST)(
-    Strike(lambda s: _drop(s, "output"), _undrop, link="lost", why=LOST)
-)
-fault("half open: what is sent to the node is dropped", LOST)(
-    Strike(lambda s: _drop(s, "input"), _undrop, link="lost", why=LOST)
-)
-fault("half open both ways", LOST)(Strike(lambda s: _drop(s, "input", "output"), _undrop, link="lost", why=LOST))
+fault("link cut for 30 s", LOST)(Strike(lambda s: s.struck.cut(), lambda s: s.struck.restore(), why=LOST, hold=30.0))
+fault("half open: what the node sends is dropped", LOST)(Strike(lambda s: _drop(s, "output"), _undrop, why=LOST))
+fault("half open: what is sent to the node is dropped", LOST)(Strike(lambda s: _drop(s, "input"), _undrop, why=LOST))
+fault("half open both ways", LOST)(Strike(lambda s: _drop(s, "input", "output"), _undrop, why=LOST))
 
 
 def _stays(begin: Callable[[Scene], None], end: Callable[[Scene], None], seconds: float = 20.0) -> Play:
@@ -91,28 +84,3 @@ def _stays(begin: Callable[[Scene], None], end: Callable[[Scene], None], seconds
 GOES_ON = "samples go on: ([6-9]|1[0-9]|2[0-9]) "
 fault("a third of the packets lost", f"({GOES_ON}|lost: .*(heard nothing|no answer))")(_stays(_lossy, _undrop))
 fault("64 kbit/s", GOES_ON)(_stays(_slow, _unshape))
-
-
-@fault("the first of two addresses says nothing", "node2 is live")
-def silent_address(scene: Scene) -> Outcome:
-    """The name has two addresses, both the node's; what is sent to the first is dropped.
-
-    Whoever asks has a hosts file of his own for it, in which glibc reads both, in this order.
-    """
-    cluster, silent = scene.nursery.cluster, scene.nursery.cluster.address(200)
-    scene.struck.run(["ip", "addr", "add", f"{silent}/24", "dev", "eth0"])
-    scene.undo.callback(scene.struck.run, ["ip", "addr", "del", f"{silent}/24", "dev", "eth0"])
-    rule = f"chain input {{ type filter hook input priority 0; ip daddr {silent} tcp dport 22 drop; }}"
-    scene.struck.run(["nft", "-f", "-"], stdin=f"table inet hx {{\n{rule}\n}}\n")
-    scene.undo.callback(_undrop, scene)
-    hosts, config = scene.path(".hosts"), scene.path(".config")
-    hosts.write_text(f"127.0.0.1 localhost\n{silent} twofold\n{scene.struck.address} twofold\n")
-    alias = f"Host {scene.struck.name}\n  HostName twofold\n  HostKeyAlias {scene.struck.address}\n"
-    config.write_text(alias + cluster.ssh_config.read_text())
-    before = scene.before()
-    inside = ("unshare", "-m", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "sh")
-    with Watch(scene.path(".htr"), [*scene.reach, "-F", str(config)], inside=inside) as watch:
-        began = time.time()
-        live = watch.wait_link(scene.struck.name, "live")
-        watch.end()
-        return Outcome("node2 is live", live.at - began, 0.0, left=scene.left(before))

@@ -1,4 +1,4 @@
-"""hangtop as a process: what it took in, how much memory and how many descriptors it has."""
+"""hangtop as a process: what it took in, and how much memory it has."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,11 +23,9 @@ T = TypeVar("T")
 
 FLUSH = 0.3
 """Seconds between two writes of a recording; else five."""
-MAIN = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
-"""Words that start hangtop from this tree."""
 _OFTEN = f"from hangtop.session import recording as blocks; blocks.BLOCK_SECONDS = {FLUSH}; "
-WATCHED = (sys.executable, "-c", _OFTEN + MAIN[-1])
-"""The same, with recordings that are written out more often, so that what is told is seen soon."""
+WATCHED = (sys.executable, "-c", _OFTEN + "from hangtop.cli.main import main; main()")
+"""Words that start hangtop, with recordings that are written out more often, so that what is told is seen soon."""
 HELP = BY_NAME["overview"].help[:24]
 """What the help over the first panel begins with, and no panel shows, …"""
 TABS = "[Overview]"
@@ -42,33 +37,14 @@ LOOK = 0.3
 """Seconds between two looks at a recording."""
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
-    """A command of hangtop that has ended."""
-
-    status: int
-    said: str
-    """Standard output and error together, as they came."""
-    seconds: float
-    memory: float
-    """MB, at its greatest."""
-
-    def shortcomings(self) -> list[str]:
-        """What no command may do, whatever it is given: tell of faults of its own, pass on control codes."""
-        found = [word for word in ("Traceback", "a fault of hangtop itself") if word in self.said]
-        found += [f"control code {char!r}" for char in set(self.said) if char < " " and char not in "\n\r\t"]
-        return found if self.status >= 0 else [*found, f"ended by signal {-self.status}"]
-
-
 class Usage:
-    """Memory and descriptors of a process, looked at five times a second until it ends."""
+    """Memory of a process, looked at five times a second until it ends."""
 
     def __init__(self, pid: int) -> None:
         self._folder = Path("/proc", str(pid))
         self._ended = threading.Event()
         self.most = self.memory()
         self._before = self.most
-        self._descriptors = self.descriptors()
         self.thread = threading.Thread(target=self._look, daemon=True)
         self.thread.start()
 
@@ -79,27 +55,14 @@ class Usage:
         except (OSError, IndexError):
             return 0.0
 
-    def descriptors(self) -> int:
-        """Open descriptors now; zero when the process is gone."""
-        try:
-            return len(list((self._folder / "fd").iterdir()))
-        except OSError:
-            return 0
-
     def begin(self) -> None:
         """Count from now on."""
         self._before = self.most = self.memory()
-        self._descriptors = self.descriptors()
 
     @property
     def grown(self) -> float:
         """MB from the beginning to the greatest."""
         return max(0.0, self.most - self._before)
-
-    @property
-    def descriptors_grown(self) -> int:
-        """Descriptors more than at the beginning."""
-        return self.descriptors() - self._descriptors
 
     def end(self) -> None:
         """Look no more."""
@@ -109,33 +72,6 @@ class Usage:
     def _look(self) -> None:
         while not self._ended.wait(0.2):
             self.most = max(self.most, self.memory())
-
-
-def run(
-    words: Sequence[str],
-    *,
-    env: Mapping[str, str] | None = None,
-    inside: Sequence[str] = (),
-    seconds: float = 120.0,
-    stdout: Path | None = None,
-) -> Done:
-    """Run a command of hangtop to its end, or end it when it takes too long; ``stdout`` is a file instead of a pipe."""
-    began = time.monotonic()
-    with tempfile.TemporaryFile() as said, stdout.open("wb") if stdout else nullcontext(said) as out:
-        process = subprocess.Popen(
-            [*inside, *MAIN, *words], stdin=subprocess.DEVNULL, stdout=out, stderr=said,
-            env={**os.environ, "NO_COLOR": "1", **(env or {})},
-        )  # fmt: skip
-        usage = Usage(process.pid)
-        try:
-            status = process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            status = process.wait()
-        usage.end()
-        said.seek(0)
-        text = said.read().decode(errors="replace")
-    return Done(status, text, time.monotonic() - began, usage.most)
 
 
 class Recorded:
@@ -205,17 +141,17 @@ class Recorded:
 class Watch(Recorded):
     """``hangtop record`` under way: a live session without a screen. A context manager."""
 
-    def __init__(
-        self, file: Path, words: Sequence[str], *, env: Mapping[str, str] | None = None, inside: Sequence[str] = ()
-    ) -> None:
-        """``words`` are arguments; ``inside`` words before the command, which it replaces when it has done its part."""
+    def __init__(self, file: Path, words: Sequence[str]) -> None:
+        """``words`` are arguments of the command."""
         super().__init__(file)
         self._errors = file.with_suffix(".err")
         with self._errors.open("wb") as errors:
             self.process = subprocess.Popen(
-                [*inside, *WATCHED, "record", str(file), "--batch", *words],
-                stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, env={**os.environ, **(env or {})},
-            )  # fmt: skip
+                [*WATCHED, "record", str(file), "--batch", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=errors,
+                stderr=errors,
+            )
         self.usage = Usage(self.process.pid)
 
     def __enter__(self) -> Watch:
@@ -227,11 +163,7 @@ class Watch(Recorded):
     def ended(self) -> str:
         """Its status, and what it printed."""
         status = self.process.poll()
-        return "" if status is None else f"status {status}: {self.errors()}"
-
-    def errors(self) -> str:
-        """What it printed."""
-        return self._errors.read_text(errors="replace")
+        return "" if status is None else f"status {status}: {self._errors.read_text(errors='replace')}"
 
     def end(self, number: signal.Signals = signal.SIGTERM, seconds: float = 20.0) -> int:
         """Signal it, wait for its end and give its exit status; by force when it takes too long."""
@@ -248,13 +180,10 @@ class Watch(Recorded):
 class OnScreen(Recorded):
     """The screen in a terminal of its own, recording what it sees. A context manager."""
 
-    def __init__(
-        self, file: Path, words: Sequence[str], *, env: Mapping[str, str] | None = None, inside: Sequence[str] = ()
-    ) -> None:
-        """As for :class:`Watch`."""
+    def __init__(self, file: Path, words: Sequence[str], inside: Sequence[str] = ()) -> None:
+        """``words`` are arguments; ``inside`` words before the command, which takes their place."""
         super().__init__(file)
-        command = [*inside, *WATCHED, "watch", "--record", str(file), "--batch", *words]
-        self.terminal = Tmux(command, env=env)
+        self.terminal = Tmux([*inside, *WATCHED, "watch", "--record", str(file), "--batch", *words])
 
     def __enter__(self) -> OnScreen:
         self.terminal.__enter__()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -65,9 +64,9 @@ class Scene:
         return self.folder / f"{self.made}{suffix}"
 
     @contextlib.contextmanager
-    def watch(self, *words: str, env: Mapping[str, str] | None = None) -> Iterator[Watch]:
+    def watch(self) -> Iterator[Watch]:
         """A session that watches all nodes, live and settled."""
-        with Watch(self.path(".htr"), [*self.reach, *words], env=env) as made:
+        with Watch(self.path(".htr"), self.reach) as made:
             made.wait_live([node.name for node in self.nodes])
             time.sleep(SETTLE)
             made.usage.begin()
@@ -138,62 +137,34 @@ def disturbed(links: Sequence[LinkChange], names: Collection[str], since: float)
 class Strike:
     """A fault of one node, struck while a session watches it: what it does, and what must be seen of it.
 
-    ``link`` and ``why`` are the state that must be told; ``sample`` instead a pattern of a sample or a bad line.
+    ``link`` and ``why`` are the state that must be told.
     """
 
     begin: Callable[[Scene], None]
     end: Callable[[Scene], None] | None = None
-    link: str = ""
+    link: str = "lost"
     why: str = ""
-    sample: str = ""
-    words: tuple[str, ...] = ()
     seconds: float = 45.0
     """Within which it must be told, and again be over."""
     hold: float = 0.0
     """Seconds that it goes on at the least."""
-    disturbs: bool = False
-    """Whether the job's own nodes may notice: a network that all share."""
 
     def __call__(self, scene: Scene) -> Outcome:
         """Strike, wait for the word, end it, wait until all is well, end the session, and look what is left."""
         before = scene.before()
-        with scene.watch(*self.words) as watch:
+        with scene.watch() as watch:
             name, struck = scene.struck.name, time.time()
             with contextlib.ExitStack() as undo:
                 if self.end is not None:
                     undo.callback(self.end, scene)
                 self.begin(scene)
-                if self.sample:
-                    at, said = watch.wait_entry(name, self.sample, since=struck, seconds=self.seconds)
-                else:
-                    change = watch.wait_link(name, self.link, self.why, since=struck, seconds=self.seconds)
-                    at, said = change.at, f"{change.link}: {change.why}"
+                told = watch.wait_link(name, self.link, self.why, since=struck, seconds=self.seconds)
                 time.sleep(max(0.0, self.hold - (time.time() - struck)))
             over = time.time() if self.end is not None else struck
-            recovered = self._recovered(watch, name, at, over)
-            usage = watch.usage
+            live = watch.wait_link(name, "live", since=told.at, seconds=self.seconds).at
+            watch.wait_entry(name, r"^Tick\(", since=max(live, over), seconds=self.seconds)
             watch.end()
-            links = watch.links()
             return Outcome(
-                said=_excerpt(said, self.sample), after=at - struck, recovered=recovered, grown=usage.grown,
-                left=scene.left(before),
-                disturbed=() if self.disturbs else disturbed(links, scene.well, struck),
+                said=f"{told.link}: {told.why}"[:200], recovered=max(0.0, live - over), grown=watch.usage.grown,
+                left=scene.left(before), disturbed=disturbed(watch.links(), scene.well, struck),
             )  # fmt: skip
-
-    def _recovered(self, watch: Watch, name: str, told: float, over: float) -> float | None:
-        """Seconds from the end of the fault to when the node was live again, and its samples came."""
-        if self.link and self.link != "live":
-            live = watch.wait_link(name, "live", since=told, seconds=self.seconds).at
-        else:
-            live = over
-        ticked = watch.wait_entry(name, r"^Tick\(", since=max(live, over), seconds=self.seconds)[0]
-        return max(0.0, (ticked if not self.link else live) - over)
-
-
-def _excerpt(said: str, pattern: str) -> str:
-    """About what was looked for, of a long sample."""
-    if len(said) <= 160:
-        return said
-    found = re.search(pattern, said) if pattern else None
-    begin = max(0, found.start() - 60) if found else 0
-    return said[begin : begin + 160]

@@ -56,25 +56,7 @@ def _storm(watch: OnScreen) -> None:
 
 def _keys(watch: OnScreen) -> None:
     """2,000 keys, as a cat on the keyboard presses them; none that ends it, or of which a person is asked first."""
-    keys = [
-        "1",
-        "2",
-        "3",
-        "4",
-        "5",
-        "6",
-        "7",
-        "8",
-        "9",
-        "Down",
-        "Up",
-        "Left",
-        "Right",
-        "PageDown",
-        "Home",
-        "End",
-        "Tab",
-    ]
+    keys = [*"123456789", "Down", "Up", "Left", "Right", "PageDown", "Home", "End", "Tab"]
     for _ in range(40):
         watch.terminal.press(*random.choices(keys, k=50))
     watch.terminal.press("Escape")
@@ -95,16 +77,8 @@ def _stop(watch: OnScreen) -> None:
     os.kill(watch.pid, signal.SIGCONT)
 
 
-def _smallest(watch: OnScreen) -> None:
-    watch.terminal.resize(1, 1)
-    time.sleep(3.0)
-    watch.terminal.resize(120, 36)
-
-
 fault("200 sizes of the terminal at once", JOB)(_works(_storm))
-fault("a terminal of one cell", JOB)(_works(_smallest))
 fault("2,000 keys at once", JOB)(_works(_keys))
 fault("stopped (SIGTSTP, SIGSTOP) for 15 s and continued", JOB)(_works(_stop, lost=True))
-for _term in ("dumb", "vt100", "unknown-terminal", ""):
-    fault(f"TERM={_term or '(empty)'}", JOB)(_works(lambda _: None, ("env", f"TERM={_term}")))
+fault("TERM=dumb", JOB)(_works(lambda _: None, ("env", "TERM=dumb")))
 fault("no locale (LC_ALL=C)", JOB)(_works(lambda _: None, ("env", "LC_ALL=C", "LANG=C")))

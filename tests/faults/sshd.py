@@ -1,16 +1,16 @@
-"""The server of a node, and the node itself: killed, restarted, another's, silent, babbling, at its limits."""
+"""The server of a node, its login shell, and the node itself: killed, restarted, another's, silent, babbling."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sys
-import time
 import uuid
+from pathlib import Path
 
-from tests.faults.fault import Family, Outcome
-from tests.faults.running import Watch, run
+from tests.faults.fault import Family
 from tests.faults.scene import MARK, Scene, Strike
 
 fault = Family("sshd")
@@ -19,7 +19,7 @@ SERVER = """\
 import socket, sys, threading, time
 def serve(conn):
     try:
-        while {forever}:
+        while True:
             {act}
     except OSError:
         pass
@@ -50,7 +50,7 @@ def restart(scene: Scene, *options: str) -> None:
 def _replace_sshd(scene: Scene, act: str) -> None:
     """Put something else in the place of sshd."""
     scene.struck.stop_sshd()
-    program = SERVER.format(forever="True", act=act)
+    program = SERVER.format(act=act)
     server = scene.struck.spawn([sys.executable, "-c", program], env={MARK: "1"})
 
     def end() -> None:
@@ -66,9 +66,9 @@ def _restore_sshd(scene: Scene) -> None:
 
 
 fault("sshd killed, and restarted", "nothing listens at")(
-    Strike(lambda s: s.struck.stop_sshd(), lambda s: s.struck.start_sshd(), link="lost", why="nothing listens at")
+    Strike(lambda s: s.struck.stop_sshd(), lambda s: s.struck.start_sshd(), why="nothing listens at")
 )
-fault("the node side killed", r"killed \(SIGKILL\)")(Strike(kill_agent, link="lost", why=r"killed \(SIGKILL\)"))
+fault("the node side killed", r"killed \(SIGKILL\)")(Strike(kill_agent, why=r"killed \(SIGKILL\)"))
 
 
 def _another_key(scene: Scene) -> None:
@@ -86,7 +86,7 @@ def _another_key(scene: Scene) -> None:
 
 
 fault("host key changed", "shows another host key than before")(
-    Strike(_another_key, _restore_sshd, link="lost", why="shows another host key than before", seconds=100.0)
+    Strike(_another_key, _restore_sshd, why="shows another host key than before", seconds=100.0)
 )
 
 
@@ -107,14 +107,12 @@ def _boot(scene: Scene) -> None:
     scene.struck.restore()
 
 
-fault("node rebooted", "(link is cut|is down)")(
-    Strike(_reboot, _boot, link="lost", why="(link is cut|is down)", disturbs=False)
-)
+fault("node rebooted", "(link is cut|is down)")(Strike(_reboot, _boot, why="(link is cut|is down)"))
 
 
 def _instead(act: str, why: str, *, hold: float = 0.0) -> Strike:
     """Something else than sshd takes connections, and does this with them, until sshd is back."""
-    return Strike(lambda s: _replace_sshd(s, act), _restore_sshd, link="lost", why=why, seconds=60.0, hold=hold)
+    return Strike(lambda s: _replace_sshd(s, act), _restore_sshd, why=why, seconds=60.0, hold=hold)
 
 
 fault("a server that accepts and says nothing", "accepts connections, but no login was done")(
@@ -124,48 +122,50 @@ BABBLE = "(?i)(banner|version|no login|protocol|identification|handshake)"
 fault("a banner of lines without end", BABBLE)(
     _instead("conn.sendall(b'welcome to this machine\\r\\n' * 100)", BABBLE, hold=20.0)
 )
-fault("a banner that is one line without end", BABBLE)(_instead("conn.sendall(b'x' * 65536)", BABBLE, hold=20.0))
 fault("a banner that drips", BABBLE)(_instead("conn.sendall(b'x\\r\\n'); time.sleep(0.5)", BABBLE))
 
 
-def _great_banner(scene: Scene) -> None:
-    text = scene.path(".banner")
-    text.write_text("Authorised use only. \x1b[31m\x1b]0;title\x07\n" * 4000)
-    restart(scene, f"Banner {text}")
-    scene.undo.callback(restart, scene)
+shells = Family("shells")
 
 
-fault("a banner of 160 KB with escape codes before the login", "live")(
-    Strike(_great_banner, _restore_sshd, link="live", seconds=30.0)
-)
+def log_in_as(scene: Scene, shell: str, files: dict[str, str] | None = None) -> None:
+    """Give root of the struck node this login shell, and a home with these files; connect anew."""
+    home, passwd = scene.path(".home"), scene.path(".passwd")
+    home.mkdir()
+    for name, text in (files or {}).items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text)
+    others = [line for line in Path("/etc/passwd").read_text().splitlines() if not line.startswith("root:")]
+    passwd.write_text("\n".join([f"root:x:0:0:root:{home}:{shell}", *others]) + "\n")
+    scene.struck.run(["mount", "--bind", str(passwd), "/etc/passwd"])
+    scene.undo.callback(scene.struck.run, ["umount", "/etc/passwd"])
+    restart(scene)
 
 
-@fault("MaxSessions 1", "MaxSessions must be 10")
-def max_sessions(scene: Scene) -> Outcome:
-    """The stream is all that fits; stacks are asked for over another session."""
-    before = scene.before()
-    restart(scene, "MaxSessions 1")
-    scene.undo.callback(restart, scene)
-    done = run(["stacks", *scene.reach, "--batch"])
+def _back(scene: Scene) -> None:
     scene.undo.close()
-    left = scene.left(before)
-    line = next((line for line in done.said.splitlines() if "MaxSessions" in line), done.said[-300:])
-    return Outcome(line, done.seconds, 0.0, left=left, disturbed=tuple(done.shortcomings()))
+    restart(scene)
 
 
-@fault("MaxStartups 2:90:3, sixteen connections at once", "16 of 16 live")
-def max_startups(scene: Scene) -> Outcome:
-    """Sshd drops nine of ten handshakes beyond two."""
-    before = scene.before()
-    scene.struck.stop_sshd(sessions=False)
-    scene.struck.start_sshd("MaxStartups 2:90:3")
-    scene.undo.callback(restart, scene)
-    names = [f"alias{number}" for number in range(16)]
-    config = scene.path(".config")
-    aliases = f"Host {' '.join(names)}\n  HostName {scene.struck.address}\n"
-    config.write_text(aliases + scene.nursery.cluster.ssh_config.read_text())
-    with Watch(scene.path(".htr"), [*names, "-F", str(config)]) as watch:
-        began = time.time()
-        live = watch.wait_live(names, seconds=60.0)
-        watch.end()
-        return Outcome("16 of 16 live", live - began, 0.0, left=scene.left(before))
+def _works(name: str, shell: str, files: dict[str, str] | None = None) -> None:
+    """Register a shell under which the node is as live as ever."""
+    shells(name, "live", needs=shell)(Strike(lambda s: log_in_as(s, shell, files), _back, link="live"))
+
+
+def _refuses(name: str, shell: str, says: str) -> None:
+    """Register a shell that runs no command."""
+    shells(name, says, needs=shell)(Strike(lambda s: log_in_as(s, shell), _back, why=says))
+
+
+def _shell(name: str) -> str:
+    return shutil.which(name) or f"/usr/bin/{name}"
+
+
+TALK = "echo Welcome to the cluster, mind the quota\n"
+MEGABYTE = "head -c 1000000 /dev/zero | tr '\\0' '*'; echo\n"
+
+_works("login shell fish that greets", _shell("fish"), {".config/fish/config.fish": TALK})
+_works("login shell csh", _shell("csh"), {".cshrc": TALK})
+_works("an echo in .bashrc", _shell("bash"), {".bashrc": TALK})
+_works("a megabyte from .bashrc", _shell("bash"), {".bashrc": MEGABYTE})
+_refuses("login shell nologin", "/usr/sbin/nologin", "no shell runs commands there: .*not available")

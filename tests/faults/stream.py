@@ -60,8 +60,8 @@ def _played(harm: str, says: str) -> Play:
             links = [f"{change.link}: {change.why}" for change in watch.links(name) if change.at >= struck]
             return Outcome(
                 said=_part(told[0][1], f"{says}|{LIVE}") if told else "; ".join(links)[:400],
-                after=told[0][0] - struck if told else None, recovered=ticked - over, grown=watch.usage.grown,
-                key=slowest, left=scene.left(before), disturbed=disturbed(watch.links(), scene.well, struck),
+                recovered=ticked - over, grown=watch.usage.grown, key=slowest,
+                left=scene.left(before), disturbed=disturbed(watch.links(), scene.well, struck),
             )  # fmt: skip
 
     return play
@@ -76,23 +76,18 @@ def _part(said: str, pattern: str) -> str:
 LIVE = "link='live'"
 NO_SAMPLE = "(no sample|no samples|unknown kind|without an end|malformed|cut off|depth|flood)"
 SAYS = {
-    "a byte every 50 ms": "live",
-    "greetings again and again": "(live|limited)",
     "ticks without end": "it sends more than",
     "standard error without end": "live",
     "a clock that jumps": "live",
     "extreme values of the right types": "Expected `",
     "ever more ranks": "(it names ranks beyond|it sends more than)",
-    "ever more GPUs": "(it names gpus beyond|it sends more than)",
     "ever more logs": "(it names log files beyond|it sends more than)",
-    "ever more communicators": "it sends more than",
     "valid samples as fast as it can": "it sends more than",
-    "log lines that nobody asked for": "it sends more than",
     "escape codes in every text": "live",
 }
 """What is said of each; of all others that they are no samples."""
 
-for _harm in hostile_node.names():
+for _harm in hostile_node.HARM:
     _says = SAYS.get(_harm, NO_SAMPLE)
     # On a machine that is busy the harm may be too slow to be over any limit: then the node is live, and that is right.
     fault(_harm, f"({_says}|{LIVE})" if "sends more" in _says else _says)(_played(_harm, _says))

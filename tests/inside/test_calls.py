@@ -108,23 +108,3 @@ def test_a_barrier_ends_in_time_and_names_the_absent() -> None:
     assert not missed
     assert list(missed.findings[0].ranks) == [1]
     assert missed.findings[0].evidence[0].startswith("rank 1 was last seen in check barrier at test_calls.py:")
-
-
-def test_a_second_context_knows_nothing_of_the_first() -> None:
-    def work(rank: int, *, fault: bool) -> str:
-        with check_calls(seconds=20):
-            dist.all_reduce(torch.ones(4))
-            dist.all_reduce(torch.ones(5))
-        try:
-            with check_calls(seconds=2):
-                dist.broadcast(torch.ones(8), 0)
-                if not (fault and rank == 2):
-                    dist.all_reduce(torch.ones(5))
-        except CallsDiffer as differ:
-            return str(differ)
-        return ""
-
-    assert run_ranks(3, lambda rank: work(rank, fault=False)) == ["", "", ""]
-    first, _, last = run_ranks(3, lambda rank: work(rank, fault=True))
-    assert first.startswith("rank 2 did not come to allreduce_ float32[5]"), "what it called in the first is no answer"
-    assert last == ""

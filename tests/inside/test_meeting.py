@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 
-from hangtop.inside import check_mesh, check_placement, check_same
-from hangtop.inside.checks.meeting import Conclusion, confer, group_of
+from hangtop.inside import check_same
 from hangtop.inside.results import CheckResult
 from tests.support.torch_ranks import run_ranks
 
@@ -26,23 +24,6 @@ def test_a_rank_that_cannot_say_its_part_is_named_and_nobody_waits_for_it() -> N
         assert finding.kind == "check_incomplete"
         assert list(finding.ranks) == [1]
         assert "could not be made on rank 1: TypeError: cannot compare a int" in finding.summary
-
-
-def test_where_the_leader_cannot_judge_all_hear_why() -> None:
-    def judge(_round: int, _said: dict[int, Any]) -> Conclusion:
-        raise ArithmeticError("nothing adds up")
-
-    results = run_ranks(WORLD, lambda _: confer("odd", group_of(), 600, dict, judge))
-    assert {result.summary for result in results} == {
-        "check odd could not be made on rank 0: judging: ArithmeticError: nothing adds up"
-    }
-
-
-@pytest.mark.parametrize("check", [check_placement, check_mesh])
-def test_no_model_and_no_mesh_on_all_ranks_is_said_once(check: Any) -> None:
-    for result in run_ranks(2, lambda _: check(None, seconds=600)):
-        assert "could not be made: " in result.summary
-        assert [finding.kind for finding in result.findings] == ["check_incomplete"]
 
 
 def test_checks_at_two_lines_are_not_compared() -> None:

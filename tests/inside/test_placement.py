@@ -84,16 +84,6 @@ def test_a_parameter_outside_every_unit() -> None:
     assert finding.summary.startswith("covered by no FSDP unit: head.weight, head.bias, extra.weight")
 
 
-def test_all_under_the_root_is_silent() -> None:
-    (result, _) = placed(2, lambda rank: sharded())
-    assert result
-    assert not result.findings
-
-
-def test_tensor_parallel_by_plan_is_silent() -> None:
-    assert placed(4, lambda rank: plan(tower(), grid()))[0]
-
-
 def test_one_wrong_placement_on_one_rank() -> None:
     from torch.distributed.tensor import DTensor, Replicate, Shard
 
@@ -174,41 +164,6 @@ def test_a_mesh_that_fits() -> None:
     results = run_ranks(4, lambda rank: check_mesh(grid(), seconds=20))
     assert all(results)
     assert results[0].summary == "mesh dp=2 × tp=2: it fits, alike on 4 ranks"
-
-
-def test_slices_of_a_mesh_are_no_meshes_that_differ() -> None:
-    def work(rank: int, *, fault: bool) -> CheckResult:
-        from torch.distributed.device_mesh import init_device_mesh
-
-        mesh = grid()["tp"]
-        if fault and rank == 3:
-            mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("tp", "dp"))["tp"]
-        elif fault:
-            init_device_mesh("cpu", (2, 2), mesh_dim_names=("tp", "dp"))  # groups are made by all
-        return check_mesh(mesh, seconds=20)
-
-    (result, *_) = run_ranks(4, lambda rank: work(rank, fault=False))
-    assert result, result
-    assert result.summary.startswith("mesh tp=2: one of 2 slices of a larger mesh")
-    (result, *_) = run_ranks(4, lambda rank: work(rank, fault=True))
-    assert not result
-    assert "rank 3 has another mesh than the others" in result.summary
-
-
-def test_what_is_frozen_may_stay_outside_and_what_is_not_initialised_is_alike() -> None:
-    def build(rank: int, *, trained: bool) -> Any:
-        from torch.distributed.fsdp import fully_shard
-
-        model = tower()
-        model.extra.requires_grad_(trained)
-        return fully_shard(model, ignored_params=set(model.extra.parameters()))
-
-    assert placed(2, lambda rank: build(rank, trained=False))[0]
-    (finding,) = placed(2, lambda rank: build(rank, trained=True))[0].findings
-    assert finding.summary == "covered by no FSDP unit: extra.weight, extra.bias", "each parameter is told of once"
-    assert placed(2, lambda rank: torch.nn.LazyLinear(3))[0]
-    (finding,) = placed(2, lambda rank: torch.nn.LazyLinear(3) if rank else torch.nn.Linear(3, 3))[0].findings
-    assert finding.summary.startswith("weight, bias")
 
 
 def test_meshes_that_do_not_fit() -> None:

@@ -52,20 +52,6 @@ def test_own_options_come_first_and_exit_codes_are_told(words: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "option", "value"), [("preflight", "--patience", "5"), ("stacks", "--interval", "2")]
-)
-def test_a_shared_option_without_a_use_is_taken_and_not_listed(words: str, option: str, value: str) -> None:
-    assert option not in help_of(words)
-    assert EVERY[words].make_context(words, [option, value]).params
-
-
-@pytest.mark.parametrize(("group", "default"), [("probe", "collectives"), ("repair", "list")])
-def test_a_group_says_that_nodes_alone_will_do(group: str, default: str) -> None:
-    assert f"[{default}] [ARGS]... | COMMAND [ARGS]..." in help_of(group)
-    assert "..." not in help_of(group).partition("Commands:")[2]
-
-
-@pytest.mark.parametrize(
     ("typed", "meant"),
     [
         ("", "watch"),

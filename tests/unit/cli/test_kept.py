@@ -58,13 +58,3 @@ def test_what_was_seen_can_be_replayed_after_the_screen_was_left(tmp_path: Path)
         terminal.press("q")
         terminal.wait_until_ended()
     assert kept(tmp_path) == files
-
-
-def test_a_terminal_that_is_closed_loses_nothing(tmp_path: Path) -> None:
-    with on_screen(tmp_path) as terminal:
-        terminal.wait_for("1/1 node")
-        time.sleep(1.5)
-    end = time.monotonic() + 20
-    while not kept(tmp_path) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert len(kept(tmp_path)) == 1

@@ -100,15 +100,6 @@ def test_a_fault_of_our_own_is_one_line_and_its_traceback_is_kept(tmp_path: Path
     assert "Traceback" in next(tmp_path.glob("hangtop-crash-*")).read_text()
 
 
-def test_a_reader_that_goes_away_is_no_fault() -> None:
-    process = subprocess.Popen([*RUN, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout is not None
-    process.stdout.close()
-    _, errors = process.communicate(timeout=180)
-    assert process.returncode == 141
-    assert errors == b""
-
-
 def interrupted(file: Path, number: signal.Signals, least: int, *words: str) -> tuple[int, bytes, bytes]:
     """Exit code and what was printed of a command that got a signal once its recording had so many bytes."""
     process = subprocess.Popen([*RUN, *words, "--batch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

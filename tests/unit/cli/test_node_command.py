@@ -11,9 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from hangtop.cli.probe import command as probe
 from hangtop.cli.stacks import command as stacks
 from hangtop.cli.stacks import stacks_reply
 from hangtop.diagnosis.job import Job, Node, Rank
@@ -31,13 +29,6 @@ def test_no_node_reachable_is_exit_code_3_with_the_reason(words: str, tmp_path: 
     assert (done.returncode, done.stdout) == (3, "")
     assert "nothing listens at 127.0.0.1 port 1" in done.stderr
     assert list(tmp_path.iterdir()) == [], "nothing is saved"
-
-
-@pytest.mark.parametrize("words", ["preflight --json", "probe path --yes --json"])
-def test_what_measures_nodes_answers_in_json_where_none_is_reached(words: str) -> None:
-    done = run(*words.split(), "--batch", "127.0.0.1:1")
-    assert done.returncode == 3
-    assert json.loads(done.stdout)["job"]["nodes"][0]["state"] == "lost"
 
 
 ASKS = """
@@ -94,11 +85,6 @@ def test_wrong_usage_is_exit_code_2(words: str, said: str) -> None:
     done = run(*words.split())
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
-
-
-def test_a_group_takes_the_words_of_its_default_command() -> None:
-    result = CliRunner().invoke(probe, ["--read-only", "node1"])
-    assert (result.exit_code, "--read-only refuses probes" in result.output) == (2, True)
 
 
 def job(world_size: int = 2) -> Job:

@@ -47,15 +47,3 @@ def test_the_answer_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert [(one["path"], one["why"]) for one in answer["unread"]] == [
         (str(tmp_path / "x.json"), "no trace: it has no traceEvents")
     ]
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "Missing argument"),
-    ],
-)
-def test_wrong_usage(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, *words)
-    assert (code, out) == (2, "")
-    assert said in err

@@ -27,18 +27,6 @@ def use(bench: Bench, gpu: int, pid: int, since: float) -> None:
     (bench.folder / f"gpu{gpu}.state").write_bytes(RECORD.pack(pid, since, 100.0, 40 << 30))
 
 
-def test_a_query_with_header_and_units(bench: Bench) -> None:
-    status, said = run(bench, "nvidia-smi", "--query-gpu=index,memory.total,utilization.gpu", "--format=csv")
-    assert (status, said.splitlines()) == (
-        0,
-        ["index, memory.total [MiB], utilization.gpu [%]", "0, 81559 MiB, 0 %", "1, 81559 MiB, 0 %"],
-    )
-
-
-def test_the_list(bench: Bench) -> None:
-    assert run(bench, "nvidia-smi", "-L")[1].startswith("GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-")
-
-
 @pytest.mark.parametrize(
     ("since", "row"),
     [
@@ -64,10 +52,3 @@ def test_a_port_that_is_down(bench: Bench) -> None:
     assert "State: Down" in run(bench, "ibstat", "mlx5_1")[1]
     assert "State: Active" in run(bench, "ibstat", "mlx5_0")[1]
     assert run(bench, "perfquery", "-x", "-C", "mlx5_1", "-P", "1")[0] == 1
-
-
-def test_a_flapping_port_counts(bench: Bench) -> None:
-    bench.plant("port0 flapping")
-    hour_ago = time.time() - 3602.5
-    os.utime(bench.folder / "faults", (hour_ago, hour_ago))
-    assert f"LinkDownedCounter:{'.' * 15}721\n" in run(bench, "perfquery", "-x", "-C", "mlx5_0", "-P", "1")[1]

@@ -12,7 +12,7 @@ from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.environment.lint import lint
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, NetworkUse, Node, Port, Rank
-from tests.support.made import hello, process
+from tests.support.made import process
 
 
 def job(*envs: dict[str, str], versions: tuple[dict[str, str], ...] = ()) -> Job:
@@ -88,11 +88,6 @@ def test_circulating_advice_is_contradicted_with_the_real_knob(name: str) -> Non
     assert finding.evidence[0].text == f"{name}=1800"
 
 
-def test_a_misspelt_name_gets_the_nearest_real_one() -> None:
-    assert "NCCL_SOCKET_IFNAME" in kinds({"NCCL_SOCKET_IFNAMES": "eth0"})["env_unknown"].advice
-    assert "TORCH_NCCL_DUMP_ON_TIMEOUT" in kinds({"TORCH_NCCL_DUMP_ON_TIME_OUT": "1"})["env_unknown"].advice
-
-
 @pytest.mark.parametrize(
     ("name", "value"),
     [
@@ -135,21 +130,6 @@ def test_the_loopback_interface_serves_ranks_of_one_node() -> None:
     assert of(None, None, 8)
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("NCCL_P2P_DISABLE", "1"),
-        ("NCCL_IB_DISABLE", "1"),
-        ("NCCL_DEBUG", "TRACE"),
-        ("CUDA_LAUNCH_BLOCKING", "1"),
-        ("TORCH_DISTRIBUTED_DEBUG", "DETAIL"),
-    ],
-)
-def test_debugging_settings_left_on(name: str, value: str) -> None:
-    assert name in kinds({name: value})["env_debug_left_on"].summary
-    assert "env_debug_left_on" not in kinds({name: "0" if value == "1" else "INFO"})
-
-
 def test_ranks_that_differ_name_the_minority() -> None:
     proto = {"NCCL_PROTO": "Simple"}
     finding = kinds(proto, proto, {"NCCL_PROTO": "LL"}, proto)["env_mismatch"]
@@ -164,16 +144,6 @@ def test_versions_that_differ_or_are_known_to_be_bad() -> None:
     assert found["env_mismatch"].ranks == (2,)
     assert found["nccl_known_bad"].ranks == (0, 1)
     assert lint(job({}, {}, versions=({"nccl": "2.28.9"}, {"nccl": "2.28.9"}))) == []
-
-
-@pytest.mark.parametrize(
-    ("machine", "nccl", "bad"), [("aarch64", "2.28.9", True), ("aarch64", "2.29.3", False), ("x86_64", "2.28.9", False)]
-)
-def test_a_fault_of_one_kind_of_processor_is_told_there_alone(machine: str, nccl: str, bad: bool) -> None:
-    whole = job({}, versions=({"nccl": nccl},))
-    nodes = {name: dataclasses.replace(node, hello=hello(machine=machine)) for name, node in whole.nodes.items()}
-    found = lint(dataclasses.replace(whole, nodes=nodes))
-    assert [finding.kind for finding in found] == (["nccl_known_bad"] if bad else [])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 import hangtop.inside
 from collectors.samples import page as layout
-from hangtop.inside import starting, ways
+from hangtop.inside import starting
 from hangtop.inside.steps import telling
 
 
@@ -76,12 +76,6 @@ def test_a_phase_goes_back_to_the_one_before(started: list[str]) -> None:
     assert word(page_bytes(), layout.PHASE) == layout.PHASE_NAMES.index("backward")
 
 
-def test_steps_without_a_number_are_counted(started: list[str]) -> None:
-    for _ in range(3):
-        hangtop.inside.step()
-    assert word(page_bytes(), layout.STEP) == 2
-
-
 @pytest.mark.parametrize("nonsense", ["seven", 1 << 80, None, 2.5, object()])
 def test_nonsense_stays_inside(started: list[str], nonsense: object) -> None:
     hangtop.inside.step(7)
@@ -95,14 +89,6 @@ def test_nonsense_stays_inside(started: list[str], nonsense: object) -> None:
     hangtop.inside.step(9)
     assert word(page_bytes(), layout.STEP) == 9
     assert moment(page_bytes(), layout.STEP_AT) > 0.0
-
-
-def test_without_start_nothing_happens() -> None:
-    assert telling.page is None
-    hangtop.inside.step(1)
-    with hangtop.inside.phase("data"):
-        pass
-    assert page_bytes() == b""
 
 
 def test_switched_off_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,14 +105,3 @@ def test_a_forked_child_does_not_write_to_it(started: list[str]) -> None:
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert word(page_bytes(), layout.STEP) == 3
-
-
-def test_recorder_settings_are_those_that_nobody_set(tmp_path: Path) -> None:
-    env = {"TORCH_FR_BUFFER_SIZE": "500", "TMPDIR": str(tmp_path)}
-    _, said = ways.record(env, started=False)
-    assert env["TORCH_FR_BUFFER_SIZE"] == "500"
-    assert "TORCH_FR_BUFFER_SIZE" not in said
-    assert env["TORCH_NCCL_TRACE_BUFFER_SIZE"] == "2000"
-    untouched: dict[str, str] = {}
-    ways.record(untouched, started=True)
-    assert untouched == {}

@@ -8,7 +8,7 @@ import pytest
 
 from collectors.samples.asked import Observation
 from collectors.samples.fabric import Interface, PortFacts, PortUse
-from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess
+from collectors.samples.gpus import GpuFacts
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
@@ -101,12 +101,6 @@ def test_a_fault_of_one_node_is_red_there_alone(kind: str, changed: dict[str, Ob
     assert finding.advice
 
 
-def test_no_node_is_called_well_when_it_did_not_say() -> None:
-    silent = replace(scene(), answers={"node1": answers("node1")})
-    unknown = {cell.check for cell in cells(silent) if cell.node == "node2" and cell.state == "unknown"}
-    assert {"loopback", "open files", "memlock", "/dev/shm", "disk", "ptrace"} <= unknown
-
-
 def test_what_a_slow_node_did_not_answer_is_unknown_and_no_fault_with_a_remedy() -> None:
     slow = Node("node2", seen_at=1.0)
     why = "it was too slow to answer"
@@ -129,15 +123,6 @@ def test_nodes_that_differ_are_told_apart_from_the_others() -> None:
     assert red(cells(scene(three[0], bare, three[2]))) == [("node2", "gpu_lost", "GPUs")]
 
 
-def test_gpus_that_are_lost_or_not_idle() -> None:
-    gpu = node("node2").gpus[0]
-    lost = replace(node("node2"), gpus=(replace(gpu, fault=GpuFault(0, "", "GPU is lost")),))
-    assert red(cells(scene(node("node1"), lost))) == [("node2", "gpu_lost", "GPU use")]
-    process = GpuProcess("0000:01:00.0", 77, 9 * GIB, None, "python")
-    busy = replace(node("node2"), gpus=(replace(gpu, processes=(process,)),))
-    assert red(cells(scene(node("node1"), busy))) == [("node2", "zombie_process", "GPU use")]
-
-
 def test_a_port_that_is_held_names_the_holder_and_a_free_one() -> None:
     use = PortUse(29500, ["812 python old.py"], True, 0, 0)
     held = replace(node("node1"), network=replace(node("node1").network, ports=(use,)))
@@ -152,17 +137,3 @@ def test_a_node_that_cannot_be_reached_is_red_and_asked_nothing_else() -> None:
     table = cells(scene(node("node1"), gone))
     assert red(table) == [("node2", "node_unreachable", "reach")]
     assert [cell.check for cell in table if cell.node == "node2"] == ["reach"]
-
-
-def test_gpus_that_nvidia_smi_has_not_told_of_yet_are_unknown_and_not_lost() -> None:
-    def smi(state: str, why: str = "") -> Node:
-        return replace(node("node2"), gpus=(), sources={"gpus": SourceState("gpus", state, why, 0.0)})
-
-    for slow in (smi("ok"), smi("late", "no answer from nvidia-smi")):
-        found = {cell.node: cell for cell in cells(scene(node("node1"), slow)) if cell.check == "GPUs"}
-        assert (found["node1"].state, found["node2"].state) == ("ok", "unknown")
-    assert found["node2"].figure == "no answer from nvidia-smi"
-    bare = replace(node("node1"), gpus=(), sources={"gpus": SourceState("gpus", "absent", "", 0.0)})
-    alone = [cell for cell in cells(scene(bare, smi("late", "no answer"))) if cell.check == "GPUs"]
-    assert [(cell.node, cell.state) for cell in alone] == [("node2", "unknown")], "nobody else has any"
-    assert not [cell for cell in cells(scene(bare)) if cell.check == "GPUs"]

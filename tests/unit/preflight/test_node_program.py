@@ -8,7 +8,6 @@ import subprocess
 from pathlib import Path
 
 from collectors.fleet import payload
-from collectors.node.network import tcp
 from collectors.samples.asked import Observation
 
 
@@ -53,9 +52,3 @@ def test_a_node_answers_every_check(tmp_path: Path) -> None:
     assert isinstance(found["disk", "/tmp"].value, list)
     assert {"nofile", "memlock", "stack", "nproc"} <= {subject for name, subject in found if name == "limit"}
     assert found["resolve", "localhost"].value
-
-
-def test_a_refused_port_is_told_from_a_silent_host() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    assert tcp.connect("127.0.0.1", port) == (None, "refused")

@@ -17,20 +17,8 @@ import pytest
 
 from collectors.fleet import payload
 from collectors.node.nccl import recorder
-from collectors.node.nccl.recorder import ask, places
+from collectors.node.nccl.recorder import ask
 from collectors.samples.asked import RecorderFile
-
-
-def test_both_generations_of_names_and_the_defaults() -> None:
-    assert places({"TORCH_FR_DUMP_TEMP_FILE": "/x/fr_"}, 3).files == ("/x/fr_3",)
-    assert places({"TORCH_NCCL_DEBUG_INFO_TEMP_FILE": "/y/t_"}, 0).files == ("/y/t_0",)
-    assert places({"HOME": "/home/a"}, 1).files == (
-        "/home/a/.cache/torch/comm_lib_trace_rank_1",
-        "/tmp/nccl_trace_rank_1",
-    )
-    assert places({"XDG_CACHE_HOME": "/c"}, 1).files[0] == "/c/torch/comm_lib_trace_rank_1"
-    assert places({"TORCH_NCCL_DEBUG_INFO_PIPE_FILE": "/p/fr_"}, 12).pipe == "/p/fr_12.pipe"
-    assert places({}, 12).pipe == ""
 
 
 def test_a_pipe_that_nobody_reads_does_not_block(tmp_path: Path) -> None:
@@ -139,24 +127,6 @@ def test_root_reads_no_more_than_the_rank_s_user_may(planted: str) -> None:
             rank.kill()
         assert base64.b64decode(found.data) == (b"dump" if planted == "its own" else b"")
         assert bool(found.why) == (planted != "its own")
-
-
-def test_a_dump_that_is_taken_away_while_it_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dump = tmp_path / "fr_0"
-    dump.write_bytes(b"dump")
-    looks: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        looks.append(seconds)
-        dump.unlink(missing_ok=True)
-        if len(looks) > 3:
-            dump.write_bytes(b"again")
-
-    monkeypatch.setattr(recorder.time, "sleep", sleep)  # type: ignore[attr-defined]
-    assert recorder.settled(str(dump), 1.0, recorder.time.monotonic() + 60)  # type: ignore[attr-defined]
-    assert len(looks) == 5
-    dump.unlink()
-    assert not recorder.settled(str(dump), 1.0, 0.0)
 
 
 def test_no_more_is_sent_of_one_node_than_may_be_and_the_rest_is_said(

@@ -21,12 +21,6 @@ def test_a_wait_that_stands_still_is_frozen_and_blocked_since_its_first_look() -
     assert (doing.moving, doing.cpu, doing.since, doing.at, doing.looks) == (False, "blocked", 10.0, 13.5, 3)
 
 
-def test_a_rank_that_is_ready_to_run_and_is_given_no_cpu_is_not_blocked() -> None:
-    looks = [main_dump(f"pack {SCRIPT}:60", STEP, at=at, cpu=5.0, syscall="none") for at in (10.0, 11.0)]
-    assert activity([look._replace(state="R") for look in looks]).cpu == "unknown"
-    assert activity(looks).cpu == "blocked"
-
-
 def test_a_busy_loop_is_named_by_the_function_that_it_does_not_leave() -> None:
     inner = [(f"measure {SCRIPT}:70",), (), (f"sort_key {SCRIPT}:80", f"measure {SCRIPT}:71")]
     looks = [
@@ -65,13 +59,6 @@ def test_autograds_thread_is_judged_where_main_waits_for_it() -> None:
     )  # fmt: skip
     doing = activity([dump(main, hook)])
     assert (doing.kind, doing.op, doing.thread) == ("collective", "all_reduce", "autograd")
-
-
-def test_a_python_thread_is_not_taken_for_autograds() -> None:
-    main = thread(BACKWARD, STEP, f"<module> {SCRIPT}:90")
-    other = thread(ALL_REDUCE, f"run {STDLIB}/threading.py:982", f"_bootstrap {STDLIB}/threading.py:1002", tid=101)
-    doing = activity([dump(main, other._replace(name="Thread-1"))])
-    assert (doing.kind, doing.thread) == ("backward", "main")
 
 
 RAY = f"{TORCH.removesuffix('/torch')}/ray"
@@ -136,22 +123,7 @@ def test_a_rank_that_refuses_is_unknown_with_its_evidence() -> None:
     assert (doing.state, doing.wchan, doing.frames) == ("D", "nfs_wait_bit_killable", ())
 
 
-def test_the_newest_look_counts_even_when_it_has_no_frames() -> None:
-    assert activity([main_dump(ALL_REDUCE, at=1.0), dump(error="gone: no such process", at=2.0)]).error == "gone"
-
-
 # --- anything ----------------------------------------------------------------------------------------------------
-
-NO_NUMBERS = ("nan", "1e999", "-1", "٣", "9" * 5000, "1" + "." * 2, "None", "")
-
-
-@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: value[:8] or "empty")
-def test_arguments_that_no_honest_node_sends_tell_nothing(value: str) -> None:
-    asked = main_dump(f"recv {TORCH}/distributed/distributed_c10d.py:2400", f"main {SCRIPT}:30")
-    [main] = asked.threads
-    told = [each._replace(arguments={"src": value}) for each in main.frames]
-    doing = activity([asked._replace(threads=[main._replace(frames=told)])])
-    assert (doing.kind, doing.peer) == ("p2p", None)
 
 
 # --- helpers -----------------------------------------------------------------------------------------------------
@@ -197,12 +169,3 @@ def test_a_rank_is_where_the_process_is_that_it_waits_for(
 ) -> None:
     doing = activity([joins(waiting_on), *helpers])
     assert (doing.where, doing.waiting_on, doing.waits) == (where, on, "helper")
-
-
-@pytest.mark.parametrize(("waiting_on", "carried"), [("process 102", 2e6), ("process 101", None)])
-def test_what_the_connections_of_the_child_carry_counts_for_the_rank(waiting_on: str, carried: float | None) -> None:
-    looks = []
-    for at in (1000.0, 1002.0):
-        looks += [joins(waiting_on)._replace(at=at), SERVER._replace(at=at)]
-        looks.append(READER._replace(at=at, carried=int((at - 1000.0) * 2e6)))
-    assert activity(looks).carried == carried

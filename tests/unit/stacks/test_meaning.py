@@ -8,7 +8,7 @@ import pytest
 
 from collectors.samples.stacks import Frame
 from hangtop.diagnosis.stacks.activity import activity
-from hangtop.diagnosis.stacks.frames import library, own, place
+from hangtop.diagnosis.stacks.frames import library
 from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, frame, main_dump
 
 SITE = "/opt/env/lib/python3.10/site-packages"
@@ -16,7 +16,6 @@ DEEPSPEED = f"{SITE}/deepspeed"
 JAX = f"{SITE}/jax"
 MEGATRON = "/workspace/Megatron-LM/megatron"
 C10D = f"{TORCH}/distributed/distributed_c10d.py"
-LOGGER = f"wrapper {TORCH}/distributed/c10d_logger.py:72"
 STEP = f"train_step {SCRIPT}:44"
 CUDA = "/usr/local/cuda/lib64/libcudart.so.12"
 LIBTORCH = f"{TORCH}/lib/libtorch_cuda.so"
@@ -189,14 +188,3 @@ def test_the_call_that_is_seen_else_where_it_sleeps_tells_the_wait(
 )
 def test_whose_code_it_is(path: str, owner: str) -> None:
     assert library(path) == owner
-
-
-def test_how_frames_are_written() -> None:
-    assert place(frame("Shards.read.<locals>.one /home/ada/data.py:88")) == "Shards.read.one (data.py:88)"
-    assert place(frame("run /home/ada/job/__init__.py:3")) == "run (job/__init__.py:3)"
-    assert place(frame("ncclSend /usr/lib/libnccl.so.2")) == "ncclSend (libnccl.so.2)"
-
-
-def test_a_forked_process_ends_at_its_fork() -> None:
-    frames = [frame(f"_worker_loop {TORCH}/utils/data/_utils/worker.py:374"), frame("main /home/ada/train.py:3")]
-    assert own(frames) == (frames[0],)

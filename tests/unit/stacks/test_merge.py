@@ -29,14 +29,6 @@ def test_the_smallest_group_comes_first_and_names_the_odd_one() -> None:
     assert not reader.lines[-1].differs
 
 
-def test_ranks_that_read_different_files_at_one_place_are_one_group() -> None:
-    read = f"read_shard {SCRIPT}:12"
-    entries = [
-        (rank, main_dump(read, STEP, syscall="read")._replace(waiting_on=f"/mnt/data/{rank}")) for rank in range(4)
-    ]
-    assert [group.folded for group in merge(entries).groups] == ["0-3"]
-
-
 def test_a_rank_without_frames_is_a_group_of_its_own() -> None:
     entries = [(rank, main_dump(ALL_REDUCE, STEP)) for rank in range(3)]
     entries.append((3, dump(error="denied: EPERM", state="D", wchan="nfs_wait")))
@@ -44,14 +36,6 @@ def test_a_rank_without_frames_is_a_group_of_its_own() -> None:
     assert merged.groups[0].folded == "3"
     assert merged.groups[0].lines == ()
     assert "denied" in as_text(merged)
-
-
-def test_several_looks_tell_moving_from_frozen() -> None:
-    entries = [(rank, main_dump(ALL_REDUCE, STEP, at=float(at))) for rank in (0, 1) for at in range(3)]
-    entries += [(2, main_dump(f"pack {SCRIPT}:{70 + at}", STEP, at=float(at), syscall="none")) for at in range(3)]
-    merged = merge(entries)
-    assert {group.folded: group.activity.moving for group in merged.groups} == {"2": True, "0-1": False}
-    assert merged.looks == 3
 
 
 def test_text_for_a_report() -> None:

@@ -34,25 +34,6 @@ def test_state_and_cpu_time_despite_parentheses_in_the_name(tmp_path: Path) -> N
     assert seen.cpu == pytest.approx(300 / os.sysconf("SC_CLK_TCK"))
 
 
-def test_a_process_that_is_gone(tmp_path: Path) -> None:
-    assert process_state.of(7, str(tmp_path)) is None
-
-
-@pytest.mark.parametrize(
-    ("status", "comm", "who"),
-    [("Name:\tpython\nTracerPid:\t9\n", "gdb\n", "gdb (pid 9)"), ("TracerPid:\t9\n", None, "pid 9"),
-     ("TracerPid:\t0\n", "gdb\n", ""), ("TracerPid:\n", "gdb\n", ""), ("", "gdb\n", "")],
-)  # fmt: skip
-def test_who_traces_it(tmp_path: Path, status: str, comm: str | None, who: str) -> None:
-    make_process(tmp_path, stat=STAT.replace(" S ", " t "), status=status, syscall="0 0x3 0x7f\n")
-    if comm is not None:
-        (tmp_path / "9").mkdir()
-        (tmp_path / "9" / "comm").write_text(comm)
-    seen = process_state.of(7, str(tmp_path))
-    assert seen is not None
-    assert (seen.state, seen.syscall, seen.waiting_on) == ("t", "", who)
-
-
 def read_call() -> int:
     return next(number for number, name in process_state._NAMES.items() if name == "read")
 
@@ -118,26 +99,6 @@ def test_the_way_out_fits_the_node(
     monkeypatch.setattr(os, "geteuid", lambda: own)
     monkeypatch.setattr(procfs, "may_trace_all", lambda: True)
     assert words in look.way_out(7, proc)
-
-
-def test_root_without_the_capability_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(procfs, "may_trace_all", lambda: False)
-    assert "CAP_SYS_PTRACE" in look.way_out(7, make_node(tmp_path, "0", 0))
-
-
-@pytest.mark.parametrize(
-    ("wchan", "call"),
-    [("poll_schedule_timeout.constprop.0", "poll"), ("do_poll.constprop.0", "poll"),
-     ("hrtimer_nanosleep", "clock_nanosleep"), ("futex_wait_queue", "futex"), ("0", "restart_syscall")],
-)  # fmt: skip
-def test_a_wait_that_a_look_broke_off_is_called_what_it_is(tmp_path: Path, wchan: str, call: str) -> None:
-    number = next(number for number, name in process_state.call_names(os.uname().machine).items()
-                  if name == "restart_syscall")  # fmt: skip
-    make_process(tmp_path, stat=STAT, wchan=wchan, syscall=f"{number} 0x7ffc 0x2 0xffffffff 0x0 0x0 0x0 0x7ffc 0x7f\n")
-    seen = process_state.of(7, str(tmp_path))
-    assert seen is not None
-    assert (seen.syscall, seen.waiting_on) == (call, "")
 
 
 def test_threads_that_do_not_sleep_at_a_futex_are_told(tmp_path: Path) -> None:

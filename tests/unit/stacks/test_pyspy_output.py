@@ -33,22 +33,6 @@ def arguments(*frames: dict[str, Any]) -> list[dict[str, str]]:
     return [each.arguments for each in threads(output(*frames), 55, 55)[0].frames]
 
 
-def test_a_thread() -> None:
-    [thread] = threads(output(frame("Cache.get", "/home/ada/cache.py"), name=None), 55, None)
-    assert (thread.thread_id, thread.os_thread_id, thread.name, thread.active, thread.owns_gil) == (
-        140, 55, "", False, True,
-    )  # fmt: skip
-    assert tuple(thread.frames[0]) == ("Cache.get", "/home/ada/cache.py", 7, False, {})
-
-
-def test_native_frames_are_those_with_a_module_and_their_names_are_cut() -> None:
-    [native, python] = threads(output(frame("f" * 900, "/lib/x.so", "/lib/x.so"), frame("f", "/a.py")), 55, 55)[
-        0
-    ].frames
-    assert (native.native, len(native.name)) == (True, 200)
-    assert not python.native
-
-
 def test_in_a_container_the_main_thread_gets_the_hosts_id() -> None:
     [thread] = threads(output(frame("f", "/a.py"), system_id=1, name=None), 4711, 1)
     assert thread.os_thread_id == 4711
@@ -61,12 +45,6 @@ def test_only_listed_arguments_of_torchs_own_frames_leave_the_node() -> None:
     known = frame("recv", C10D, src="3", group="None", tensor="<Tensor at 0x7f>", token="'hunter2'")
     long = frame("recv", C10D, src="9" * 500)
     assert arguments(secret, known, long) == [{}, {"src": "3", "group": "None"}, {}]
-
-
-def test_of_the_ranks_of_a_group_numbers_alone_leave_the_node() -> None:
-    numbers = frame("new_group", C10D, ranks="[0, 1, 12]")
-    names = frame("new_group", C10D, ranks="['hunter2']")
-    assert arguments(numbers, names) == [{"ranks": "[0, 1, 12]"}, {}]
 
 
 @pytest.mark.parametrize(
@@ -106,10 +84,3 @@ def test_whether_a_group_was_handed_to_the_wrapper(placed: str, named: str, give
 )  # fmt: skip
 def test_why_there_are_no_frames(text: str, word: str) -> None:
     assert failure(text.encode()).word == word
-
-
-def test_what_was_said_is_one_line_without_the_backtrace() -> None:
-    text = b"Error: Failed to suspend process\n\nCaused by:\n    0: EPERM\n\nStack backtrace:\n   0: <E as anyhow>\n"
-    assert failure(text).said == "Failed to suspend process; 0: EPERM"
-    twice = b"Error: Operation not permitted (os error 1)\nOperation not permitted (os error 1)\n"
-    assert failure(twice).said == "Operation not permitted (os error 1)"

@@ -88,18 +88,6 @@ def test_each_waits_to_receive_from_the_other() -> None:
     assert activity(scenario("both_receive")[0]).label == "waits to receive from rank 1"
 
 
-def test_the_file_that_is_waited_for_is_named() -> None:
-    for name in ("reader", "data_workers"):
-        assert activity(scenario(name)[1]).waiting_on == "/mnt/data/shard-0007.tar"
-
-
-def test_the_worker_in_user_code_shows_where() -> None:
-    dumps = scenario("data_workers")[1]
-    doing = activity(dumps)
-    assert doing.helper_pid in {dump.pid for dump in dumps if dump.pid != dump.rank_pid}
-    assert doing.frames[-2].startswith("Shards.read_shard")
-
-
 def test_the_thread_that_holds_a_lock_is_told() -> None:
     (other,) = activity(scenario("lock")[1]).others
     assert (other.name, other.where[:14]) == ("refresher", "forget_to_come")

@@ -64,31 +64,9 @@ def test_healthy_ranks_accuse_nobody() -> None:
     assert traces.outcome(traces.picture(even), ()) == "ok"
 
 
-def test_everybody_late_in_turn_is_no_straggler() -> None:
-    turns = [rank_with(rank, [0.1 if n % 4 == rank else 0.4 for n in range(40)]) for rank in range(4)]
-    assert "straggler_rank" not in judged(turns)
-
-
-def test_what_chance_would_do_is_no_straggler() -> None:
-    late = [0, 1, 1, 0, 1]
-    seen = [rank_with(rank, [0.1 if last == rank else 0.4 for last in late], world=2) for rank in range(2)]
-    assert "straggler_rank" not in judged(seen)
-
-
 def test_a_late_rank_that_costs_little_is_no_straggler() -> None:
     seen = [rank_with(rank, [0.010 if rank else 0.008 for _ in range(40)]) for rank in range(4)]
     assert judged(seen) == {}
-
-
-@pytest.mark.parametrize(("exposed", "fires"), [(0.29, False), (0.31, True)])
-def test_communication_bound(exposed: float, fires: bool) -> None:
-    seen = [EMPTY._replace(rank=rank, exposed=exposed, communication=0.4) for rank in range(4)]
-    assert ("communication_bound" in judged(seen)) == fires
-
-
-@pytest.mark.parametrize(("data", "fires"), [(0.29, False), (0.31, True)])
-def test_data_bound(data: float, fires: bool) -> None:
-    assert ("data_bound" in judged([EMPTY._replace(rank=rank, data=data) for rank in range(2)])) == fires
 
 
 @pytest.mark.parametrize(("live", "age", "fires"), [(True, 60, True), (True, 3600, False), (False, 10**8, True)])

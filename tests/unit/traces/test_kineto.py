@@ -8,7 +8,7 @@ import pytest
 
 from collectors.formats import kineto, trace_events
 from collectors.samples.traces import TraceCall
-from tests.support.traces import collective, document, event, rank_document
+from tests.support.traces import collective, document, rank_document
 
 TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"
 
@@ -43,20 +43,6 @@ def test_real_ranks_of_gloo() -> None:
     assert {call.op for call in waits.calls} == {"all_reduce"}
     assert waits.exposed > 0.9 * waits.wall
     assert late.compute > 0.8 * late.wall
-
-
-def test_real_ranks_that_load_data() -> None:
-    trace = kineto.read(str(TRACES / "data_rank0.json.gz"))
-    assert 0.7 * trace.wall < trace.data < trace.idle < trace.wall
-
-
-def test_operators_of_a_data_loader_are_no_compute(tmp_path: Path) -> None:
-    loader = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
-    rows = [event("user_annotation", loader, 2, 8), event("cpu_op", "aten::stack", 4, 3),
-            event("cpu_op", "aten::mm", 9, 5), event("user_annotation", "gloo:all_reduce", 12, 6)]  # fmt: skip
-    trace = kineto.read(str(written(tmp_path, document(rows))))
-    assert (trace.wall, trace.compute, trace.communication) == pytest.approx((0.016, 0.004, 0.006))
-    assert (trace.exposed, trace.idle, trace.data) == pytest.approx((0.004, 0.008, 0.008))
 
 
 @pytest.mark.parametrize("chunk", [7, 100, 1000, 1 << 20])

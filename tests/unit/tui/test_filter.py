@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tui.ordering.filter import FilterError, Value, parse, quantity
+from tui.ordering.filter import FilterError, Value, parse
 
 Row = dict[str, Value]
 
@@ -65,13 +65,6 @@ def test_what_is_refused_and_why(text: str, says: str) -> None:
     assert says in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("text", "value"), [("10", 10), ("2.5K", 2560), ("90s", 90), ("5m", 300), ("2M", 2**21), ("80%", 80), ("x", None)]
-)
-def test_quantities(text: str, value: float | None) -> None:
-    assert quantity(text) == value
-
-
 @settings(max_examples=300, deadline=None)
 @given(st.text(alphabet=st.sampled_from(list('rank=3,-9<>!~"? gpu.utl*[]()node+\\^µ·\t🙂')), max_size=24))
 def test_whatever_is_typed_is_understood_or_refused_with_a_reason(text: str) -> None:
@@ -81,9 +74,3 @@ def test_whatever_is_typed_is_understood_or_refused_with_a_reason(text: str) -> 
         found, said = [], str(error)
     assert set(found) <= {3, 8, 12}
     assert said
-
-
-@given(st.sampled_from(["rank", "node", "state", "gpu.util", "rss"]), st.sampled_from(["=", "~"]), st.integers(0, 20))
-def test_a_term_and_its_negation_part_the_rows(field: str, operator: str, number: int) -> None:
-    positive, negative = ranks(f"{field}{operator}{number}"), ranks(f"!{field}{operator}{number}")
-    assert sorted(map(str, [*positive, *negative])) == sorted(["3", "8", "12"])

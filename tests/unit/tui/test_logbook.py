@@ -5,7 +5,6 @@ from __future__ import annotations
 from collectors.samples.logs import LogEvent, LogLines
 from hangtop.session.state.job_state import JobState
 from tui.logs import logbook
-from tui.logs.line import severity_of
 from tui.logs.logbook import AT_ONCE, LogBook
 
 
@@ -64,25 +63,6 @@ def test_a_filter_shows_what_it_lets_through_of_old_and_new_lines() -> None:
     assert texts(book) == ["ValueError: x", "ValueError: z"]
 
 
-def test_severity_is_read_from_the_words() -> None:
-    assert severity_of("step 3 loss 2.1") == 0
-    assert severity_of("slowly but surely") == 0
-    assert severity_of("WARNING: slow") == 1
-    assert severity_of("[rank3]:[W1120 02:47:00.1 ProcessGroup.cpp:1] x") == 1
-    assert severity_of("[rank3]:[E1120 02:47:00.1 ProcessGroup.cpp:1] x") == 2
-    assert severity_of("node1:1:2 [0] socket.c:3 NCCL WARN Net") == 2
-    assert severity_of("RuntimeError: CUDA out of memory") == 2
-
-
-def test_only_what_is_bad_enough_is_shown() -> None:
-    state, book = JobState(), LogBook()
-    lines(state, "node1", 0, 1.0, "fine", "WARNING: hm", "Traceback (most recent call last):")
-    book.take(state)
-    book.lowest = 1
-    book.show()
-    assert texts(book) == ["WARNING: hm", "Traceback (most recent call last):"]
-
-
 def test_an_event_whose_file_is_on_view_is_shown_once() -> None:
     state, book = JobState(), LogBook()
     event(state, 5.0, "ValueError: bad shard", source="/log/0", kind="python.exception")
@@ -90,13 +70,6 @@ def test_an_event_whose_file_is_on_view_is_shown_once() -> None:
     book.take(state)
     assert texts(book) == ["ValueError: bad shard", "next line"]
     assert book.shown[0].line == 7
-
-
-def test_kernel_lines_are_never_harmless() -> None:
-    state, book = JobState(), LogBook()
-    event(state, None, "mlx5_core: link down", kind="kernel.link")
-    book.take(state)
-    assert book.shown[0].severity == 1
 
 
 def test_a_flood_is_counted_and_memory_is_bounded() -> None:
@@ -109,16 +82,6 @@ def test_a_flood_is_counted_and_memory_is_bounded() -> None:
     assert book.shown == book.lines
 
 
-def test_a_proof_is_found_by_number_or_by_its_words() -> None:
-    state, book = JobState(), LogBook()
-    event(state, 5.0, "Xid 79\nmore", source="dmesg")
-    lines(state, "node1", 0, 6.0, "a", "the words")
-    book.take(state)
-    assert book.find("dmesg", 8, "") == 1
-    assert book.find("/other", 3, "the words\nand more") == 3
-    assert book.find("/other", 3, "") is None
-
-
 def test_alarms_are_found_in_both_directions() -> None:
     state, book = JobState(), LogBook()
     lines(state, "node1", 0, 1.0, "fine", "ERROR a", "fine", "ERROR b")
@@ -127,28 +90,3 @@ def test_alarms_are_found_in_both_directions() -> None:
     assert book.alarm(1, 1) == 3
     assert book.alarm(3, -1) == 1
     assert book.alarm(3, 1) is None
-
-
-def test_files_are_asked_for_by_the_filter() -> None:
-    book = LogBook()
-    book.set_filter("rank=3 text~x")
-    assert book.wants("node1", 3, "/log/3")
-    assert not book.wants("node1", 4, "/log/4")
-    assert not book.wants("node1", None, "/log/extra")
-
-
-def test_a_line_that_an_exception_and_another_event_tell_of_stands_there_once() -> None:
-    def told(state: JobState, node: str, at: float, line: int, text: str) -> None:
-        state.events.append((node, LogEvent("x", at, 0, node, 0, "/log/0", line, text, {})))
-        state.event_serial += 1
-
-    state, book = JobState(), LogBook()
-    told(state, "node1", 9.0, 2, "Traceback:\n  main()\nRuntimeError: closed by peer")
-    told(state, "node1", 9.0, 4, "RuntimeError: closed by peer")
-    book.take(state)
-    assert texts(book) == ["Traceback:", "  main()", "RuntimeError: closed by peer"]
-    told(state, "node2", 9.0, 4, "RuntimeError: closed by peer")
-    told(state, "node1", 90.0, 4, "RuntimeError: closed by peer")
-    told(state, "node1", 9.0, 8, "RuntimeError: closed by peer")
-    book.take(state)
-    assert len(texts(book)) == 6, "another node's, one of a file that began anew, and one further down are others"
