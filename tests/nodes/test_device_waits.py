@@ -1,8 +1,7 @@
 """Jobs whose ranks wait below Python, as over NCCL: every layout and fault, and healthy twins, asked in three ways.
 
 ``triage``, the live session and ``replay`` of its recording must say the same: the kind and the culprit of a fault, and
-nothing of a healthy job. Most cases are slow: ``pytest --slow`` runs them (``python -m tests.support.device_jobs`` one
-by hand).
+nothing of a healthy job. Most cases are slow: ``pytest --slow`` runs them.
 """
 
 from __future__ import annotations

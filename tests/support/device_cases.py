@@ -84,8 +84,6 @@ def _own() -> dict[str, Case]:
     }
 
 
-_FULL_QUEUE = ("--launch-queue", "24", "--sync-every", "100000")
-_HEARTBEAT = ("--heartbeat", "3", "--log-every", "40")
 _LONG = ("--step-time", "30", "--uneven", "0.5")
 
 CASES: Final[Mapping[str, Case]] = MappingProxyType(
@@ -95,10 +93,6 @@ CASES: Final[Mapping[str, Case]] = MappingProxyType(
         # one stage stuck: the middle of a pipeline, whose neighbours wait for it in both directions
         **_faults("pipeline", 2),
         **_own(),
-        "data_full_queue": Case("data", "dataloader", 2, ("rank_stuck_in_data",), arguments=_FULL_QUEUE),
-        "data_full_queue_all_wait": Case("data", "network", 2, STUCK_TOGETHER, names=False, arguments=_FULL_QUEUE),
-        "data_reader_heartbeat": Case("data", "dataloader", 2, ("rank_stuck_in_data",), arguments=_HEARTBEAT),
-        "data_all_wait_heartbeat": Case("data", "network", 2, STUCK_TOGETHER, names=False, arguments=_HEARTBEAT),
         "data_missing_recorder": Case("data", "missing", 2, ("collective_mismatch",), recorder=True),
         "data_all_wait_recorder": Case("data", "network", 2, STUCK_TOGETHER, names=False, recorder=True),
         "grid_gpu_hangs_recorder": Case("grid", "gpu-hang", 1, STUCK_TOGETHER, names=False, recorder=True),
@@ -115,8 +109,6 @@ CASES: Final[Mapping[str, Case]] = MappingProxyType(
         "pipeline_compiles": Case("pipeline", who=2, word="compiling", arguments=("--compile-at", "3"), live_for=80),
         "data_steps_of_30_s": Case("data", word="step 1", arguments=_LONG, live_for=70),
         "grid_steps_of_30_s": Case("grid", word="iteration        1", arguments=_LONG, live_for=70),
-        "data_heartbeat": Case("data", word="heartbeat", arguments=_HEARTBEAT, live_for=45),
-        "data_queue_moves": Case("data", word="step 3", arguments=_FULL_QUEUE, live_for=30),
     }
 )
 """Every case by name."""

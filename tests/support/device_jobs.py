@@ -1,15 +1,7 @@
-"""Jobs whose ranks wait below Python on two real nodes, and hangtop's answers about them: one-shot, live, replayed.
-
-    python -m tests.support.device_jobs --list
-    python -m tests.support.device_jobs --case data_reader [--case …] [--way triage --way live --way replay] [--text]
-    python -m tests.support.device_jobs --all
-
-prints for each case and way what was said, and whether that is right. Needs root, sshd, namespaces and a C compiler.
-"""
+"""Jobs whose ranks wait below Python on two real nodes, and hangtop's answers about them: one-shot, live, replayed."""
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import json
@@ -29,12 +21,12 @@ from hangtop.session.live import live_session
 from hangtop.session.options import SessionOptions
 from tests.support.cluster_node import Node
 from tests.support.device_cases import CASES, Case
-from tests.support.device_variants import USER, ContainedJob, another_user, contained, own_user, ptrace_refused
+from tests.support.device_variants import USER, ContainedJob, contained, own_user, ptrace_refused
 from tests.support.faulty import Answer, FaultyJob, Nurseries, Triage, nurseries
 from tests.support.simulated_nccl.library import build
 
 WAYS = ("triage", "live", "replay")
-VARIANTS = ("ptrace_refused", "container", "another_user", "own_user")
+VARIANTS = ("ptrace_refused", "container", "own_user")
 """Nodes on which less is to be seen."""
 PATIENCE = 10.0
 STILL = 3.0
@@ -53,8 +45,6 @@ class DeviceJobs:
         self.cluster = nursery.cluster
         self.login: Path | None = None
         """Another ssh_config than the cluster's: one of a user who is not root."""
-        self.knows_job = True
-        """Whether that user can read of a process whose job it is."""
         self.library = build(self.cluster.root / "cuda")
         self._benches = {node.name: Bench(node.root / "gpus", Hardware(gpus=2, ports=0)) for node in self.cluster.nodes}
         for node in self.cluster.nodes:
@@ -125,13 +115,13 @@ class DeviceJobs:
     def triage(self, job: FaultyJob) -> Answer:
         """What the one-shot command says."""
         login = ["-F", str(self.login)] if self.login else []
-        return Triage(self.cluster, *login, case=job.case if self.knows_job else None).answer(150)
+        return Triage(self.cluster, *login, case=job.case).answer(150)
 
     def live(self, job: FaultyJob, file: Path, case: Case) -> Answer:
         """What the live session says: an alarm that it holds to, or what it says in the end; ``file`` records it."""
         options = SessionOptions(
             targets=tuple(self.cluster.names), ssh_config=self.login or self.cluster.ssh_config,
-            job=("HX_CASE", job.case) if self.knows_job else None, patience=PATIENCE, batch=True,
+            job=("HX_CASE", job.case), patience=PATIENCE, batch=True,
         )  # fmt: skip
         return asyncio.run(_watched(options, file, case))
 
@@ -174,19 +164,18 @@ def replayed(file: Path) -> Answer:
 
 
 def wait_until_ready(job: FaultyJob, case: Case) -> None:
-    """Wait until the case's word is written, or until nothing but signs of life is."""
+    """Wait until the case's word is written, or until nothing is any more."""
     if case.word:
         job.wait_for(case.word, case.who, timeout=120)
         return
     ranks = range(len(job.nodes) * job.ranks_per_node)
-    job.wait_for("heartbeat" if "--heartbeat" in case.arguments else "loss" if case.layout in ("own", "data") else "| ",
-                 *ranks, timeout=120)  # fmt: skip
+    job.wait_for("loss" if case.layout in ("own", "data") else "| ", *ranks, timeout=120)
     lines, since = -1, time.monotonic()
     deadline = since + 90
     while time.monotonic() - since < STILL:
-        said = [line for rank in ranks for line in job.said(rank).splitlines() if "heartbeat" not in line]
-        if len(said) != lines:
-            lines, since = len(said), time.monotonic()
+        said = sum(len(job.said(rank).splitlines()) for rank in ranks)
+        if said != lines:
+            lines, since = said, time.monotonic()
         if time.monotonic() > deadline:
             raise TimeoutError(f"{job.case}: the fault does not strike")
         time.sleep(0.1)
@@ -230,43 +219,6 @@ def device_jobs(variant: str = "") -> Iterator[DeviceJobs]:
         nursery.wait()  # a variant moves what they load
         if variant == "ptrace_refused":
             stack.enter_context(ptrace_refused(nursery.cluster))
-        if variant == "another_user":
-            jobs.login = stack.enter_context(another_user(nursery.cluster))
-            jobs.knows_job = False
         if variant == "own_user":
             jobs.login = stack.enter_context(own_user(nursery.cluster))
         yield jobs
-
-
-def say(text: str) -> None:
-    """Write a line at once."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-def main() -> None:
-    """Ask about cases by hand."""
-    reads = argparse.ArgumentParser(description="Ask hangtop about jobs whose ranks wait below Python.")
-    reads.add_argument("--case", action="append", default=[], choices=[*CASES], metavar="NAME")
-    reads.add_argument("--all", action="store_true", help="every case")
-    reads.add_argument("--list", action="store_true", help="the names of the cases")
-    reads.add_argument("--way", action="append", choices=WAYS, help="only these (default: all)")
-    reads.add_argument("--text", action="store_true", help="the findings, too")
-    reads.add_argument("--variant", choices=VARIANTS, default="", help="on nodes where less is to be seen")
-    given = reads.parse_args()
-    if given.list:
-        say("\n".join(CASES))
-        return
-    with device_jobs(given.variant) as jobs:
-        for name in CASES if given.all else given.case:
-            try:
-                for way, answer in jobs.answers(name, given.way or WAYS).items():
-                    say(line(name, way, CASES[name], answer))
-                    if given.text:
-                        say(json.dumps(answer.data["findings"], indent=1))
-            except (TimeoutError, AssertionError) as error:
-                say(f"{name:26} {error}")
-
-
-if __name__ == "__main__":
-    main()

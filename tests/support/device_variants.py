@@ -1,13 +1,9 @@
-"""Nodes on which less is to be seen: stacks refused, ranks in a container, a login that is not root's.
-
-That login may be the ranks' own user, or one who has nothing to do with them.
-"""
+"""Nodes on which less is to be seen: stacks refused, ranks in a container, a login of their own user who is not root."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +19,6 @@ OTHER = "visitor"
 """Name of a user who is not root."""
 USER = 4711
 """That user's number."""
-_SYSTEM_PYTHON = "/usr/bin:/bin:/usr/local/bin"
 
 
 # --- stacks refused ----------------------------------------------------------------------------------------------
@@ -102,30 +97,7 @@ def _of_container(number: int) -> NodeProcess | None:
     return NodeProcess(int(numbers[1]), number, "", "") if len(numbers) == 3 else None
 
 
-# --- logins that are not root's ----------------------------------------------------------------------------------
-
-
-def system_python() -> str:
-    """A Python that every user may run; empty where there is none."""
-    return shutil.which("python3", path=_SYSTEM_PYTHON) or ""
-
-
-@contextlib.contextmanager
-def another_user(cluster: Cluster) -> Iterator[Path]:
-    """An ssh_config that logs in as somebody who is neither root nor the ranks' owner."""
-    with _account(cluster) as config:
-        for node in cluster.nodes:
-            smi = (node.root / "gpus" / "bin" / "nvidia-smi").read_text()
-            (node.root / "visitor-smi").write_text(smi.replace(sys.executable, system_python()))
-            (node.root / "visitor-smi").chmod(0o755)
-            (node.bin / "nvidia-smi").unlink()
-            (node.bin / "nvidia-smi").symlink_to(node.root / "visitor-smi")
-        try:
-            yield config
-        finally:
-            for node in cluster.nodes:
-                (node.bin / "nvidia-smi").unlink()
-                (node.bin / "nvidia-smi").symlink_to(node.root / "gpus" / "bin" / "nvidia-smi")
+# --- a login that is not root's -----------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-import shlex
-import sys
 
+import torch
+
+from hangtop.demo.job.joining import join
 from tests.support.simulated_nccl import data_parallel, megatron
+from tests.support.simulated_nccl.habits import options
 
-sys.argv += shlex.split(os.environ["HX_ARGUMENTS"])
-(data_parallel if os.environ["HX_LAYOUT"] == "data" else megatron).main()
+torch.set_num_threads(1)
+asked = options()
+join()
+(data_parallel if os.environ["HX_LAYOUT"] == "data" else megatron).train(asked)

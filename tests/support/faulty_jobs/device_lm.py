@@ -117,7 +117,7 @@ def optimize() -> None:
     stream = SimulatedStream(GIVEN.library, 61 << 30)
     model, documents, snapshots = ShardedModel(stream), Documents(), Snapshots()
     dist.barrier()
-    settle(0.0)
+    settle()
     step = 0
     while True:
         step += 1

@@ -1,19 +1,25 @@
-"""What a job does besides its steps: it compiles, evaluates, says that it is alive. All of it is healthy."""
+"""What a job over the simulated NCCL is asked to do, and what it does besides its steps: it compiles, it evaluates."""
 
 from __future__ import annotations
 
+import argparse
 import os
-import threading
+import shlex
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
-from tests.support.simulated_nccl.asked import NcclJobOptions
+from hangtop.demo.job.faults import Plan
 from tests.support.simulated_nccl.stream import SimulatedStream
 
 NICENESS = 10
 """A main thread that spins leaves the processor to whoever else wants it, gloo's threads and those of the GPU first."""
+SAVE_EVERY = 20
+"""Steps between checkpoints."""
+EVALUATE_FOR, COMPILE_FOR = 40.0, 90.0
+"""Seconds."""
 _COMPILE = """
 def compile_fx_inner(graph, seconds, clock):
     until, kernels = clock() + seconds, 0
@@ -24,45 +30,69 @@ def compile_fx_inner(graph, seconds, clock):
 """
 
 
-def settle(seconds_between: float) -> None:
-    """Be nice with this thread alone, and say every so many seconds that this process lives; 0: say nothing."""
+@dataclass(frozen=True, slots=True)
+class JobOptions:
+    """Options of one job. Times are seconds."""
+
+    plan: Plan
+    step_time: float
+    folder: Path
+    library: Path
+    tp: int
+    pp: int
+    micro_batches: int
+    evaluate_at: int
+    compile_at: int
+    uneven: float
+
+
+def options() -> JobOptions:
+    """Read HX_ARGUMENTS; a mistake in it ends the process with a usage message."""
+    reads = argparse.ArgumentParser()
+    reads.add_argument("--fault", default="", help="what goes wrong (default: nothing)")
+    reads.add_argument("--fault-rank", type=int, default=1, help="on which rank")
+    reads.add_argument("--after", type=float, default=3.0, help="after how many seconds of training")
+    reads.add_argument("--step-time", type=float, default=0.1, help="what one step takes at least")
+    reads.add_argument("--folder", type=Path, required=True, help="where shards and checkpoints are")
+    reads.add_argument("--library", type=Path, required=True, help="the C library that stands for libcudart")
+    reads.add_argument("--tp", type=int, default=1, help="ranks that share a layer")
+    reads.add_argument("--pp", type=int, default=1, help="stages of the pipeline")
+    reads.add_argument("--micro-batches", type=int, default=4, help="per step, with stages")
+    reads.add_argument("--evaluate-at", type=int, default=0, help="step after which rank 0 evaluates; 0: never")
+    reads.add_argument("--compile-at", type=int, default=0, help="step before which --fault-rank compiles; 0: never")
+    reads.add_argument("--uneven", type=float, default=0.0, help="by what share the last rank's GPU is slower")
+    given = vars(reads.parse_args(shlex.split(os.environ["HX_ARGUMENTS"])))
+    plan = Plan(given.pop("fault"), given.pop("fault_rank"), given.pop("after"))
+    return JobOptions(plan, **given)
+
+
+def settle() -> None:
+    """Be nice with this thread alone."""
     os.nice(NICENESS)
-    if seconds_between:
-        threading.Thread(target=_beat, args=(seconds_between,), name="heartbeat", daemon=True).start()
 
 
-def _beat(seconds: float) -> None:
-    began = time.monotonic()
-    while True:
-        time.sleep(seconds)
-        at = time.strftime("%Y-%m-%d %H:%M:%S")
-        print(f"{at} heartbeat: worker alive, {time.monotonic() - began:.0f} s", flush=True)
-
-
-def compile_model(seconds: float) -> None:
-    """Compile for so long: work of the host alone, in a file of torch's compiler."""
+def compile_model() -> None:
+    """Compile: work of the host alone, in a file of torch's compiler."""
     space: dict[str, object] = {}
     path = Path(torch.__file__).parent / "_inductor" / "compile_fx.py"
     exec(compile(_COMPILE, str(path), "exec"), space)
-    print(f"compiling the model, takes about {seconds:.0f} s", flush=True)
-    space["compile_fx_inner"](40, seconds, time.monotonic)  # type: ignore[operator]
+    print(f"compiling the model, takes about {COMPILE_FOR:.0f} s", flush=True)
+    space["compile_fx_inner"](40, COMPILE_FOR, time.monotonic)  # type: ignore[operator]
 
 
-def evaluate(stream: SimulatedStream, seconds: float) -> None:
-    """Evaluate for so long: the GPU computes, the host waits for each batch, no peer takes part."""
-    until, batch = time.monotonic() + seconds, 0
+def evaluate(stream: SimulatedStream) -> None:
+    """Evaluate: the GPU computes, the host waits for each batch, no peer takes part."""
+    until = time.monotonic() + EVALUATE_FOR
     print("evaluating on rank 0", flush=True)
     while time.monotonic() < until:
         for _layer in range(4):
             stream.compute(0.2)
         stream.item()
-        batch += 1
-    print(f"evaluated {batch} batches", flush=True)
 
 
-def between_steps(asked: NcclJobOptions, stream: SimulatedStream, rank: int, step: int) -> None:
+def between_steps(asked: JobOptions, stream: SimulatedStream, rank: int, step: int) -> None:
     """Do before ``step`` what is due."""
     if step == asked.compile_at and rank == asked.plan.rank:
-        compile_model(asked.compile_for)
+        compile_model()
     if step == asked.evaluate_at + 1 and asked.evaluate_at and rank == 0:
-        evaluate(stream, asked.evaluate_for)
+        evaluate(stream)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from itertools import count
 
 import torch
 import torch.distributed as dist
@@ -14,11 +15,8 @@ from torch import Tensor
 
 from hangtop.demo.job import faults
 from hangtop.demo.job.data import LENGTH, SEQUENCES, ShardedTokens, save_checkpoint, write_shards
-from hangtop.demo.job.joining import join
-from tests.support.simulated_nccl.asked import NcclJobOptions, parse
-from tests.support.simulated_nccl.groups import JobGroups
-from tests.support.simulated_nccl.habits import between_steps, settle
-from tests.support.simulated_nccl.schedule import forward_backward
+from tests.support.simulated_nccl.habits import SAVE_EVERY, JobOptions, between_steps, settle
+from tests.support.simulated_nccl.pipeline import JobGroups, forward_backward
 from tests.support.simulated_nccl.stream import SimulatedStream
 
 LAYERS = 2
@@ -27,7 +25,7 @@ LAYERS = 2
 class MegatronStage:
     """The layers of one stage, of which this rank has its tensor-parallel share."""
 
-    def __init__(self, asked: NcclJobOptions, groups: JobGroups, stream: SimulatedStream) -> None:
+    def __init__(self, asked: JobOptions, groups: JobGroups, stream: SimulatedStream) -> None:
         self.asked, self.groups, self.stream = asked, groups, stream
         self._budget = faults.TokenBudget()
         self._samples = self._read()
@@ -55,7 +53,7 @@ class MegatronStage:
         if faults.struck("gpu-hang"):
             self.stream.hang()
         for _layer in range(LAYERS):
-            self.stream.compute(self._layer * (10 if faults.struck("straggler") else 1))
+            self.stream.compute(self._layer)
             self._reduce_from_tensor_parallel_region()
 
     def backward_step(self) -> None:
@@ -77,48 +75,27 @@ class MegatronStage:
         """Sum the norm over all parts of the model and update; with a planted fault this rank skips the sum."""
         if not faults.struck("missing"):
             self.stream.all_reduce(torch.zeros(1), self.groups.model)
-        if faults.struck("conditional"):
-            self.stream.all_reduce(torch.zeros(1), self.groups.model)
         self.stream.compute(self._layer)
 
 
-def train(asked: NcclJobOptions) -> None:
-    """Train until the steps are done."""
-    arguments = asked
-    groups = JobGroups(asked.tensor_parallel, asked.pipeline_parallel)
-    write_shards(arguments.folder / f"shards-{groups.rank}")
-    stream = SimulatedStream(asked.library, (44 + 6 * groups.stage) << 30, asked.launch_queue)
+def train(asked: JobOptions) -> None:
+    """Train without end."""
+    groups = JobGroups(asked.tp, asked.pp)
+    write_shards(asked.folder / f"shards-{groups.rank}")
+    stream = SimulatedStream(asked.library, (44 + 6 * groups.stage) << 30)
     stage = MegatronStage(asked, groups, stream)
     weights = torch.nn.Linear(LENGTH, LENGTH)
     dist.barrier()
-    settle(asked.heartbeat)
-    faults.arm(arguments.plan, groups.rank)
-    for step in range(1, arguments.steps + 1):
+    settle()
+    faults.arm(asked.plan, groups.rank)
+    for step in count(1):
         started = time.monotonic()
         between_steps(asked, stream, groups.rank, step)
         forward_backward(groups, stream, asked.micro_batches, stage.forward_step, stage.backward_step)
         stage.finalize_model_grads()
         stage.optimizer_step()
-        if step % asked.sync_every == 0:
-            stream.item()
-        if step % asked.log_every == 0:
-            took = 1000 * (time.monotonic() - started)
-            print(
-                f" iteration {step:8d}/ {arguments.steps:8d} | elapsed time per iteration (ms): {took:.1f} |",
-                flush=True,
-            )
-        if faults.struck("checkpoint") or (step % arguments.save_every == 0 and groups.rank == 0):
-            save_checkpoint(weights, step, arguments.folder / "checkpoints")
-
-
-def main() -> None:
-    """Join the job and train."""
-    asked = parse("Train over a simulated NCCL, split in tensors, stages and data.")
-    torch.set_num_threads(1)
-    join()
-    train(asked)
-    dist.destroy_process_group()
-
-
-if __name__ == "__main__":
-    main()
+        stream.item()
+        took = 1000 * (time.monotonic() - started)
+        print(f" iteration {step:8d}/  1000000 | elapsed time per iteration (ms): {took:.1f} |", flush=True)
+        if faults.struck("checkpoint") or (step % SAVE_EVERY == 0 and groups.rank == 0):
+            save_checkpoint(weights, step, asked.folder / "checkpoints")

@@ -24,10 +24,10 @@ class SimulatedStream:
     """The one stream of this rank's GPU.
 
     ``compute``, ``all_reduce`` and ``exchange`` launch and return at once; ``synchronize`` and ``item`` spin in C until
-    all is done. With ``queue`` kernels under way each of the former blocks in ``cudaLaunchKernel``.
+    all is done. With LAUNCH_QUEUE kernels under way each of the former blocks in ``cudaLaunchKernel``.
     """
 
-    def __init__(self, library: Path, memory: int, queue: int = LAUNCH_QUEUE) -> None:
+    def __init__(self, library: Path, memory: int) -> None:
         """``library`` is what :func:`tests.support.simulated_nccl.library.build` made; ``memory`` in bytes is held."""
         self._record = shared_record(memory)
         self._native = ctypes.CDLL(str(library))
@@ -37,7 +37,7 @@ class SimulatedStream:
         starter = ctypes.CFUNCTYPE(None, ctypes.c_long)
         self._start = starter(self._start_collective)  # kept: C calls it
         self._native.openDevice.argtypes = (ctypes.c_void_p, ctypes.c_long, starter)
-        self._native.openDevice(_address(self._record), queue, self._start)
+        self._native.openDevice(_address(self._record), LAUNCH_QUEUE, self._start)
         self._waiting: list[Start] = []
         launch = self._native.cudaLaunchKernel
         self.compute: Callable[[float], int] = functools.partial(launch, KernelKind.COMPUTES)

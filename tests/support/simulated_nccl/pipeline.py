@@ -1,14 +1,20 @@
-"""The groups of a job with tensor, pipeline and data parallelism, made as Megatron makes them: a new_group for each.
+"""The groups of a job with tensor, pipeline and data parallelism, as Megatron makes them, and a pipeline's schedule.
 
 Ranks of one tensor group are next to each other, then those of one data group, then the stages of a pipeline.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 
+import torch
 import torch.distributed as dist
+
+from tests.support.simulated_nccl.stream import SimulatedStream, Transfer
+
+WIDTH = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,3 +91,55 @@ class JobGroups:
     def last(self) -> bool:
         """True in the last stage."""
         return self.stage == len(self.stages) - 1
+
+
+class Neighbours:
+    """Exchanges activations and gradients with the stages before and after."""
+
+    def __init__(self, groups: JobGroups, stream: SimulatedStream) -> None:
+        self._groups, self._stream = groups, stream
+
+    def exchange(self, *ways: tuple[int, int]) -> None:
+        """Exchange in all of these directions (steps from this stage: from, to) at once, and wait for the GPU."""
+        groups, stages = self._groups, self._groups.stages
+        transfers = []
+        for source, target in ((groups.stage + a, groups.stage + b) for a, b in ways):
+            if min(source, target) >= 0 and max(source, target) < len(stages):
+                one, other = stages[source], stages[target]
+                transfers.append(Transfer(torch.zeros(WIDTH), one, groups.link(one, other)))
+        if transfers:
+            self._stream.batch_isend_irecv(transfers)
+            self._stream.synchronize()  # as Megatron does after a batch (batch_p2p_sync)
+
+
+RECV_FORWARD, SEND_FORWARD, RECV_BACKWARD, SEND_BACKWARD = (-1, 0), (0, 1), (1, 0), (0, -1)
+
+
+def forward_backward(
+    groups: JobGroups,
+    stream: SimulatedStream,
+    micro_batches: int,
+    forward: Callable[[], None],
+    backward: Callable[[], None],
+) -> None:
+    """Run one step's micro-batches through this stage: a few forward, then one forward one backward, then the rest."""
+    near = Neighbours(groups, stream)
+    ahead = min(len(groups.stages) - groups.stage - 1, micro_batches)
+    for _ in range(ahead):
+        near.exchange(RECV_FORWARD)
+        forward()
+        near.exchange(SEND_FORWARD)
+    if micro_batches > ahead:
+        near.exchange(RECV_FORWARD)
+    for left in range(micro_batches - ahead, 0, -1):
+        forward()
+        near.exchange(SEND_FORWARD, RECV_BACKWARD)
+        backward()
+        if left > 1:
+            near.exchange(SEND_BACKWARD, RECV_FORWARD)
+        else:
+            near.exchange(SEND_BACKWARD)
+    for _ in range(ahead):
+        near.exchange(RECV_BACKWARD)
+        backward()
+        near.exchange(SEND_BACKWARD)
