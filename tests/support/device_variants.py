@@ -1,4 +1,4 @@
-"""Nodes on which less is to be seen: stacks refused, ranks in a container, a login of their own user who is not root."""
+"""Nodes on which less is to be seen: stacks refused, ranks in a container, the login of a user who is not root."""
 
 from __future__ import annotations
 
