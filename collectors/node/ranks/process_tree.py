@@ -122,13 +122,18 @@ def _launchers(members: Mapping[int, FamilyMember]) -> Set[int]:
     """Launchers by their program, by a number that their workers did not keep, and by the workers that take part.
 
     A pod or a Slurm task may have a number of its own; the workers that were given others are the ranks then. A process
-    without a rank that takes no part itself, above one that does, has started the ranks with multiprocessing.
+    without a rank, or with one as an option of its command, that takes no part itself, above one that does, has
+    started the ranks with multiprocessing.
     """
     found = {pid for pid, one in members.items() if program(one.words) in LAUNCHERS or one.comm == "pt_elastic"}
     for member in members.values():
         above = list(_above(members, member))
         if member.takes_part:
-            found.update(one.pid for one in above if one.env.rank == NO_RANK and not one.takes_part)
+            numbered = member.env.rank != NO_RANK
+            found.update(
+                one.pid for one in above
+                if not one.takes_part and (one.env.rank == NO_RANK or not (numbered or one.env.assigned))
+            )  # fmt: skip
         if member.env.assigned and not _works_for_a_rank(member):
             for parent in above:
                 if parent.env.assigned or parent.takes_part:

@@ -164,7 +164,7 @@ class Search:
             if self._passes(env) and not is_foreign(words, stats[pid].comm):
                 self._known.pop(pid, None)
                 self.refused.discard(pid)
-                yield FoundProcess(pid, rank_of_member(env), presentable(env), library)
+                yield FoundProcess(pid, rank_of_member(env, words), presentable(env), library)
 
     def _passes(self, env: Mapping[str, str]) -> bool:
         """True for an environment that the user's filter lets through, and that is not of a program of ours."""

@@ -212,6 +212,24 @@ def test_of_those_whom_mp_spawn_starts_each_is_a_rank_and_the_starter_is_none(be
     assert of(samples, RankGone) == [RankGone(40, -1, bench.clock.time(), False)]
 
 
+def test_scripts_that_are_started_by_hand_tell_their_rank_as_an_option(bench: Bench) -> None:
+    for pid, words in (
+        (50, ["--rank", "0", "--world-size=2"]),
+        (51, ["--world_size", "2", "--rank=1"]),
+        (52, ["--rank=16"]),
+    ):
+        bench.proc.add(pid, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "train.py", *words])
+    assert numbers(bench.look()) == {50: 0, 51: 1, 52: -1}
+
+
+def test_the_option_of_a_node_is_not_the_rank_of_those_whom_mp_spawn_starts_there(bench: Bench) -> None:
+    bench.proc.add(40, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "main.py", "--rank", "0", "--world-size", "2"])
+    bench.look()
+    for pid in (50, 51):
+        bench.proc.add(pid, parent=40, rss=LARGE, mapped=[TORCH], argv=SPAWNED, threads=["pt_gloo_runloop"])
+    assert numbers(bench.look()) == {50: -1, 51: -1}
+
+
 def test_agents_daemons_and_this_tool_itself_are_no_processes_of_a_job(bench: Bench) -> None:
     bench.proc.add(50, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "/venv/bin/torchrun", "train.py"])
     bench.proc.add(51, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "-B", "-u", "-c", "import sys", "hangtop", "0"])
