@@ -8,15 +8,13 @@ from typing import Callable, Dict, List, Optional, Tuple
 from collectors.node import redact
 from collectors.node.logs import attribution, elastic_report, matching, prefixes, times, tracebacks
 from collectors.node.logs.prefixes import Line, LogWriter
-from collectors.node.logs.rule import Data, ParsedEvent, Rule
-from collectors.node.logs.tracebacks import Outcome, Record
+from collectors.node.logs.rule import Data, ParsedEvent
+from collectors.node.logs.tracebacks import Record
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import MOST_PID, MOST_RANK
 
 PATIENCE = 3000
 """Lines of other streams after which an open record is over."""
-_JOINED = 6
-"""Lines for which a rule's record goes on at most."""
 _KEPT, _REMEMBERED = 8, 4096
 """Events of one kind of line that are passed on (then the 10th, 100th, 1000th …); kinds and events remembered."""
 _ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.started")
@@ -56,35 +54,6 @@ _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 
 Before = Callable[[], bytes]
 """The bytes in front of a line, asked for when a time or what introduces a record is looked for there."""
-
-
-class _Continued:
-    """A record of one rule that goes on for a few lines, until they say all of it."""
-
-    def __init__(self, rule: Rule, first: str) -> None:
-        self.over = False
-        self._rule = rule
-        self._lines = [first]
-        self._event = rule.apply(first)
-        self._text = first
-
-    def take(self, line: Line) -> bool:
-        """Whether the line goes on with the record, and says more of it."""
-        if (line.labelled and line.at is not None) or tracebacks.RECORD.match(line.text) or not line.text.strip():
-            self.over = True
-            return False
-        self._lines.append(line.text)
-        text = prefixes.seen("\n".join(self._lines))
-        event = self._rule.apply(text)
-        more = event is not None and event != self._event
-        if more:
-            self._event, self._text = event, text
-        self.over = len(self._lines) > _JOINED
-        return more
-
-    def end(self) -> Outcome:
-        """The record's event."""
-        return Outcome([] if self._event is None else [self._event], self._text, self._text)
 
 
 class _Open:
@@ -174,7 +143,7 @@ class Reader:
                 return
         rule = None if line.stream in self._open else matching.going_on(line.text, mask)
         if rule is not None:
-            self._hold(line, _Continued(rule, line.text), before)
+            self._hold(line, tracebacks.Continued(rule, line.text), before)
             return
         for event in matching.matches(line.text, mask, errors=not of_machine):
             if not (of_machine and event.kind == "python.exception"):
@@ -189,7 +158,7 @@ class Reader:
             for other, waiting in self._open.items():
                 record = waiting.record
                 # the second half of a wrapped line has no label
-                wrapped = isinstance(record, _Continued)
+                wrapped = isinstance(record, tracebacks.Continued)
                 logged = isinstance(record, tracebacks.Traceback) and record.takes_unlabelled(line.text)
                 if waiting.seen == self._seen - 1 and (wrapped or logged):
                     stream, holder = other, waiting

@@ -1,13 +1,13 @@
-"""Python's tracebacks: records of several lines, kept whole."""
+"""Records of several lines, kept whole: Python's tracebacks, and what a rule reads in joined lines."""
 
 from __future__ import annotations
 
 import re
 from typing import List, NamedTuple, Optional, Protocol, Tuple
 
-from collectors.node.logs import attribution, counters, exceptions
+from collectors.node.logs import attribution, counters, exceptions, prefixes
 from collectors.node.logs.prefixes import Line
-from collectors.node.logs.rule import Data, ParsedEvent
+from collectors.node.logs.rule import Data, ParsedEvent, Rule
 
 OPENER = re.compile(
     r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}$"
@@ -35,6 +35,8 @@ _QUEUES = "/multiprocessing/queues.py"
 _READER_GONE = re.compile(r"(?:BrokenPipe|ConnectionReset|EOF)Error\Z")
 """The thread that feeds a queue of multiprocessing prints such an exception and goes on: whoever read has ended."""
 
+_JOINED = 6
+"""Lines for which a rule's record goes on at most."""
 _FRONT = 160
 """Characters of what stands in front of every line, at most."""
 FRAMES = 2000
@@ -208,6 +210,35 @@ class Traceback:
         if file.endswith(_QUEUES) and function == "_feed" and _READER_GONE.match(str(data.get("type"))):
             data["survived"] = True
         return Outcome([ParsedEvent("python.exception", data)], self.text, self.chain)
+
+
+class Continued:
+    """A record of one rule that goes on for a few lines, until they say all of it."""
+
+    def __init__(self, rule: Rule, first: str) -> None:
+        self.over = False
+        self._rule = rule
+        self._lines = [first]
+        self._event = rule.apply(first)
+        self._text = first
+
+    def take(self, line: Line) -> bool:
+        """Whether the line goes on with the record, and says more of it."""
+        if (line.labelled and line.at is not None) or RECORD.match(line.text) or not line.text.strip():
+            self.over = True
+            return False
+        self._lines.append(line.text)
+        text = prefixes.seen("\n".join(self._lines))
+        event = self._rule.apply(text)
+        more = event is not None and event != self._event
+        if more:
+            self._event, self._text = event, text
+        self.over = len(self._lines) > _JOINED
+        return more
+
+    def end(self) -> Outcome:
+        """The record's event."""
+        return Outcome([] if self._event is None else [self._event], self._text, self._text)
 
 
 def opened(text: str) -> Optional[Traceback]:
