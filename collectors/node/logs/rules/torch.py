@@ -150,6 +150,13 @@ RULES = (
          r"(?P<seq>\d+)|ranks \[(?P<lagging_2>[\d, ]+)\] are the lagging ranks that caused this timeout",
          Example("  - [0, 2] joined but didn't finish collective #8; [1] finished collective #7, but didn't join"
                  " collective #8 (x)", {"lagging": [1], "finished": 7, "seq": 8}, "torch c10d/TraceUtils.h")),
+    Rule("torch.desync", "Not all ranks joining collective",
+         r"Not all ranks joining collective(?:, sequence number: (?P<seq>\d+))?[\s\S]{0,1200}?missing ranks: "
+         r"\{(?P<lagging>[\d, ]{1,400})\}",
+         Example("Not all ranks joining collective, sequence number: 288686\ninternal record id: 1999\ngroup info: 3:tp:0\n"
+                 "collective: nccl:_all_gather_base\nmissing ranks: {0}", {"lagging": [0], "seq": 288686},
+                 "torch distributed/flight_recorder/components/types.py"),
+         begins="Not all ranks joining collective"),
     Rule("torch.fingerprint", "is running collective:",
          r"Rank (?P<rank_a>\d{1,9}) is running collective:\s{0,8}CollectiveFingerPrint\("
          r"(?P<side_a>.{0,2000}?)\)[\s,]{0,8}but\s{1,8}Rank (?P<rank_b>\d{1,9}) is running (?:inconsistent "
