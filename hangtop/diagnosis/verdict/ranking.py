@@ -122,8 +122,8 @@ def _may_cause(cause: Finding, finding: Finding) -> bool:
 
 
 def _things(finding: Finding, where: Where) -> Collection[str | int]:
-    """What a finding speaks of; of ``any``, the job."""
+    """What a finding speaks of; of ``any``, the job. Two findings that name no rank may speak of the same one."""
     things: dict[Where, Collection[str | int]] = {
         "rank": finding.ranks, "node": finding.nodes, "gpu": finding.gpus, "port": finding.ports
     }  # fmt: skip
-    return things.get(where, ("",))
+    return things.get(where) or ("",)
