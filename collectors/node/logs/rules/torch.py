@@ -154,8 +154,8 @@ RULES = (
          r"Not all ranks joining collective(?:, sequence number: (?P<seq>\d+))?[\s\S]{0,1200}?missing ranks: "
          r"\{(?P<lagging>[\d, ]{1,400})\}",
          Example("Not all ranks joining collective, sequence number: 288686\ninternal record id: 1999\n"
-                 "group info: 3:tp:0\ncollective: nccl:_all_gather_base\nmissing ranks: {0}", {"lagging": [0], "seq": 288686},
-                 "torch distributed/flight_recorder/components/types.py"),
+                 "group info: 3:tp:0\ncollective: nccl:_all_gather_base\nmissing ranks: {0}",
+                 {"lagging": [0], "seq": 288686}, "torch distributed/flight_recorder/components/types.py"),
          begins="Not all ranks joining collective"),
     Rule("torch.fingerprint", "is running collective:",
          r"Rank (?P<rank_a>\d{1,9}) is running collective:\s{0,8}CollectiveFingerPrint\("
