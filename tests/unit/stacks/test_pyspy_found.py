@@ -55,6 +55,7 @@ def test_one_in_a_folder_of_somebody_else_s_is_not_run(place: Path, whose: str) 
     assert pyspy.find() is None
 
 
+@as_root
 @pytest.mark.parametrize("open_to_all", ["bin/py-spy", "bin", "."])
 def test_one_that_others_can_replace_is_not_run(place: Path, open_to_all: str) -> None:
     program(place / "bin")
@@ -65,6 +66,7 @@ def test_one_that_others_can_replace_is_not_run(place: Path, open_to_all: str) -
         assert run(pyspy.find()) == "the real one", "in a sticky folder it cannot be taken away"
 
 
+@as_root
 def test_a_link_of_ours_into_a_folder_of_everybody_s_is_not(place: Path) -> None:
     program(place / "there")
     (place / "there").chmod(0o777)
