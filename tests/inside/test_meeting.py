@@ -26,18 +26,6 @@ def test_a_rank_that_cannot_say_its_part_is_named_and_nobody_waits_for_it() -> N
         assert "could not be made on rank 1: TypeError: cannot compare a int" in finding.summary
 
 
-def test_checks_at_two_lines_are_not_compared() -> None:
-    def work(rank: int) -> CheckResult:
-        if rank == 0:
-            return check_same(torch.zeros(2), seconds=20)
-        return check_same(torch.ones(2), seconds=20)
-
-    for result in run_ranks(WORLD, work):
-        (finding,) = result.findings
-        assert finding.kind == "check_incomplete", "what they hold there may well differ"
-        assert [line.partition(":")[0] for line in finding.evidence] == ["rank 0", "ranks 1-2"]
-
-
 def test_what_others_gave_up_is_no_answer_to_a_later_check() -> None:
     def work(rank: int) -> CheckResult:
         value = torch.zeros(2)

@@ -104,18 +104,6 @@ def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], Non
         assert f"nftables on {node.name} (table ip fault, chain input: " in str(answer["findings"][0]["evidence"])
 
 
-def test_an_absent_node_is_named_and_the_others_are_measured(cluster: Cluster) -> None:
-    node = cluster.nodes[3]
-    node.stop_sshd()
-    try:
-        code, answer = ask(cluster, "probe", "path", "--seconds", "0.2", "--no-iperf3")
-    finally:
-        node.start_sshd()
-    assert (code, answer["verdict"]) == (1, "failed")
-    assert (answer["findings"][0]["kind"], answer["findings"][0]["nodes"]) == ("probe_absent", [node.name])
-    assert len(answer["paths"]) == 6
-
-
 def test_preflight_names_the_node_that_others_cannot_reach(cluster: Cluster) -> None:
     node = cluster.nodes[1]
     blocked(node)

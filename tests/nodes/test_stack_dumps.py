@@ -112,14 +112,6 @@ async def test_what_several_processes_do_in_one_look(start: Callable[..., int], 
     assert {each.method for each in dumps} == {"nonblocking"}
 
 
-async def test_two_samples_tell_busy_from_blocked(start: Callable[..., int]) -> None:
-    pids = [start("rest()"), start("spin()")]
-    dumps = await dump(Local("here"), pids, DumpRequest(samples=2), python=sys.executable)
-    cpu = [activity([each for each in dumps if each.pid == pid]).cpu for pid in pids]
-    assert cpu[0] == "blocked"
-    assert cpu[1] != "blocked"
-
-
 async def test_a_stopped_process_is_read_and_left_stopped(start: Callable[..., int]) -> None:
     pid = start("rest()")
     os.kill(pid, signal.SIGSTOP)
@@ -179,16 +171,6 @@ async def test_a_node_without_py_spy_is_lent_one(start: Callable[..., int], loan
     assert loans == [os.uname().machine]
 
 
-async def test_with_none_to_lend_the_kernel_is_the_witness(
-    start: Callable[..., int], loans: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys.modules[dump_module.__module__], "loan", lambda machine: b"%08x" % 0)
-    found = await one(Through(*BARE), start("rest()", *BARE, python=SYSTEM_PYTHON), python=SYSTEM_PYTHON)
-    assert (found.error.partition(":")[0], found.syscall) == ("no-py-spy", "clock_nanosleep")
-    assert "hrtimer_nanosleep" in found.kernel
-    assert activity([found]).label == "sleeps"
-
-
 def runs_as_nobody() -> bool:
     return subprocess.run([*NOBODY, SYSTEM_PYTHON, "-c", ""], capture_output=True, check=False).returncode == 0
 
@@ -225,13 +207,6 @@ async def test_sudo_is_tried_where_the_user_may_not(start: Callable[..., int], l
     assert (await one(Through(*words), pid, python=SYSTEM_PYTHON)).error.startswith("denied: "), "never unasked"
 
 
-async def test_root_without_the_right_to_trace(start: Callable[..., int]) -> None:
-    fewer = ("setpriv", "--bounding-set=-sys_ptrace", "--inh-caps=-sys_ptrace")
-    found = await one(Through(*fewer), start("rest()"))
-    assert found.error.startswith("denied: ")
-    assert "CAP_SYS_PTRACE" in found.way_out
-
-
 async def test_a_process_in_a_container_is_seen_from_the_host(start: Callable[..., int]) -> None:
     outer = start("rest()", "unshare", "--pid", "--fork")
     inner = int(read(f"/proc/{outer}/task/{outer}/children"))
@@ -247,14 +222,6 @@ def recorders(pid: int) -> list[str]:
         with suppress(OSError):  # it has ended
             commands.append(path.read_bytes().replace(b"\0", b" ").decode(errors="replace"))
     return [command for command in commands if " record " in command and f"--pid {pid} " in command]
-
-
-async def test_a_recording_ends_with_its_time(start: Callable[..., int]) -> None:
-    pid = start("spin()")
-    [recorded, absent] = await record(Local("here"), [pid, 4_000_000], seconds=1, python=sys.executable)
-    assert recorded.error == ""
-    assert "spin (<string>:" in recorded.stacks
-    assert absent.error.startswith("gone: ")
 
 
 async def test_a_recording_that_is_cancelled_leaves_nothing_behind(start: Callable[..., int]) -> None:

@@ -33,21 +33,6 @@ def healthy(nursery: Nurseries) -> Iterator[Answer]:
     job.end()
 
 
-@pytest.fixture(scope="module")
-def hung(nursery: Nurseries, healthy: Answer) -> Iterator[tuple[Answer, Answer]]:
-    """Answers about the job after it, whose rank 2 blocks in its reader: alone, and with a node that is not there."""
-    for job in nursery.jobs:
-        job.end()
-    job = nursery.launch("lm.py", "blocked", env={"HX_FAULT": "reader", "HX_WHO": "2"})
-    job.wait_for("struck", 2)
-    config = nursery.cluster.root / "with_dead"
-    config.write_text(f"Host dead\n  HostName 127.0.0.1\n  Port 1\n{nursery.cluster.ssh_config.read_text()}")
-    # both at once: that one pauses a rank for its stack is no stop in the eyes of the other
-    alone, with_dead = Triage(nursery.cluster), Triage(nursery.cluster, "-F", str(config), "dead")
-    yield alone.answer(), with_dead.answer()
-    job.end()
-
-
 def triage(config: str, nodes: Sequence[str]) -> tuple[int, dict[str, Any], str]:
     """Run the command as a script would; its exit code, answer and standard error."""
     done = subprocess.run(
@@ -66,23 +51,20 @@ def test_a_healthy_job(healthy: Answer) -> None:
     ]
 
 
-def test_a_blocked_reader(cluster: Cluster, hung: tuple[Answer, Answer]) -> None:
-    answer = hung[0]
+def test_a_node_that_is_not_there_is_lost_and_the_others_are_judged(nursery: Nurseries, healthy: Answer) -> None:
+    for job in nursery.jobs:
+        job.end()
+    job = nursery.launch("lm.py", "blocked", env={"HX_FAULT": "reader", "HX_WHO": "2"})
+    job.wait_for("struck", 2)
+    config = nursery.cluster.root / "with_dead"
+    config.write_text(f"Host dead\n  HostName 127.0.0.1\n  Port 1\n{nursery.cluster.ssh_config.read_text()}")
+    answer = Triage(nursery.cluster, "-F", str(config), "dead").answer()
+    job.end()
     assert (answer.status, answer.errors) == (1, "")
-    assert answer.named() == ("hung", "rank_stuck_in_data", [2])
-    first = answer.findings[0]
-    assert first["nodes"] == ["node2"]
-    assert "token_pages" in answer.data["summary"]
-    assert any("token_pages" in piece["text"] for piece in first["evidence"])
-    assert [process for node in cluster.nodes for process in node.matching("-I -S -B -u -c exec")] == []
-
-
-def test_a_node_that_is_not_there_is_lost_and_the_others_are_judged(hung: tuple[Answer, Answer]) -> None:
-    answer = hung[1]
-    assert answer.status == 1
     states = {node["name"]: node["state"] for node in answer.data["job"]["nodes"]}
     assert states == {"node1": "live", "node2": "live", "dead": "lost"}
-    assert answer.findings[0]["kind"] == "rank_stuck_in_data"
+    assert answer.named() == ("hung", "rank_stuck_in_data", [2])
+    assert any("token_pages" in piece["text"] for piece in answer.findings[0]["evidence"])
     assert any(unknown["nodes"] == ["dead"] for unknown in answer.data["unknown"])
 
 

@@ -1,72 +1,79 @@
-"""Real ranks that do not say which rank they are: found, numbered where that can be, and named when one is stuck."""
+"""Real ranks that do not say which rank they are: found, and named by host and pid when one is stuck."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.support.cluster import Cluster
-from tests.support.faulty import Answer, Triage
+from tests.support.faulty import Nurseries, Triage
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
-JOB = Path(__file__).parents[1] / "support" / "nameless_jobs" / "job.py"
-MODES = ("spawn",)
-WHO = 2
-"""The rank that gets stuck: the first one of the second node."""
+JOB = """\
+import os, sys
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def read_shard():
+    print("struck", flush=True)
+    return os.read(os.pipe()[0], 4096)
+
+def spawned(local, first):
+    dist.init_process_group("gloo", rank=first + local, world_size=4)
+    gradient = torch.ones(1000)
+    for step in range(1_000_000):
+        if step == 10 and first + local == 2:
+            read_shard()
+        dist.all_reduce(gradient)
+
+if __name__ == "__main__":
+    mp.spawn(spawned, args=(int(sys.argv[1]),), nprocs=2)
+"""
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Two nodes, on which a job of each sort stands from its first test on."""
-    with Cluster(2) as made:
-        yield made
-
-
-def _launch(cluster: Cluster, mode: str) -> None:
-    """Start four ranks of one sort, and wait until they hang."""
-    common = {
-        "HX_CASE": mode, "HX_WHO": str(WHO), "HX_WORLD": "4", "MASTER_ADDR": cluster.nodes[0].address,
-        "MASTER_PORT": str(29700 + MODES.index(mode)), "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1",
-    }  # fmt: skip
-    with (cluster.shared / f"{mode}.out").open("ab") as log:
-        for index, node in enumerate(cluster.nodes):
-            words = [sys.executable, str(JOB), mode, str(2 * index)]
-            node.spawn(words, env=common, stdout=log, stderr=log)
-    _wait_for(cluster.shared / f"{mode}.out", "struck")
-
-
-def _wait_for(file: Path, text: str, timeout: float = 120.0) -> None:
-    deadline = time.monotonic() + timeout
+def wait_for(file: Path, text: str) -> None:
+    deadline = time.monotonic() + 120
     while text not in file.read_text():
         assert time.monotonic() < deadline, file.read_text()
         time.sleep(0.1)
 
 
-def _ask(cluster: Cluster, mode: str) -> Answer:
-    if not (cluster.shared / f"{mode}.out").exists():
-        _launch(cluster, mode)
-    return Triage(cluster, case=mode).answer()
+def stuck(cluster: Cluster) -> int:
+    """The one of the second node's processes started by mp.spawn that reads from its pipe."""
+    (found,) = (
+        process.pid
+        for process in cluster.nodes[1].matching("spawn_main")
+        if process.environ().get("HX_CASE") == "spawn"
+        and "pipe_read" in cluster.nodes[1].run(["cat", f"/proc/{process.pid}/wchan"]).stdout
+    )
+    return found
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_without_a_number_it_is_named_by_host_and_pid(cluster: Cluster, mode: str) -> None:
-    answer = _ask(cluster, mode)
-    (stuck,) = [one for one in cluster.nodes[1].processes() if _is_stuck(cluster, one.pid, mode)]
+def test_without_a_number_it_is_named_by_host_and_pid(nursery: Nurseries) -> None:
+    cluster = nursery.cluster
+    script, said = cluster.shared / "spawn.py", cluster.shared / "spawn.out"
+    script.write_text(JOB)
+    env = {"HX_CASE": "spawn", "MASTER_ADDR": cluster.nodes[0].address, "MASTER_PORT": "29700",
+           "GLOO_SOCKET_IFNAME": "eth0", "OMP_NUM_THREADS": "1"}  # fmt: skip
+    with said.open("ab") as log:
+        started = [
+            node.spawn([sys.executable, str(script), str(2 * index)], env=env, stdout=log, stderr=log)
+            for index, node in enumerate(cluster.nodes)
+        ]
+    try:
+        wait_for(said, "struck")
+        answer, pid = Triage(cluster, case="spawn").answer(), stuck(cluster)
+    finally:
+        for process in started:
+            process.kill()
     assert answer.named() == ("hung", "rank_stuck_in_data", [])
     first = answer.findings[0]
-    assert first["processes"] == [f"node2:{stuck.pid}"]
-    assert first["nodes"] == ["node2"]
-    assert f"process {stuck.pid} on node2" in first["summary"]
+    assert (first["processes"], first["nodes"]) == ([f"node2:{pid}"], ["node2"])
+    assert f"process {pid} on node2" in first["summary"]
     assert len(answer.data["job"]["processes_unnumbered"]) == 4, "those that only started them are none"
     assert answer.alarms == ["rank_stuck_in_data"]
-
-
-def _is_stuck(cluster: Cluster, pid: int, mode: str) -> bool:
-    """The one of the processes started by mp.spawn that reads from its pipe."""
-    said = cluster.nodes[1].run(["cat", f"/proc/{pid}/cmdline", f"/proc/{pid}/wchan", f"/proc/{pid}/environ"]).stdout
-    return "spawn_main" in said and "pipe_read" in said and f"HX_CASE={mode}" in said

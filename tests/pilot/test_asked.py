@@ -38,11 +38,3 @@ async def test_what_touches_the_job_says_so_in_a_line_and_shows_its_command(key:
         assert command in shown.text()
         await shown.press("n")
         assert command not in shown.text()
-
-
-async def test_a_probe_without_connections_says_who_is_absent() -> None:
-    async with screen(Paper(nodes=2).session()) as shown:
-        await shown.press("P", "y")
-        assert "Path probe" in shown.text()
-        assert "probe_absent" in shown.text()
-        assert "has no connections" in shown.text()

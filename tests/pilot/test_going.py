@@ -114,20 +114,3 @@ async def test_a_log_that_grew_behind_another_panel_is_followed_on_until_somebod
             await shown.pilot.pause()
             await shown.draw()
             assert told in shown.text()
-
-
-async def test_the_palette_finds_an_action_by_its_name() -> None:
-    async with screen(size=(80, 24)) as shown:
-        await shown.press("2", "colon", *"Fabric")
-        for _ in range(200):  # it looks for it beside the loop, after a pause of its own
-            if "Fabric (4)" in shown.text():
-                break
-            await shown.pilot.pause(0.05)
-        # what comes last lays the list out anew: the cursor is on its line only then
-        await shown.app.workers.wait_for_complete([one for one in shown.app.workers if one.name != "session"])
-        await shown.press("enter")
-        for _ in range(200):  # it goes there once it has closed
-            if "[Fabric]" in shown.lines()[1]:
-                break
-            await shown.pilot.pause(0.05)
-        assert "[Fabric]" in shown.lines()[1]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from collectors.fleet.transport import SshConfigError
@@ -26,14 +24,6 @@ async def test_a_session_that_cannot_begin_leaves_no_empty_screen(monkeypatch: p
             if app._exit:
                 break
     assert "does not begin with a keyword" in str(app.never_began)
-
-
-async def test_a_key_that_finds_no_room_on_the_disk_is_said_and_hangtop_stays(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("no folder")
-    async with screen(options=ScreenOptions(theme="hangtop", report_folder=tmp_path / "file")) as shown:
-        await shown.press("x")
-        assert shown.app.is_running
-        assert any(notice.startswith("Report: ") and "file" in notice for notice in shown.notices())
 
 
 async def test_answers_are_kept_and_can_be_read_again() -> None:

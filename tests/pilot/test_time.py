@@ -169,19 +169,3 @@ async def test_a_recording_can_be_paused_sought_in_and_played_on(recorded: Path)
         assert told(app).startswith("▶")
         await pilot.pause(0.3)
         assert app.head.now() > ahead > before
-
-
-async def test_the_next_mark_is_found_in_what_was_not_played_yet(recorded: Path) -> None:
-    async with replayed(recorded) as (app, pilot):
-        await pilot.press("1")
-        reached = []
-        for _ in range(20):
-            await pilot.press("n")
-            await app.workers.wait_for_complete([each for each in app.workers if each.name == "moment"])
-            if "nothing happened after this moment" in [note.message for note in app._notifications]:
-                break
-            at = app.model.timeline.at
-            reached.append(round((app.head.now() if at is None else at) - NOW))
-        assert reached == [1, LOST]
-        assert app.head.player is not None
-        assert app.head.player.ended

@@ -12,7 +12,7 @@ STEP: Final = 0.4
 STUCK_TOGETHER: Final = ("collective_stalled", "job_stalled")
 """What may be said when all wait for their GPUs and nothing tells them apart."""
 LAYOUTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
-    {"own": (), "data": (), "grid": ("--tp", "2", "--pp", "2"), "pipeline": ("--pp", "4")}
+    {"data": (), "grid": ("--tp", "2", "--pp", "2"), "pipeline": ("--pp", "4")}
 )
 """The job's own words for each layout of four ranks."""
 
@@ -71,19 +71,6 @@ def _faults(layout: str, stage: int, quick: tuple[str, ...] = ()) -> dict[str, C
     return {f"{layout}_{name}": case for name, case in cases.items()}
 
 
-def _own() -> dict[str, Case]:
-    """User code of another hand, so that no verdict lives by the demo's names."""
-    saves = ("rank_stuck_in_checkpoint", "rank_stuck_on_lock", "rank_stuck_in_code")
-    return {
-        "own_prefetch": Case("own", "prefetch", 3, ("rank_stuck_in_data",)),
-        "own_vocabulary": Case("own", "vocabulary", 1, ("rank_stuck_on_lock",)),
-        "own_anneal": Case("own", "anneal", 0, ("rank_stuck_in_code",)),
-        "own_upload": Case("own", "upload", 2, saves),
-        "own_all_wait": Case("own", "network", 1, STUCK_TOGETHER, names=False),
-        "own_moves": Case("own", word="global_step: 3", live_for=25),
-    }
-
-
 _LONG = ("--step-time", "30", "--uneven", "0.5")
 
 CASES: Final[Mapping[str, Case]] = MappingProxyType(
@@ -92,7 +79,6 @@ CASES: Final[Mapping[str, Case]] = MappingProxyType(
         **_faults("grid", 1),
         # one stage stuck: the middle of a pipeline, whose neighbours wait for it in both directions
         **_faults("pipeline", 2),
-        **_own(),
         "data_missing_recorder": Case("data", "missing", 2, ("collective_mismatch",), recorder=True),
         "data_all_wait_recorder": Case("data", "network", 2, STUCK_TOGETHER, names=False, recorder=True),
         "grid_gpu_hangs_recorder": Case("grid", "gpu-hang", 1, STUCK_TOGETHER, names=False, recorder=True),

@@ -33,7 +33,6 @@ STILL = 3.0
 """Seconds without a line of the log after which a job is taken to stand."""
 HELD = 3.0
 """Seconds that an alarm of the live session must last to be its answer."""
-PROGRAM, OWN_PROGRAM = "device.py", "device_lm.py"
 _MAIN = "from hangtop.cli.main import main; main()"
 
 
@@ -78,9 +77,7 @@ class DeviceJobs:
             for state in self.devices(node).glob("*.state"):
                 state.unlink()
         own = {node.name: {"HANGTOP_DEMO_DEVICES": str(self.devices(node))} for node in self.cluster.nodes}
-        job = self.nursery.launch(
-            OWN_PROGRAM if case.layout == "own" else PROGRAM, name, env=self.environment(case), per_node=own
-        )
+        job = self.nursery.launch("device.py", name, env=self.environment(case), per_node=own)
         try:
             wait_until_ready(job, case)
             self._number_as_nodes_do(job)
@@ -169,7 +166,7 @@ def wait_until_ready(job: FaultyJob, case: Case) -> None:
         job.wait_for(case.word, case.who, timeout=120)
         return
     ranks = range(len(job.nodes) * job.ranks_per_node)
-    job.wait_for("loss" if case.layout in ("own", "data") else "| ", *ranks, timeout=120)
+    job.wait_for("loss" if case.layout == "data" else "| ", *ranks, timeout=120)
     lines, since = -1, time.monotonic()
     deadline = since + 90
     while time.monotonic() - since < STILL:

@@ -8,8 +8,6 @@ import tarfile
 from collections.abc import Callable
 from io import BytesIO
 
-import asyncssh
-
 from collectors.fleet import interpreter
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.decode import Decoder
@@ -18,13 +16,24 @@ from collectors.fleet.ssh.known_hosts import read_known_hosts
 from collectors.fleet.targets.chosen import TargetError, parse, read_hostfile
 from collectors.fleet.transport import SshConfigError, TransportError
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, ras, stack_text
+from collectors.node import redact as redaction
 from collectors.node.gpus.nvidia_smi import rejected_field
-from collectors.node.logs.parser import LogParser
+from collectors.node.logs import file_names as names
+from collectors.node.logs.parser import LogParser, kernel_event
+from collectors.node.machine.kernel import parse_dmesg, parse_kmsg
+from collectors.node.netlink import messages
+from collectors.node.network import ib_tools
+from collectors.node.network import source as network_source
+from collectors.node.processes import environ, mounts, procfs
+from collectors.node.processes.sockets import tcp_socket
+from collectors.node.stacks import pyspy_output
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameRecording as Recorded
 from collectors.probes.allreduce.nccl import network_of
 from collectors.probes.allreduce.workers import read_report
 from collectors.probes.flame import profile
+from collectors.probes.infiniband import parse_bandwidth, parse_devinfo
+from collectors.probes.path import parse_iperf
 from collectors.probes.remote.repair import RepairCandidate, Signalled
 from collectors.probes.running import Unreadable, one_of
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
@@ -34,14 +43,62 @@ from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recorder, Recording, RecordingError
 from hangtop.session.session import Session
-from tests.support import fuzz_node
 from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
+from tests.support.ib_tools import BANDWIDTH, DEVINFO, PING, ROUTE
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
 _told = one_of(
     Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, Recorded,
     WantsPySpy,
 )  # fmt: skip
+
+
+def _kernel(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    for line in text.splitlines():
+        kernel_event(line, 1.0, "dmesg")
+    parse_dmesg(text)
+    parse_kmsg(data)
+
+
+def _words(data: bytes) -> None:
+    words = data.decode("utf-8", "replace").split("\0")
+    redaction.command(words, 2048)
+    redaction.shapes(words[0])
+    environ.presentable(environ.parse(data))
+    environ.rank_of(environ.parse(data))
+    names.hints(words[0])
+
+
+def _proc(data: bytes) -> None:
+    procfs.parse_stat(data)
+    procfs.parse_status(data, 4711)
+    procfs.parse_io(data)
+    procfs.parse_limit(data, b"Max open files")
+    procfs.parse_syscall(data)
+    procfs.parse_wchan(data)
+    procfs.parse_cgroup(data)
+    mounts.parse(data.decode("utf-8", "replace"))
+    network_source.parse_snmp_tcp(data)
+    for _, body in messages(data):
+        tcp_socket(body)
+
+
+def _stacks(data: bytes) -> None:
+    pyspy_output.failure(data)
+    try:
+        pyspy_output.main_thread(pyspy_output.threads(data, 4711, 7), 4711)
+    except (ValueError, RecursionError):  # the dumper says "torn" for both
+        return
+
+
+def _tools(data: bytes) -> None:
+    text = data.decode("utf-8", "replace")
+    ib_tools.parse_ibstat(text)
+    ib_tools.parse_perfquery(text)
+    parse_devinfo("node1", text)
+    parse_bandwidth(text)
+    parse_iperf(text)
 
 
 def _log(data: bytes) -> None:
@@ -149,11 +206,6 @@ def _samples() -> tuple[bytes, ...]:
     )
 
 
-def _certificate() -> bytes:
-    signer, key = asyncssh.generate_private_key("ssh-ed25519"), asyncssh.generate_private_key("ssh-ed25519")
-    return signer.generate_host_certificate(key.convert_to_public(), "node1", principals=["node1"]).public_data
-
-
 def targets() -> dict[str, Target]:
     """All targets, with inputs to begin with."""
     lines = fixtures("seeds/lines/*")
@@ -161,7 +213,10 @@ def targets() -> dict[str, Target]:
     dumps = tuple(path.read_bytes() for path in sorted((FIXTURES / "recorder").iterdir())[-3:])
     devices = fixtures("devices/*", 8000)
     traced = tuple(gzip.decompress(path.read_bytes())[:LONGEST] for path in sorted(FIXTURES.glob("traces/*0.json.gz")))
-    here = {
+    printed = tuple(text.encode() for text in (DEVINFO, BANDWIDTH, ROUTE, PING))
+    printed += fixtures("seeds/ibstat/*") + fixtures("seeds/iperf/*") + fixtures("devices/perfquery*")
+    refused = b"Error: Failed to suspend process\n\nCaused by:\n    EPERM\n"
+    return {
         "log": Target(_log, logs + lines),
         "nccl_log": Target(network_of, lines),
         "stream": Target(_stream, _samples()),
@@ -189,5 +244,9 @@ def targets() -> dict[str, Target]:
         ),
         "ssh_config": Target(_reading(_ssh_config, SshConfigError), fixtures("seeds/ssh_config/*")),
         "known_hosts": Target(_known_hosts, fixtures("seeds/known_hosts/*")),
+        "kernel": Target(_kernel, fixtures("seeds/lines/*")),
+        "words": Target(_words, fixtures("seeds/words/*")),
+        "proc": Target(_proc, fixtures("seeds/proc/*")),
+        "stacks": Target(_stacks, (*fixtures("stacks/a*.jsonl"), refused)),
+        "tools": Target(_tools, printed),
     }
-    return {**here, **fuzz_node.targets()}

@@ -8,7 +8,6 @@ The targets are in :mod:`tests.support.fuzz_targets`.
 from __future__ import annotations
 
 import atexit
-import hashlib
 import random
 import shutil
 import tempfile
@@ -123,11 +122,3 @@ def failure(name: str, target: Target, data: bytes) -> Failure | None:
         target.read(data)
         took = min(took, time.thread_time() - began)
     return Failure(name, data, f"{took:.2f} s for {len(data)} bytes") if took > allowed else None
-
-
-def keep(found: Failure) -> Path:
-    """Write an input where the tests find it from now on."""
-    path = FOUND / found.target / hashlib.sha256(found.data).hexdigest()[:16]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(found.data)
-    return path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shlex
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -94,7 +93,6 @@ class Host:
     """Connections ever made."""
     offered: list[str] = field(default_factory=list)
     """Passwords that came."""
-    forwarded: list[tuple[str, int]] = field(default_factory=list)
 
 
 class _Server(asyncssh.SSHServer):
@@ -158,7 +156,6 @@ class _Server(asyncssh.SSHServer):
         return list(responses) == [answer for _, answer in self._host.prompts]
 
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
-        self._host.forwarded.append((dest_host, dest_port))
         return True
 
     def session_requested(self) -> asyncssh.SSHServerProcess[bytes]:
@@ -204,19 +201,13 @@ class Person:
         self.answers = list(answers)
         self.questions: list[Question] = []
         self.told: list[str] = []
-        self.at_once = 0
-        self.most_at_once = 0
 
     def tell(self, text: str) -> None:
         """Remember it."""
         self.told.append(text)
 
     async def ask(self, question: Question) -> str | None:
-        """Answer after a moment, so that questions put at the same time would be seen."""
-        self.at_once += 1
-        self.most_at_once = max(self.most_at_once, self.at_once)
-        await asyncio.sleep(0.001)
-        self.at_once -= 1
+        """Answer the next one."""
         self.questions.append(question)
         return self.answers.pop(0) if self.answers else None
 
@@ -247,10 +238,10 @@ class Home:
         path.chmod(0o600)
         return path
 
-    def knows(self, host: Host, name: str = "host", *, address: str = "127.0.0.1", marker: str = "") -> None:
+    def knows(self, host: Host, name: str = "host") -> None:
         """Add a host's key to known_hosts."""
         with self.known_hosts.open("a") as file:
-            file.write(f"{marker} [{address}]:{host.port} {public(name)}\n".lstrip())
+            file.write(f"[127.0.0.1]:{host.port} {public(name)}\n")
 
     def node(self, alias: str, host: Host, *lines: str) -> None:
         """Add a host to the configuration."""
@@ -275,11 +266,6 @@ async def nodes(user: Home, person: Person, *names: str, batch: bool = False) ->
         for node in found:
             await node.close()
         await connector.close()
-
-
-def words(process: asyncssh.SSHServerProcess[bytes]) -> list[str]:
-    """The command's words."""
-    return shlex.split(process.command or "")
 
 
 Peer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -7,10 +7,8 @@ from collections.abc import Iterator
 
 import click
 import pytest
-from click.shell_completion import ShellComplete
 
 from hangtop.cli.groups import COMMANDS, arrange
-from hangtop.cli.main import group
 
 
 def every_command() -> Iterator[tuple[str, click.Command]]:
@@ -87,13 +85,3 @@ def test_the_environment_sets_what_the_command_line_does_not(monkeypatch: pytest
     monkeypatch.setenv("HANGTOP_JOB", "A=1")
     params = EVERY["watch"].make_context("watch", ["--job", "B=2"]).params
     assert (params["patience"], params["read_only"], params["job"]) == (7.0, True, ("B", "2"))
-
-
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [("tri", "triage"), ("triage --wa", "--watch"), ("probe inf", "infiniband"), ("node1 --wa", "")],
-)
-def test_the_shell_completes_commands_and_options(typed: str, offered: str) -> None:
-    *before, begun = typed.split(" ")
-    found = ShellComplete(group, {}, "hangtop", "_HANGTOP_COMPLETE").get_completions(before, begun)
-    assert [one.value for one in found] == ([offered] if offered else [])

@@ -17,10 +17,8 @@ from hangtop.cli.stacks import stacks_reply
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.stacks.merge import merge
 from tests.support.made import process
-from tests.support.stacks import TORCH, dump, main_dump, scenario
+from tests.support.stacks import scenario
 from tests.unit.cli.test_main import run
-
-ALL_REDUCE = f"all_reduce {TORCH}/distributed/distributed_c10d.py:2806"
 
 
 @pytest.mark.parametrize("words", ["flame --seconds 1 --json", "repair launch --json"])
@@ -104,16 +102,3 @@ def test_stacks_as_json_and_as_text() -> None:
     assert answer["missing"] == [2]
     assert "rank 2: not found on these nodes" in list(reply.lines)
     assert stacks.name == "stacks"
-
-
-@pytest.mark.parametrize(
-    ("entries", "ranks", "code"),
-    [
-        ([(0, main_dump(ALL_REDUCE))], {0}, 0),
-        ([(0, main_dump(ALL_REDUCE))], {0, 3}, 1),
-        ([(0, dump(error="denied: EPERM"))], {0}, 1),
-        ([], None, 1),
-    ],
-)
-def test_the_exit_code_of_stacks(entries: list[tuple[int, object]], ranks: set[int] | None, code: int) -> None:
-    assert stacks_reply(job(), merge(entries), ranks).exit_code == code  # type: ignore[arg-type]

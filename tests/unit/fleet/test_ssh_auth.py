@@ -110,18 +110,6 @@ async def test_batch_asks_nobody(user: Home) -> None:
         assert person.questions == []
 
 
-async def test_one_question_at_a_time(user: Home) -> None:
-    async with serve(Host(user_keys=(), passwords=["right"])) as one, serve(Host(host_keys=("other",))) as two:
-        user.knows(one)
-        user.node("node0", one, "IdentityFile none")
-        user.node("node1", two, f"IdentityFile {user.key('user')}")
-        person = Person("right", "once", "right", "once")
-        async with nodes(user, person, "node0", "node1") as found:
-            await asyncio.gather(*(node.connect() for node in found), return_exceptions=True)
-        assert {question.node for question in person.questions} == {"node0", "node1"}
-        assert person.most_at_once == 1
-
-
 async def test_user_certificate(user: Home) -> None:
     async with serve(Host(user_keys=(), user_authority="authority")) as host:
         user.knows(host)

@@ -125,24 +125,6 @@ async def test_a_jump_host_shows_its_key_too(user: Home, known: str, why: str) -
         assert inner.made == 0
 
 
-async def test_jump_hosts_that_are_none(user: Home) -> None:
-    async with serve() as jump:
-        user.knows(jump)
-        user.node("bastion", jump)
-        user.node("node0", Host(port=free_port()), "ProxyJump bastion")
-        user.node("node1", Host(port=22), "ProxyJump closed")
-        user.node("closed", Host(port=free_port()))
-        user.node("a", Host(port=1), "ProxyJump b")
-        user.node("b", Host(port=2), "ProxyJump a")
-        async with nodes(user, Person(), "node0", "node1", "a") as (unreached, unjumped, circle):
-            with pytest.raises(TransportError, match="the jump host could not reach"):
-                await unreached.connect()
-            with pytest.raises(TransportError, match="jump host closed: nothing listens"):
-                await unjumped.connect()
-            with pytest.raises(Refused, match="circles"):
-                await circle.connect()
-
-
 RELAY = """\
 import os, socket, sys, threading
 s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))

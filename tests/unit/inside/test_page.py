@@ -11,7 +11,6 @@ import pytest
 
 import hangtop.inside
 from collectors.samples import page as layout
-from hangtop.inside import starting
 from hangtop.inside.steps import telling
 
 
@@ -89,12 +88,6 @@ def test_nonsense_stays_inside(started: list[str], nonsense: object) -> None:
     hangtop.inside.step(9)
     assert word(page_bytes(), layout.STEP) == 9
     assert moment(page_bytes(), layout.STEP_AT) > 0.0
-
-
-def test_switched_off_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(starting.OFF, "0")
-    assert hangtop.inside.start() == ["off: HANGTOP_INSIDE=0"]
-    assert telling.page is None
 
 
 def test_a_forked_child_does_not_write_to_it(started: list[str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
@@ -102,16 +101,6 @@ def matched(layout: Layout, fault: Fault, **style: object) -> Matched:
     return match(read(run, Style(**style), lost))  # type: ignore[arg-type]
 
 
-def test_the_pair_of_the_report_shares_no_pipeline_group() -> None:
-    """TP=2 × PP=4: the ends of a send are places in the pipeline group, not ranks 0 and 1."""
-    found = matched(Layout(2, 4), Fault("stuck", 2, 40))
-    assert found.culprits == (2,)
-    assert found.circle == ()
-    pairs = {(edge.waiter, edge.for_ranks[0]) for edge in found.edges if edge.operation in ("send", "recv")}
-    assert pairs
-    assert all((a - b) % 2 == 0 for a, b in pairs)
-
-
 def test_a_chain_is_followed_to_the_rank_that_left_no_dump() -> None:
     """0 waits for 1, 1 for 2, 2 for 3, and 3 is absent."""
     found = matched(Layout(1, 4, microbatches=1), Fault("absent", 3, 3))
@@ -129,14 +118,3 @@ def test_a_hung_gpu_is_nobody_s_fault() -> None:
     found = matched(Layout(2, 2), Fault("gpu", 1, 0))
     assert (found.culprits, found.circle, found.undumped) == ((), (), ())
     assert found.stalled
-
-
-@pytest.mark.parametrize("timing", [False, True])
-def test_parts_of_a_finished_batch_are_not_open(timing: bool) -> None:
-    """They stay ``scheduled`` for ever; only what closes the batch has a state."""
-    run, _, _ = Fault("stuck", 0, 0).run(Layout(1, 2))
-    run.stuck.clear()
-    run.go()
-    dumps = read(run, Style(timing=timing))
-    assert any(entry.op == "send" and not entry.retired for dump in dumps for entry in dump.collectives)
-    assert match(dumps).edges == ()

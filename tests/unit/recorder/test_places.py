@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet import payload
-from collectors.node.nccl import recorder
 from collectors.node.nccl.recorder import ask
 from collectors.samples.asked import RecorderFile
 
@@ -127,22 +126,3 @@ def test_root_reads_no_more_than_the_rank_s_user_may(planted: str) -> None:
             rank.kill()
         assert base64.b64decode(found.data) == (b"dump" if planted == "its own" else b"")
         assert bool(found.why) == (planted != "its own")
-
-
-def test_no_more_is_sent_of_one_node_than_may_be_and_the_rest_is_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(recorder, "SIZE_LIMIT", 100)
-    monkeypatch.setattr(recorder, "NODE_LIMIT", 150)
-    for rank, size in enumerate((100, 101, 60, 50)):
-        (tmp_path / f"fr_{rank}").write_bytes(b"x" * size)
-    environment = {"TORCH_FR_DUMP_TEMP_FILE": f"{tmp_path}/fr_"}
-    with subprocess.Popen(["sleep", "60"], env=environment) as process:
-        while not Path(f"/proc/{process.pid}/environ").read_bytes():  # a moment after exec it has none
-            time.sleep(0.01)
-        found = list(recorder.dumps([[rank, process.pid, 0.0] for rank in range(4)], fresh=False))
-        process.kill()
-    assert [len(base64.b64decode(file.data)) for file in found] == [100, 0, 0, 50]
-    assert [file.why for file in found[::3]] == ["", ""]
-    assert found[1].why == f"{tmp_path}/fr_1 was left out: it has more than 0 MB"
-    assert "the dumps of this node would have more than 0 MB" in found[2].why

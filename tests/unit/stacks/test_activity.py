@@ -73,14 +73,6 @@ def actor(*frames: str) -> tuple[ThreadStack, ThreadStack]:
     return main, thread(*frames, runner, *start, name="TrainingThread", tid=101)
 
 
-def test_the_thread_that_a_framework_runs_the_job_in_is_judged() -> None:
-    """Though the job's own code has started another one."""
-    own = thread(f"refresh {SCRIPT}:70", f"run {STDLIB}/threading.py:982", name="Thread-1", tid=102)
-    for threads in [(*actor(STEP), own), (own, *reversed(actor(STEP)))]:
-        doing = activity([dump(*threads, syscall="epoll_wait")])
-        assert (doing.where, doing.thread) == ("train_step (train.py:44)", "python")
-
-
 def test_the_holder_of_the_gil() -> None:
     busy = thread(f"compress {SCRIPT}:30", name="uploader", tid=101, gil=True)
     waiting = thread("take_gil /usr/bin/python3.10", STEP, f"<module> {SCRIPT}:90")
@@ -112,15 +104,6 @@ def test_a_main_thread_that_waits_for_a_pool_waits_for_what_that_does(
 
 
 # --- no frames ---------------------------------------------------------------------------------------------------
-
-
-def test_a_rank_that_refuses_is_unknown_with_its_evidence() -> None:
-    refused = dump(
-        error="denied: Failed to suspend process; EPERM", state="D", wchan="nfs_wait_bit_killable", syscall=""
-    )
-    doing = activity([refused])
-    assert (doing.kind, doing.error, doing.said) == ("unknown", "denied", "Failed to suspend process; EPERM")
-    assert (doing.state, doing.wchan, doing.frames) == ("D", "nfs_wait_bit_killable", ())
 
 
 # --- anything ----------------------------------------------------------------------------------------------------

@@ -26,30 +26,6 @@ def make_process(folder: Path, *, stat: str, **others: str) -> Path:
 STAT = "7 (py) thon) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000 10"
 
 
-def test_state_and_cpu_time_despite_parentheses_in_the_name(tmp_path: Path) -> None:
-    make_process(tmp_path, stat=STAT, wchan="futex_do_wait", syscall="running\n")
-    seen = process_state.of(7, str(tmp_path))
-    assert seen is not None
-    assert (seen.state, seen.wchan, seen.syscall) == ("S", "futex_do_wait", "none")
-    assert seen.cpu == pytest.approx(300 / os.sysconf("SC_CLK_TCK"))
-
-
-def read_call() -> int:
-    return next(number for number, name in process_state._NAMES.items() if name == "read")
-
-
-@pytest.mark.parametrize(
-    ("target", "waiting_on"),
-    [("/mnt/data/shard.tar", "/mnt/data/shard.tar"), ("pipe:[81]", "pipe"), ("socket:[98]", "socket")],
-)  # fmt: skip
-def test_the_file_that_a_read_waits_on(tmp_path: Path, target: str, waiting_on: str) -> None:
-    process = make_process(tmp_path, stat=STAT, syscall=f"{read_call()} 0x3 0x7f 0x10 0x0 0x0 0x0 0x7f 0x7f\n")
-    (process / "fd" / "3").symlink_to(target)
-    seen = process_state.of(7, str(tmp_path))
-    assert seen is not None
-    assert (seen.syscall, seen.waiting_on) == ("read", waiting_on)
-
-
 @pytest.mark.parametrize(
     ("call", "arguments", "waiting_on"),
     [

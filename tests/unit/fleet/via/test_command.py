@@ -40,18 +40,3 @@ def test_a_user_or_port_that_the_command_wants_or_drops() -> None:
         any_command("x %h").words(Target("eve@a", "a", "eve"))
     with pytest.raises(Refused, match="no %p"):
         any_command("x %h").words(Target("a:22", "a", None, 22))
-
-
-@pytest.mark.parametrize(
-    ("said", "advice"),
-    [
-        ("[sudo] password for eve: ", "it asks a question"),
-        ("Are you sure you want to continue connecting (yes/no/[fingerprint])? ", "it asks a question"),
-        ('exec: "sh": executable file not found in $PATH: unknown', "may have no sh"),
-        ("Error response from daemon: No such container: a", ""),
-    ],
-)
-def test_advice(said: str, advice: str) -> None:
-    found = any_command("x %h").advise(said)
-    assert advice in found
-    assert bool(advice) == bool(found)

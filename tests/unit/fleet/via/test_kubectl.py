@@ -63,18 +63,3 @@ def test_a_session_of_pods(tool: Path) -> None:
     fill(tool, "true")
     with pytest.raises(TargetError, match="no pod is chosen by -l app=y"):
         reach(SessionOptions(via="kubectl", selector="app=y"))
-
-
-@pytest.mark.parametrize(
-    ("said", "advice"),
-    [
-        ('exec: "sh": executable file not found in $PATH', "kubectl debug"),
-        ('pods "x" is forbidden: User "eve" cannot create resource "pods/exec"', "role"),
-        ('Error from server (NotFound): pods "x" not found', "start hangtop again"),
-        ("something new", ""),
-    ],
-)
-def test_advice(said: str, advice: str) -> None:
-    found = kubectl(PodSelection()).advise(said)
-    assert advice in found
-    assert bool(found) == bool(advice)

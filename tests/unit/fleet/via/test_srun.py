@@ -29,23 +29,3 @@ def test_each_node_by_its_own_part() -> None:
     assert "--pty" in way.terminal(target("gpu2"))
     with pytest.raises(Refused, match="gpu9: the Slurm job has no such node"):
         way.words(target("gpu9"))
-
-
-def test_without_the_options_of_an_allocation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SLURM_LABELIO", "1")
-    assert srun(PARTS).words(target("gpu1"))[:4] == ["env", "-u", "SLURM_LABELIO", "srun"]
-
-
-@pytest.mark.parametrize(
-    ("said", "advice"),
-    [
-        ("srun: error: Unable to confirm allocation for job 9: Invalid job id specified\nsrun: Expired or", "is over"),
-        ("srun: error: Unable to create step for job 5: Access/permission denied", "owner"),
-        ("srun: Job 7 step creation temporarily disabled, retrying (Requested nodes are busy)", "--overlap"),
-        ("srun: something new", ""),
-    ],
-)
-def test_advice(said: str, advice: str) -> None:
-    found = srun(PARTS).advise(said)
-    assert advice in found
-    assert bool(advice) == bool(found)
