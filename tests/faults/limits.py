@@ -30,7 +30,7 @@ def streams(begin: Callable[[Scene], None], hold: float = 10.0) -> Play:
             over = time.time()
             scene.undo.close()
             watch.wait_entry(name, r"^Tick\(", since=over)
-            watch.end()
+            watch.quit()
             return Outcome(
                 said="samples go on", recovered=max(0.0, ticked - struck - hold), grown=watch.usage.grown,
                 left=scene.left(before), disturbed=disturbed(watch.links(), scene.well, struck),

@@ -68,7 +68,7 @@ def _stays(begin: Callable[[Scene], None], end: Callable[[Scene], None], seconds
             end(scene)
             over = time.time()
             ticked, _ = watch.wait_entry(name, r"^Tick\(", since=over)
-            watch.end()
+            watch.quit()
             lost = [change for change in watch.links(name) if change.at >= struck and change.link == "lost"]
             ticks = [at for at, _ in watch.found(name, r"^Tick\(") if struck <= at <= over]
             return Outcome(

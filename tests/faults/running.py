@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
-import subprocess
 import sys
 import threading
 import time
@@ -74,15 +72,30 @@ class Usage:
             self.most = max(self.most, self.memory())
 
 
-class Recorded:
-    """A live session, read by what it records. Waits raise :class:`AssertionError`, with all that was told."""
+class OnScreen:
+    """The screen in a terminal of its own, recording what it sees; a context manager.
 
-    def __init__(self, file: Path) -> None:
+    Waits raise :class:`AssertionError`, with all that was told.
+    """
+
+    def __init__(self, file: Path, words: Sequence[str], inside: Sequence[str] = ()) -> None:
+        """``words`` are arguments; ``inside`` words before the command, which takes their place."""
         self.file = file
+        self.terminal = Tmux([*inside, *WATCHED, "watch", "--record", str(file), "--batch", *words])
+
+    def __enter__(self) -> OnScreen:
+        self.terminal.__enter__()
+        self.pid = self.terminal.pid()
+        self.usage = Usage(self.pid)
+        return self
+
+    def __exit__(self, *of: object) -> None:
+        self.usage.end()
+        self.terminal.__exit__(None, None, None)
 
     def ended(self) -> str:
-        """What it said at its end; empty while it runs."""
-        raise NotImplementedError
+        """Whether it has left the terminal."""
+        return "" if Path("/proc", str(self.pid)).exists() else "it has left the terminal"
 
     def entries(self) -> list[Entry]:
         """All that was recorded by now, as far as it has been written."""
@@ -136,68 +149,6 @@ class Recorded:
             assert time.monotonic() < deadline, f"{failing} within {seconds:.0f} s\n{told}"
             time.sleep(LOOK)
         return found
-
-
-class Watch(Recorded):
-    """``hangtop record`` under way: a live session without a screen. A context manager."""
-
-    def __init__(self, file: Path, words: Sequence[str]) -> None:
-        """``words`` are arguments of the command."""
-        super().__init__(file)
-        self._errors = file.with_suffix(".err")
-        with self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                [*WATCHED, "record", str(file), "--batch", *words],
-                stdin=subprocess.DEVNULL,
-                stdout=errors,
-                stderr=errors,
-            )
-        self.usage = Usage(self.process.pid)
-
-    def __enter__(self) -> Watch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def ended(self) -> str:
-        """Its status, and what it printed."""
-        status = self.process.poll()
-        return "" if status is None else f"status {status}: {self._errors.read_text(errors='replace')}"
-
-    def end(self, number: signal.Signals = signal.SIGTERM, seconds: float = 20.0) -> int:
-        """Signal it, wait for its end and give its exit status; by force when it takes too long."""
-        self.usage.end()
-        if self.process.poll() is None:
-            self.process.send_signal(number)
-        try:
-            return self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            return self.process.wait()
-
-
-class OnScreen(Recorded):
-    """The screen in a terminal of its own, recording what it sees. A context manager."""
-
-    def __init__(self, file: Path, words: Sequence[str], inside: Sequence[str] = ()) -> None:
-        """``words`` are arguments; ``inside`` words before the command, which takes their place."""
-        super().__init__(file)
-        self.terminal = Tmux([*inside, *WATCHED, "watch", "--record", str(file), "--batch", *words])
-
-    def __enter__(self) -> OnScreen:
-        self.terminal.__enter__()
-        self.pid = self.terminal.pid()
-        self.usage = Usage(self.pid)
-        return self
-
-    def __exit__(self, *of: object) -> None:
-        self.usage.end()
-        self.terminal.__exit__(None, None, None)
-
-    def ended(self) -> str:
-        """Whether it has left the terminal."""
-        return "" if Path("/proc", str(self.pid)).exists() else "it has left the terminal"
 
     def key(self, seconds: float = 20.0) -> float:
         """Open the help and close it again; seconds that the slower of both took to be seen."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from collectors.fleet.sink import LinkChange
 from tests.faults.fault import LEFT, Outcome
-from tests.faults.running import Watch
+from tests.faults.running import OnScreen
 from tests.support.cluster_node import Node
 from tests.support.faulty import FaultyJob, Nurseries, nurseries
 
@@ -64,9 +64,9 @@ class Scene:
         return self.folder / f"{self.made}{suffix}"
 
     @contextlib.contextmanager
-    def watch(self) -> Iterator[Watch]:
+    def watch(self) -> Iterator[OnScreen]:
         """A session that watches all nodes, live and settled."""
-        with Watch(self.path(".htr"), self.reach) as made:
+        with OnScreen(self.path(".htr"), self.reach) as made:
             made.wait_live([node.name for node in self.nodes])
             time.sleep(SETTLE)
             made.usage.begin()
@@ -163,7 +163,7 @@ class Strike:
             over = time.time() if self.end is not None else struck
             live = watch.wait_link(name, "live", since=told.at, seconds=self.seconds).at
             watch.wait_entry(name, r"^Tick\(", since=max(live, over), seconds=self.seconds)
-            watch.end()
+            watch.quit()
             return Outcome(
                 said=f"{told.link}: {told.why}"[:200], recovered=max(0.0, live - over), grown=watch.usage.grown,
                 left=scene.left(before), disturbed=disturbed(watch.links(), scene.well, struck),

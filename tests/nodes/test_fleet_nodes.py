@@ -129,3 +129,15 @@ def test_nothing_is_left_after_kill_9_whether_or_not_the_link_is_there(cluster: 
         client.communicate()
     await_nothing_left(cluster.nodes, 10.0)
     cut.restore()
+
+
+async def test_max_startups_drops_are_retried(cluster: Cluster) -> None:
+    node = cluster.nodes[0]
+    node.stop_sshd(sessions=False)
+    node.start_sshd("MaxStartups 2:90:3")
+    names = [f"alias{number}" for number in range(16)]
+    config = cluster.root / "many"
+    config.write_text(f"Host {' '.join(names)}\n  HostName {node.address}\n" + cluster.ssh_config.read_text())
+    seen = Seen()
+    async with fleet(cluster, names, seen, config):
+        await seen.wait(lambda: all(seen.now(name).link == "live" for name in names))

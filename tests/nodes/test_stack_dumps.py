@@ -52,11 +52,7 @@ class Through(Local):
         self._words = words
 
     async def start(
-        self,
-        command: Sequence[str],
-        *,
-        on_stdout: Callable[[bytes], None],
-        on_stderr: Callable[[bytes], None],
+        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
     ) -> LocalProcess:
         return await super().start([*self._words, *command], on_stdout=on_stdout, on_stderr=on_stderr)
 

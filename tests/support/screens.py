@@ -136,13 +136,7 @@ class Paper:
         samples += [
             HostSample(3.2 + index / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4),
             PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": tick * 2**35, "port_xmit_data": tick * 2**34}),
-            InterfaceCounters(
-                "eth0",
-                tick * 2**20,
-                tick * 2**19,
-                0,
-                0,
-            ),
+            InterfaceCounters("eth0", tick * 2**20, tick * 2**19, 0, 0),
             Tick(tick, now, 0.004, 0.1 + tick * 0.004, 9 * 2**20),
         ]
         session.samples(name, samples)
@@ -151,15 +145,7 @@ class Paper:
         """What is sent once."""
         buses = list(enumerate(f"00000000:{local:02X}:00.0" for local in range(self.gpus)))
         first = index * self.each
-        port = PortFacts(
-            "mlx5_0",
-            1,
-            "InfiniBand",
-            "ACTIVE",
-            "LinkUp",
-            400.0,
-            17,
-        )
+        port = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 17)
         return [
             hello(now, hostname=self.name(index), pid=4711, kernel="6.1.0-18"),
             *(SourceState(source, "ok", "", now) for source in ("ranks", "gpus", "fabric", "network", "logs", "host")),

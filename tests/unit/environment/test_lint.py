@@ -30,17 +30,7 @@ def job(*envs: dict[str, str], versions: tuple[dict[str, str], ...] = ()) -> Job
         )
     )
     ports = tuple(
-        Port(
-            PortFacts(
-                device,
-                1,
-                "InfiniBand",
-                "ACTIVE",
-                "LinkUp",
-                400.0,
-                1,
-            )
-        )
+        Port(PortFacts(device, 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 1))
         for device in ("mlx5_0", "mlx5_1", "mlx5_10")
     )
     nodes = {name: Node(name, network=network, ports=ports) for name in {rank.node for rank in ranks}}
@@ -73,14 +63,7 @@ def test_good_settings_raise_nothing() -> None:
     assert lint(job(CLEAN, CLEAN, CLEAN, CLEAN)) == []
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "NCCL_TIMEOUT",
-        "NCCL_PORT_RANGE",
-        "NCCL_HEARTBEAT_TIMEOUT",
-    ],
-)
+@pytest.mark.parametrize("name", ["NCCL_TIMEOUT", "NCCL_PORT_RANGE", "NCCL_HEARTBEAT_TIMEOUT"])
 def test_circulating_advice_is_contradicted_with_the_real_knob(name: str) -> None:
     finding = kinds({name: "1800"})["env_unknown"]
     assert "nobody reads" in finding.summary

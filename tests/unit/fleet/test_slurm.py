@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.targets.chosen import TargetError
-from collectors.fleet.targets.slurm import (
-    SlurmPart,
-    leaf_switches,
-    parts_of_job,
-    read_parts,
-)
+from collectors.fleet.targets.slurm import SlurmPart, leaf_switches, parts_of_job, read_parts
 from collectors.fleet.transport import TransportError
 
 # As Slurm 22.05.8 printed it here: an array job with two tasks, the second of them first.

@@ -58,10 +58,7 @@ def test_the_rank_may_stand_behind_the_events_or_in_the_name(tmp_path: Path) -> 
     behind = written(tmp_path, document(events, 6, after=True), "a.json")
     assert kineto.read(str(behind)).rank == 6
     nowhere = document(events, None)
-    for name, rank in (
-        ("rank_12.json", 12),
-        ("vm_41235.1763606820123.pt.trace.json", None),
-    ):
+    for name, rank in (("rank_12.json", 12), ("vm_41235.1763606820123.pt.trace.json", None)):
         assert kineto.read(str(written(tmp_path, nowhere, name))).rank == rank
 
 
