@@ -6,7 +6,6 @@ import re
 
 import pytest
 
-from collectors.fleet.sink import LinkChange
 from tests.support.made import gpu_row
 from tests.support.piloted import Screen, screen
 from tests.support.screens import NOW, Paper, hung, say
@@ -20,14 +19,6 @@ def style_at(shown: Screen, word: str) -> object:
             if word in segment.text.split():
                 return segment.style
     raise AssertionError(f"{word} is not on the screen")
-
-
-async def test_until_there_is_a_verdict_line_1_says_how_far_the_picture_is() -> None:
-    session = Paper(label="DEMO · simulated devices").session()
-    session.link(LinkChange("node9", "connecting", "", NOW - 12))
-    async with screen(session) as shown:
-        assert "4/5 nodes up   32/32 ranks seen   waiting 12s for node9" in shown.lines()[0]
-        assert shown.lines()[0].rstrip().endswith("DEMO · simulated devices")
 
 
 @pytest.mark.parametrize("width", [40, 120])

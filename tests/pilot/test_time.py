@@ -102,15 +102,6 @@ async def test_space_pauses_and_goes_back_to_what_is_live(monkeypatch: pytest.Mo
         assert shown.app.session is session
 
 
-async def test_nobody_is_asked_in_the_past_and_it_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with watched(monkeypatch) as shown:
-        await shown.press("left", "D")
-        await settled(shown)
-        await shown.press("D")
-        assert "this is a moment of the past, 0 goes to now; no node can be asked" in shown.notices()[-1]
-        assert shown.session.dumped in ([], [(None, False)])
-
-
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     import asyncio

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.samples.logs import LogFile
 from hangtop.diagnosis.finding import Verdict, WaitBox
 from tests.support.piloted import screen
-from tests.support.screens import NOW, PID, Paper, PaperSession, hung, say
+from tests.support.screens import Paper, PaperSession, hung
 
 KEYS = "arrows, Enter opens, Esc leaves"
 """What the title says while the cursor is in who waits for whom."""
@@ -95,20 +94,6 @@ async def test_the_culprit_has_a_red_ground_and_nobody_else(nodes: int, text: st
         )
         red = [cell.text for cell in row if cell.style and cell.style.bgcolor and cell.style.bgcolor.name == "#f0706b"]
         assert "".join(red).strip() == text
-
-
-async def test_the_last_lines_of_the_culprit_are_asked_for_and_shown_and_only_they() -> None:
-    session = hanging()
-    session.samples("node2", [LogFile("/logs/rank11.err", "8:11", PID + 11, 11, "stderr", 4096, "", "")])
-    say(session, "node2", 11, NOW - 3, "reading shard 7")
-    say(session, "node1", 0, NOW - 3, "nothing to do with it")
-    async with screen(session, size=(120, 36)) as shown:
-        assert session.nodes_told.viewed[-1] == {"/logs/rank11.err"}
-        assert "last lines of rank 11" in shown.text()
-        assert "reading shard 7" in shown.text()
-        assert "nothing to do with it" not in shown.text()
-        await shown.press("6")
-        assert session.nodes_told.viewed[-1] == set()
 
 
 async def test_ranks_say_where_the_verdict_sees_them_while_they_hang() -> None:
