@@ -150,8 +150,6 @@ class Node:
     """Seconds that the node's clock is ahead of ours."""
     gpu_fault: GpuFault | None = None
     """A complaint of nvidia-smi that names no GPU."""
-    leaf: str = ""
-    """The leaf switch at which it hangs, as Slurm tells it; empty where it is not known."""
     fabric: tuple[Look[GpuFabric], ...] = ()
     """How far its GPUs have come in joining their NVLink fabric, and since when they are seen so."""
     fabric_services: tuple[FabricService, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
@@ -40,8 +40,6 @@ class Intake:
         self.progress = Progress(self.state)
         self.recordings = Recordings(options, self.state, now)
         self._offsets: dict[str, ClockOffset] = {}
-        self._leaves: Mapping[str, str] = {}
-        """Leaf switch by Slurm's name of a node."""
 
     def samples(self, node: str, samples: Sequence[NamedTuple]) -> None:
         """Apply the samples of one chunk, in order (see :class:`collectors.fleet.sink.Sink`)."""
@@ -110,17 +108,6 @@ class Intake:
             self.state.ras.append(Look(self.now(), said))
         self.recordings.take("", [said])
 
-    def located(self, leaves: Mapping[str, str]) -> None:
-        """Take the leaf switches of nodes, by Slurm's names of the nodes."""
-        self._leaves = leaves
-
-    def _find_leaves(self) -> None:
-        """Give nodes their leaf switches, as the names that they have become known."""
-        for node in self.state.nodes.values() if self._leaves else ():
-            if not node.leaf:
-                names = (known for name in _names(node) for known in (name.lower(), name.lower().partition(".")[0]))
-                node.leaf = next((self._leaves[name] for name in names if name in self._leaves), "")
-
     def _node(self, name: str) -> NodeState:
         """State of a node, made when first named."""
         known = self.state.nodes.get(name)
@@ -152,13 +139,6 @@ def _flushes(samples: Sequence[NamedTuple]) -> Iterator[Sequence[NamedTuple]]:
         if type(sample) is Tick or end == len(samples):
             yield samples[begin:end]
             begin = end
-
-
-def _names(node: NodeState) -> tuple[str, ...]:
-    """What the node is called, by its user first: a cluster's own name for it may be another."""
-    hostname = node.hello.hostname if node.hello is not None else ""
-    own = {rank.process.env.get("SLURMD_NODENAME", "") for rank in node.ranks.values()}
-    return tuple(dict.fromkeys(filter(None, (*sorted(own), hostname, node.name.rpartition("@")[2]))))
 
 
 def _kind(before: LinkWord, now: LinkWord) -> ChangeKind:

@@ -27,7 +27,7 @@ STACKS_KEPT = 90.0
 it stands still, all since then are."""
 
 SAME = (
-    "name", "link", "why", "since", "seen_at", "hello", "sources", "host", "load", "clock_offset", "gpu_fault", "leaf",
+    "name", "link", "why", "since", "seen_at", "hello", "sources", "host", "load", "clock_offset", "gpu_fault",
     "topology", "logs_read",
 )  # fmt: skip
 """Fields of a node's state that its picture has as they are, …"""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
-from collectors.fleet.targets.slurm import SlurmPart, leaf_switches, parts_of_job
+from collectors.fleet.targets.slurm import SlurmPart, parts_of_job
 from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.via.kubectl import PodSelection, kubectl, list_pods
 from collectors.fleet.via.srun import srun
@@ -35,8 +35,6 @@ class Reach:
     targets: tuple[Target, ...]
     way: Way | None = None
     """None for hangtop's own SSH."""
-    parts: tuple[SlurmPart, ...] = ()
-    """Of the Slurm job."""
     logs: tuple[str, ...] = ()
     """Files that the scheduler says the job writes, as globs."""
 
@@ -63,11 +61,11 @@ def _machines(options: SessionOptions) -> Reach:
     targets = _targets(options, parts)
     logs = tuple(dict.fromkeys(log for part in parts for log in part.logs))
     if options.via == SLURM:
-        return Reach(targets, srun(parts), parts=parts, logs=logs)
+        return Reach(targets, srun(parts), logs=logs)
     way = way_of(options.via, options.ssh_config)
     if way is not None and any(target.local for target in targets):
         raise TargetError(f"--via {options.via!r} needs nodes to lead to: name some")
-    return Reach(targets, way, parts=parts, logs=logs)
+    return Reach(targets, way, logs=logs)
 
 
 def _targets(options: SessionOptions, parts: tuple[SlurmPart, ...]) -> tuple[Target, ...]:
@@ -119,7 +117,6 @@ class LiveFeed(Feed):
         self._reach = reached
         self._options = options
         self._fleet: Fleet | None = None
-        self._asking: asyncio.Task[None] | None = None
 
     async def start(self, session: Session) -> None:
         """Start connecting to every node."""
@@ -142,22 +139,9 @@ class LiveFeed(Feed):
         )
         sys.setswitchinterval(TURN)
         await self._fleet.start(asyncio.to_thread)
-        if self._reach.parts:
-            self._asking = asyncio.create_task(self._ask_slurm(session), name="hangtop Slurm")
-
-    async def _ask_slurm(self, session: Session) -> None:
-        """Ask Slurm at which leaf switches the nodes hang."""
-        try:
-            session.located(await leaf_switches())
-        except TransportError as error:
-            session.tell(f"leaf switches of the nodes are not known: {error}")
 
     async def close(self) -> None:
         """End every connection."""
-        if self._asking is not None:
-            self._asking.cancel()
-            await asyncio.wait({self._asking})
-            self._asking = None
         if self._fleet is not None:
             await self._fleet.close()
             self._fleet = None

@@ -116,7 +116,6 @@ class Session(Intake):
 
     def ticking(self) -> Iterator[None]:
         """The same in slices: between two of them the event loop may do other things."""
-        self._find_leaves()
         yield from self.progress.looking(self.now(), self.unrelated)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
         yield from self.recordings.snapshots()

@@ -115,7 +115,6 @@ def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
         Column("mtu", "mtu", 6, _either(lambda _: "", lambda i: i.facts.mtu), align="right",
                help="bytes of a packet at most"),
         Column("addresses", "addresses", 12, _either(lambda _: "", lambda i: " ".join(i.facts.addresses)), most=40),
-        Column("leaf", "leaf", 6, lambda row: row.node.leaf, most=20, help="switch at which the node hangs, by Slurm"),
     )  # fmt: skip
 
 

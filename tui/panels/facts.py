@@ -190,7 +190,6 @@ def node_facts(node: NodeState, model: ViewModel) -> list[Fact]:
     facts += _list("gpus", map(_gpu, node.gpus.values()))
     if host is not None:
         facts.append(("cpus", f"{host.cpus}, memory {size(host.memory_total)}"))
-    facts += _list("leaf switch", filter(None, [node.leaf]))
     facts += _list("topology", _topology(node))
     facts += _lines("nvlink", "{name}: {state} ({said})", node.fabric_services.values())
     facts += _lines("sources", "{source}: {state} {why}", node.sources.values())

@@ -1,4 +1,4 @@
-"""A Slurm job by ``scontrol show job``: its nodes and log files; and the leaf switches of nodes.
+"""A Slurm job by ``scontrol show job``: its nodes and log files.
 
 An array has one part a task, each with a job id of its own.
 """
@@ -11,22 +11,17 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 
 from collectors.fleet.clean import clean_bytes
-from collectors.fleet.local import Local
-from collectors.fleet.targets.chosen import TargetError, parse
-from collectors.fleet.transport import TransportError
+from collectors.fleet.targets.chosen import TargetError
 
 _JOB = re.compile(r"[0-9]{1,12}([._+][A-Za-z0-9+]{1,12})*\Z")
 _FIELD = re.compile(r" {1,8}(JobState|NodeList|StdOut|StdErr)=(.*)")
 _NONE = frozenset(("", "(null)", "None", "n/a", "N/A", "/dev/null"))
 _HOLDS_NODES = frozenset(("RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT"))
 _PATTERN = re.compile(r"%[0-9]{0,4}[A-Za-z]")
-_PAIR = re.compile(r"(\w{1,40})=(\S*)")
 _DEADLINE = 20.0
-_LIMIT = 32 << 20
 _PREFIXES = ("SLURM_", "SRUN_", "SCONTROL_")
 _KEPT = frozenset(("SLURM_CONF", "SLURM_CONF_SERVER", "SLURM_CLUSTERS", "SLURM_JWT"))
 
@@ -94,32 +89,3 @@ def log_glob(path: str) -> str:
     if path in _NONE or not path.startswith("/"):
         return ""
     return "*".join(glob.escape(part.replace("%%", "%")) for part in _PATTERN.split(path))
-
-
-async def leaf_switches() -> Mapping[str, str]:
-    """Leaf switch by Slurm's name of a node, in lower case; empty for a cluster without a topology plugin.
-
-    Raises :class:`TransportError` where scontrol fails.
-    """
-    done = await Local("Slurm").run(slurm_words(["scontrol", "show", "topology"]), timeout=_DEADLINE, limit=_LIMIT)
-    if done.status != 0:
-        said = clean_bytes(done.stderr).strip().splitlines()
-        raise TransportError(f"scontrol show topology: {said[-1] if said else f'status {done.status}'}")
-    return parse_topology(clean_bytes(done.stdout))
-
-
-def parse_topology(text: str) -> Mapping[str, str]:
-    """Leaf switch by name of a node, in lower case.
-
-    Lines such as ``SwitchName=leaf1 Level=0 Nodes=gpu[001-016]``; one with ``Switches=`` is of a switch above the
-    leaves and is not needed.
-    """
-    found: dict[str, str] = {}
-    for line in text.splitlines():
-        words = {key.lower(): value for key, value in _PAIR.findall(line)}
-        folded, switch = words.get("nodes", ""), words.get("switchname", "")
-        if not switch or words.get("switches", "(null)") not in ("", "(null)"):
-            continue
-        with suppress(TargetError):
-            found.update((target.host.lower(), switch) for target in parse([folded]))
-    return found

@@ -178,8 +178,6 @@ class NodeState:
     """By GPU: how far it has come in joining its NVLink fabric, and since when it is seen so."""
     fabric_services: dict[str, FabricService] = field(default_factory=dict)
     topology: Topology | None = None
-    leaf: str = ""
-    """The leaf switch at which it hangs, as Slurm tells it."""
     launchers: dict[int, IdleLauncher] = field(default_factory=dict)
     """Those that run without a rank, by pid."""
     faults: dict[str, Fault] = field(default_factory=dict)

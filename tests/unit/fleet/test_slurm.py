@@ -1,15 +1,13 @@
-"""What Slurm says of a job: all of its parts by their own numbers, and the leaf switches of nodes."""
+"""What Slurm says of a job: all of its parts by their own numbers."""
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 
 from collectors.fleet.targets.chosen import TargetError
-from collectors.fleet.targets.slurm import SlurmPart, leaf_switches, parts_of_job, read_parts
-from collectors.fleet.transport import TransportError
+from collectors.fleet.targets.slurm import SlurmPart, parts_of_job, read_parts
 
 # As Slurm 22.05.8 printed it here: an array job with two tasks, the second of them first.
 ARRAY = """\
@@ -33,13 +31,6 @@ PENDING = """\
 JobId=3 JobName=h.sh
    JobState=PENDING Reason=Priority Dependency=(null)
    NodeList=
-"""
-TREE = """\
-SwitchName=leaf1 Level=0 LinkSpeed=1 Nodes=gpu[01-02],LOGIN
-SwitchName=leaf2 Nodes=gpu03
-SwitchName=spine1 Level=1 LinkSpeed=1 Nodes=gpu[01-03] Switches=leaf[1-2]
-SwitchName=broken Nodes=gpu[
-SwitchName=huge Nodes=x[1-999999999]
 """
 
 
@@ -82,20 +73,3 @@ def test_a_job_is_asked_for(scontrol: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(TargetError, match="there is no scontrol here"):
         parts_of_job("17")
-
-
-async def test_scontrol_tells_leaf_switches_or_why_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    tool = tmp_path / "scontrol"
-    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-
-    async def scontrol(script: str) -> None:
-        await asyncio.to_thread(tool.write_text, f"#!/bin/sh\n{script}\n")
-        await asyncio.to_thread(tool.chmod, 0o755)
-
-    await scontrol(f"cat <<'E'\n{TREE}E")
-    assert await leaf_switches() == {"gpu01": "leaf1", "gpu02": "leaf1", "login": "leaf1", "gpu03": "leaf2"}
-    await scontrol("true")
-    assert await leaf_switches() == {}
-    await scontrol("echo 'slurm_load_topo error: Unable to contact' >&2; exit 1")
-    with pytest.raises(TransportError, match="scontrol show topology: slurm_load_topo error: Unable to contact"):
-        await leaf_switches()

@@ -49,7 +49,7 @@ def test_a_slurm_job_by_its_own_steps(tmp_path: Path, monkeypatch: pytest.Monkey
     with pytest.raises(TargetError, match="name it by --slurm JOBID"):
         reach(SessionOptions(via="slurm"))
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    assert reach(SessionOptions(via="slurm")).parts == found.parts
+    assert reach(SessionOptions(via="slurm")).targets == found.targets
     words = shell_words("n2", SessionOptions(slurm="7", via="slurm"))
     assert words is not None
     assert "--pty" in words
