@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.collectives.members import CommRankResolver
-from hangtop.diagnosis.collectives.progress import Operation, Progress
+from hangtop.diagnosis.collectives.progress import CommunicatorProgress, Operation
 from hangtop.diagnosis.job import Job, Look
 
 POLLS = 3
 """Answers of RAS over which counts must stand still (NCCL's manual asks for repeated queries)."""
 
 
-def progress_by_ras(job: Job) -> tuple[Progress, ...]:
+def progress_by_ras(job: Job) -> tuple[CommunicatorProgress, ...]:
     """Each operation of each communicator of the job whose counts stood still over the last answers."""
     resolver, found = job.once(CommRankResolver), []
     for comm, states in sorted(communicators(last_answers(job)).items()):
@@ -37,7 +37,7 @@ def progress_by_ras(job: Job) -> tuple[Progress, ...]:
     return tuple(found)
 
 
-def progress_by_log(job: Job) -> tuple[Progress, ...]:
+def progress_by_log(job: Job) -> tuple[CommunicatorProgress, ...]:
     """The last COLL lines of each communicator of the job that was not closed.
 
     opCount is the order where it moves; from NCCL 2.27.3 on it may stand at 0 for ever, then the lines themselves are
@@ -61,7 +61,7 @@ def progress_by_log(job: Job) -> tuple[Progress, ...]:
     return tuple(found)
 
 
-def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> Progress:
+def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> CommunicatorProgress:
     """Counts as progress. Ranks at the highest number wait for the others, where all of them launched one operation.
 
     By lines, most ranks must be there: a spread of numbers is what a job in motion looks like. The root of a broadcast
@@ -73,7 +73,7 @@ def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> Prog
     on_its_way = names == {"Broadcast"} and (len(ahead) == 1 or len({one.seq for one in last.values()}) > 2)
     most = certain or 2 * len(ahead) >= len(last)
     waits = len(ahead) < len(last) and most and len(names) == 1 and not on_its_way
-    return Progress(comm, frozenset(last), last, ahead if waits else {}, certain)
+    return CommunicatorProgress(comm, frozenset(last), last, ahead if waits else {}, certain)
 
 
 def _by_place(state: RasCommunicator) -> dict[int, RasRank]:

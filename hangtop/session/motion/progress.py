@@ -20,7 +20,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.phrasing import count
-from hangtop.session.motion.rank_progress import RankProgress, Sign, begun
+from hangtop.session.motion.rank_progress import MotionSign, RankProgress, begun
 from hangtop.session.motion.steps import JobSteps
 from hangtop.session.motion.traffic import Traffic
 from hangtop.session.state.job_state import JobState, NodeState
@@ -245,25 +245,25 @@ class Progress:
         since = self._now - max(LATELY, LOOKS * self.between)
         ranks = [rank for of in seen.values() for rank in of]
         needed = max(1, min(2, len(ranks)), (len(ranks) + 1) // 2)
-        for sign in Sign:
+        for sign in MotionSign:
             showing = [rank for rank in ranks if rank.seen.get(sign, 0.0) >= since]
             if len(showing) >= needed:
                 return f"{count(len(showing), 'rank')}{self._told(sign, showing, seen)}"
         return ""
 
-    def _told(self, sign: Sign, showing: Sequence[RankProgress], seen: dict[str, list[RankProgress]]) -> str:
+    def _told(self, sign: MotionSign, showing: Sequence[RankProgress], seen: dict[str, list[RankProgress]]) -> str:
         match sign:
-            case Sign.LAUNCHES:
+            case MotionSign.LAUNCHES:
                 return " launching collectives"
-            case Sign.EXCHANGES:
+            case MotionSign.EXCHANGES:
                 traffic = [of for name, of in self._traffic.items() if of.way and seen.get(name)]
                 rate = sum(of.rate for of in traffic)
                 told = f"{rate / 1e9:.1f} GB/s" if rate >= 1e9 else f"{rate / 1e6:.0f} MB/s"
                 return f", {told} over {max(traffic, key=lambda of: of.rate).way}"
-            case Sign.GPU:
+            case MotionSign.GPU:
                 power = sum(rank.gpu[0] for rank in showing if rank.gpu is not None) / len(showing)
                 return f" computing, GPUs at {power:.0%} of their power"
-            case Sign.WORKS:
+            case MotionSign.WORKS:
                 return " computing, reading or writing"
 
     def _rhythm(self) -> float:

@@ -53,7 +53,7 @@ PROGRAM = "<module>"
 """What a script's main thread began with."""
 
 
-class Sign(Enum):
+class MotionSign(Enum):
     """What proves that a rank moves, the strongest first."""
 
     LAUNCHES = auto()
@@ -76,7 +76,7 @@ class RankProgress:
     """When it last did something that is no mere waking."""
     fresh_at: float | None
     launched: int
-    seen: dict[Sign, float] = field(default_factory=dict)
+    seen: dict[MotionSign, float] = field(default_factory=dict)
     """When each sign was seen last."""
     moves: int = 0
     """Looks in which it had moved."""
@@ -121,10 +121,14 @@ class RankProgress:
             (moved.helpers_cpu or 0.0) >= HELPERS,
             self._changed(moved),
         ]
-        signs = {Sign.LAUNCHES: launched, Sign.GPU: self._gpu_moves(gpu_figures(gpu)), Sign.WORKS: any(works)}
+        signs = {
+            MotionSign.LAUNCHES: launched,
+            MotionSign.GPU: self._gpu_moves(gpu_figures(gpu)),
+            MotionSign.WORKS: any(works),
+        }
         self.seen.update((sign, at) for sign, shown in signs.items() if shown)
         if exchanged is not None:
-            self.seen[Sign.EXCHANGES] = exchanged
+            self.seen[MotionSign.EXCHANGES] = exchanged
         by_itself = fresh or any(signs.values())
         if by_itself or exchanged is not None:
             self.moved_at = at if by_itself else max(self.moved_at, exchanged or at)
@@ -187,7 +191,7 @@ class RankProgress:
         if before is not None and not (self.polling and (self.rate or 0.0) >= 1.0) and _apart(before, frames):
             self.moved_at, self.looks = max(self.moved_at, dump.at), 0
             if dump.at - since <= SEEN_WITHIN:
-                self.seen[Sign.WORKS] = max(self.seen.get(Sign.WORKS, dump.at), dump.at)
+                self.seen[MotionSign.WORKS] = max(self.seen.get(MotionSign.WORKS, dump.at), dump.at)
             self.moves += 1
 
 
