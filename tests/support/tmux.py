@@ -87,14 +87,3 @@ class Tmux:
         while self.screen():
             assert time.monotonic() < deadline, f"still on the screen:\n{self.screen()}"
             time.sleep(0.1)
-
-    def wait_gone(self, text: str, seconds: float = 90.0) -> str:
-        """Wait until a text is no more on the screen, as :meth:`wait_for` does.
-
-        After an Escape nothing may be pressed before: what comes in one piece with it is read as Alt and a key.
-        """
-        deadline = time.monotonic() + seconds
-        while text in (screen := self.screen()):
-            assert time.monotonic() < deadline, f"still {text!r} on the screen after {seconds:.0f} s:\n{screen}"
-            time.sleep(0.1)
-        return screen

@@ -5,9 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from ClusterShell.NodeSet import NodeSet, NodeSetException
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
 
@@ -24,26 +21,6 @@ def test_words_and_sets() -> None:
     ]  # fmt: skip
     assert names("gpu[001-003,070]") == ["gpu001", "gpu002", "gpu003", "gpu070"]
     assert names("eve@gpu[1-2]:2222,b") == ["eve@gpu1:2222", "eve@gpu2:2222", "b"]
-
-
-_NUMBER = st.integers(0, 130).flatmap(lambda number: st.sampled_from([f"{number}", f"{number:03d}", f"{number:02d}"]))
-_PART = st.one_of(_NUMBER, st.tuples(_NUMBER, _NUMBER).map("-".join))
-
-
-@given(
-    st.sampled_from(["gpu", "gpu-", "gpu0", ""]),
-    st.lists(_PART, min_size=1, max_size=3),
-    st.sampled_from(["", "-ib", "5"]),
-)
-def test_sets_mean_what_clustershell_says(before: str, parts: list[str], after: str) -> None:
-    text = f"{before}[{','.join(parts)}]{after}"
-    try:
-        said = [str(name) for name in NodeSet(text)]
-    except NodeSetException:
-        with pytest.raises(TargetError):
-            names(text)
-    else:
-        assert names(text) == said
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 
 import hangtop.inside
 from collectors.samples import page as layout
+from hangtop.inside import hooks
 from hangtop.inside.steps import telling
 
 
@@ -98,3 +99,40 @@ def test_a_forked_child_does_not_write_to_it(started: list[str]) -> None:
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     assert word(page_bytes(), layout.STEP) == 3
+
+
+def test_an_optimizer_counts_and_a_model_tells_the_phases(started: list[str]) -> None:
+    torch = pytest.importorskip("torch")
+
+    def now() -> tuple[int, str]:
+        data = page_bytes()
+        return word(data, layout.STEP), layout.PHASE_NAMES[word(data, layout.PHASE)]
+
+    assert "counted by the optimizer's own hook" in hooks.count_steps()
+    model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+    optimizer, other = (torch.optim.SGD(model.parameters(), lr=0.1) for _ in range(2))
+
+    def train() -> None:
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        other.step()
+
+    train()
+    assert now() == (1, ""), "without a model nobody knows which part of the step comes next"
+    hangtop.inside.follow(model)
+    within: list[tuple[int, str]] = []
+    spy = model[0].register_forward_hook(lambda *_: within.append(now()))
+    loss = model(torch.ones(1, 2)).sum()
+    spy.remove()
+    assert (within, now()) == ([(1, "forward")], (1, "backward"))
+    loss.backward()
+    optimizer.step()
+    assert now() == (2, "data")
+    model.eval()(torch.ones(1, 2))
+    assert now() == (2, "evaluation")
+    model.train()
+    hangtop.inside.step(100)
+    train()
+    assert now()[0] == 100, "numbers that the job gives count alone"
+    hangtop.inside.stop()
+    assert len(model._forward_hooks) == len(model._forward_pre_hooks) == 0, "hooks are taken away at the end"
