@@ -51,18 +51,6 @@ def _wrapped(words: str) -> Callable[[Scene], None]:
     return begin
 
 
-def _mounted(*commands: str) -> Callable[[Scene], None]:
-    """Run shell commands in the node; the last is what undoes them."""
-
-    def begin(scene: Scene) -> None:
-        scene.undo.callback(scene.struck.run, ["sh", "-c", commands[-1]])
-        for command in commands[:-1]:
-            scene.struck.run(["sh", "-c", command])
-        kill_agent(scene)
-
-    return begin
-
-
 def _read_only(scene: Scene) -> None:
     """Have the node side start anew in mounts of its own, in which nothing can be written."""
     mounts = "for at in / /tmp /run /dev/shm; do mount -o remount,bind,ro $at || exit 1; done"
@@ -90,15 +78,7 @@ def _end_crowd(scene: Scene) -> None:
         time.sleep(0.2)
 
 
-FULL = "mount -t tmpfs -o size=64k none {0}; head -c 100000 /dev/zero > {0}/full; true"
-
 fault("nofile 24", "samples go on")(streams(_wrapped("ulimit -n 24")))
 fault("2 s of CPU", "samples go on")(streams(_wrapped("ulimit -t 2"), hold=6.0))
-fault("hidepid", "samples go on")(
-    streams(_mounted("mount -o remount,hidepid=2 /proc", "mount -o remount,hidepid=0 /proc"))
-)
-fault("/tmp and /dev/shm full", "samples go on")(
-    streams(_mounted(FULL.format("/tmp"), FULL.format("/dev/shm"), "umount /tmp; umount /dev/shm"))
-)
 fault("/ read-only", "samples go on")(streams(_read_only))
 fault("2,000 processes, and churn", "samples go on")(streams(_busy, hold=20.0))

@@ -1,12 +1,11 @@
-"""Flight recorder dumps of a run on paper, as torch would write them: pickled or JSON, with the holes of real ones.
+"""Flight recorder dumps of a run on paper, as torch would write them, with the holes of real ones.
 
-The shapes follow ``FlightRecorder.hpp`` of torch's wheels 2.4.1 to 2.14.1: which fields a version has, what JSON leaves
-out, that parts of a batch never close, that ``started`` needs timing, that groups without traffic are not configured.
+The shapes follow ``FlightRecorder.hpp`` of torch's wheels 2.4.1 to 2.14.1: which fields a version has,
+that parts of a batch never close, that ``started`` needs timing, that groups without traffic are not configured.
 """
 
 from __future__ import annotations
 
-import json
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +15,6 @@ from tests.support.megatron import Launch, Members, Run
 BEGAN = 1_790_000_000_000_000_000
 TICK = 40_000_000
 """Nanoseconds of a round of the run on paper."""
-VERSIONS = {"2.1": "2.4", "2.4": "2.6", "2.9": "2.8", "2.10": "2.13"}
-"""Version of the dump by the release of torch that writes it."""
 
 
 @dataclass(frozen=True)
@@ -25,13 +22,10 @@ class Style:
     """How the dumps of a job are written."""
 
     version: str = "2.10"
-    as_json: bool = False
     timing: bool = False
     """TORCH_NCCL_ENABLE_TIMING: states become ``started``."""
     kept: int = 2000
     """Entries that the ring holds."""
-    backend: str = "nccl"
-    active_only: bool = False
 
 
 def dumps_of(run: Run, style: Style, lost: frozenset[int] = frozenset()) -> dict[int, bytes]:
@@ -52,19 +46,16 @@ def dump_of(run: Run, rank: int, style: Style) -> bytes:
     for number, entry in enumerate(entries):
         entry["record_id"] = number
     entries = entries[-style.kept :]
-    if style.active_only:
-        entries = [entry for entry in entries if not entry["retired"]]
     groups = {launch.op.group.name: launch.op.group for launch in launches if launch.op.group is not None}
     document: dict[str, Any] = {
         "version": style.version,
         "pg_config": {name: _config(group) for name, group in groups.items()},
         "pg_status": {str(ids[name]): _status(launches, name, style) for name in groups},
+        "entries": entries,
     }
-    if entries or not style.as_json:
-        document["entries"] = entries
-    if style.version in ("2.9", "2.10"):
-        document["comm_lib_version" if style.version == "2.10" else "nccl_version"] = "2.29.7"
-    return json.dumps(document).encode() if style.as_json else pickle.dumps(document, protocol=2)
+    if style.version == "2.10":
+        document["comm_lib_version"] = "2.29.7"
+    return pickle.dumps(document, protocol=2)
 
 
 def _config(group: Members) -> dict[str, str]:
@@ -74,12 +65,11 @@ def _config(group: Members) -> dict[str, str]:
 def _status(launches: list[Launch], name: str, style: Style) -> dict[str, Any]:
     own = [one for one in launches if one.op.group and one.op.group.name == name and one.op.what == "collective"]
     done = [one.number for one in own if one.done]
-    status = {
+    return {
         "last_enqueued_collective": max((one.number for one in own), default=-1),
         "last_started_collective": max(done, default=-1) if style.timing else -1,
         "last_completed_collective": max(done, default=-1),
     }
-    return {key: str(value) for key, value in status.items()} if style.as_json else status
 
 
 def _entries(launch: Launch, group_id: int, style: Style, clock: int) -> list[dict[str, Any]]:
@@ -110,29 +100,27 @@ def _entry(
     assert group is not None
     done = launch.done and not open_ended
     state = "completed" if done else "started" if style.timing and launch.ready and not open_ended else "scheduled"
-    nothing = 0 if style.as_json else None
     entry: dict[str, Any] = {
         "record_id": 0,
         "pg_id": group_id,
-        "process_group": [group.name, group.description] if style.as_json else (group.name, group.description),
+        "process_group": (group.name, group.description),
         "collective_seq_id": 0 if pair else launch.number,
         "p2p_seq_id": launch.number if pair else 0,
         "op_id": launch.number,
-        "profiling_name": f"{style.backend}:{name}",
+        "profiling_name": f"nccl:{name}",
         "time_created_ns": created,
         "input_sizes": _times(sizes, len(group.ranks) if "scatter" in name else 1),
         "input_dtypes": ["Float"] * len(sizes),
         "output_sizes": _times(sizes, len(group.ranks) if "gather" in name else 1),
         "output_dtypes": ["Float"] * len(sizes),
         "state": state,
-        "time_discovered_started_ns": created + 1000 if done and style.timing else nothing,
-        "time_discovered_completed_ns": created + 2000 if done else nothing,
+        "time_discovered_started_ns": created + 1000 if done and style.timing else None,
+        "time_discovered_completed_ns": created + 2000 if done else None,
         "retired": done,
         "timeout_ms": 600_000,
         "is_p2p": pair,
+        "frames": [{"name": "train_step", "filename": "/opt/train/loop.py", "line": 40}],
     }
-    if not style.as_json:
-        entry["frames"] = [{"name": "train_step", "filename": "/opt/train/loop.py", "line": 40}]
-    if style.version in ("2.9", "2.10"):
+    if style.version == "2.10":
         entry |= {"thread_id": "140", "thread_name": "pt_main_thread"}
     return entry
