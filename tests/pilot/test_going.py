@@ -11,7 +11,7 @@ from tests.support.screens import NOW, Paper, hung, say
 from tui.panels.registry import PANELS
 
 
-@pytest.mark.parametrize("size", [(80, 24), (250, 70)])
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 async def test_every_panel_opens_by_its_number_at_every_size(size: tuple[int, int]) -> None:
     async with screen(size=size) as shown:
         for number, entry in enumerate(PANELS, 1):

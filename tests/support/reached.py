@@ -10,8 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-BY_A_SHELL = ("here", "--via", 'sh -c "exec sh" %h')
-"""This machine, by a command that gives a shell here."""
 HANGTOP = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
 
 

@@ -4,11 +4,6 @@ from __future__ import annotations
 
 NO_DETAIL = "To enable traceback see: https://pytorch.org/docs/stable/elastic/errors.html"
 """What stands for a traceback that was not recorded."""
-STAGE = """Traceback (most recent call last):
-    File "/x/train.py", line 43, in train
-      step()
-  ValueError: bad shard"""
-"""A traceback as a report quotes it, indented."""
 _LINE = "-" * 60 + "\n"
 
 
