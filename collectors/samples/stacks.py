@@ -45,6 +45,10 @@ class QueuedPath(NamedTuple):
     """Bytes that wait to be sent for the first time."""
 
 
+BESIDE = 16
+"""Threads beside the main one that a look tells of at most."""
+
+
 class ThreadWait(NamedTuple):
     """A thread beside the main one that runs, or sleeps in a call on a file, a connection, a child or a timer."""
 
@@ -105,5 +109,5 @@ class StackDump(NamedTuple):
     addresses: List[str] = []  # noqa: RUF012 (never written to)
     """Its own addresses of the connections with these ``ports``, where its network is a container's, not the node's."""
     beside: List[ThreadWait] = []  # noqa: RUF012 (never written to)
-    """Where its main thread sleeps at a futex: its other threads that do not, at most sixteen. Native ones have no
-    frames."""
+    """Where its main thread sleeps at a futex: its other threads that do not, at most :data:`BESIDE`. Native ones
+    have no frames."""

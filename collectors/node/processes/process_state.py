@@ -14,10 +14,10 @@ from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 from collectors.node import files
 from collectors.node.processes.procfs import colon_field, parse_stat, read_stat, read_status
 from collectors.node.processes.sockets import ALL, ESTABLISHED, LISTEN, TIME_WAIT, SocketOwners, TcpSocket, tcp_sockets
-from collectors.samples.stacks import RUNS, ThreadWait
+from collectors.samples.stacks import BESIDE, RUNS, ThreadWait
 
-THREADS, NAMED = 256, 16
-"""Threads of a process that are looked at, and those that are told."""
+THREADS = 256
+"""Threads of a process that are looked at."""
 
 # Numbers of the calls in which a rank can be found waiting: (name, x86-64, arm64 and riscv64), from the kernel's
 # arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. -1: the architecture has no such call.
@@ -102,7 +102,7 @@ def beside_main(pid: int, proc: str = "/proc") -> List[ThreadWait]:
         syscall, waiting_on = ("none", "") if stat.state == "R" else _syscall(folder, pid, proc)
         if syscall not in ("", "futex"):
             found.append(ThreadWait(int(thread), stat.comm, stat.state, syscall, waiting_on))
-        if len(found) == NAMED:
+        if len(found) == BESIDE:
             break
     return found
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from collectors.samples.stacks import Frame, StackDump, ThreadStack
+from collectors.samples.stacks import BESIDE, Frame, StackDump, ThreadStack
 from hangtop.diagnosis.stacks.frames import is_user, own, place
 from hangtop.diagnosis.stacks.kernel import kernel_view
 from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
@@ -176,9 +176,13 @@ def _carried(dumps: Sequence[StackDump]) -> float | None:
 
 
 def _note(dump: StackDump, thread: ThreadStack) -> ThreadNote:
+    """Another thread. Where the main one sleeps at a futex, all that are not told of beside it do, too: at locks."""
     says = parse(thread.frames, main=thread is main_thread(dump)).says
     name = thread.name or f"thread {thread.os_thread_id or thread.thread_id}"
-    return ThreadNote(name, role(thread, dump), says.where, says.waits)
+    told = [one.thread for one in dump.beside]
+    locked = dump.syscall == "futex" and len(told) < BESIDE and thread.os_thread_id not in (*told, None, dump.pid)
+    waits = "lock" if locked and not says.by_frame else says.waits
+    return ThreadNote(name, role(thread, dump), says.where, waits)
 
 
 def _other_threads(seen: RankLook) -> tuple[ThreadNote, ...]:

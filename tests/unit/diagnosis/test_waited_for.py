@@ -16,7 +16,7 @@ from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Look
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, LOCKED, READING, Sketch, first, gpu
+from tests.support.jobs import ALL_REDUCE, LOCKED, READING, Sketch, first, gpu, thread
 
 WHO = 2
 CODE = ["tune_kernels job.py:61", "main job.py:9"]
@@ -176,6 +176,27 @@ def test_a_native_thread_that_asks_a_service_is_no_lock_of_the_main_one(
         verdict = diagnose(replace(made, stacks=tuple(dumps)))
         assert (verdict.outcome, first(verdict).ranks) == (outcome, (WHO,)), verdict.summary
         assert ("its thread fetcher is in recvfrom on tcp 10.0.0.9:443" in verdict.summary) is (soon == "waiting")
+
+
+REPORTER = ["report replay.py:31", "reporter replay.py:40", "run /usr/lib/python3.11/threading.py:982"]
+
+
+@pytest.mark.parametrize(
+    ("beside", "outcome"), [((), "hung"), ((FETCHES,), "waiting")], ids=["asleep at a futex", "asks a service"]
+)
+def test_a_thread_of_the_job_that_sleeps_at_a_lock_brings_nothing(beside: tuple[ThreadWait, ...], outcome: str) -> None:
+    """Two threads that hold each other's lock: no frame names the locks."""
+    job = Sketch(span=7.0, watched=7.0, stood_still=7.0, looks=5)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(WHO).at(CODE, syscall="futex")
+    made = job.job()
+    other = thread(REPORTER, {})._replace(thread_id=2, os_thread_id=FETCHES.thread, name="reporter")
+    dumps = [
+        dump._replace(threads=[*dump.threads, other], beside=list(beside)) if dump.rank_pid == 1000 + WHO else dump
+        for dump in made.stacks
+    ]
+    verdict = diagnose(replace(made, stacks=tuple(dumps)))
+    assert (verdict.outcome, first(verdict).ranks) == (outcome, (WHO,)), verdict.summary
 
 
 @pytest.mark.parametrize(("others", "outcome"), [(5000.0, "hung"), (0.0, "waiting")])
