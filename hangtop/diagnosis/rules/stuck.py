@@ -137,6 +137,10 @@ def _failed_thread(job: Job, status: RankStatus) -> Failure | None:
     return told[-1] if told else None
 
 
+MOST_ARE_BLAMED = 0.55
+"""Weight of a wait for most of the job: ranks that are seen in calls of C alone may as well wait themselves."""
+
+
 def waits(job_status: JobStatus) -> Iterator[Finding]:
     """waiting: ranks wait for one that is at work, or whose patience is not over: who, where, for how long."""
     graph = job_status.graph
@@ -158,7 +162,7 @@ def waits(job_status: JobStatus) -> Iterator[Finding]:
     held, timeout = graph.held, job_status.job.collective_timeout
     ends = timeout is not None and 0.5 * timeout <= held < timeout
     yield Finding(
-        "waiting", "warning", 0.8,
+        "waiting", "warning", 0.8 if len(members) <= len(graph.waiters) else MOST_ARE_BLAMED,
         f"{who_wait(graph.waiters, 'rank')} {duration(held)} for {'; '.join(places[:PLACES_TOLD])}"
         f"{f'; the watchdog ends the job in {duration((timeout or 0.0) - held)}' if ends else ''}",
         ranks=tuple(member.rank for member in members), nodes=nodes_of(members),
