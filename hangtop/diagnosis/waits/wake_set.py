@@ -36,8 +36,11 @@ STOPPED, ENDED = ("T", "t"), ("Z", "X")
 """Letters of the kernel: halted; ended and not yet reaped."""
 _AT_A_PIPE = frozenset({"read", "write", "openat"})
 """Calls by the kernel function that they sleep in, which for these is a pipe's (:func:`call_at`)."""
-_ANY_OF = frozenset({"select", "pselect6", "poll", "ppoll", "epoll_wait", "epoll_pwait", "none"})
-"""Calls that wait for any of several files, as libraries' own loops do; and a thread that runs, which its CPU tells."""
+_IN_LOOPS = frozenset(
+    {"select", "pselect6", "poll", "ppoll", "epoll_wait", "epoll_pwait", "nanosleep", "clock_nanosleep", "none"}
+)
+"""Calls of libraries' own loops, which wait for any of several files or for the next look; and a thread that runs,
+which its CPU tells."""
 _OUTSIDE_THREADS: frozenset[Waits] = frozenset({"storage", "helper", "time", "nothing", "unknown"})
 """What another thread may be in and yet bring what the main thread waits for; a lock, a peer or a GPU it does not."""
 
@@ -177,7 +180,7 @@ def _native_call(status: RankStatus, waiters: Sequence[RankStatus]) -> ThreadWai
     before, last = ({(one.thread, _call(one)): one for one in look} for look in status.beside[-LATE_LOOKS:])
     usual = Counter(call for other in waiters if other.beside for call in set(map(_call, other.beside[-1])))
     stays = (one for key, one in last.items() if key in before and usual[key[1]] * 2 <= len(waiters))
-    return next((one for one in stays if one.syscall not in _ANY_OF), None)
+    return next((one for one in stays if one.syscall not in _IN_LOOPS), None)
 
 
 def _native_told(thread: ThreadWait) -> str:

@@ -136,19 +136,20 @@ class _Triage(Scheduler):
     def _undecided(self, verdict: Verdict, job_status: JobStatus) -> bool:
         """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow.
 
-        A job that seems to start may as well hang while no look has come back, as on a node that is overloaded.
+        A job that seems to start may as well hang, or train, while the looks at most ranks gave nothing: a node may be
+        overloaded, and stacks that change quickly are torn.
         """
         session, graph = self.session, job_status.graph
+        readable = len({(node, dump.rank_pid) for node, dump in session.state.stacks if dump.threads})
         if verdict.outcome == "healthy" and self._past < SLOWNESS * self._watch:
-            readable = len({dump.rank_pid for _, dump in session.state.stacks if dump.threads}) > 1
-            return readable and not slowness_judged(job_status)
+            return readable > 1 and not slowness_judged(job_status)
         if verdict.outcome not in ("hung", "crashed") and graph is not None:
             for one in graph.culprits:
                 soon = graph.held < job_status.due(one) <= graph.held + SOON
                 if one.read and (soon or not job_status.measured(one)):
                     return True
         if verdict.outcome == "starting":
-            return not session.options.read_only and not session.state.stacks
+            return not session.options.read_only and 2 * readable < len(session.living())
         return verdict.outcome == "unknown" and bool(session.living())
 
     # --- the job's own sources ---------------------------------------------------------------------------------------

@@ -157,12 +157,13 @@ def test_a_rank_whose_own_gpu_computes_is_waited_for() -> None:
 
 
 FETCHES = ThreadWait(5001, "fetcher", "S", "recvfrom", "tcp 10.0.0.9:443")
+NAPS = ThreadWait(5002, "pt_nccl_watchdg", "S", "clock_nanosleep", "")
 
 
 @pytest.mark.parametrize(
     ("own", "others", "soon"),
-    [((FETCHES,), (), "waiting"), ((FETCHES,), (FETCHES,), "hung"), ((), (), "hung")],
-    ids=["its thread alone asks a service", "so do those of the others", "no thread asks anything"],
+    [((FETCHES,), (), "waiting"), ((FETCHES,), (FETCHES,), "hung"), ((NAPS,), (), "hung"), ((), (), "hung")],
+    ids=["its thread alone asks a service", "so do those of the others", "a watchdog naps", "no thread asks anything"],
 )
 def test_a_native_thread_that_asks_a_service_is_no_lock_of_the_main_one(
     own: tuple[ThreadWait, ...], others: tuple[ThreadWait, ...], soon: str
