@@ -11,6 +11,7 @@ from hangtop.diagnosis.collectives.counts import POLLS
 from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.rules.slow import slowness_judged
+from hangtop.diagnosis.stacks.states import Kind
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 from hangtop.session.watching.scheduler import Scheduler
@@ -28,7 +29,9 @@ LEAST = 1.0
 AT_MOST, AT_LEAST_TO = 6.0, 27.0
 """Watches that an undecided job is given at the most, or so many seconds, whichever is more."""
 SLOWNESS = 3.0
-"""Watches in which a job that moves may be looked at until a slow rank could be told."""
+"""Watches in which a job that moves may be looked at until a slow rank, or a collective, could be told."""
+STARTS: frozenset[Kind] = frozenset(("init", "store", "compile"))
+"""What a rank is seen to do before it trains."""
 REST = 4.0
 """Times that a verdict takes, until the next one."""
 CAUSES = ("kernel", "gpus", "fabric", "network", "disks", "host", "logs")
@@ -136,8 +139,8 @@ class _Triage(Scheduler):
     def _undecided(self, verdict: Verdict, job_status: JobStatus) -> bool:
         """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow.
 
-        A job that seems to start may as well hang, or train, while the looks at most ranks gave nothing: a node may be
-        overloaded, and stacks that change quickly are torn.
+        A job that seems to start may as well hang, or train: a node may be overloaded, stacks that change quickly are
+        torn, and a few looks may all fall between two collectives.
         """
         session, graph = self.session, job_status.graph
         readable = len({(node, dump.rank_pid) for node, dump in session.state.stacks if dump.threads})
@@ -148,8 +151,9 @@ class _Triage(Scheduler):
                 soon = graph.held < job_status.due(one) <= graph.held + SOON
                 if one.read and (soon or not job_status.measured(one)):
                     return True
-        if verdict.outcome == "starting":
-            return not session.options.read_only and 2 * readable < len(session.living())
+        if verdict.outcome == "starting" and not session.options.read_only:
+            starts = any(look.kind in STARTS for status in job_status.read for look in status.readings)
+            return 2 * readable < len(session.living()) or (not starts and self._past < SLOWNESS * self._watch)
         return verdict.outcome == "unknown" and bool(session.living())
 
     # --- the job's own sources ---------------------------------------------------------------------------------------
