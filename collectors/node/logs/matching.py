@@ -89,6 +89,11 @@ def matches(text: str, mask: int, *, errors: bool = True) -> List[ParsedEvent]:
     return list(found.values())
 
 
+def of_kind(kind: str, text: str) -> Optional[ParsedEvent]:
+    """What the rules of one kind read in a text."""
+    return next((event for event in matches(text, mask_of(text), errors=False) if event.kind == kind), None)
+
+
 def going_on(text: str, mask: int) -> Optional[Rule]:
     """The rule whose record a line begins and goes on in the next ones."""
     rules = (rule for bit, rule in _BITS.items() if mask & bit and rule.begins)

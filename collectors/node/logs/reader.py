@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import redact
@@ -143,7 +144,7 @@ class Reader:
                 return
         rule = None if line.stream in self._open else matching.going_on(line.text, mask)
         if rule is not None:
-            self._hold(line, tracebacks.Continued(rule, line.text), before)
+            self._hold(line, tracebacks.Continued(partial(matching.of_kind, rule.kind), line.text), before)
             return
         for event in matching.matches(line.text, mask, errors=not of_machine):
             if not (of_machine and event.kind == "python.exception"):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import List, NamedTuple, Optional, Protocol, Tuple
+from typing import Callable, List, NamedTuple, Optional, Protocol, Tuple
 
 from collectors.node.logs import attribution, counters, exceptions, prefixes
 from collectors.node.logs.prefixes import Line
-from collectors.node.logs.rule import Data, ParsedEvent, Rule
+from collectors.node.logs.rule import Data, ParsedEvent
 
 OPENER = re.compile(
     r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}$"
@@ -213,13 +213,13 @@ class Traceback:
 
 
 class Continued:
-    """A record of one rule that goes on for a few lines, until they say all of it."""
+    """A record of rules of one kind that goes on for a few lines, until they say all of it; ``read`` applies them."""
 
-    def __init__(self, rule: Rule, first: str) -> None:
+    def __init__(self, read: Callable[[str], Optional[ParsedEvent]], first: str) -> None:
         self.over = False
-        self._rule = rule
+        self._read = read
         self._lines = [first]
-        self._event = rule.apply(first)
+        self._event = read(first)
         self._text = first
 
     def take(self, line: Line) -> bool:
@@ -229,7 +229,7 @@ class Continued:
             return False
         self._lines.append(line.text)
         text = prefixes.seen("\n".join(self._lines))
-        event = self._rule.apply(text)
+        event = self._read(text)
         more = event is not None and event != self._event
         if more:
             self._event, self._text = event, text

@@ -195,7 +195,7 @@ def _stalled(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
             f"{_told(next(iter(waiting.values())))} of group {group.label}, and none completed it{odd}",
             ranks=ranks, nodes=homes(job, ranks),
             evidence=(*(_dump(matched, rank, f"{_told(waiting[rank])} open, {waiting[rank].size}")
-                        for rank in (*alone, *sorted(waiting))[:4]), *lines(truncated[:1])),
+                        for rank in tuple(dict.fromkeys((*alone, *sorted(waiting))))[:4]), *lines(truncated[:1])),
             advice="Each rank must send to each what that one expects of it: compare input_split_sizes." if alone else
             "The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
         )  # fmt: skip

@@ -147,3 +147,17 @@ def test_a_search_finds_the_lines_with_a_word_and_no_others() -> None:
     found = matching.Prefilter()
     assert list(found.hits(b"step 1\nCUDA out of memory: 3\nstep 2\nNVRM: Xid (PCI\n" * 9)) == [*range(1, 36, 2)]
     assert found.hits(b"step 9\n" * 500) == {}
+
+
+@pytest.mark.parametrize(
+    ("told", "signature"),
+    [
+        ("NET/Socket : peer 10.0.0.1<4> message truncated : receiving 8 bytes instead of 4", "truncated"),
+        ("socketStartConnect: Connect to 10.0.0.3<43211> failed : Connection refused", "connect_failed"),
+    ],
+)
+def test_what_nccl_said_last_stands_in_the_next_line_of_torchs_exception(told: str, signature: str) -> None:
+    """ProcessGroupNCCL appends ``ncclGetLastError`` to its own message (torch c10d/NCCLUtils.cpp)."""
+    head = "ncclInvalidUsage: This usually reflects invalid usage of NCCL library.\nLast error:\n"
+    (event,) = [event for event in parse(f"{head}{told}\nException raised from x\n") if event.kind == "nccl.warn"]
+    assert event.data["signature"] == signature
