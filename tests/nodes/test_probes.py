@@ -123,18 +123,16 @@ def test_preflight_names_the_node_that_others_cannot_reach(cluster: Cluster) -> 
 
 @pytest.mark.slow
 @pytest.mark.torch
-def test_collectives_are_right_and_a_slow_node_and_a_narrow_one_stand_alone(cluster: Cluster) -> None:
-    node, other = cluster.nodes[1], cluster.nodes[3]
+def test_collectives_are_right_and_a_slow_node_stands_alone(cluster: Cluster) -> None:
+    node = cluster.nodes[1]
     slow(node)
-    narrow(other)
     try:
         code, answer = ask(cluster, "probe", "--python", sys.executable, "--sizes", "256K:1M")
     finally:
         heal(node)
-        heal(other)
     assert code == 1
     named = {finding["kind"]: finding["nodes"] for finding in answer["findings"]}
-    assert (named["slow_node"], named["mtu_mismatch"]) == ([node.name], [other.name])
+    assert named["slow_node"] == [node.name]
     assert not any(result["wrong_ranks"] for result in answer["results"])
     assert len(answer["pairs"]) == 6
     assert answer["expected"] is None  # a veth's speed is made up
