@@ -11,15 +11,13 @@ from textual.events import DescendantBlur, DescendantFocus
 
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.phrasing import folded, ranks_on, ranks_text
-from hangtop.session.state.changes import Change
 from tui.logs.changes import chosen
 from tui.looks.format import clock
-from tui.looks.signs import is_outcome, sign_of
 from tui.looks.text import cells
 from tui.looks.theme import Colour
 from tui.ordering.rows import RankRow
 from tui.panels.base import Fact, Panel, Place
-from tui.panels.story import figures, story
+from tui.panels.story import change_line, figures, story
 from tui.texts.lastlines import lines_of, paths_of
 from tui.texts.waits import wait_items
 from tui.view_model import ViewModel
@@ -85,16 +83,17 @@ class OverviewPanel(Panel):
         """Draw all that is shown."""
         if not self.size:
             return
-        self._share_room()
+        told = self._lines_wanted
+        self._share_room(lines_of_ranks=bool(told))
         self.bar.show(self._fitting(story(self.model)), self._fitting(figures(self.model, self.heat.metric)))
         for part in (self.time, self.heat):
             if part.display:
                 part.draw()
         self._draw_waits()
         self._draw_happened()
-        self._draw_lastlines()
+        self._draw_lastlines(told if self.lastlines.display else [])
 
-    def _share_room(self) -> None:
+    def _share_room(self, *, lines_of_ranks: bool) -> None:
         """What tells most gets its lines first: charts, the map, then who waits; what happened has the rest."""
         hangs, wide, alone = bool(self.model.waits), self.size.width >= BESIDE, self.waits.has_focus
         left = self.size.height - 2
@@ -108,7 +107,7 @@ class OverviewPanel(Panel):
         self.waits.display = alone or (hangs and below >= TREE)
         self.heat.display = self.lower.display = not alone
         self.waits.styles.height = "1fr" if alone else max(2, min(self.waits.lines, below * 2 // 3))
-        self.lastlines.display = (wide or self.model.crashed) and below >= TREE and bool(self._lines_wanted)
+        self.lastlines.display = (wide or self.model.crashed) and below >= TREE and lines_of_ranks
         self.lower.styles.layout = "horizontal" if wide else "vertical"
 
     def _fitting(self, parts: list[Piece]) -> list[Piece]:
@@ -134,20 +133,26 @@ class OverviewPanel(Panel):
         """What happened, the newest first."""
         most = max(1, self.happened.size.height - 1)
         listed = chosen(self.model.state.changes, most, self.model.state.started)
-        self.happened.show([_change_line(one) for one in listed] or [[(" nothing yet", Colour.DIM)]], "what happened")
+        self.happened.show([change_line(one) for one in listed] or [[(" nothing yet", Colour.DIM)]], "what happened")
 
     @property
     def _lines_wanted(self) -> list[RankRow]:
         """Ranks whose last lines are shown: those that the verdict accuses, else the one under the map's cursor."""
         if accused := self.model.accused[:ACCUSED]:
             return accused
-        node, cell = self.heat.current or (None, None)
-        number = None if cell is None else cell.number
-        return [row for row in self.model.ranks if number is not None and (row.node, row.number) == (node, number)][:1]
+        row = self._row
+        return [] if row is None else [row]
 
-    def _draw_lastlines(self) -> None:
+    @property
+    def _row(self) -> RankRow | None:
+        """The rank under the map's cursor."""
+        node, cell = self.heat.current or (None, None)
+        if cell is None or cell.number is None:
+            return None
+        return next((row for row in self.model.ranks if row.node is node and row.number == cell.number), None)
+
+    def _draw_lastlines(self, rows: list[RankRow]) -> None:
         """Last lines cost the nodes something, and are asked for while they are on view."""
-        rows = self._lines_wanted if self.lastlines.display else []
         if rows:
             content = [
                 [
@@ -281,19 +286,7 @@ class OverviewPanel(Panel):
 
         if (current := self.heat.current) is None:
             return None
-        node, cell = current
-        for row in self.model.ranks:
-            if cell is not None and row.node is node and row.number == cell.number:
-                return ranks_on([row.number], [node.name]), rank_facts(row, self.model)
+        node, _ = current
+        if (row := self._row) is not None:
+            return ranks_on([row.number], [node.name]), rank_facts(row, self.model)
         return node.name, node_facts(node, self.model)
-
-
-def _change_line(change: Change) -> list[Piece]:
-    sign = sign_of(change.kind)
-    return [
-        (f" {clock(change.at, millis=False)} ", Colour.DIM),
-        (f"{sign.glyph} ", sign.colour),
-        (f"{change.node} " if change.node else "", Colour.INFO),
-        (f"{sign.label} " if is_outcome(change.kind) else "", sign.colour),
-        (change.text, Colour.TEXT),
-    ]

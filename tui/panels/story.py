@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.session.motion.steps import JobSteps
+from hangtop.session.state.changes import Change
 from tui.looks.format import age, clock, plural
+from tui.looks.signs import is_outcome, sign_of
 from tui.looks.theme import Colour
 from tui.ordering.rows import RankRow
 from tui.view_model import ViewModel
@@ -88,3 +90,15 @@ def figures(model: ViewModel, metric: Metric) -> list[Piece]:
         pieces.append((f"{title} {span} {metric.unit if values else ''}".rstrip(), Colour.TEXT))
     missing = sum(gpu.looks.newest is None or gpu.fault is not None for _, gpu in model.gpus)
     return [*pieces, (f"▲ {plural(missing, 'GPU')} without figures" if missing else "", Colour.BAD)]
+
+
+def change_line(change: Change) -> list[Piece]:
+    """One change for people: when, where, what."""
+    sign = sign_of(change.kind)
+    return [
+        (f" {clock(change.at, millis=False)} ", Colour.DIM),
+        (f"{sign.glyph} ", sign.colour),
+        (f"{change.node} " if change.node else "", Colour.INFO),
+        (f"{sign.label} " if is_outcome(change.kind) else "", sign.colour),
+        (change.text, Colour.TEXT),
+    ]

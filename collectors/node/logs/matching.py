@@ -90,8 +90,9 @@ def matches(text: str, mask: int, *, errors: bool = True) -> List[ParsedEvent]:
 
 
 def of_kind(kind: str, text: str) -> Optional[ParsedEvent]:
-    """What the rules of one kind read in a text."""
-    return next((event for event in matches(text, mask_of(text), errors=False) if event.kind == kind), None)
+    """What the first rule of one kind that matches reads in a text."""
+    events = (rule.apply(text) for rule in RULES if rule.kind == kind)
+    return next((event for event in events if event is not None), None)
 
 
 def going_on(text: str, mask: int) -> Optional[Rule]:

@@ -14,14 +14,14 @@ from collections.abc import Mapping, Sequence
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.collectives.members import CommRankResolver
-from hangtop.diagnosis.collectives.progress import CommunicatorProgress, Operation
+from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation
 from hangtop.diagnosis.job import Job, Look
 
 POLLS = 3
 """Answers of RAS over which counts must stand still (NCCL's manual asks for repeated queries)."""
 
 
-def progress_by_ras(job: Job) -> tuple[CommunicatorProgress, ...]:
+def progress_by_ras(job: Job) -> tuple[LaunchProgress, ...]:
     """Each operation of each communicator of the job whose counts stood still over the last answers."""
     resolver, found = job.once(CommRankResolver), []
     for comm, states in sorted(communicators(last_answers(job)).items()):
@@ -37,7 +37,7 @@ def progress_by_ras(job: Job) -> tuple[CommunicatorProgress, ...]:
     return tuple(found)
 
 
-def progress_by_log(job: Job) -> tuple[CommunicatorProgress, ...]:
+def progress_by_log(job: Job) -> tuple[LaunchProgress, ...]:
     """The last COLL lines of each communicator of the job that was not closed.
 
     opCount is the order where it moves; from NCCL 2.27.3 on it may stand at 0 for ever, then the lines themselves are
@@ -61,7 +61,7 @@ def progress_by_log(job: Job) -> tuple[CommunicatorProgress, ...]:
     return tuple(found)
 
 
-def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> CommunicatorProgress:
+def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> LaunchProgress:
     """Counts as progress. Ranks at the highest number wait for the others, where all of them launched one operation.
 
     By lines, most ranks must be there: a spread of numbers is what a job in motion looks like. The root of a broadcast
@@ -73,7 +73,7 @@ def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> Comm
     on_its_way = names == {"Broadcast"} and (len(ahead) == 1 or len({one.seq for one in last.values()}) > 2)
     most = certain or 2 * len(ahead) >= len(last)
     waits = len(ahead) < len(last) and most and len(names) == 1 and not on_its_way
-    return CommunicatorProgress(comm, frozenset(last), last, ahead if waits else {}, certain)
+    return LaunchProgress(comm, frozenset(last), last, ahead if waits else {}, certain)
 
 
 def _by_place(state: RasCommunicator) -> dict[int, RasRank]:

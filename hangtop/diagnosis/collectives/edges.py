@@ -16,7 +16,7 @@ from hangtop.diagnosis.collectives.history import (
     operation_of,
 )
 from hangtop.diagnosis.collectives.p2p import P2PMatch, match_p2p
-from hangtop.diagnosis.collectives.progress import CommunicatorProgress, Operation, WaitEdge, Why
+from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, Why
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Recorded:
     dumps: Mapping[int, RecorderDump]
     histories: Mapping[int, LaunchHistory]
     by_group: Mapping[Group, Mapping[int, GroupHistory]]
-    progress: Mapping[Group, CommunicatorProgress]
+    progress: Mapping[Group, LaunchProgress]
     p2p: tuple[P2PMatch, ...]
 
     @property
@@ -54,9 +54,7 @@ def recorded(dumps: Iterable[RecorderDump]) -> Recorded:
     return Recorded(own, history, by_group, progress, tuple(match_p2p(history)))
 
 
-def _progress(
-    group: Group, own: Mapping[int, GroupHistory], every: Mapping[int, LaunchHistory]
-) -> CommunicatorProgress:
+def _progress(group: Group, own: Mapping[int, GroupHistory], every: Mapping[int, LaunchHistory]) -> LaunchProgress:
     """Members that were dumped and list nothing of the group have launched nothing in it.
 
     A dump of active entries alone may leave out what is done; but what most members still wait in, nobody has
@@ -73,7 +71,7 @@ def _progress(
     for rank in (members & every.keys()) - own.keys():
         if most_wait or not every[rank].partial:
             last[rank] = Operation("", -1, every[rank].dump.source)
-    return CommunicatorProgress(group.label, frozenset(members), last, waiting)
+    return LaunchProgress(group.label, frozenset(members), last, waiting)
 
 
 def edges_by_recorders(given: Recorded) -> tuple[WaitEdge, ...]:

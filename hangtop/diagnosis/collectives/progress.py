@@ -56,7 +56,7 @@ class WaitEdge:
 
 
 @dataclass(frozen=True, slots=True)
-class CommunicatorProgress:
+class LaunchProgress:
     """What the members of one communicator have launched, by one source. All ranks are global."""
 
     label: str
@@ -98,7 +98,7 @@ class CommunicatorProgress:
                 yield WaitEdge(rank, untold, self.label, name, seq, source, False, "not dumped", since)
 
 
-def leading(records: Sequence[CommunicatorProgress]) -> list[CommunicatorProgress]:
+def leading(records: Sequence[LaunchProgress]) -> list[LaunchProgress]:
     """Records at which waits end: of those with ranks behind, where these do not all wait in another communicator.
 
     One rank that launched an operation which the others lack has itself left out theirs: where few are behind counts.

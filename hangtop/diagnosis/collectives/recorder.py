@@ -17,7 +17,7 @@ from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.history import closes, ends_together
 from hangtop.diagnosis.collectives.mismatch import Mismatch, mismatch
 from hangtop.diagnosis.collectives.order import LaunchOrder
-from hangtop.diagnosis.collectives.progress import CommunicatorProgress, Operation, WaitEdge
+from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge
 
 
 class Differs(NamedTuple):
@@ -111,7 +111,7 @@ def _unfinished(given: Recorded) -> Iterator[Unfinished]:
                 break
 
 
-def _stands(progress: CommunicatorProgress, behind: Collection[int]) -> bool:
+def _stands(progress: LaunchProgress, behind: Collection[int]) -> bool:
     """Whether all members stand in one collective, none of them ``behind`` something else: that moved data."""
     waiting = progress.waiting
     return (

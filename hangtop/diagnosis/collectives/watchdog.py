@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives.groups import WHOLE, WHOLE_NAME, name_of
-from hangtop.diagnosis.collectives.progress import CommunicatorProgress, Operation
+from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import ranks_in, said
 from hangtop.diagnosis.job import Job
@@ -29,7 +29,7 @@ class TimedOutGroup:
 
     name: str
     """GUID, else the description; empty where the lines name no group."""
-    progress: CommunicatorProgress
+    progress: LaunchProgress
     """By the time-outs and the numbers that ranks say they had launched; members that say nothing are untold."""
     events: tuple[LogEvent, ...]
     """Time-outs and the status that goes with them."""
@@ -106,7 +106,7 @@ def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
         last, waiting = {}, {}  # lines without a name, of groups that have nothing to do with one another
     label = name_of(name, description) if name else ""
     silent = _silent(job, members or (), events)
-    return TimedOutGroup(name, CommunicatorProgress(label, silent | last.keys(), last, waiting), tuple(events), members)
+    return TimedOutGroup(name, LaunchProgress(label, silent | last.keys(), last, waiting), tuple(events), members)
 
 
 def _members(job: Job, name: str, events: Sequence[LogEvent], places: dict[int, set[int]]) -> frozenset[int] | None:

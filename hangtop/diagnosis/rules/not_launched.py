@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives import counts
 from hangtop.diagnosis.collectives.mismatch import mismatch, vote
-from hangtop.diagnosis.collectives.progress import CommunicatorProgress, Operation, leading
+from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, leading
 from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
@@ -64,9 +64,7 @@ def fewer_launched(job_status: JobStatus) -> Iterator[Finding]:
             yield _odd(job, kind, 0.6 if how.counted.tied else 0.8, one, how.counted.odd_ranks, Observer.LOG)
 
 
-def _odd(
-    job: Job, kind: str, weight: float, one: CommunicatorProgress, odd: Collection[int], observer: Observer
-) -> Finding:
+def _odd(job: Job, kind: str, weight: float, one: LaunchProgress, odd: Collection[int], observer: Observer) -> Finding:
     """Ranks of one communicator that are elsewhere than the others."""
     others = sorted(one.last.keys() - set(odd), key=lambda rank: -one.last[rank].seq)
     rest = f", {count(len(others), 'other')} at {_at(one.last[others[0]])}" if others else ""

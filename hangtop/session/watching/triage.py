@@ -143,9 +143,8 @@ class _Triage(Scheduler):
         torn, and a few looks may all fall between two collectives.
         """
         session, graph = self.session, job_status.graph
-        readable = len({(node, dump.rank_pid) for node, dump in session.state.stacks if dump.threads})
         if verdict.outcome == "healthy" and self._past < SLOWNESS * self._watch:
-            return readable > 1 and not slowness_judged(job_status)
+            return self._readable() > 1 and not slowness_judged(job_status)
         if verdict.outcome not in ("hung", "crashed") and graph is not None:
             for one in graph.culprits:
                 soon = graph.held < job_status.due(one) <= graph.held + SOON
@@ -153,8 +152,12 @@ class _Triage(Scheduler):
                     return True
         if verdict.outcome == "starting" and not session.options.read_only:
             starts = any(look.kind in STARTS for status in job_status.read for look in status.readings)
-            return 2 * readable < len(session.living()) or (not starts and self._past < SLOWNESS * self._watch)
+            return 2 * self._readable() < len(session.living()) or (not starts and self._past < SLOWNESS * self._watch)
         return verdict.outcome == "unknown" and bool(session.living())
+
+    def _readable(self) -> int:
+        """Ranks of which a look has frames."""
+        return len({(node, dump.rank_pid) for node, dump in self.session.state.stacks if dump.threads})
 
     # --- the job's own sources ---------------------------------------------------------------------------------------
 
