@@ -46,6 +46,8 @@ class RankProcess(NamedTuple):
     """The title that a process without a number gave itself, such as ``VLLM::Worker_TP1``: a rank of some group."""
     own_pid: int = 0
     """Its number in its own PID namespace, which NCCL's log and RAS say; 0 where that is ``pid``."""
+    adopted: bool = False
+    """An init is its parent: the process that started it is gone."""
 
 
 class RankPulse(NamedTuple):

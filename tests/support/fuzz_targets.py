@@ -34,7 +34,7 @@ from collectors.probes.allreduce.workers import read_report
 from collectors.probes.flame import profile
 from collectors.probes.infiniband import parse_bandwidth, parse_devinfo
 from collectors.probes.path import parse_iperf
-from collectors.probes.remote.repair import RepairCandidate, Signalled
+from collectors.probes.remote.repair import Signalled
 from collectors.probes.running import Unreadable, one_of
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
@@ -48,8 +48,7 @@ from tests.support.ib_tools import BANDWIDTH, DEVINFO, PING, ROUTE
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
 _told = one_of(
-    Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled, Recorded,
-    WantsPySpy,
+    Observation, PathFigure, RasAnswer, RecorderFile, Signalled, Recorded, WantsPySpy,
 )  # fmt: skip
 
 

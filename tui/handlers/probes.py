@@ -128,20 +128,15 @@ def open_measurements(app: HangtopApp) -> None:
 
 
 def open_repairs(app: HangtopApp) -> None:
-    """Look at all nodes in the background, then list what can be mended."""
-    app.say("looking for orphans and stopped ranks …")
-    app.run_worker(_open_repairs(app), name="repairs", exit_on_error=False, exclusive=True, group="repairs")
+    """List what can be mended: orphans of earlier runs and stopped ranks."""
+    from hangtop.session.probes.repair import survey
 
-
-async def _open_repairs(app: HangtopApp) -> None:
-    from hangtop.session.probes.repair import look
-
-    looked = await look(app.session)
+    found = survey(app.session.job())
     silent: dict[str, list[str]] = {}
-    for node, why in looked.unknown.items():
-        silent.setdefault(why.removeprefix(f"{node}: "), []).append(node)
+    for node, why in found.unknown.items():
+        silent.setdefault(why, []).append(node)
     notes = [f"not known of {folded_names(nodes)}: {why}" for why, nodes in silent.items()]
-    offers = [*_signals("End orphan", "TERM", looked.orphans), *_signals("Continue stopped", "CONT", looked.stopped)]
+    offers = [*_signals("End orphan", "TERM", found.orphans), *_signals("Continue stopped", "CONT", found.stopped)]
     if not offers:
         raise ActionRefused("; ".join(["no orphan and no stopped rank is seen", *notes]))
     _choose(app, "What can be mended now", offers, notes)
@@ -152,10 +147,10 @@ def _signals(what: str, signal: Signal, found: Sequence[Repairable]) -> list[Off
     from hangtop.session.probes.repair import signal_probe
 
     def offer_of(title: str, detail: str, processes: Sequence[Repairable]) -> Offer:
-        return Offer(title, detail, lambda app: signal_probe(app.session, title, signal, processes))
+        return Offer(title, detail, lambda app: signal_probe(app.session, signal, processes))
 
     every = [offer_of(f"{what}: all {len(found)}", "", found)] if len(found) > 1 else []
-    return [*every, *(offer_of(f"{what} {one.name}", f"{one.text()}: {one.process.why}", [one]) for one in found)]
+    return [*every, *(offer_of(f"{what} {one.name}", f"{one.text()}: {one.why}", [one]) for one in found)]
 
 
 def _choose(app: HangtopApp, title: str, offers: Sequence[Offer], notes: Sequence[str] = ()) -> None:

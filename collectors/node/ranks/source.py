@@ -264,7 +264,8 @@ class RankSource(Source):
             if tracked.process is None or moment - tracked.facts_at > FACTS_EVERY:
                 tracked.facts_at = moment
                 tracked.executable = link("%s/%d/exe" % (self.proc, pid)) or tracked.executable
-                tracked.process = rank_process(self.proc, self._booted, tracked, status, versions)
+                known = rank_process(self.proc, self._booted, tracked, status, versions)
+                tracked.process = known._replace(adopted=self._is_orphan(tracked.stat))
             elif tracked.process.versions != versions:
                 tracked.process = tracked.process._replace(versions=versions)
             alive.append(tracked.process)

@@ -11,6 +11,10 @@ from hangtop.diagnosis.job import Gpu, Job, Rank
 from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import living_on
 
+STARTING = 60.0
+"""Ours: seconds within which ranks that are missing may still be started."""
+BY_HAND = frozenset(("", "env", "jax", "lightning"))
+"""Ways to start ranks that need no launcher."""
 MEMORY_IDLE_BYTES = 1 << 30
 """Ours: a CUDA context takes 0.3 to 0.6 GiB; under 1 GiB a GPU counts as unused."""
 
@@ -68,21 +72,43 @@ def zombie_process(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def left_over(other: Rank, others: Sequence[Rank]) -> bool:
-    """Whether nobody who started a process of another run is left, for its parent is an init.
+def orphans(job: Job) -> dict[tuple[str, int], str]:
+    """Ranks that can be ended, by node and pid, and why: left over from other runs, or from the job's own.
 
-    Inside a container the first process may be the launcher: there ranks of its run must be missing.
+    A rank of the job itself is one only while others of its run are missing on its node, and the run no longer starts.
     """
-    process = other.process
-    if not process.container or process.container.startswith("job_"):  # Slurm's cgroup has the node's processes
-        return process.parent <= 1
-    run = (process.run_id, process.master_port, process.world_size, process.container)
-    here = sum(
-        run == (its.run_id, its.master_port, its.world_size, its.container) and one.node == other.node
-        for one in others
-        for its in [one.process]
-    )
-    return process.local_world_size is not None and here < process.local_world_size
+    own = [rank for rank in job.ranks if rank.gone_at is None and rank.rank >= 0]
+    found = {(one.node, one.process.pid): left_over(one, job.others) for one in job.others}
+    for rank in own:
+        newest = max(other.process.started for other in own if other.node == rank.node)
+        if rank.process.adopted and job.now - newest > STARTING:
+            found[rank.node, rank.process.pid] = _missing(rank, own)
+    return {place: why for place, why in found.items() if why}
+
+
+def left_over(one: Rank, others: Sequence[Rank]) -> str:
+    """Why a rank is what a run that is over left behind; empty for one that is not.
+
+    Its launcher is gone, and an init is its parent. A rank that was started by hand may have had an init as its parent
+    from the start: of its run, ranks must be missing on its node.
+    """
+    its = one.process
+    if not its.adopted:
+        return ""
+    return _missing(one, others) or ("" if its.launcher in BY_HAND else f"its launcher ({its.launcher}) is gone")
+
+
+def _missing(one: Rank, others: Sequence[Rank]) -> str:
+    """How many of the ranks that a run had on a node are left; empty where all are, or where it is not known."""
+    its = one.process
+    run = (one.node, its.run_id, its.master_port, its.world_size)
+    left = {
+        other.rank for other in others for process in [other.process]
+        if (other.node, process.run_id, process.master_port, process.world_size) == run
+    }  # fmt: skip
+    if its.local_world_size is None or len(left) >= its.local_world_size:
+        return ""
+    return f"{len(left)} of the {its.local_world_size} ranks that its run had here are left"
 
 
 def _used(gpu: Gpu) -> int:

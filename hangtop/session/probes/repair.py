@@ -7,116 +7,111 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from collectors.fleet.transport import TransportError
 from collectors.probes import repair
-from collectors.probes.remote.repair import RepairCandidate, Signalled
-from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, size
+from collectors.probes.remote.repair import Signalled
+from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.phrasing import count, duration, size
+from hangtop.diagnosis.rules.placement import orphans
 from hangtop.session.probes import Line, Probe, ProbeRefused, ProbeResult, ProbeSession, Say, mark
 
 GOOD = frozenset(("terminated", "killed", "continued", "gone"))
 """Outcomes after which a process is as it was wanted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Repairable:
-    """A process that can be helped, and its node."""
+class Repairable(NamedTuple):
+    """A rank that can be helped, and why it needs help."""
 
-    node: str
-    process: RepairCandidate
+    rank: Rank
+    why: str
     age: float
     """Seconds since it was started."""
-    gpu_memory: int | None
+    gpu_memory: int
     """Bytes that it holds on GPUs, where the driver tells pids."""
 
     @property
     def name(self) -> str:
         """``node1:812``."""
-        return f"{self.node}:{self.process.pid}"
+        return f"{self.rank.node}:{self.rank.process.pid}"
+
+    @property
+    def state(self) -> str:
+        """Letter of /proc/PID/stat."""
+        return self.rank.looks[-1].value.state if self.rank.looks else "?"
 
     def text(self) -> str:
         """Everything that decides whether it may be touched, in one line."""
-        one = self.process
-        words = [f"rank {one.rank}", f"pid {one.pid}", f"{duration(self.age)} old", f"user {one.user}"]
-        words += [f"state {one.state}", *([f"run {one.run_id}"] if one.run_id else [])]
+        its = self.rank.process
+        words = [f"rank {its.rank}", f"pid {its.pid}", f"{duration(self.age)} old", f"user {its.user}"]
+        words += [f"state {self.state}", *([f"run {its.run_id}"] if its.run_id else [])]
         words += [f"{size(self.gpu_memory)} of GPU memory"] if self.gpu_memory else []
-        words += [f"listens on port {listed([str(port) for port in one.ports])}"] if one.ports else []
-        return f"{self.node}: {', '.join(words)}: {one.command}"
+        return f"{self.rank.node}: {', '.join(words)}: {its.command}"
 
     def row(self) -> dict[str, Any]:
         """The same for scripts."""
-        told = self.process._asdict()
-        row = {"node": self.node, "age_s": round(self.age, 1), "gpu_memory": self.gpu_memory}
-        return row | {name: value for name, value in told.items() if name not in ("what", "start_ticks", "started")}
+        its = self.rank.process
+        return {
+            "node": self.rank.node, "pid": its.pid, "rank": its.rank, "user": its.user, "run_id": its.run_id,
+            "command": its.command, "state": self.state, "age_s": round(self.age, 1), "gpu_memory": self.gpu_memory,
+            "why": self.why,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class RepairSurvey:
-    """What the nodes showed."""
+    """What can be mended."""
 
-    orphans: tuple[Repairable, ...] = ()
-    stopped: tuple[Repairable, ...] = ()
-    unknown: dict[str, str] = field(default_factory=dict)
-    """Nodes that could not be looked at, and why: unknown, never "nothing there"."""
-
-
-async def look(session: ProbeSession) -> RepairSurvey:
-    """Ask all nodes for orphans and stopped processes.
-
-    A node on which it is not known which ranks are the running job's is not asked: none of them must be taken for an
-    orphan.
-    """
-    job = session.job()
-    answers = await asyncio.gather(*(_look(session, job, node) for node in sorted(job.nodes)))
-    processes = [one for found, _ in answers for one in found]
-    return RepairSurvey(
-        tuple(one for one in processes if one.process.what == "orphan"),
-        tuple(one for one in processes if one.process.what == "stopped"),
-        {node: why for node, (_, why) in zip(sorted(job.nodes), answers, strict=True) if why},
-    )
+    orphans: tuple[Repairable, ...]
+    stopped: tuple[Repairable, ...]
+    unknown: dict[str, str]
+    """Nodes of which it is not known which ranks run there, and why: nothing is proposed there."""
 
 
-async def _look(session: ProbeSession, job: Job, name: str) -> tuple[list[Repairable], str]:
-    """What can be helped on a node, or why that is not known."""
-    node = job.nodes[name]
-    known = node.sources.get("ranks")
-    if known is None or known.state != "ok":
-        why = node.why or (known.why if known else "")
-        return [], f"which ranks are the job's is not known there{f': {why}' if why else ''}"
-    keep = [rank.process.pid for rank in job.ranks if rank.node == name and rank.gone_at is None]
-    try:
-        found = await repair.look(session.transport(name), session.python(name), keep)
-    except TransportError as error:
-        return [], node.why or str(error)
-    now = job.now + (node.clock_offset or 0.0)
-    used = [one for gpu in node.gpus for one in gpu.processes]
-    return [
-        Repairable(name, one, max(0.0, now - one.started), sum(use.memory or 0 for use in used if use.pid == one.pid))
-        for one in found
-    ], ""
+def survey(job: Job) -> RepairSurvey:
+    """Orphans of earlier runs, and stopped ranks of the job."""
+    unknown = {}
+    for name, node in sorted(job.nodes.items()):
+        known = node.sources.get("ranks")
+        if known is None or known.state != "ok":
+            why = node.why or (known.why if known else "")
+            unknown[name] = f"which ranks are the job's is not known there{f': {why}' if why else ''}"
+    left = orphans(job)
+    living = [one for one in (*job.ranks, *job.others) if one.gone_at is None and one.node not in unknown]
+    helped = [_repairable(job, one, left.get((one.node, one.process.pid), "")) for one in living]
+    stopped = tuple(
+        one._replace(why="a stop signal holds it (state T)")
+        for one in helped if one.rank in job.ranks and one.state == "T" and not one.why
+    )  # fmt: skip
+    return RepairSurvey(tuple(one for one in helped if one.why), stopped, unknown)
 
 
-def signal_probe(
-    session: ProbeSession, title: str, signal: repair.Signal, processes: Sequence[Repairable]
-) -> Probe:  # fmt: skip
+def _repairable(job: Job, rank: Rank, why: str) -> Repairable:
+    used = [one for gpu in job.nodes[rank.node].gpus for one in gpu.processes if one.pid == rank.process.pid]
+    return Repairable(rank, why, max(0.0, job.now - rank.process.started), sum(one.memory or 0 for one in used))
+
+
+def signal_probe(session: ProbeSession, signal: repair.Signal, processes: Sequence[Repairable]) -> Probe:
     """End these processes (SIGTERM, after a grace SIGKILL to what is left) or let them go on (SIGCONT)."""
     by_node: dict[str, list[Repairable]] = {}
     for one in processes:
-        by_node.setdefault(one.node, []).append(one)
+        by_node.setdefault(one.rank.node, []).append(one)
+    offsets = {name: node.clock_offset or 0.0 for name, node in session.job().nodes.items()}
 
     async def send(node: str) -> list[tuple[Repairable, Signalled]]:
-        targets = [(one.process.pid, one.process.start_ticks) for one in by_node[node]]
+        targets = [(one.rank.process.pid, one.rank.process.started + offsets[node]) for one in by_node[node]]
         why = "the node did not say"
         try:
             answers = await repair.send(session.transport(node), session.python(node), signal, targets)
         except TransportError as error:
             answers, why = [], f"not known: {error}"
-        told = {one.pid: one for one in answers}
+        told = {answer.pid: answer for answer in answers}
+        pids = [one.rank.process.pid for one in by_node[node]]
         return [
-            (one, told.get(one.process.pid) or Signalled(one.process.pid, "unreachable", why)) for one in by_node[node]
+            (one, told.get(pid) or Signalled(pid, "unreachable", why))
+            for one, pid in zip(by_node[node], pids, strict=True)
         ]
 
     async def run(_: Say) -> ProbeResult:
@@ -132,15 +127,13 @@ def signal_probe(
         summary = f"{count(len(results) - bad, 'process', 'processes')} mended" + (f", {bad} not" if bad else "")
         return ProbeResult(title, "failed" if bad else "ok", summary, tuple(lines), {"results": rows})
 
+    title = f"{'End' if signal == 'TERM' else 'Continue'} {count(len(processes), 'process', 'processes')}"
     after = f"SIGTERM, after {repair.GRACE:g} s SIGKILL to what is left" if signal == "TERM" else "SIGCONT"
     commands = [
-        f"on {node}: {repair.signal_command([one.process.pid for one in some], signal)}"
+        f"on {node}: {repair.signal_command([one.rank.process.pid for one in some], signal)}"
         for node, some in by_node.items()
     ]
-    commands.append(
-        "Each signal is sent only if the pid still has the start time that was seen. "
-        f"Sent by: {repair.sender()} (the program comes through its input)"
-    )
+    commands.append("Each signal is sent only if the pid still has the start time that was seen.")
     where = f"{count(len(processes), 'process', 'processes')} on {count(len(by_node), 'node')}"
-    risk = "\n".join(one.text() for one in processes)
+    risk = "\n".join(f"{one.text()}\n    {one.why}" for one in processes)
     return Probe(title, f"{where}, {after}", "\n".join(commands), run, risk, tuple(by_node))

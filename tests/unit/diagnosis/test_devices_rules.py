@@ -8,7 +8,8 @@ import pytest
 
 from collectors.samples.gpus import GpuFault, NvlinkCounters
 from collectors.samples.host import HostFacts
-from hangtop.diagnosis.job import Gpu, NetworkUse
+from hangtop.diagnosis.job import Gpu, Job, NetworkUse
+from hangtop.diagnosis.rules.placement import orphans
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
 
 LOAD = {"utilization": 99, "power": 600.0, "sm_clock": 1980}
@@ -245,26 +246,36 @@ def test_a_context_on_gpu_0_is_no_conflict() -> None:
 def test_leftovers_of_an_earlier_run() -> None:
     job = Sketch()
     old = Sketch(world=1, nodes=1).job().ranks[0]
-    job.others.append(replace(old, process=old.process._replace(pid=77, run_id="yesterday")))
+    process = old.process._replace(pid=77, run_id="yesterday", launcher="torchrun", adopted=True)
+    job.others.append(replace(old, process=process))
     found = first(job.verdict())
     assert (found.kind, found.nodes) == ("zombie_process", ("node1",))
     assert "kill 77" in found.advice
+    assert orphans(job.job()) == {("node1", 77): "its launcher (torchrun) is gone"}
 
 
 def test_another_job_at_work_on_the_node_is_no_leftover() -> None:
-    """It has a parent that lives, or is whole in its container: nothing may advise to end it."""
+    """Its launcher lives, or it was started by hand and is whole: nothing may advise to end it."""
     job = Sketch()
-    own = Sketch(world=1, nodes=1).job().ranks[0].process._replace(pid=77, master_port=29600)
-    alive = [
-        own._replace(parent=70),
-        own._replace(container="abc", local_world_size=1),
-    ]
-    for process in alive:
+    own = Sketch(world=1, nodes=1).job().ranks[0].process._replace(pid=77, master_port=29600, launcher="torchrun")
+    by_hand = own._replace(adopted=True, launcher="env")
+    for process in (own, by_hand, by_hand._replace(local_world_size=1)):
         job.others[:] = [replace(Sketch(world=1, nodes=1).job().ranks[0], process=process)]
         assert alarms(job.verdict()) == []
         assert not any("kill" in finding.advice for finding in job.verdict().findings)
-    job.others[:] = [replace(job.others[0], process=own._replace(container="abc", local_world_size=2))]
+        assert not orphans(job.job())
+    job.others[:] = [replace(job.others[0], process=by_hand._replace(local_world_size=2))]
     assert first(job.verdict()).kind == "zombie_process"
+
+
+def test_ranks_of_the_job_are_orphans_once_others_of_their_run_are_missing() -> None:
+    ranks = Sketch(world=2, nodes=1).job().ranks
+    left = [replace(one, process=one.process._replace(adopted=True, local_world_size=2)) for one in ranks]
+    now = max(one.process.started for one in left) + 61.0
+    assert not orphans(Job(now, 10.0, True, ranks=tuple(left)))
+    assert not orphans(Job(now - 10.0, 10.0, True, ranks=tuple(left[:1])))
+    found = orphans(Job(now, 10.0, True, ranks=tuple(left[:1])))
+    assert list(found.values()) == ["1 of the 2 ranks that its run had here are left"]
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from hangtop.diagnosis.job import Job, Rank
 from tests.support.made import process
 
 
-def job(*environments: dict[str, str], command: str = "python -u train.py --lr 3") -> Job:
-    ranks = [Rank(rank, "node1", process(rank, env=env, command=command)) for rank, env in enumerate(environments)]
+def job(*environments: dict[str, str]) -> Job:
+    ranks = [Rank(rank, "node1", process(rank, env=env)) for rank, env in enumerate(environments)]
     return Job(now=1.0, watched=1.0, live=True, ranks=tuple(ranks))
 
 
@@ -20,7 +20,7 @@ def test_what_the_job_has_is_not_asked_for_again_and_a_value_that_does_not_do_is
     have = {"TORCH_NCCL_TRACE_BUFFER_SIZE": "5000", "NCCL_DEBUG": "info", "NCCL_DEBUG_FILE": "/logs/%h-%p"}
     assert not set(have) & names(have, have)
     assert "NCCL_DEBUG" in names(have, {})
-    poor = {"NCCL_DEBUG": "WARN", "NCCL_DEBUG_FILE": "/logs/nccl.%d", "TORCH_FR_BUFFER_SIZE": "0"}
+    poor = {"NCCL_DEBUG": "WARN", "TORCH_NCCL_DUMP_ON_TIMEOUT": "False", "TORCH_FR_BUFFER_SIZE": "0"}
     assert names(poor) >= set(poor)
 
 
@@ -28,7 +28,4 @@ def test_launch_lines_carry_the_jobs_own_figures() -> None:
     found = next_run(job({}))
     assert "--nnodes=1 --nproc_per_node=4" in found.torchrun
     assert "--rdzv_endpoint=node1:29500" in found.torchrun
-    assert found.torchrun.endswith("train.py --lr 3")
-    text = "\n".join(found.text())
-    assert "export NCCL_DEBUG_FILE=/tmp/nccl.%h.%p.log  #" in text
-    assert "@record" in text
+    assert "export NCCL_DEBUG_FILE=/tmp/nccl.%h.%p.log  #" in "\n".join(found.text())

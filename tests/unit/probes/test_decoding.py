@@ -12,13 +12,12 @@ import pytest
 from collectors.fleet import bounds
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameRecording
-from collectors.probes.remote.repair import RepairCandidate, Signalled
+from collectors.probes.remote.repair import Signalled
 from collectors.probes.running import Unreadable, answer
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 
 KINDS: list[type[Any]] = [
-    Observation, PathFigure, RasAnswer, RecorderFile, RepairCandidate, Signalled,
-    FlameRecording, WantsPySpy,
+    Observation, PathFigure, RasAnswer, RecorderFile, Signalled, FlameRecording, WantsPySpy,
 ]  # fmt: skip
 DECODERS: dict[str, Callable[[bytes], Any]] = {kind.__name__: answer(kind) for kind in KINDS}
 
@@ -62,7 +61,7 @@ def test_texts_and_numbers_beyond_their_bounds_are_refused(kind: type[Any]) -> N
                 decode(put(1 << 64 if isinstance(value, int) else 1e300))
 
 
-@pytest.mark.parametrize("kind", [Observation, RepairCandidate], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", [Observation, Signalled], ids=lambda kind: kind.__name__)
 def test_control_codes_are_taken_out(kind: type[Any]) -> None:
     hostile = [value if value != "" else "\x1b]0;x\x07ok\u202e" for value in fields(kind)]
     found = DECODERS[kind.__name__](json.dumps([kind.__name__, hostile]).encode())
