@@ -120,7 +120,7 @@ class Ranks:
     def absent(self) -> Ranks:
         """No process of theirs was ever seen."""
         for number in self.numbers:
-            self.sketch.people.pop(number, None)
+            self.sketch.by_number.pop(number, None)
         return self
 
     def env(self, **variables: str) -> Ranks:
@@ -156,7 +156,7 @@ class Ranks:
 
 
 @dataclass
-class Person:
+class SketchedRank:
     """One rank of a sketch."""
 
     node: str
@@ -209,12 +209,12 @@ class Sketch:
     recorders: list[RecorderDump] = field(default_factory=list)
     ras: list[Look[RasReport]] = field(default_factory=list)
     others: list[Rank] = field(default_factory=list)
-    people: dict[int, Person] = field(default_factory=dict)
+    by_number: dict[int, SketchedRank] = field(default_factory=dict)
     made_nodes: dict[str, Node] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for number in range(self.world):
-            self.people[number] = Person(self.home(number))
+            self.by_number[number] = SketchedRank(self.home(number))
         for index in range(1, self.nodes + 1):
             self.made_nodes[f"node{index}"] = Node(f"node{index}", seen_at=NOW, clock_offset=0.0)
 
@@ -222,13 +222,13 @@ class Sketch:
         """Node of a rank."""
         return f"node{1 + number * self.nodes // self.world}"
 
-    def own(self, number: int) -> Person:
+    def own(self, number: int) -> SketchedRank:
         """One rank."""
-        return self.people[number]
+        return self.by_number[number]
 
     def ranks(self, *numbers: int) -> Ranks:
         """Choose ranks; none given are all of them."""
-        return Ranks(self, numbers or tuple(sorted(self.people)))
+        return Ranks(self, numbers or tuple(sorted(self.by_number)))
 
     def node(self, name: str, **fields: Any) -> Sketch:
         """Set fields of a node."""
@@ -253,10 +253,10 @@ class Sketch:
         """The picture."""
         dumps: list[tuple[str, StackDump]] = []
         made = []
-        for number, person in sorted(self.people.items()):
-            made.append(self._rank(number, person))
-            if self.live or person.stacks:
-                dumps += [(person.node, dump) for dump in self._dumps(number, person)]
+        for number, one in sorted(self.by_number.items()):
+            made.append(self._rank(number, one))
+            if self.live or one.stacks:
+                dumps += [(one.node, dump) for dump in self._dumps(number, one)]
         return Job(
             now=NOW, watched=self.watched, live=self.live, nodes=dict(self.made_nodes), ranks=tuple(made),
             world_size=self.world, stacks=tuple(dump for _, dump in dumps),
@@ -276,43 +276,43 @@ class Sketch:
         step = self.span / max(1, self.looks - 1)
         return [NOW - self.span + index * step for index in range(self.looks)] if self.looks else []
 
-    def _rank(self, number: int, person: Person) -> Rank:
+    def _rank(self, number: int, one: SketchedRank) -> Rank:
         own: RankProcess = process(
-            number, 1000 + number, started=NOW - self.age, world_size=self.world, env=dict(person.env),
+            number, 1000 + number, started=NOW - self.age, world_size=self.world, env=dict(one.env),
             local_rank=number % max(1, self.world // self.nodes), local_world_size=max(1, self.world // self.nodes),
-        )._replace(**person.fields)  # fmt: skip
-        pulses = tuple(Look(at, self._pulse(own.pid, person, at - NOW + self.span)) for at in self._times())
+        )._replace(**one.fields)  # fmt: skip
+        pulses = tuple(Look(at, self._pulse(own.pid, one, at - NOW + self.span)) for at in self._times())
         return Rank(
-            number, person.node, own, () if not self.live else pulses, person.helpers,
-            None if person.gone is None else NOW - person.gone, tuple(self._gpus_of(person.node, own.pid)),
-            person.inside, person.cpu_wait,
+            number, one.node, own, () if not self.live else pulses, one.helpers,
+            None if one.gone is None else NOW - one.gone, tuple(self._gpus_of(one.node, own.pid)),
+            one.inside, one.cpu_wait,
         )  # fmt: skip
 
     def _gpus_of(self, node: str, pid: int) -> list[int]:
         gpus = self.made_nodes[node].gpus if node in self.made_nodes else ()
         return [gpu.index for gpu in gpus if any(one.pid == pid for one in gpu.processes)]
 
-    def _pulse(self, pid: int, person: Person, after: float) -> RankPulse:
+    def _pulse(self, pid: int, one: SketchedRank, after: float) -> RankPulse:
         return pulse(
-            pid, state=person.state, wchan=person.wchan, cpu_user=100 + person.cores * after,
-            voluntary_switches=1000 + int(person.switches * after), written_bytes=int(person.written * after),
+            pid, state=one.state, wchan=one.wchan, cpu_user=100 + one.cores * after,
+            voluntary_switches=1000 + int(one.switches * after), written_bytes=int(one.written * after),
         )  # fmt: skip
 
-    def _dumps(self, number: int, person: Person) -> list[StackDump]:
-        if person.gone is not None or not (person.stacks or person.error):
+    def _dumps(self, number: int, one: SketchedRank) -> list[StackDump]:
+        if one.gone is not None or not (one.stacks or one.error):
             return []
         dumps = []
         for index, at in enumerate(self._times()):
-            frames = person.stacks[index % len(person.stacks)] if person.stacks and not person.error else []
+            frames = one.stacks[index % len(one.stacks)] if one.stacks and not one.error else []
             dumps.append(
                 StackDump(
-                    1000 + number, 1000 + number, at, "nonblocking", person.state, person.wchan, person.syscall,
-                    100 + person.cores * (at - NOW + self.span), person.error,
-                    [thread(frames, person.arguments, gil=person.gil, active=person.state == "R")] if frames else [],
-                    person.waiting_on, carrying=person.carrying,
-                    carried=None if person.carrying is None else 1000 + int(person.carrying * (at - NOW + self.span)),
-                    ports=person.ports, unanswered=person.unanswered, addresses=person.addresses,
-                    queued=person.queued[index] if index < len(person.queued) else [],
+                    1000 + number, 1000 + number, at, "nonblocking", one.state, one.wchan, one.syscall,
+                    100 + one.cores * (at - NOW + self.span), one.error,
+                    [thread(frames, one.arguments, gil=one.gil, active=one.state == "R")] if frames else [],
+                    one.waiting_on, carrying=one.carrying,
+                    carried=None if one.carrying is None else 1000 + int(one.carrying * (at - NOW + self.span)),
+                    ports=one.ports, unanswered=one.unanswered, addresses=one.addresses,
+                    queued=one.queued[index] if index < len(one.queued) else [],
                 )
             )  # fmt: skip
         return dumps
@@ -325,7 +325,7 @@ MOVING = JobMotion(True, "4 ranks, steps 1,204 to 1,219 in 4 s", 1219, NOW - 0.2
 def after(world: int = 4) -> Sketch:
     """Logs of a job that is over: no process and no stack is left."""
     job = Sketch(world=world, live=False, watched=0.0, looks=0)
-    job.people.clear()
+    job.by_number.clear()
     return job
 
 

@@ -65,7 +65,7 @@ def test_hardware_that_ended_a_run_is_a_crash() -> None:
 
 def test_who_named_no_node_is_told_how_others_are_watched() -> None:
     sketch = Sketch(world=0)
-    sketch.people.clear()
+    sketch.by_number.clear()
     job = sketch.node("node1").job()
     assert "hangtop NODE" not in diagnose(job).summary
     said = diagnose(replace(job, unasked=True)).summary

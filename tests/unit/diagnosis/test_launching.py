@@ -12,7 +12,7 @@ COMMAND = "torchrun --nproc-per-node 2 --nnodes 3 --rdzv-backend c10d train.py"
 def agents(*ages: float, command: str = COMMAND) -> Sketch:
     """A job without ranks on two nodes, on which torchrun has run for so long."""
     job = Sketch()
-    job.people.clear()
+    job.by_number.clear()
     for index, age in enumerate(ages, 1):
         job.node(f"node{index}", launchers=(IdleLauncher(70 + index, NOW - age, command, True),), link="live")
     return job

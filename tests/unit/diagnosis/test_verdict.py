@@ -130,8 +130,8 @@ def sketches(draw: st.DrawFn) -> Sketch:
         stood_still=draw(st.sampled_from([None, 0.0, 90.0])),
     )  # fmt: skip
     if job.world == 0:
-        job.people.clear()
-    for rank in list(job.people):
+        job.by_number.clear()
+    for rank in list(job.by_number):
         who = job.ranks(rank)
         who.at(
             *draw(st.lists(st.sampled_from(STACKS), min_size=1, max_size=2)), state=draw(st.sampled_from("RSDTtZ")),
