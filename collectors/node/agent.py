@@ -14,7 +14,7 @@ from typing import Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from collectors.node import loader, watchdog, wire
 from collectors.node.files import read_text
-from collectors.node.resources import Allocator, yield_to_all
+from collectors.node.resources import give_memory_back, reuse_memory, yield_to_all
 from collectors.node.runner import Runner
 from collectors.node.source import ChangeFilter, Shared
 from collectors.node.sources import SOURCES, WANTS, load
@@ -61,9 +61,7 @@ class Agent:
             self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:  # no /proc is mounted there: sources say so
             self._statm = -1
-        self._allocator = Allocator()
-        self._allocator.share_one_arena()
-        self._allocator.reuse_blocks()
+        reuse_memory(one_arena=True)
         shared = Shared()
         self._runners = [
             Runner(name, lambda name=name: load(name), shared, self._finished)  # type: ignore[misc]
@@ -73,7 +71,7 @@ class Agent:
     def run(self) -> NoReturn:
         """Tick until the watchdog ends the process."""
         watchdog.prepare(self._silence)
-        heart = watchdog.end_with_stdin(self._control)
+        watchdog.end_with_stdin(self._control)
         self._write([wire.encode(self._hello())])
         self._tick(self._runners[:FIRST], FIRST_GRACE)
         yielded = False
@@ -81,8 +79,8 @@ class Agent:
             self._tick(self._runners, min(1.0, self._settings.interval * GRACE))
             if not yielded and (self._seq > START_TICKS or all(runner.has_looked for runner in self._runners)):
                 # Not before: where all cores are taken, a low priority would stretch the start to half a minute.
-                # Never the heartbeat: who comes too late to re-arm the alarm is dead.
-                yield_to_all(heart.native_id)
+                # The thread of the control line never does: one that comes too late to re-arm the alarm is dead.
+                yield_to_all()
                 yielded = True
             interval, phase = self._settings.interval, self._settings.phase
             self._wake.wait(interval - (time.time() - phase * interval) % interval)
@@ -135,7 +133,7 @@ class Agent:
         tick = Tick(self._seq, time.time(), round(now - began, 6), round(cpu, 3), pages * self._page)
         self._write([*lines, wire.encode(tick)])
         if self._seq % TRIM_EVERY == SETTLED:
-            self._allocator.give_back()
+            give_memory_back()
 
     def _harvest(self, moment: float) -> List[NamedTuple]:
         """What finished looks have left."""

@@ -6,7 +6,7 @@ import os
 import select
 import time
 from contextlib import suppress
-from typing import Callable, List, NamedTuple, Optional, Sequence
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import watchdog
 from collectors.node.files import is_ours, text
@@ -186,70 +186,33 @@ class ToolLines:
         return [text(rest)] if rest else []
 
 
-class Query:
-    """A question that is asked now and then, its answer collected whenever it comes, if it is not too long.
-
-    Only one process of a question exists at a time: one that the driver holds in the kernel is killed, and nothing is
-    asked until it is really gone.
-    """
-
-    def __init__(self, argv: Sequence[str], *, patience: float, limit: int = OUTPUT) -> None:
-        """``patience`` bounds the seconds of an answer, ``limit`` its bytes."""
-        self._argv = list(argv)
-        self._patience = patience
-        self._limit = limit
-        self._child: Optional[Child] = None
-        self._until = 0.0
-        self._out = self._err = b""
-
-    def ask(self) -> None:
-        """Ask, unless the last question is still open. Raises :class:`~collectors.node.source.Absent`."""
-        if self._child is None:
-            self._out = self._err = b""
-            self._until = time.monotonic() + self._patience
-            self._child = Child(self._argv, limit=min(self._limit, 1 << 20))
-
-    def answer(self) -> Optional[ChildEnded]:
-        """The answer once it is whole; a ``status`` of None says that it was waited for too long."""
-        if self._child is None:
-            return None
-        status = self._child.status
-        self._out += self._child.read()
-        self._err = (self._err + self._child.read_errors())[-ERRORS:]
-        too_much = time.monotonic() > self._until or len(self._out) > self._limit
-        if status is None:
-            if too_much:
-                self._child.kill()
-            return None
-        self.close()
-        return ChildEnded(None if status == -9 and too_much else status, self._out, self._err)
-
-    def result(self) -> ChildEnded:
-        """Wait for the answer until its time is up; what came of one that is not whole."""
-        while self._child is not None and time.monotonic() <= self._until:
-            had = len(self._out)
-            ended = self.answer()
-            if ended is not None:
-                return ended
-            if len(self._out) == had and self._child.wait_output(0.05):
-                time.sleep(0.002)  # it has closed its output, and is about to end
-        return ChildEnded(None, self._out, self._err)
-
-    def close(self) -> None:
-        """Forget the question."""
-        if self._child is not None:
-            self._child.end()
-            self._child = None
+_unended: Dict[Tuple[str, ...], Child] = {}
+"""Programs that were killed and have not ended: a hung driver, or a process that is looked at, holds them."""
 
 
 def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
     """Run a program to its end, or end it when ``timeout`` seconds or ``limit`` bytes of output are over.
 
-    Raises :class:`Absent` when it is not there.
+    The same words are not run again while an earlier run of them has not ended: that is no answer either. Raises
+    :class:`Absent` when the program is not there.
     """
-    query = Query(argv, patience=timeout, limit=limit)
-    query.ask()
+    before = _unended.get(tuple(argv))
+    if before is not None and before.status is None:
+        return ChildEnded(None, b"", b"an earlier one has not ended")
+    until = time.monotonic() + timeout
+    child = _unended[tuple(argv)] = Child(argv, limit=min(limit, 1 << 20))
+    out = err = b""
     try:
-        return query.result()
+        while True:
+            status = child.status
+            more = child.read()
+            out, err = out + more, (err + child.read_errors())[-ERRORS:]
+            if status is not None:
+                _unended.pop(tuple(argv), None)
+                return ChildEnded(status, out, err)
+            if time.monotonic() > until or len(out) > limit:
+                return ChildEnded(None, out, err)
+            if not more and child.wait_output(0.05):
+                time.sleep(0.002)  # it has closed its output, and is about to end
     finally:
-        query.close()
+        child.end()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Optional
-
-from collectors.node.files import list_folder
+from typing import Callable
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 KEPT = 4 << 20
@@ -17,40 +15,34 @@ seconds, and what was ready to hear a heartbeat was not given a core in time.
 """
 
 
-def yield_to_all(except_thread: Optional[int] = None) -> None:
-    """Give every thread of this process but one a low priority, or leave it lower; on Linux each has its own."""
-    for thread in list_folder("/proc/self/task"):
-        if int(thread) == except_thread:
-            continue
-        try:
-            present = os.getpriority(os.PRIO_PROCESS, int(thread))
-            os.setpriority(os.PRIO_PROCESS, int(thread), max(present, LOW))  # to be given more needs a right
-        except ProcessLookupError:  # it ended meanwhile
-            continue
+def yield_to_all() -> None:
+    """Give the thread that calls this a low priority, or leave it lower; on Linux each thread has its own."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, max(own, LOW))  # to be given more needs a right
 
 
-class Allocator:
-    """The C library's allocator, where it is glibc's; on any other its methods do nothing."""
+def reuse_memory(*, one_arena: bool = False) -> None:
+    """Let blocks of up to 1 MB come from memory that was used before; new pages cost a fifth of reading a log.
 
-    def __init__(self) -> None:
-        try:
-            import ctypes
+    With ``one_arena`` all threads allocate from one (one each costs 2 MB in all), if called before they are started.
+    """
+    mallopt = _of_libc("mallopt")
+    mallopt(_M_MMAP_THRESHOLD, 1 << 20)
+    mallopt(_M_TRIM_THRESHOLD, KEPT)
+    if one_arena:
+        mallopt(_M_ARENA_MAX, 1)
 
-            libc: object = ctypes.CDLL(None)
-        except (ImportError, OSError):
-            libc = None
-        self._mallopt = getattr(libc, "mallopt", lambda _option, _value: None)
-        self._trim = getattr(libc, "malloc_trim", lambda _kept: None)
 
-    def share_one_arena(self) -> None:
-        """Let all threads allocate from one arena (one each costs 2 MB in all). Call it before threads are started."""
-        self._mallopt(_M_ARENA_MAX, 1)
+def give_memory_back() -> None:
+    """Return to the system what compiling our modules needed and nothing needs any more."""
+    _of_libc("malloc_trim")(0)
 
-    def reuse_blocks(self) -> None:
-        """Let blocks of up to 1 MB come from memory that was used before; new pages cost a fifth of reading a log."""
-        self._mallopt(_M_MMAP_THRESHOLD, 1 << 20)
-        self._mallopt(_M_TRIM_THRESHOLD, KEPT)
 
-    def give_back(self) -> None:
-        """Return to the system what compiling our modules needed and nothing needs any more."""
-        self._trim(0)
+def _of_libc(name: str) -> Callable[..., object]:
+    """A function of glibc's; one that does nothing where Python has no ctypes, or the C library is another."""
+    try:
+        import ctypes
+
+        return getattr(ctypes.CDLL(None), name, lambda *_: None)
+    except (ImportError, OSError):
+        return lambda *_: None

@@ -6,6 +6,7 @@ import threading
 import time
 from typing import Callable, List, NamedTuple, Optional, Tuple, Type
 
+from collectors.node.resources import yield_to_all
 from collectors.node.source import Absent, Denied, Failed, NotResponding, Shared, Source
 from collectors.samples.control import Settings
 from collectors.samples.stream import SourceState
@@ -87,6 +88,7 @@ class Runner:
             self._go.acquire()
             samples: List[NamedTuple] = []
             state, why, age, rest = "ok", "", 0.0, 0.0
+            first = source is None
             try:
                 if source is None:
                     source = self._load()(self._shared)
@@ -113,6 +115,8 @@ class Runner:
                 self._result = (samples, state, why, age, rest)
                 self._busy = False
                 self._finished.notify()
+            if first:
+                yield_to_all()  # not before: where all cores are taken, the start would take half a minute
 
 
 def _describe(error: Exception) -> str:

@@ -19,6 +19,7 @@ SOURCES: Dict[str, str] = {
     "kernel": "collectors.node.machine.kernel:KernelSource",
     "logs": "collectors.node.logs.following.source:LogSource",
     "gpus": "collectors.node.gpus.nvidia:Gpus",
+    "gpu_processes": "collectors.node.gpus.nvidia:GpuUsers",
     "fabric": "collectors.node.network.fabric:Fabric",
     "nvlink": "collectors.node.gpus.nvlink:NvlinkServices",
     "topology": "collectors.node.gpus.nvlink:GpuTopology",

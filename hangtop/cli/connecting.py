@@ -19,7 +19,7 @@ SETTLE, NEEDED = 0.6, 6.0
 """Seconds from a node's first tick that its slower sources are waited for; those that the command cannot do without."""
 LOGIN_OPEN = "the login is open, but "
 """Why a node says nothing though it can be reached begins so."""
-SOURCES = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "fabric")
+SOURCES = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "gpu_processes", "fabric")
 """Every source that all nodes have."""
 STEP = 0.05
 """Seconds between two looks whether it can be decided."""

@@ -1,7 +1,7 @@
-"""Source ``gpus``: NVIDIA's from one long-lived ``nvidia-smi --query-gpu … -lms`` and its compute-apps list.
+"""Sources ``gpus``, by one long-lived ``nvidia-smi --query-gpu … -lms``, and ``gpu_processes``, by its list of them.
 
-Where there is no NVIDIA driver, AMD's GPUs are read from their driver's files. Nothing here waits for long, and no
-second nvidia-smi is started while one exists: a hung driver holds it in the kernel.
+Where there is no NVIDIA driver, AMD's GPUs are read from their driver's files. No second nvidia-smi with the same words
+is started while one exists: a hung driver holds it in the kernel.
 """
 
 from __future__ import annotations
@@ -11,15 +11,23 @@ import time
 from collections import deque
 from typing import Deque, Iterator, List, NamedTuple, Optional
 
-from collectors.node.child import Child, Query, ToolLines, find
+from collectors.node.child import Child, ToolLines, find
 from collectors.node.files import text
 from collectors.node.gpus.amd import AmdGpus
-from collectors.node.gpus.nvidia_smi import APP_FIELDS, GpuRoster, app_row, choose, gpu_row, rejected_field
+from collectors.node.gpus.nvidia_smi import (
+    APP_FIELDS,
+    NO_TOOL,
+    GpuRoster,
+    app_row,
+    choose,
+    gpu_row,
+    nvidia_smi,
+    rejected_field,
+)
 from collectors.node.network.fabric import SYS
 from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
 from collectors.samples.control import Settings
-from collectors.samples.gpus import GpuProcess, GpuProcesses, bus_key
-from collectors.samples.stream import Fault
+from collectors.samples.gpus import GpuProcesses, bus_key
 
 FORMAT = "--format=csv,noheader,nounits"
 APPS_PERIOD = 5.0
@@ -63,9 +71,6 @@ class Gpus(Source):
         self._failure = ""
         self._said: Deque[str] = deque(maxlen=8)
         """Its last lines since its last row: what it says when it ends."""
-        self._apps: Optional[Query] = None
-        self._apps_due = 0.0
-        self._processes: List[GpuProcess] = []
 
     def configure(self, settings: Settings) -> None:
         """Stream at the new interval, from a process that is started when the present one is gone."""
@@ -74,12 +79,11 @@ class Gpus(Source):
             self._kill()
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (nvidia-smi's rows carry no time)
-        """Rows since the last look, and the list of processes."""
+        """Rows since the last look."""
         moment = time.monotonic()
         if moment >= self._absent_until:
             try:
                 yield from self._rows(moment)
-                yield from self._compute_apps(moment)
                 self._judge(moment)
             except Absent as reason:
                 self._absent, self._absent_until = str(reason), moment + RELOOK
@@ -92,8 +96,6 @@ class Gpus(Source):
 
     def close(self) -> None:
         """End what runs; a later look starts anew."""
-        if self._apps is not None:
-            self._apps.close()
         if self._stream is not None:
             self._stream.end()
             self._stream = None
@@ -107,12 +109,10 @@ class Gpus(Source):
     def _start(self, moment: float) -> None:
         path = find("nvidia-smi")
         if path is None:
-            raise Absent("no nvidia-smi on this node: no NVIDIA driver")
+            raise Absent(NO_TOOL)
         query = "--query-gpu=" + ",".join(self._columns.values())
         milliseconds = int(max(FASTEST, self._interval) * 1000)
         self._stream = Child([path, query, FORMAT, "-lms", str(milliseconds)])
-        apps = [path, "--query-compute-apps=" + ",".join(APP_FIELDS), FORMAT]
-        self._apps = self._apps or Query(apps, patience=GIVE_UP)
         self._out, self._err, self._killed = ToolLines(), ToolLines(), False
         self._begun, self._start_due = moment, moment + BACK_OFF
         self._stream.wait_output(1.5)
@@ -170,22 +170,23 @@ class Gpus(Source):
         if age > max(SILENCE, 4 * self._interval):
             raise NotResponding("nvidia-smi", age)
 
-    def _compute_apps(self, moment: float) -> Iterator[NamedTuple]:
-        """The list of processes, with their shares of the SMs as NVML tells them."""
-        if self._apps is None:
-            return
-        ended = self._apps.answer()
-        if ended is not None and ended.status == 0:
-            rows = [app_row(line) for line in text(ended.stdout).splitlines()]
-            self._processes = [row for row in rows if row is not None]
-            self.shared.computing = frozenset([row.pid for row in self._processes])
-        elif ended is not None:
-            how = "no answer" if ended.status is None else "status %d" % ended.status
-            said = text(ended.stdout + ended.stderr).strip()[:200] or how
-            yield Fault(self.name, "the list of GPU processes could not be read: %s" % said, 1)
-        elif self._stream is not None and moment >= self._apps_due:
-            self._apps_due = moment + APPS_PERIOD
-            self._apps.ask()
-        if ended is not None or self._processes:
-            shares = self.shared.sm_shares
-            yield GpuProcesses([row._replace(sm=shares.get((bus_key(row.bus_id), row.pid))) for row in self._processes])
+
+class GpuUsers(Source):
+    """Who computes on NVIDIA's GPUs, with their shares of the SMs as NVML tells them."""
+
+    name = "gpu_processes"
+    period = retry = APPS_PERIOD
+    deadline = 10.0
+
+    def look(self, _now: float) -> Iterator[NamedTuple]:
+        """The compute-apps list. Raises :class:`Absent` on a node without nvidia-smi or driver."""
+        ended = nvidia_smi("--query-compute-apps=" + ",".join(APP_FIELDS), FORMAT, patience=GIVE_UP)
+        said = text(ended.stdout + ended.stderr).strip()[:200]
+        if ended.status is None:
+            raise NotResponding("nvidia-smi --query-compute-apps", GIVE_UP)
+        if ended.status:
+            raise (Absent if any(sign in said for sign in NO_DRIVER) else Failed)(said or "status %d" % ended.status)
+        rows = [row for row in map(app_row, text(ended.stdout).splitlines()) if row is not None]
+        self.shared.computing = frozenset([row.pid for row in rows])
+        shares = self.shared.sm_shares
+        yield GpuProcesses([row._replace(sm=shares.get((bus_key(row.bus_id), row.pid))) for row in rows])

@@ -17,8 +17,8 @@ import re
 from itertools import takewhile
 from typing import Dict, Iterator, List, NamedTuple, Tuple
 
-from collectors.node.child import ChildEnded, find, run
 from collectors.node.files import list_folder, read_text, text
+from collectors.node.gpus.nvidia_smi import nvidia_smi
 from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
 from collectors.samples.gpus import FabricService, GpuFabric, Topology
 
@@ -43,13 +43,6 @@ _LINK = re.compile(r"X\Z|SYS\Z|NODE\Z|PHB\Z|PXB\Z|PIX\Z|NV\d{1,3}\Z")
 _NIC_NAME = re.compile(r"\s{0,8}(NIC\d{1,3}): (\S{1,40})\s{0,8}\Z")
 
 
-def _nvidia_smi(*words: str) -> ChildEnded:
-    path = find("nvidia-smi")
-    if path is None:
-        raise Absent("no nvidia-smi on this node: no NVIDIA driver")
-    return run([path, *words], PATIENCE)
-
-
 class NvlinkServices(Source):
     """Fabric Manager, IMEX, and the fabric as the GPUs see it."""
 
@@ -68,7 +61,7 @@ class NvlinkServices(Source):
             raise Absent("no NVIDIA driver on this node (/dev/nvidiactl)")
         switches = [name for name in list_folder(self._dev) if re.match(r"nvidia-nvswitch\d{1,4}\Z", name)]
         channels = [name for name in list_folder(self._dev + "/" + CHANNELS) if name.startswith("channel")]
-        said = text(_nvidia_smi("--query-gpu=" + ",".join(FIELDS), "--format=csv,noheader").stdout)
+        said = text(nvidia_smi("--query-gpu=" + ",".join(FIELDS), "--format=csv,noheader", patience=PATIENCE).stdout)
         rows = [[cell.strip() for cell in line.split(",")] for line in said.splitlines()]
         rows = [row for row in rows if len(row) == len(FIELDS) and row[0].isdecimal() and len(row[0]) < 5]
         joined = any(row[1] not in NO_FABRIC for row in rows)
@@ -99,7 +92,7 @@ class GpuTopology(Source):
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
         """The matrix. Raises :class:`Absent` on a node without nvidia-smi or without a matrix."""
-        ended = _nvidia_smi("topo", "-m")
+        ended = nvidia_smi("topo", "-m", patience=PATIENCE)
         if ended.status is None:
             raise NotResponding("nvidia-smi topo -m gave no answer in %.0f s" % PATIENCE)
         if ended.status != 0:

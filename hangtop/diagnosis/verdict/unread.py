@@ -14,8 +14,9 @@ from hangtop.diagnosis.rules.placement import left_over
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 SOURCE_NAMES = {
-    "gpus": "nvidia-smi", "fabric": "InfiniBand ports", "network": "network counters", "kernel": "kernel log",
-    "logs": "rank logs", "ranks": "ranks", "host": "host figures", "nvml": "NVML", "ras": "NCCL RAS",
+    "gpus": "nvidia-smi", "gpu_processes": "list of GPU processes", "fabric": "InfiniBand ports",
+    "network": "network counters", "kernel": "kernel log", "logs": "rank logs", "ranks": "ranks",
+    "host": "host figures", "nvml": "NVML", "ras": "NCCL RAS",
 }  # fmt: skip
 NOT_READ = {"denied": "not allowed", "late": "gives no answer", "failed": "failed"}
 MAY_LOOK = (

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from collectors.fleet.sink import LinkChange
 from collectors.formats import BadFormat, kineto
 from collectors.node.network.ib_tools import PortBlock
-from collectors.node.resources import Allocator
+from collectors.node.resources import reuse_memory
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
@@ -47,7 +47,7 @@ LARGEST_OUTPUT = 8 << 20
 
 def read(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None) -> Contents:
     """Everything under the paths. ``advance`` is told how many bytes were read from disk."""
-    Allocator().reuse_blocks()
+    reuse_memory()
     contents = Contents()
     for member in members(paths, advance):
         if isinstance(member, Unreadable):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.gpus import nvidia
-from collectors.node.gpus.nvidia import Gpus
+from collectors.node.gpus.nvidia import Gpus, GpuUsers
 from collectors.node.source import Absent, Failed, NotResponding, Shared
 from collectors.samples.control import Settings
 from collectors.samples.gpus import GpuFault, GpuProcesses, GpuSample
@@ -35,7 +35,8 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpus]:
     made.close()
 
 
-def test_who_is_on_a_gpu_and_his_share_of_it(bench: Bench, source: Gpus) -> None:
+def test_who_is_on_a_gpu_and_his_share_of_it(bench: Bench) -> None:
+    source = GpuUsers(Shared())
     (bench.folder / "gpu1.state").write_bytes(RECORD.pack(os.getpid(), 0.0, 1.0, 30 << 30))
     source.shared.sm_shares = {("0000:3e:00", os.getpid()): 87}
     (process,) = until(source, GpuProcesses, lambda sample: bool(sample.processes)).processes
