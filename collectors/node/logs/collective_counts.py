@@ -8,19 +8,16 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Dict, Iterator, List, Match, NamedTuple, Optional, Sequence, Tuple
+from typing import Collection, Dict, Iterator, List, Match, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node.logs import prefixes
 from collectors.samples.logs import CommProgress
 
-COUNT, RANKS = b" opCount", b" nranks "
-"""What COLL lines and INIT lines have."""
-INFO = b"NCCL INFO "
-_VARYING = re.compile(
-    rb" opCount [0-9a-f][^ ]* sendbuff [^ ]+ recvbuff [^ ]+ count [^ ]+ datatype [^ ]+ op [^ ]+ root [^ ]+(?= comm 0x)"
-)
-"""What differs from one collective of a communicator to the next: equal lines are counted by the block (runs
-up to one byte cost least)."""
+COUNT = b" opCount"
+"""What COLL lines have."""
+_VARYING = re.compile(rb" opCount [^s]{1,20}s[^v]{1,50}v[^y]{1,80}y[^m]{1,60}(?=mm 0x)")
+"""What differs from one collective of a communicator to the next: its count, buffers and number of elements, from
+``opCount 5 sendbuff`` to ``root 0 co``. Runs up to one letter cost least."""
 _RECORD = re.compile(
     r"(?:(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} (?:\[\d{1,9}\] )?(?:\d{1,9} )?)?"
     r"(?:\[\d{1,9}\] )?NCCL INFO (?:COLL )?(?P<op>\w+):? opCount[ :=](?P<count>[0-9a-f]+)(?P<rest>.*)"
@@ -51,6 +48,20 @@ Key = Tuple[str, int, str]
 """host, pid, pointer."""
 
 
+class Block(NamedTuple):
+    """Whole lines of a log."""
+
+    lines: List[bytes]
+    kinds: List[bytes]
+    """Each line without what differs among lines that say the same."""
+    numbers: Sequence[int]
+
+
+def without_varying(text: bytes) -> bytes:
+    """The text without what varies in its COLL lines."""
+    return _VARYING.sub(COUNT, text)
+
+
 class _Comm(NamedTuple):
     """What INIT lines said about a communicator of one process."""
 
@@ -73,33 +84,25 @@ class CommunicatorProgress:
         self._waiting: Dict[bytes, Tuple[int, int, bytes]] = {}
         """By the line without what varies: how many there were, number and bytes of the last."""
 
-    def take(self, text: bytes, lines: List[bytes], numbers: Sequence[int]) -> bytes:
-        """Take the COLL and INIT lines of a block: its text, its lines, and their numbers.
+    def take(self, block: Block, launches: Collection[bytes], inits: Collection[bytes]) -> None:
+        """Take the COLL and INIT lines of a block, told by their kinds.
 
-        Of lines that differ in the count and the buffers alone the last one is read, and the others are counted. Gives
-        the text without what varies in COLL lines.
+        Of lines of one kind the last one is read, and the others are counted.
         """
-        short = _VARYING.sub(COUNT, text)
-        keys = short.split(b"\n")
-        if len(keys) != len(lines):  # it ran over the end of a torn line
-            short, keys = text, lines
-        every = Counter(keys)
-        taken = {key for key in every if COUNT in key and INFO in key}
-        inits = [at for at, key in enumerate(keys) if RANKS in key] if any(RANKS in key for key in every) else []
         begin = 0
-        for end in [*inits, len(keys)]:
-            part = keys[begin:end] if inits else keys
-            counts, last = Counter(part) if inits else every, dict(zip(part, range(begin, end)))
-            for index, key in sorted((last[key], key) for key in taken & last.keys()):
-                before = self._waiting.get(key, (0, 0, b""))[0]
-                self._waiting[key] = (before + counts[key], numbers[index], lines[index])
-            if end < len(keys):
+        named = [index for index, kind in enumerate(block.kinds) if kind in inits] if inits else []
+        for end in [*named, len(block.kinds)]:
+            part = block.kinds[begin:end]
+            counts, last = Counter(part), dict(zip(part, range(begin, end)))
+            for index, kind in sorted((last[kind], kind) for kind in launches if kind in last):
+                before = self._waiting.get(kind, (0, 0, b""))[0]
+                self._waiting[kind] = (before + counts[kind], block.numbers[index], block.lines[index])
+            if end < len(block.kinds):
                 self.settle()
-                self._initialised(lines[end])
+                self._initialised(block.lines[end])
             begin = end + 1
         if len(self._waiting) > WAITING:
             self.settle()
-        return short
 
     def known(self) -> List[CommProgress]:
         """The last collective of every communicator."""

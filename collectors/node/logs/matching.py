@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List, Optional
+from typing import Collection, Dict, List, Optional
 
 from collectors.node.logs.rule import ParsedEvent, Rule
 from collectors.node.logs.rules import FALLBACK, RULES
 
-OPENS, NAMES = 1, 2
-"""Bits of the words that open a record of several lines, and of those that name the workers of Ray."""
-_READER = {OPENS: "Traceback (|Failures:|Root Cause| last):", NAMES: " world_rank="}
-_BITS = {4 << place: rule for place, rule in enumerate(RULES)}
-_DIGITS = b"0123456789\0"
+OPENS, NAMES, LAUNCHES, INITIALISES = 1, 2, 4, 8
+"""Bits of words that no rule has: of a record of several lines, of Ray's workers, and of NCCL's COLL and INIT lines."""
+_MARKS = {
+    OPENS: "Traceback (|Failures:|Root Cause| last):", NAMES: " world_rank=", LAUNCHES: " opCount",
+    INITIALISES: " nranks ",
+}  # fmt: skip
+_BITS = {16 << place: rule for place, rule in enumerate(RULES)}
+DIGITS = b"0123456789\0"
 _KNOWN = 256 << 10
 """Bytes of different lines that are remembered."""
 
@@ -20,7 +23,7 @@ _KNOWN = 256 << 10
 def _words() -> Dict[bytes, int]:
     """All words, with the bits of what they stand for."""
     found: Dict[bytes, int] = {}
-    for bit, words in {**_READER, **{bit: rule.words for bit, rule in _BITS.items()}}.items():
+    for bit, words in {**_MARKS, **{bit: rule.words for bit, rule in _BITS.items()}}.items():
         for word in words.encode("utf-8").split(b"|"):
             found[word] = found.get(word, 0) | bit
     return found
@@ -41,19 +44,16 @@ class Prefilter:
         """Bits of the words of each different line."""
         self._size = 0
 
-    def hits(self, text: bytes) -> Dict[int, int]:
-        """Index of each line that may have a word, and the bits of its words; ascending."""
-        bare = text.translate(None, _DIGITS).split(b"\n")
-        kinds = set(bare)
-        fresh = kinds.difference(self._known)
+    def masks(self, different: Collection[bytes]) -> Dict[bytes, int]:
+        """The bits of the words of each of these lines that has any."""
+        bare = {line: line.translate(None, DIGITS) for line in different}
+        fresh = set(bare.values()).difference(self._known)
         if fresh and self._size > _KNOWN:
-            self._known, self._size, fresh = {}, 0, kinds
+            self._known, self._size, fresh = {}, 0, set(bare.values())
         if fresh:
             self._known.update(dict.fromkeys(fresh, 0))
             self._search(b"\n".join(fresh))
-        if not any(map(self._known.__getitem__, kinds)):
-            return {}
-        return {index: mask for index, mask in enumerate(map(self._known.__getitem__, bare)) if mask}
+        return {line: mask for line, key in bare.items() for mask in (self._known[key],) if mask}
 
     def _search(self, lines: bytes) -> None:
         self._size += len(lines)

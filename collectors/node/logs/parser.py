@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Dict, List, Optional, Sequence
 
 from collectors.node.logs import matching, prefixes
-from collectors.node.logs.collective_counts import COUNT, INFO, RANKS, CommunicatorProgress
+from collectors.node.logs.collective_counts import COUNT, Block, CommunicatorProgress, without_varying
 from collectors.node.logs.prefixes import Line, LogWriter
 from collectors.node.logs.reader import Reader
 from collectors.samples.logs import CommProgress, LogEvent
@@ -117,33 +117,29 @@ class LogParser:
 
     def _block(self, block: bytes) -> None:
         """Count the collectives of whole lines; show the reader those that have a word, and all while it waits."""
-        text = plain = (block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block)[:-1]
-        lines: List[bytes] = []
-        numbers: Sequence[int] = ()
-        if COUNT in text or RANKS in text:
+        text = (block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block)[:-1]
+        bare = without_varying(text) if COUNT in text else text.translate(None, matching.DIGITS)
+        kinds = bare.split(b"\n")
+        masks = self._prefilter.masks(set(kinds))
+        if masks or self._reader.open:
             lines = text.split(b"\n")
-            numbers = _numbers(block, self.line, len(lines))
-            plain = self.coll.take(text, lines, numbers)
-        hits = self._prefilter.hits(plain)
-        if hits or self._reader.open:
-            lines = lines or text.split(b"\n")
-            numbers = numbers or _numbers(block, self.line, len(lines))
-            self._lines(lines, numbers, hits)
-        self.line += len(lines) if lines and b"\r" not in block else block.count(b"\n")
+            if len(kinds) != len(lines):  # a torn COLL line swallowed the next
+                kinds, masks = lines, self._prefilter.masks(set(lines))
+            self._take_lines(Block(lines, kinds, _numbers(block, self.line, len(lines))), masks)
+        self.line += block.count(b"\n") if b"\r" in block else len(kinds)
         self._before = (self._before + text[-BEFORE:] + b"\n")[-BEFORE:]
 
-    def _lines(self, lines: List[bytes], numbers: Sequence[int], hits: Dict[int, int]) -> None:
-        """Show the reader the lines that have a word, and all while it waits; not those that are counted."""
-        upcoming = iter([*hits, len(lines)])
-        following, index = next(upcoming), 0
-        while index < len(lines):
-            if not self._reader.open:
-                while following < index:
-                    following = next(upcoming)
-                index = following
-            if index < len(lines) and not (COUNT in lines[index] and INFO in lines[index]):
-                self._line(lines, index, numbers[index], hits.get(index, 0))
-            index += 1
+    def _take_lines(self, block: Block, masks: Dict[bytes, int]) -> None:
+        launches = {kind for kind, mask in masks.items() if mask & matching.LAUNCHES and b"NCCL INFO " in kind}
+        inits = [kind for kind, mask in masks.items() if mask & matching.INITIALISES]
+        if launches or inits:
+            self.coll.take(block, launches, inits)
+        if len(launches) == len(masks) and not self._reader.open:
+            return
+        for index, kind in enumerate(block.kinds):
+            mask = masks.get(kind, 0)
+            if (mask or self._reader.open) and kind not in launches:
+                self._line(block, index, mask)
 
     def _in_front(self, lines: List[bytes], index: int) -> bytes:
         """The last bytes before a line."""
@@ -153,12 +149,12 @@ class LogParser:
             size += len(lines[start]) + 1
         return (self._before + b"".join(line + b"\n" for line in lines[start:index]))[-BEFORE:]
 
-    def _line(self, lines: List[bytes], index: int, number: int, mask: int) -> None:
+    def _line(self, block: Block, index: int, mask: int) -> None:
         def before() -> bytes:
-            return self._in_front(lines, index)
+            return self._in_front(block.lines, index)
 
-        raw = lines[index]
-        found = list(prefixes.records(raw, number, self._now))
+        raw = block.lines[index]
+        found = list(prefixes.records(raw, block.numbers[index], self._now))
         for line in found:
             whole = len(found) == 1 and len(raw) <= prefixes.LONGEST
             self._reader.read(line, mask if whole else matching.mask_of(line.text), before)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from collectors.node.logs import matching
 from collectors.node.logs.prefixes import SEEN
 from collectors.node.logs.rule import Example, Rule, fields, number, numbers
 from collectors.node.logs.rules import FALLBACK, RULES
@@ -141,12 +140,6 @@ def test_numbers_beyond_bounds_are_none() -> None:
     match = re.match(r"(?P<task>\d+) (?P<peer_2>\w+) (?P<bus_id>\S+) (?P<signal>\w+)", "12 n7 00000000:5F:00.0 SIGKILL")
     assert match is not None
     assert fields(match) == {"task": 12, "peer": "n7", "bus_id": "0000:5f:00", "signal": "KILL"}
-
-
-def test_a_search_finds_the_lines_with_a_word_and_no_others() -> None:
-    found = matching.Prefilter()
-    assert list(found.hits(b"step 1\nCUDA out of memory: 3\nstep 2\nNVRM: Xid (PCI\n" * 9)) == [*range(1, 36, 2)]
-    assert found.hits(b"step 9\n" * 500) == {}
 
 
 @pytest.mark.parametrize(
