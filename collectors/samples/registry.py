@@ -17,7 +17,6 @@ from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
-from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 
 SAMPLES = (
@@ -28,6 +27,5 @@ SAMPLES = (
     LogFile, LogLines, LogEvent, CommProgress, StepCount, LogsRead,
     HostFacts, HostSample, Disk,
     InsidePulse, InsideResult, InsideGone,
-    StackDump,
 )  # fmt: skip
 """Every kind that a stream may carry, by class; the wire uses the class's name."""

@@ -93,14 +93,13 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
 def kept(session: Session) -> str:
     """Keep what a session saw lately; says in a line what is kept where, or why not, empty where nothing was seen."""
     from hangtop.session.recording import Recording
-    from hangtop.session.recordings import MOST_BYTES, MOST_FILES, NotKeptError, autosave_folder
+    from hangtop.session.recordings import MOST_BYTES, MOST_FILES
 
-    try:
-        found = session.recordings.autosave(autosave_folder())
-    except NotKeptError as error:
-        return f"what was seen is not kept: {error}"
-    if found is None:
+    if all(node.seen_at is None for node in session.state.nodes.values()):
         return ""
+    found = session.recordings.autosave()
+    if found is None:
+        return f"what was seen is not kept: {session.recordings.no_past}"
     first, last = Recording(found).span
     bound = f"{size(found.stat().st_size)}; of the last {MOST_FILES} at most {size(MOST_BYTES)} are kept"
     return f"the last {duration(last - first)} are kept: hangtop replay {shlex.quote(str(found))} ({bound})"

@@ -47,23 +47,6 @@ class Feed:
         """Send new settings to one node, or to all."""
 
 
-class Player(Feed):
-    """What plays a recording."""
-
-    paused: bool
-    speed: float
-    ends: float
-    """Time of the recording's last entry."""
-
-    @property
-    def ended(self) -> bool:
-        """True when everything has been delivered."""
-        return True
-
-    async def seek(self, at: float) -> None:
-        """Go on to a later time at once, with the event loop running in between."""
-
-
 class Nobody:
     """An asker for sessions in which nobody can be asked."""
 

@@ -15,7 +15,7 @@ from hangtop.diagnosis.job import LinkWord, Look
 from hangtop.session.apply import gpus, messages, network, ranks, stream  # noqa: F401 - each registers its functions
 from hangtop.session.apply.clock import TIMES, ClockOffset, shift_of, shifted
 from hangtop.session.apply.dispatch import APPLIERS, SampleContext
-from hangtop.session.entries import BadLine, StackLook
+from hangtop.session.entries import BadLine
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings
@@ -98,7 +98,7 @@ class Intake:
         named = [(node, _with_known_frames(dump)) for dump in dumps]
         self.state.stacks.extend(named)
         self.progress.saw(named)
-        self.recordings.take(node, [StackLook(dump) for dump in dumps])
+        self.recordings.take(node, dumps)
 
     def take_report(self, said: RecorderDump | RasReport) -> None:
         """Take what a flight recorder held, or RAS answered."""

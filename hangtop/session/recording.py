@@ -1,10 +1,9 @@
 """Recordings: everything that a session took in, with its times, in a file that can be replayed and sought in.
 
 A recording is an SQLite file. Each row of ``block`` holds some seconds, as JSON lines packed by zstd: one line an
-entry, ``[at, node, kind, value]``. Most kinds are samples, the others are in :mod:`hangtop.session.entries`. Rows with
-``snapshot`` set hold what was known of all nodes at one moment, as the samples that their agents would send: a moment
-of the past is the last snapshot before it, and what was taken in between. The past of a live session is such a file,
-whose oldest rows go.
+entry, ``[at, node, kind, value]`` (see :mod:`hangtop.session.entries`). A row with ``snapshot`` set repeats the newest
+entry of each thing that was known at one moment. A moment of the past is the last snapshot before it, and what was
+taken in between. The past of a live session is such a file, whose oldest rows go.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ import msgspec
 import zstandard
 
 from collectors.fleet import bounds
-from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.registry import SAMPLES
-from hangtop.session.entries import OTHERS, About, End, Entry, Payload
+from hangtop.session.entries import OTHERS, About, Entry, Newest, Payload
 
 BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 5.0
 """Bytes of lines, or seconds, after which a block is written: what a crash of hangtop may cost."""
+SNAPSHOT_SECONDS = 60.0
+"""Seconds between two snapshots."""
 LARGEST = 64 << 20
 """Bytes of a block's lines; a block that claims more is damaged."""
 SCHEMA = (
@@ -37,7 +38,7 @@ class RecordingError(Exception):
     """The file cannot be written or read; the text names it and says why."""
 
 
-for _kind in (*SAMPLES, RecorderDump, RasReport):
+for _kind in (*SAMPLES, *OTHERS[1:]):
     bounds.bind(_kind)  # a recording may come from anybody
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind.__name__: msgspec.json.Decoder(kind) for kind in (*SAMPLES, *OTHERS)
@@ -49,17 +50,17 @@ _encode = msgspec.json.Encoder().encode
 class Recorder:
     """Writes a recording; with a ``limit`` of bytes the oldest blocks give way. Raises :class:`RecordingError`."""
 
-    def __init__(self, path: Path, about: About, limit: int | None = None) -> None:
+    def __init__(self, path: Path, about: About, began: float, limit: int | None = None) -> None:
         """Create the file, for its owner alone; one that is there is never overwritten."""
         self.path = path
         self.bytes_written = 0
-        self.first = about.started
+        self.first = began
         """The oldest moment that can be shown."""
-        self._about = about
         self._limit = limit
         self._lines: list[bytes] = []
         self._size = 0
-        self._began = self._last = about.started
+        self._began = self._last = self._snapshot_at = began
+        self._newest = Newest()
         self._pack = zstandard.ZstdCompressor(level=3).compress
         try:
             path.touch(mode=0o600, exist_ok=False)
@@ -78,35 +79,37 @@ class Recorder:
         """Add what came together."""
         if not self._lines:
             self._began = at
-        lines = [_line(Entry(at, node, payload)) for payload in payloads]
+        entries = [Entry(at, node, payload) for payload in payloads]
+        lines = [_line(entry) for entry in entries]
         self._lines += lines
         self._size += sum(map(len, lines))
+        self._newest.take(entries)
         self._last = max(self._began, at)  # a wall clock may be set back; a block's times never run backwards
         if self._size >= BLOCK_BYTES or self._last - self._began >= BLOCK_SECONDS:
             self.flush()
+        if at - self._snapshot_at >= SNAPSHOT_SECONDS:
+            self._snapshot(at)
 
     def flush(self) -> None:
         """Write what is left."""
         if self._lines:
             lines, self._lines, self._size = self._lines, [], 0
-            self._write(lines, self._began, self._last, snapshot=False)
+            self._write(lines, self._began, self._last)
 
-    def snapshot(self, entries: Sequence[Entry]) -> None:
-        """Write what was known of all nodes; with a limit, make room before."""
-        times = [entry.at for entry in entries]
-        self._write([_line(entry) for entry in entries], min(times), max(times), snapshot=True)
-        if self._limit is not None:
-            self._make_room(self._limit)
-
-    def _make_room(self, limit: int) -> None:
+    def _snapshot(self, at: float) -> None:
+        """Write what is known; with a limit, make room."""
+        self.flush()
+        self._snapshot_at = at
+        self._write([_line(entry) for entry in self._newest.snapshot(at)], at, at, snapshot=True)
+        if self._limit is None:
+            return
         held = "SELECT id, sum(length(body)) OVER (ORDER BY id DESC) FROM block ORDER BY id DESC"
-        for number in (number for number, bytes_held in self._rows(held) if bytes_held > limit):
+        for number in (number for number, bytes_held in self._rows(held) if bytes_held > self._limit):
             self._rows("DELETE FROM block WHERE id = ?", number)
         if not self._rows("SELECT id FROM block WHERE id = 1"):
             # what has no snapshot before it cannot be shown
             self._rows("DELETE FROM block WHERE id < (SELECT min(id) FROM block WHERE snapshot)")
             self.first = self._rows("SELECT first FROM block ORDER BY id LIMIT 1")[0][0]
-            self._rows("UPDATE about SET value = ?", _encode(self._about._replace(started=self.first)).decode())
 
     def opened(self) -> Recording:
         """The recording as far as it was written, to be read."""
@@ -114,10 +117,10 @@ class Recorder:
         return Recording(self.path)
 
     def close(self, at: float) -> None:
-        """Write what is left, and that it was watched until ``at``; end the file."""
+        """Write what is left; end the file, which was written until ``at``."""
         try:
-            self.add(at, "", [End()])
             self.flush()
+            self._write([], at, at)
         finally:
             self._file.close()
 
@@ -126,7 +129,7 @@ class Recorder:
         self._file.close()
         self.path.unlink(missing_ok=True)
 
-    def _write(self, lines: Sequence[bytes], first: float, last: float, *, snapshot: bool) -> None:
+    def _write(self, lines: Sequence[bytes], first: float, last: float, *, snapshot: bool = False) -> None:
         data = b"\n".join(lines)
         body = self._pack(data)
         row = (first, last, snapshot, len(data), body)
@@ -155,9 +158,9 @@ class Recording:
                     raise RecordingError(f"{path}: is no hangtop recording (of this version)")
             with closing(self._connected()) as connected:
                 about = connected.execute("SELECT value FROM about").fetchone()
-                (last,) = connected.execute("SELECT max(last) FROM block").fetchone()
+                first, last = connected.execute("SELECT min(first), max(last) FROM block").fetchone()
             self.about = msgspec.json.decode(about[0], type=About)
-            self.span = self.about.started, float(last)
+            self.span = float(first), float(last)
             """Times of its first and last entry."""
         except OSError as error:
             raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
@@ -172,34 +175,27 @@ class Recording:
         """This one: as :meth:`Recorder.opened`."""
         return self
 
-    def entries(self, since: float = -1e300, until: float = 1e300) -> Iterator[Entry]:
-        """All that was taken in after ``since`` and up to ``until``, in order; a snapshot that it begins with, first.
+    def entries(self, until: float = inf, *, since: float = -inf) -> Iterator[Entry]:
+        """All that was taken in up to a time, in order; of what came before ``since`` the newest snapshot, if any.
 
-        Ends at the first damaged block and says so in ``damage``.
+        Ends at the first damaged block and says so in ``damage``. Kinds that are recorded no more are passed over.
         """
         blocks = (
-            "SELECT id FROM block WHERE last > ?1 AND first <= ?2 "
-            "AND (NOT snapshot OR (?1 < 0 AND id = (SELECT min(id) FROM block))) ORDER BY id"
+            "WITH start AS (SELECT coalesce(max(id) FILTER (WHERE snapshot AND last <= ?1), min(id)) AS id FROM block) "
+            "SELECT block.id FROM block, start WHERE block.id = start.id "
+            "OR (block.id > start.id AND NOT snapshot AND first <= ?2) ORDER BY block.id"
         )
-        return (entry for entry in self._decoded(blocks, since, until) if since < entry.at <= until)
-
-    def snapshot(self, at: float) -> list[Entry]:
-        """The newest snapshot up to a time; empty where there is none."""
-        return [*self._decoded("SELECT id FROM block WHERE snapshot AND last <= ? ORDER BY id DESC LIMIT 1", at)]
+        try:
+            for line in self._lines(blocks, since, until):
+                entry = _entry(line)
+                if entry is not None and entry.at <= until:
+                    yield entry
+        except (msgspec.DecodeError, ValueError) as error:
+            self.damage = f"damaged: {error}"
 
     def lines(self) -> Iterator[bytes]:
         """All lines as they stand in the file, without snapshots."""
         return self._lines("SELECT id FROM block WHERE NOT snapshot ORDER BY id")
-
-    def _decoded(self, blocks: str, *values: float) -> Iterator[Entry]:
-        """The entries of the blocks that a statement chooses; kinds that are recorded no more are passed over."""
-        try:
-            for line in self._lines(blocks, *values):
-                entry = _entry(line)
-                if entry is not None:
-                    yield entry
-        except (msgspec.DecodeError, ValueError) as error:
-            self.damage = f"damaged: {error}"
 
     def _lines(self, blocks: str, *values: float) -> Iterator[bytes]:
         """The lines of the blocks that a statement chooses, block by block."""
@@ -208,7 +204,7 @@ class Recording:
                 for (number,) in connected.execute(blocks, values).fetchall():
                     query = "SELECT size, body FROM block WHERE id = ? AND typeof(body) = 'blob' AND length(body) < ?"
                     size, body = connected.execute(query, (number, LARGEST)).fetchone() or (LARGEST + 1, b"")
-                    yield from _unpacked(body, size).split(b"\n")
+                    yield from filter(None, _unpacked(body, size).split(b"\n"))
         except (sqlite3.Error, zstandard.ZstdError, ValueError, TypeError) as error:
             self.damage = f"damaged, or cut off: {error}"
 

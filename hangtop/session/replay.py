@@ -15,8 +15,8 @@ from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
-from hangtop.session.entries import OTHERS, BadLine, End, Entry, StackLook
-from hangtop.session.feed import Player
+from hangtop.session.entries import OTHERS, BadLine, Entry
+from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.session import Session
@@ -35,13 +35,13 @@ JUDGED = 10.0
 """Recorded seconds between two verdicts while seeking."""
 MARKS = frozenset({"started", "ended", "stopped", "gpu", "port", "kernel", "dump", "repair"})
 """Kinds of changes that events tell as marks; what happens to links and verdicts is told by itself."""
-KEPT = (LogLines, LogEvent, StackDump, StackLook, End)
+KEPT = (LogLines, LogEvent, StackDump, RasReport)
 """What the session that runs keeps itself for as long as its past, or longer: a moment takes it from there."""
 BEFORE = 60.0
 """Seconds played before a moment at least, where there are so many: charts and rules look back as far."""
 
 
-class RecordedFeed(Player):
+class RecordedFeed(Feed):
     """What every feed from a recording has in common."""
 
     unreached = "this is a recording"
@@ -59,14 +59,14 @@ class RecordedFeed(Player):
         for (at, node, other), told in groupby(
             entries, lambda entry: (entry.at, entry.node, isinstance(entry.payload, OTHERS))
         ):
-            self.at = max(self.at, at)
+            self.at = at  # of what a snapshot repeats this is long before
             payloads = [entry.payload for entry in told]
             if not other:
                 session.samples(node, cast("list[NamedTuple]", payloads))
                 continue
             for payload in payloads:
                 _deliver(session, node, payload)
-        self.at = max(self.at, until)
+        self.at = until
 
 
 def _deliver(session: Session, node: str, payload: object) -> None:
@@ -75,8 +75,8 @@ def _deliver(session: Session, node: str, payload: object) -> None:
             session.link(payload)
         case BadLine(text, why):
             session.bad_line(node, text, why)
-        case StackLook(dump):
-            session.stacks(node, [dump])
+        case StackDump():
+            session.stacks(node, [payload])
         case RecorderDump() | RasReport():
             session.take_report(payload)
 
@@ -175,7 +175,7 @@ def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFe
     )
     session = Session(options, feed=feed)
     session.player = feed
-    session.recordings.past = recording
+    session.recordings.played = recording
     return session, feed
 
 
@@ -222,16 +222,10 @@ class SeekedSession(Session):
 
     def __init__(self, options: SessionOptions, past: Recording, at: float) -> None:
         """Play the last snapshot before a moment, and what came in between: not on the event loop."""
-        begin = past.snapshot(at - BEFORE)
-        first = min((entry.at for entry in begin), default=past.first)
-        feed = RecordedFeed(first)
+        feed = RecordedFeed(past.first)
         super().__init__(options, feed=feed)
-        known = {entry.node: entry.at for entry in begin}
-        later = past.entries(first, at) if begin else past.entries(until=at)
-        # a snapshot takes a moment: what came from a node meanwhile may be in it
-        feed.deliver(self, begin, first)
-        wanted = (entry for entry in later if not isinstance(entry.payload, KEPT))
-        feed.deliver(self, (entry for entry in wanted if entry.at > known.get(entry.node, float("-inf"))), at)
+        wanted = (entry for entry in past.entries(at, since=at - BEFORE) if not isinstance(entry.payload, KEPT))
+        feed.deliver(self, wanted, at)
 
     def show(self, head: Session) -> None:
         """Take from the session that runs what it keeps itself, as far as it was known at this moment."""

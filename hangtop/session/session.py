@@ -14,7 +14,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.patience import alarm_after
-from hangtop.session.feed import Feed, Nobody, Player
+from hangtop.session.feed import Feed, Nobody
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
 from hangtop.session.job_selection import select_job
@@ -30,6 +30,7 @@ from hangtop.session.watching.watcher import Watcher
 if TYPE_CHECKING:
     from collectors.samples.probes import ProbeReport
     from hangtop.diagnosis.traces import TracePicture
+    from hangtop.session.replay import ReplayFeed
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""
@@ -70,7 +71,7 @@ class Session(Intake):
         """Answers of the probes of collectives that were asked for, oldest first."""
         self.traces: TracePicture | None = None
         """What the profiler traces that were read last say together."""
-        self.player: Player | None = None
+        self.player: ReplayFeed | None = None
         """What plays a recording in this session; None where it watches a job."""
 
     @property
@@ -118,7 +119,6 @@ class Session(Intake):
         """The same in slices: between two of them the event loop may do other things."""
         yield from self.progress.looking(self.now(), self.unrelated)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
-        yield from self.recordings.snapshots()
         self.node_settings.share_logs()
 
     def job(self) -> Job:

@@ -22,7 +22,7 @@ def stuck_job() -> PaperSession:
     session = paper.session()
     session.verdict = hung()
     for node, dump in paper.stacks():
-        session.samples(node, [dump])
+        session.stacks(node, [dump])
     return session
 
 

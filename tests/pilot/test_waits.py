@@ -24,7 +24,7 @@ def hanging(nodes: int = 4, *, stacks: bool = False) -> PaperSession:
     everywhere = tuple(paper.name(index) for index in range(nodes))
     session.verdict = replace(verdict, waits=(blamed, replace(waiting, ranks=ranks, nodes=everywhere)))
     for node, dump in paper.stacks() if stacks else ():
-        session.samples(node, [dump])
+        session.stacks(node, [dump])
     return session
 
 

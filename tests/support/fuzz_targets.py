@@ -192,7 +192,7 @@ def _archives() -> tuple[bytes, ...]:
 def _recorded() -> bytes:
     path = in_file(b"", "seed.hangtop")
     path.unlink()
-    recorder = Recorder(path, About("1", ["a"], 1.0, 1.0, 1.0, ""))
+    recorder = Recorder(path, About("1", ["a"], 1.0, 1.0, ""), 1.0)
     recorder.add(2.0, "a", [hello(1.0), process(0), tick(1.0, 1)])
     recorder.close(3.0)
     return path.read_bytes()

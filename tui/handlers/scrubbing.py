@@ -11,7 +11,7 @@ from tui.looks.format import clock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hangtop.session.feed import Player
+    from hangtop.session.replay import ReplayFeed
     from tui.app import HangtopApp
 
 AHEAD = 10.0
@@ -59,7 +59,7 @@ def marks(step: int) -> Callable[[HangtopApp], object]:
     return run
 
 
-async def _next_played(app: HangtopApp, player: Player) -> None:
+async def _next_played(app: HangtopApp, player: ReplayFeed) -> None:
     """Play on at once until something happens, and go there; somebody who goes elsewhere meanwhile is left there."""
     timeline = app.model.timeline
     at, begin = timeline.at, timeline.shown

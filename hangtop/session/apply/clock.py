@@ -10,7 +10,6 @@ from collectors.samples.host import HostFacts
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess
-from collectors.samples.stacks import StackDump
 from collectors.samples.stream import SourceState
 
 WINDOW = 60
@@ -29,7 +28,6 @@ TIMES: dict[type, tuple[str, ...]] = {
     StepCount: ("at",),
     LogsRead: ("at",),
     HostFacts: ("booted",),
-    StackDump: ("at",),
     InsidePulse: ("step_at", "phase_at"),
     InsideResult: ("at",),
     InsideGone: ("at",),

@@ -7,7 +7,6 @@ while it is watched shows that it moves.
 from __future__ import annotations
 
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
-from collectors.samples.stacks import StackDump
 from hangtop.session.apply.dispatch import SampleContext, applies
 from hangtop.session.state.job_state import NodeState, RankState, StepState
 
@@ -90,12 +89,6 @@ def steps(here: SampleContext, sample: StepCount) -> None:
 def read(here: SampleContext, sample: LogsRead) -> None:
     """How far its logs are read."""
     here.node.logs_read = sample.at
-
-
-@applies(StackDump)
-def stack(here: SampleContext, sample: StackDump) -> None:
-    """One look at one process."""
-    here.job.stacks.append((here.node.name, sample))
 
 
 def _rank(node: NodeState, pid: int | None) -> RankState | None:

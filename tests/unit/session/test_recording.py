@@ -109,7 +109,7 @@ def made(script: str) -> bytes:
 TABLES = (
     "CREATE TABLE about (value TEXT); CREATE TABLE block (id INTEGER PRIMARY KEY, first, last, snapshot, size, body);"
 )
-ABOUT = """INSERT INTO about VALUES ('["1", [], 1000.0, 1.0, 60.0, ""]');"""
+ABOUT = """INSERT INTO about VALUES ('["1", [], 1.0, 60.0, ""]');"""
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ import pytest
 from collectors.fleet.sink import LinkChange
 from hangtop.session import recordings
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import Recorder
-from hangtop.session.recordings import EVERY, NotKeptError, autosaved
+from hangtop.session.recording import SNAPSHOT_SECONDS, Recorder
+from hangtop.session.recordings import autosaved
 from hangtop.session.replay import SeekedSession, replay_session, run_to
 from hangtop.session.session import Session
 from hangtop.session.state.job_state import NodeState
@@ -49,8 +49,8 @@ def moment(session: PaperSession, second: float) -> SeekedSession:
     return SeekedSession(session.options, past.opened(), NOW + second)
 
 
-def kept(session: PaperSession, folder: Path) -> Path:
-    path = session.recordings.autosave(folder)
+def kept(session: Session) -> Path:
+    path = session.recordings.autosave()
     assert path is not None
     return path
 
@@ -80,9 +80,9 @@ def assert_alike(one: NodeState, other: NodeState, looks: int) -> None:
         assert list(rank.looks)[-looks:] == list(other.ranks[pid].looks)[-looks:]
 
 
-@pytest.mark.parametrize("second", [3, int(EVERY), 2 * int(EVERY) + 5])
+@pytest.mark.parametrize("second", [3, int(SNAPSHOT_SECONDS), 2 * int(SNAPSHOT_SECONDS) + 5])
 def test_a_moment_is_the_session_that_had_seen_no_more(tmp_path: Path, second: int) -> None:
-    session = watched(Paper(nodes=3, gpus=2), 160, tmp_path)
+    session = watched(Paper(nodes=3, gpus=2), 160, tmp_path / "long")
     then = watched(Paper(nodes=3, gpus=2), second + 1, tmp_path)
     found = moment(session, second)
     assert found.now() == then.now() == NOW + second
@@ -100,7 +100,7 @@ def test_what_the_session_keeps_itself_is_shown_as_far_as_it_was_known(tmp_path:
             session.link(LinkChange("node2", "lost", "cut", NOW + 30))
             session.publish(hung(1, "node1"))
             for node, dump in paper.stacks(NOW + 30):
-                session.samples(node, [dump])
+                session.stacks(node, [dump])
 
     session = watched(paper, 50, tmp_path, then)
     for second in (20, 40):
@@ -121,7 +121,7 @@ def test_all_of_a_session_is_kept_and_played_again(tmp_path: Path) -> None:
 
     folder = tmp_path / "folder"
     session = watched(Paper(nodes=2, gpus=2), 9, folder, then)
-    path = kept(session, folder)
+    path = kept(session)
     assert [path] == autosaved(folder)
     assert (path.stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
     again = replayed(path)
@@ -152,9 +152,7 @@ def test_clocks_that_are_wrong_stay_as_wrong(tmp_path: Path, ahead: float) -> No
         session.samples("node1", [moved, tick(now + ahead, second)])
         session.tick()
     assert session.recordings.past.first > 1020.0
-    path = session.recordings.autosave(tmp_path)
-    assert path is not None
-    again, then = replayed(path).state.nodes["node1"], session.state.nodes["node1"]
+    again, then = replayed(kept(session)).state.nodes["node1"], session.state.nodes["node1"]
     assert {pid: rank.process for pid, rank in again.ranks.items()} == {
         pid: rank.process for pid, rank in then.ranks.items()
     }
@@ -165,23 +163,22 @@ def test_clocks_that_are_wrong_stay_as_wrong(tmp_path: Path, ahead: float) -> No
 
 def test_the_oldest_recordings_go_and_only_they(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    old, new = tmp_path / "1-0.part", tmp_path / "2-0.part"
-    for path in (old, new):
-        path.write_bytes(b"x")
-    os.utime(old, (1, 1))
     monkeypatch.setattr(recordings, "MOST_FILES", 3)
-    made = [kept(watched(Paper(nodes=1, gpus=1), 5 + number // 2, tmp_path), tmp_path) for number in range(5)]
-    assert len(set(made)) == 5, "two that end in one second do not take each other's place"
-    assert autosaved(tmp_path) == sorted(made[2:])
-    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".hangtop") == ["2-0.part", "notes.txt"]
+    made = []
+    for number in range(5):
+        session = Session(SessionOptions(targets=("node1",)), clock=lambda: NOW + number)  # noqa: B023 - of this turn
+        session.recordings.keep_past(tmp_path)
+        made.append(kept(session))
+        os.utime(made[-1], (number + 1, number + 1))
+    assert autosaved(tmp_path) == made[2:]
+    assert (tmp_path / "notes.txt").exists()
 
 
-def test_what_saw_nothing_keeps_nothing_and_nothing_is_left(tmp_path: Path) -> None:
-    assert watched(Paper(nodes=1), 0, tmp_path).recordings.autosave(tmp_path) is None
+def test_what_cannot_be_kept_is_said_and_nothing_is_left(tmp_path: Path) -> None:
     session = watched(Paper(nodes=1, gpus=1), 2, tmp_path)
     session.recordings.forget_past("the past is no longer kept: No space left on device")
-    with pytest.raises(NotKeptError, match="no longer kept: No space left"):
-        session.recordings.autosave(tmp_path)
+    assert session.recordings.autosave() is None
+    assert "No space left" in session.recordings.no_past
     left = watched(Paper(nodes=1, gpus=1), 2, tmp_path)
     left.recordings.close()
     assert not [path for path in tmp_path.iterdir() if path.suffix == ".hangtop"]
