@@ -15,19 +15,19 @@ from hangtop.diagnosis.evidence.events import hosts_in, ranks_in, said, warned
 from hangtop.diagnosis.failures.record import Failure, by_rank, failures
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.rank_status import RankStatus, State
+from hangtop.diagnosis.waits.rank_status import State
 
 ENDED: tuple[State, ...] = ("gone", "missing", "leaving")
-"""States in which a rank of a live job may be said to have failed; one that works on has survived its traceback."""
+"""States in which a rank of a live job may be said to have failed."""
 LATE_S = 5.0
 """Seconds by which others log the last step after a rank has raised in it, or their clocks differ, at the most."""
 WENT_ON_S = 15.0
-"""Seconds after an exception in which a job is still seen to move though it is the end of one of its ranks."""
+"""Seconds after a failure in which a job is still seen to move though it is the end of one of its ranks."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankEnd:
-    """The end of one rank: all words about it, the weightiest first. ``rank`` is None where nothing tells it."""
+    """How one rank ended: all words about it, the one that says most of the cause first."""
 
     words: tuple[Failure, ...]
 
@@ -38,34 +38,44 @@ class RankEnd:
 
     @property
     def rank(self) -> int | None:
-        """The rank that ended."""
+        """The rank that ended; None where nothing tells which one it was."""
         return self.words[0].rank
 
     @property
     def bare(self) -> bool:
-        """A launcher's exit code is all that is known."""
-        return all(word.bare for word in [word for word in self.words if not word.consequence] or self.words)
+        """Whether an exit code, or a traceback without its end, is all that is known of the cause."""
+        return self.cause.bare and not any(one.signal for one in self.words if not one.consequence)
 
     @property
     def unheard(self) -> bool:
-        """The rank is gone by its launcher's word alone, which has no exit code: the rank left no word."""
-        return self.rank is not None and self.bare and all("exitcode" not in word.event.data for word in self.words)
+        """Whether all that is known is a launcher's word, without an exit code, that the process is gone."""
+        return self.rank is not None and all(
+            one.event.kind == "launcher.exit" and one.bare and "exitcode" not in one.event.data for one in self.words
+        )
+
+    @property
+    def killed(self) -> bool:
+        """Whether it got SIGKILL, or the kernel tells that memory ran out, and the rank itself does not say why."""
+        own = any(
+            word.manner in ("exception", "gpu_memory") or word.event.data.get("spoken") is True
+            for word in self.words
+            if not word.consequence
+        )
+        return not own and any(word.signal == "KILL" or word.manner == "memory" for word in self.words)
 
 
 def ended_ranks(job_status: JobStatus) -> list[RankEnd]:
     """The end of each rank, in the order of their failures; of a live job only of ranks that did not survive it."""
-    job = job_status.job
-    told = failures(job)
+    job, told = job_status.job, failures(job_status.job)
     ends = []
     for rank, words in by_rank(told).items():
-        status = job_status.statuses.get(rank)
-        if not (job.live and status is not None and _lives_on(job, status, words)):
+        raised = [at for word in words if word.manner == "exception" and (at := when(word.event)) is not None]
+        if not lives_on(job_status, rank, max(raised, default=None)):
             ends.append(_end(words))
     unnamed = [failure for failure in told if failure.rank is None]
-    if not job.live and told_to_end(job):
-        # why a launcher ended the ranks says more than a traceback without its end, or a bare exit code
-        ends = [end for end in ends if not end.bare and not all(word.cut for word in end.words)]
-        unnamed = [failure for failure in unnamed if not failure.cut and not failure.bare]
+    if not job.live and told_to_end(job):  # why a launcher ended the ranks says more
+        ends = [end for end in ends if not all(word.bare for word in end.words)]
+        unnamed = [failure for failure in unnamed if not failure.bare]
     if not ends and unnamed and not job.live:
         return [_end(unnamed)]
     ends.sort(key=_time)
@@ -77,44 +87,40 @@ def first_failure(ends: Sequence[RankEnd]) -> RankEnd | None:
     return next((end for end in ends if not end.cause.consequence), None)
 
 
-def _end(words: Sequence[Failure]) -> RankEnd:
-    """A launcher's exit code adds nothing to what a rank says itself, nor does the copy of a traceback that is cut.
+def lives_on(job_status: JobStatus, rank: int, raised: float | None) -> bool:
+    """Whether a rank of a live job has survived what was told of its end at this time.
 
-    Causes go before consequences, then words that say what happened, then by time; those without a time last.
+    It was seen in its program since; or, where nobody could look into it, steps were logged since, or the job moves on
+    for long after it.
     """
-    whole = {word.frame for word in words if word.manner == "exception" and not word.cut}
-    own = [word for word in words if (not word.bare or word.signal) and not (word.cut and word.frame in whole)]
-    if any(word.manner == "exception" and word.consequence for word in words):
-        own = [word for word in own if not word.plain_abort]  # threads that nobody joined end the process so
-    weight = [(word.consequence, word.bare or word.plain_abort, inf if word.at is None else word.at) for word in words]
-    order = dict(zip(map(id, words), weight, strict=True))
-    return RankEnd(tuple(sorted(own or words, key=lambda word: order[id(word)])))
+    job, status = job_status.job, job_status.statuses.get(rank)
+    if not job.live or status is None or status.state in ENDED:
+        return False
+    if status.read and status.activity is not None and (raised is None or status.activity.at > raised):
+        return True
+    if raised is None:
+        return status.state != "unseen"
+    last_step = job.motion.last_step_at or -inf
+    return last_step > raised + LATE_S or (job.motion.moving is True and job.now - raised > WENT_ON_S)
+
+
+def _end(words: Sequence[Failure]) -> RankEnd:
+    """Causes go before consequences, then words that say what happened, then by time; those without a time last.
+
+    An exit code adds nothing to what a rank says itself: a victim's is no failure of its own.
+    """
+    telling = [word for word in words if word.signal or not word.bare] or words
+    order = sorted(telling, key=lambda one: (one.consequence, one.bare, inf if one.at is None else one.at))
+    return RankEnd(tuple(order))
 
 
 def _time(end: RankEnd) -> tuple[float, bool, bool, str, int]:
     """When a rank ended: its cause's own time, else the earliest word's. Exit codes without a time come last."""
     cause, event = end.cause, end.cause.event
-    at = inf if cause.at is None or cause.consequence else cause.at
-    if at == inf:
-        at = min((word.at for word in end.words if word.at is not None and not word.consequence), default=inf)
-    if at == inf:
-        at = min((word.at for word in end.words if word.at is not None), default=inf)
+    times = [word.at for word in end.words if word.at is not None]
+    own = [word.at for word in end.words if word.at is not None and not word.consequence]
+    at = cause.at if cause.at is not None and not cause.consequence else min(own or times, default=inf)
     return at, event.data.get("root") is not True, at == inf and end.bare, event.source, event.line
-
-
-def _lives_on(job: Job, status: RankStatus, words: Sequence[Failure]) -> bool:
-    """Whether a rank has survived what was told of its end: it works on.
-
-    Where nobody could look into it, an exception is its end unless steps were logged since, or the job moves on for
-    long after it.
-    """
-    if status.state in ENDED or status.read:
-        return status.state not in ENDED
-    raised = [at for word in words if word.manner == "exception" and not word.consequence and (at := when(word.event))]
-    if not raised:
-        return status.state != "unseen"
-    last_step = job.motion.last_step_at or -inf
-    return all(last_step > at + LATE_S or (job.motion.moving and job.now - at > WENT_ON_S) for at in raised)
 
 
 def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[RankEnd]:
@@ -122,19 +128,21 @@ def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[Ran
 
     It must stand in the log of the launcher that tells the exit code; else it is an end of its own.
     """
-    if not ends or not all(end.bare for end in ends if not all(word.consequence for word in end.words)):
+    own = [end for end in ends if not end.cause.consequence]
+    if not ends or not all(end.bare for end in own):
         return ends
     raised = [word for word in unnamed if word.manner in ("exception", "device") and not word.consequence]
     nccl = [word for word in unnamed if word.manner == "exception" and word.signature == "nccl"]
     if nccl and not raised:
         return [RankEnd(tuple(nccl))]  # what NCCL said to a rank that is not named says more than bare exit codes
-    first, own = ends[0], [word for word in raised if not word.cut]
-    if not own or all(word.consequence for word in first.words):
+    whole = [word for word in raised if not word.bare]
+    if not own or not whole:
         return ends
+    first = ends[0]
     root = len(ends) == 1 or any(word.event.data.get("root") is True for word in first.words)
-    if root and own[0].event.source == first.cause.event.source:
-        return [RankEnd((replace(own[0], rank=first.rank), *first.words)), *ends[1:]]
-    return [RankEnd((own[0],)), *ends] if len(raised) > 1 else ends
+    if root and whole[0].event.source == first.cause.event.source:
+        return [RankEnd((replace(whole[0], rank=first.rank), *first.words)), *ends[1:]]
+    return [RankEnd((whole[0],)), *ends] if len(raised) > 1 else ends
 
 
 def told_to_end(job: Job) -> bool:
@@ -177,6 +185,16 @@ def finished_ranks(job: Job) -> tuple[LogEvent, ...]:
 def left_at_exit(job: Job) -> dict[int, LogEvent]:
     """The last word at exit of each rank that tells no failure, by rank."""
     return {event.rank: event for event in finished_ranks(job) if event.kind == AT_EXIT and event.rank is not None}
+
+
+def left_before(job: Job, victims: Sequence[LogEvent]) -> tuple[LogEvent, ...]:
+    """Words of ranks that they finished, of which none is among these victims and which came before the victims'."""
+    since = min((event.at for event in victims if event.at is not None), default=None)
+    return tuple(
+        event for event in finished_ranks(job)
+        if event.rank not in ranks_in(victims) and (event.at is None or since is None or event.at <= since)
+        and not any(event.source == one.source and event.line > one.line and event.at is None for one in victims)
+    )  # fmt: skip
 
 
 def reported_rank(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:

@@ -68,20 +68,12 @@ class Failure:
 
     @property
     def bare(self) -> bool:
-        """An exit code without a signal, a traceback or a message."""
-        return self.manner == "exit" and not self.signal and not text_of(self.event, "type")
-
-    @property
-    def cut(self) -> bool:
-        """A traceback whose end is missing: it does not say what was raised."""
-        return self.event.kind == "python.exception" and not text_of(self.event, "type")
-
-    @property
-    def plain_abort(self) -> bool:
-        """An abort whose log line does not give its reason."""
+        """It does not say why: an exit code or an abort alone, or a traceback whose end is missing."""
         data = self.event.data
-        reason = (data.get("spoken") is True and data.get("cut") is not True) or data.get("heap") is True
-        return self.signal == "ABRT" and not reason
+        if self.signal:
+            reason = (data.get("spoken") is True and data.get("cut") is not True) or data.get("heap") is True
+            return self.signal == "ABRT" and not reason
+        return (self.manner == "exit" or self.event.kind == "python.exception") and not text_of(self.event, "type")
 
 
 def signal_name(event: LogEvent) -> str:
@@ -105,17 +97,19 @@ def failures_before_restart(job: Job) -> tuple[Failure, ...]:
 def _by_run(job: Job) -> tuple[tuple[Failure, ...], tuple[Failure, ...]]:
     """Those of this run and those of earlier starts.
 
-    An abort of a rank whose collective timed out or whose GPU failed is torch's own doing, and so a consequence; so is
-    a kill of its workers by an inference engine whose call timed out.
+    An abort of a rank whose collective timed out, whose GPU failed, or that lost its peer is torch's own doing, and so
+    a consequence; so is a kill of its workers by an inference engine whose call timed out.
     """
     aborted = {event.rank for event in job.events if event.kind in TIMED_OUT or cuda_error(event)}
+    victims = {one.rank for one in job.events if one.kind == "python.exception" and _is_victim(one)} - {None}
     engine = bool(job.events_of("engine.timeout"))
     started = {rank.rank: rank.process.started for rank in job.ranks}
     runs: tuple[list[Failure], list[Failure]] = ([], [])
     for event in job.events:
         for one in _of_event(job, event):
             abort = one.signal == "ABRT" or one.what == "Aborted"
-            by_torch = abort and bool(aborted) and (one.rank is None or bool(aborted & {one.rank, None}))
+            by_torch = abort and (one.rank in victims or one.rank in aborted or None in aborted)
+            by_torch |= abort and one.rank is None and bool(aborted)
             by_engine = engine and one.manner == "signal" and one.signal in ("KILL", "QUIT")
             begun = started.get(one.rank, -inf) if one.rank is not None else -inf
             earlier = one.at is not None and one.at + CLOCKS_S < begun
@@ -161,12 +155,15 @@ def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
         manner == "device" and not cuda_error(event)
     ):
         return
-    victim = signal in ENDING_SIGNALS or text_of(event, "signature") in VICTIM_SIGNATURES
-    consequence = event.data.get("consequence") is True or victim
+    consequence = signal in ENDING_SIGNALS or _is_victim(event)
     owner = _owner(job, event)
     several = numbers_of(event, "tasks")[:TASKS] if owner is None and not consequence else ()
     for rank in several or (owner,):
         yield Failure(rank, event.host, when(event), manner, _what(event, signal, code), signal, consequence, event)
+
+
+def _is_victim(event: LogEvent) -> bool:
+    return event.data.get("consequence") is True or text_of(event, "signature") in VICTIM_SIGNATURES
 
 
 def cuda_error(event: LogEvent) -> str:

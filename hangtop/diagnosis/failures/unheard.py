@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from math import inf
-from typing import NamedTuple
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import names_of
@@ -27,14 +26,7 @@ UNSEEN_LINKS = ("connecting", "stale", "lost")
 """Links to nodes on which ranks may well live that are not in view."""
 
 
-class SilentRanks(NamedTuple):
-    """Ranks that left no word, and the node that they share; empty where nothing tells."""
-
-    ranks: tuple[int, ...] = ()
-    node: str = ""
-
-
-def silent_ranks(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> SilentRanks:
+def silent_ranks(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> tuple[int, ...]:
     """Ranks that left no word while others lost their connections (``closed``); ``told`` are ranks that left one.
 
     They count where the others' lost connections all lead to their node, or if they are few: a quarter of the job,
@@ -47,22 +39,20 @@ def silent_ranks(job: Job, told: Collection[int | None], closed: Sequence[LogEve
     silent = tuple(rank for rank in range(world) if rank not in spoke and rank not in living)
     lines = {(event.source, event.line) for event in closed}
     if not silent or not (spoke or 0 < len(lines) <= len(living)):  # lines that say no rank are of ranks that live
-        return SilentRanks()
+        return ()
     where = {event.rank: event.host for event in job.events if event.rank is not None and event.host}
     where |= dict(home_of(job))
     named = _nodes_at(job, (text_of(event, "peer") for event in closed))
     there = tuple(rank for rank in silent if where.get(rank) in named)
     if len(named) == 1 and there:
-        return SilentRanks(there, next(iter(named)))
+        return there
     if job.live and len(named) > 1:
-        return SilentRanks()
+        return ()
     in_view = job.live and not any(node.link in UNSEEN_LINKS for node in job.nodes.values())
     numbered = all(rank.rank >= 0 for rank in job.ranks if rank.gone_at is None)
     one_log = len({event.source for event in closed}) == 1 and len(ranks_in(closed)) > max(1, len(silent))
-    if len(silent) * 4 > world and not (in_view and numbered and len(silent) * 2 < world) and not one_log:
-        return SilentRanks()
-    shared = {where.get(rank, "") for rank in silent}
-    return SilentRanks(silent, next(iter(shared)) if len(shared) == 1 else "")
+    few = len(silent) * 4 <= world or (in_view and numbered and len(silent) * 2 < world)
+    return silent if few or one_log else ()
 
 
 def _nodes_at(job: Job, addresses: Iterable[str]) -> set[str]:

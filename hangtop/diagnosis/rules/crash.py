@@ -1,69 +1,90 @@
-"""The first failure of a job: the rank that raised, was killed or is gone without a word before all others ended.
+"""How ranks ended, and which failed first: it raised, was killed, left early, or is gone without a word.
 
-Where every rank that speaks is a victim of another one: which one, by elimination, else who ended them.
+The first end that is no consequence of another is told. Where every rank that speaks is a victim, it is the rank that
+left no word; else it is who ended them all.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
-from hangtop.diagnosis.evidence.events import event_line, finished, ranks_in, said
-from hangtop.diagnosis.failures.first import RankEnd, ended_ranks, finished_ranks, first_failure, lost_connections
-from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure
-from hangtop.diagnosis.failures.unheard import SilentRanks, kernel_at, kernel_text, logs_behind, silent_ranks
-from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when, words_of
+from hangtop.diagnosis.evidence.events import event_line, ranks_in, said
+from hangtop.diagnosis.failures.first import (
+    RankEnd,
+    ended_ranks,
+    first_failure,
+    left_at_exit,
+    left_before,
+    lost_connections,
+)
+from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure, by_rank, failures
+from hangtop.diagnosis.failures.unheard import kernel_at, kernel_text, logs_behind, logs_read_to, silent_ranks
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, of_several, on_nodes, ranks_text, who
+from hangtop.diagnosis.phrasing import (
+    count,
+    duration,
+    listed,
+    of_several,
+    on_nodes,
+    ranks_on,
+    ranks_text,
+    who,
+    who_wait,
+)
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.rules.nccl import retried
-from hangtop.diagnosis.rules.not_launched import RAN_OUT
+from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 TIME_OUTS = frozenset({"store", "rendezvous", "collective_timeout", "fingerprint"})
 """Signatures of exceptions by which a wait ended: rules on what was waited for say more."""
-FROM_OUTSIDE = ("slurm.cancelled", "elastic.signal")
-"""A batch system's word, and a launcher's that it was told to end."""
-OUT_OF_MEMORY = (
-    "Most likely that was this rank, or what it ran: give the job more memory (cgroup, Slurm --mem, the pod's limit), "
-    "or use less (data loader workers, pinned memory, what is cached)."
+GONE_S = 2.0
+"""Ours: ranks of one job end within a second of each other when it ends well."""
+MORE_MEMORY = (
+    "Give the job more memory (cgroup, Slurm --mem, the pod's limit), or use less (data loader workers, pinned memory, "
+    "what is cached)."
 )
 LOOK_FOR_THE_KILL = (
-    "Look at the kernel log of its node for an OOM kill or a segmentation fault, and at the batch system's accounting."
+    "A rank that writes nothing was killed from outside (out of memory, the batch system, somebody) or ended by "
+    "itself: look at the kernel log of its node and at the batch system's accounting."
 )
 SEGFAULT = (
     "Compiled code that it called crashed (a C extension, a library, a driver): with PYTHONFAULTHANDLER=1 Python "
     "writes where. Look whether it is always the same node (memory)."
 )
-UNHEARD = 0.7
-"""Weight of a kill of which no line of the kernel tells."""
+RAN_OUT = (
+    "Its data ran out before the others': give every rank the same number of batches, or use "
+    "torch.distributed.algorithms.join."
+)
 
 
 def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_crashed, rank_killed, rank_left_early or child_failed_no_detail: the first end that is no consequence.
+    """rank_crashed, rank_killed or child_failed_no_detail: the first end that is no consequence of another.
 
-    Live, only ranks whose process is gone or shuts down count. Where all who speak are victims, the rank that left no
-    word is named.
+    Of a live job only ranks count whose process is gone or shuts down.
     """
-    job = job_status.job
-    ends, closed = ended_ranks(job_status), lost_connections(job)
+    job, closed = job_status.job, lost_connections(job_status.job)
+    ends = ended_ranks(job_status)
     first = first_failure(ends)
-    alone = [end for end in ends if not end.cause.consequence]
     if first is None:
         if not logs_behind(job_status):
             yield from _all_victims(job, ends, closed)
-    elif _was_killed(first):
+    elif first.killed:
         yield _killed(job, first)
-    elif closed and all(end.unheard for end in alone):
+    elif first.unheard and closed:
         if not logs_behind(job_status):
-            silent = SilentRanks(tuple(sorted({end.rank for end in alone if end.rank is not None})))
-            yield _left_no_word(job, silent, [end for end in ends if end not in alone], closed)
+            unheard = {end.rank for end in ends if end.unheard and end.rank is not None}
+            yield _left_no_word(job, sorted(unheard), closed)
     elif first.bare:
         if not nccl_failures(job):
             yield _no_detail(job_status, ends, first.cause)
-    elif not _told_elsewhere(job, first, closed):
+    elif not _told_elsewhere(job, first.cause):
         yield _crashed(job_status, ends, first)
 
 
@@ -86,26 +107,12 @@ def _crashed(job_status: JobStatus, ends: Sequence[RankEnd], first: RankEnd) -> 
 
 
 def _alike(one: Failure, first: Failure) -> bool:
-    """The same exception at the same line, or the same signal in the same second: which was first, nobody knows."""
-    raised = one.manner == first.manner == "exception" and (one.what, one.frame) == (first.what, first.frame)
-    return raised or (bool(first.signal) and _same_exit(one, first))
-
-
-def _same_exit(one: Failure, other: Failure) -> bool:
-    """Two ranks that ended with the same exit code in one second, or that one line tells of."""
-    alike = (one.manner, one.what, one.consequence) == (other.manner, other.what, False)
-    line = one.event.line > 0 and (one.event.source, one.event.line) == (other.event.source, other.event.line)
-    return alike and (line or one.at == other.at is not None)
-
-
-def _was_killed(end: RankEnd) -> bool:
-    """SIGKILL or a word of the kernel about memory, and no word of the rank's own that says why."""
-    own = any(
-        word.manner in ("exception", "gpu_memory") or word.event.data.get("spoken") is True
-        for word in end.words
-        if not word.consequence
-    )
-    return not own and any(word.signal == "KILL" or word.manner == "memory" for word in end.words)
+    """The same exception at the same line, or the same exit or signal in one second or by one line of a log."""
+    if one.manner == first.manner == "exception":
+        return (one.what, one.frame) == (first.what, first.frame)
+    line = one.event.line > 0 and (one.event.source, one.event.line) == (first.event.source, first.event.line)
+    same = (one.manner, one.what, one.consequence) == (first.manner, first.what, False)
+    return same and (bool(first.signal) or one.manner == "exit") and (line or one.at == first.at is not None)
 
 
 def _killed(job: Job, end: RankEnd) -> Finding:
@@ -117,45 +124,37 @@ def _killed(job: Job, end: RankEnd) -> Finding:
     by = "the kernel: out of memory" if memory else "SIGKILL from outside (out of memory, a batch system, somebody)"
     return _ended(
         job, "rank_killed", 0.95 if memory else 0.88, () if end.rank is None else (end.rank,), [end.cause],
-        f"was killed by {by}", [word.event for word in end.words[:4]],
-        "Give the node's job more memory or use less (data loader workers, pinned memory, what is cached)."
-        if memory else LOOK_FOR_THE_KILL,
+        f"was killed by {by}", [word.event for word in end.words[:4]], MORE_MEMORY if memory else LOOK_FOR_THE_KILL,
     )  # fmt: skip
 
 
-def _told_elsewhere(job: Job, end: RankEnd, closed: Sequence[LogEvent]) -> bool:
+def _told_elsewhere(job: Job, first: Failure) -> bool:
     """Whether a rule on what was waited for says more of the first failure than that the rank crashed."""
-    first, frames = end.cause, " ".join(words_of(end.cause.event, "frames"))
-    if not first.cut:
-        unresolved = "torch/distributed" in frames and bool(said(job, "torch.unresolved"))
-        worker = first.signature == "worker_died" and bool(said(job, "torch.worker_died"))
-        return unresolved or worker or first.signature in TIME_OUTS
-    # the end of its traceback is missing: any word of what went wrong says more
-    waited = "rendezvous" in frames and (said(job, "torch.store_timeout") or said(job, "elastic.rendezvous"))
-    headless = first.event.data.get("headless") is True and closed
-    return bool(nccl_failures(job) or waited or headless or _timed_out(job, first))
+    unresolved = bool(said(job, "torch.unresolved")) and "torch/distributed" in " ".join(
+        words_of(first.event, "frames")
+    )
+    worker = first.signature == "worker_died" and bool(said(job, "torch.worker_died"))
+    return unresolved or worker or first.signature in TIME_OUTS
 
 
 def _no_detail(job_status: JobStatus, ends: Sequence[RankEnd], first: Failure) -> Finding:
-    """A launcher's exit code is all that is known of the first failure."""
-    alike = [end.cause for end in ends if end.cause is first or _same_exit(end.cause, first)]
+    """A launcher's exit code, or a traceback without its end, is all that is known of the first failure."""
+    alike = [end.cause for end in ends if end.cause is first or _alike(end.cause, first)]
     ranks = tuple(sorted({failure.rank for failure in alike if failure.rank is not None}))
     unread = logs_behind(job_status)
+    why = "; its log is not read to the end yet" if unread else ", and no traceback was recorded"
     return _ended(
         job_status.job, "child_failed_no_detail", 0.5 if unread else 0.7, ranks, alike,
-        f"failed{' in the same second' if len(ranks) > 1 else ' first'} with {first.what}"
-        f"{'; its log is not read to the end yet' if unread else ', and no traceback was recorded'}",
+        f"failed{' in the same second' if len(ranks) > 1 else ' first'} with {first.told}"
+        f"{why if first.manner == 'exit' else ''}",
         [failure.event for failure in alike[:3]],
         "Decorate the main function with torch.distributed.elastic.multiprocessing.errors.record, or start with "
         "torchrun --tee 3 --log-dir DIR, and look at that rank's own output.",
     )  # fmt: skip
 
 
-# --- all who speak are victims ------------------------------------------------------------------------------------
-
-
 def _ended(job: Job, kind: str, weight: float, ranks: Sequence[int], failed: Sequence[Failure], text: str,
-             proof: Sequence[LogEvent], advice: str) -> Finding:  # fmt: skip
+           proof: Sequence[LogEvent], advice: str) -> Finding:  # fmt: skip
     """A finding about ranks that ended; ``text`` goes on after ``rank 3 on node2``.
 
     Where no rank is known, it is ``local rank 3`` by a label or a file that tells only that, else ``a rank``.
@@ -170,75 +169,61 @@ def _ended(job: Job, kind: str, weight: float, ranks: Sequence[int], failed: Seq
     )  # fmt: skip
 
 
+# --- all who speak are victims ------------------------------------------------------------------------------------
+
+
 def _all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) -> Iterator[Finding]:
-    """Which rank ended first, by elimination; else who ended them all."""
-    finding = _by_elimination(job, ends, closed)
-    if finding is not None:
-        yield finding
+    """Which rank left no word, by elimination; else who ended them all."""
+    if closed and left_before(job, closed):
+        return  # that is rank_left_early
+    timed_out = {event.rank for event in said(job, "torch.watchdog_timeout")}
+    aimless = all(end.rank in timed_out or text_of(end.cause.event, "type") == "KeyboardInterrupt" for end in ends)
+    victims = {end.rank for end in ends}
+    silent = () if aimless and not closed else silent_ranks(job, victims, closed)
+    # While a rank lives that lost no connection, a rank that was never seen may have ended well: it is missing.
+    waits = any(one.gone_at is None and one.rank not in victims | set(ranks_in(closed)) for one in job.ranks)
+    gone = {one.rank for one in job.ranks if one.gone_at is not None}
+    if job.live and waits and job.world_size is not None:
+        silent = tuple(rank for rank in silent if rank in gone)
+    if silent:
+        yield _left_no_word(job, silent, closed or [end.cause.event for end in ends])
         return
     nccl = [end.cause for end in ends if end.cause.signature == "nccl" and not end.cause.event.data.get("consequence")]
+    outside = [event for kind in ("slurm.cancelled", "elastic.signal") for event in said(job, kind)]
     signalled = bool(ends) and all(any(word.signal in ENDING_SIGNALS for word in end.words) for end in ends)
-    outside = [event for kind in FROM_OUTSIDE for event in said(job, kind)]
-    by_launcher = signalled and not outside and bool(said(job, "launcher.killed"))
     if nccl and not (nccl_failures(job) or retried(job)):
         yield _ended(
             job, "rank_crashed", 0.5, tuple(sorted({one.rank for one in nccl if one.rank is not None})), nccl,
             f"failed in NCCL: {nccl[0].what}", [one.event for one in nccl[:3]],
             "NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks.",
         )  # fmt: skip
-    elif outside or (signalled and not by_launcher):
+    elif outside or signalled:
         yield _ended_from_outside(job, ends if signalled else (), outside)
-    if not ends or by_launcher or all(word.signature == "child_failed" for end in ends for word in end.words):
-        yield from _launcher_alone(job)
 
 
-def _by_elimination(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) -> Finding | None:
-    """The rank that finished before others lost their connections, else the one that left no word."""
-    lost_at = min((event.at for event in closed if event.at is not None), default=None)
-    done = [
-        event for event in finished_ranks(job) if closed and event.rank not in ranks_in(closed)
-        and (event.at is None or lost_at is None or event.at <= lost_at)
-        and not any(event.source == other.source and event.line > other.line and event.at is None for other in closed)
-    ]  # fmt: skip
-    if done:
-        text = "finished, and others then lost the connection"
-        return _ended(job, "rank_left_early", 0.7, ranks_in(done), (), text, [*done[:2], *closed[:2]], RAN_OUT)
-    silent = silent_ranks(job, {end.rank for end in ends}, closed)
-    points_nowhere = all(
-        _timed_out(job, end.cause) or text_of(end.cause.event, "type") == "KeyboardInterrupt" for end in ends
-    )
-    if not silent.ranks or (points_nowhere and not closed):
-        return None
-    # While a rank lives that lost no connection, the silent rank may have ended well: by WORLD_SIZE, it is missing.
-    lost = {end.rank for end in ends} | set(ranks_in(closed))
-    waits = job.live and any(rank.gone_at is None and rank.rank not in lost for rank in job.ranks)
-    found = _left_no_word(job, silent, ends, closed)
-    return None if waits and job.world_size is not None and found.weight <= UNHEARD else found
-
-
-def _timed_out(job: Job, failure: Failure) -> bool:
-    """Whether the watchdog of the failure's rank says that a collective timed out, or any does and no rank is named."""
-    ranks = {event.rank for event in said(job, "torch.watchdog_timeout")}
-    return bool(ranks) and (failure.rank is None or failure.rank in ranks)
-
-
-def _left_no_word(job: Job, silent: SilentRanks, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) -> Finding:
+def _left_no_word(job: Job, ranks: Sequence[int], closed: Sequence[LogEvent]) -> Finding:
     """Ranks without a word, to which others lost their connections: killed, as a rule."""
-    victims = {end.rank for end in ends if end.cause.signature != "child_failed"} - {None} | set(ranks_in(closed))
-    proof = list(closed) or [end.cause.event for end in ends]
-    nodes = (silent.node,) if silent.node else homes(job, silent.ranks)
-    at = min((event.at for event in proof if event.at is not None), default=None)
+    victims, nodes = set(ranks_in(closed)), homes(job, ranks)
+    at = min((event.at for event in closed if event.at is not None), default=None)
     kernel = kernel_at(job, nodes[0], at) if len(nodes) == 1 else None
-    fault = kernel is not None and kernel.kind == "kernel.segfault"
     lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
-    how = kernel_text(job, kernel) if kernel else "killed, or ended by itself"
+    return _wordless(
+        ranks, nodes, kernel,
+        f"left no word, and {lost} the connection to {'it' if len(ranks) == 1 else 'them'}: "
+        f"{kernel_text(job, kernel) if kernel else 'killed, or ended by itself'}",
+        tuple(map(event_line, closed[:3])), 0.7,
+    )  # fmt: skip
+
+
+def _wordless(ranks: Sequence[int], nodes: Sequence[str], kernel: LogEvent | None, text: str,
+              proof: Sequence[Evidence], weight: float) -> Finding:  # fmt: skip
+    """rank_killed of ranks that left no word; rank_crashed where the kernel tells of a segmentation fault there."""
+    fault = kernel is not None and kernel.kind == "kernel.segfault"
     return Finding(
-        "rank_crashed" if fault else "rank_killed", "critical", UNHEARD if kernel is None else 0.8 if fault else 0.85,
-        f"{who(silent.ranks)} {on_nodes(nodes)}{' ' if nodes else ''}left no word, and {lost} the connection to "
-        f"{'it' if len(silent.ranks) == 1 else 'them'}: {how}",
-        ranks=silent.ranks, nodes=nodes,
-        evidence=tuple(event_line(event) for event in (kernel, *proof[:3]) if event is not None),
-        advice=LOOK_FOR_THE_KILL if kernel is None else SEGFAULT if fault else OUT_OF_MEMORY,
+        "rank_crashed" if fault else "rank_killed", "critical", 0.85 if kernel else weight,
+        f"{ranks_on(ranks, nodes)} {text}", ranks=tuple(ranks), nodes=tuple(nodes),
+        evidence=(*((event_line(kernel),) if kernel else ()), *proof),
+        advice=LOOK_FOR_THE_KILL if kernel is None else SEGFAULT if fault else MORE_MEMORY,
     )  # fmt: skip
 
 
@@ -262,22 +247,72 @@ def _ended_from_outside(job: Job, ends: Sequence[RankEnd], outside: Sequence[Log
     )  # fmt: skip
 
 
-def _launcher_alone(job: Job) -> Iterator[Finding]:
-    """Only a launcher's own traceback, or its ending the other ranks, was recorded; a rank's words are elsewhere."""
-    if job.live or any(said(job, kind) for kind in FROM_OUTSIDE):
+# --- ranks of a live job that are gone, or leave, while others wait for them -----------------------------------------
+
+
+def ended(job_status: JobStatus) -> Iterator[Finding]:
+    """rank_killed of ranks that were seen, are gone without a word, and that the others wait for.
+
+    A rank whose log says how it failed, or that it is done, is told by that.
+    """
+    job, graph = job_status.job, job_status.graph
+    told = by_rank(failures(job)).keys() | left_at_exit(job).keys()
+    gone = _logs_read(job_status, [s for s in job_status.of("gone") if s.rank not in told and s.held >= GONE_S])
+    if not job_status.present or graph is None or not graph.waiters:
         return
-    raised = [
-        event for event in said(job, "python.exception", "child_failed", "user")
-        if event.data.get("launcher") is True or text_of(event, "signature") == "child_failed"
-    ]  # fmt: skip
-    restarts = [] if finished(job) else [e for e in said(job, "elastic.restart") if "attempts_left" in e.data]
-    events = raised or [*said(job, "launcher.killed"), *restarts]
-    if not events or (all(event.data.get("cut") is True for event in raised) and said(job, "torch.store_timeout")):
+    killed: dict[tuple[str, float | None], list[tuple[RankStatus, LogEvent | None]]] = defaultdict(list)
+    for status in gone:
+        if not _left_by_itself(status):
+            kernel = kernel_at(job, status.node, status.process.gone_at if status.process else None)
+            killed[status.node, when(kernel) if kernel else None].append((status, kernel))
+    for (node, _), together in killed.items():
+        ranks, kernel = tuple(status.rank for status, _ in together), together[0][1]
+        yield _wordless(
+            ranks, (node,), kernel,
+            f"{of_several('has', len(ranks))} been gone for {duration(max(status.held for status, _ in together))} "
+            f"without a word{f'; {kernel_text(job, kernel)}' if kernel else ''}; {who_wait(graph.waiters, 'other')} "
+            f"for {'it' if len(ranks) == 1 else 'them'}",
+            (*(Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {status.pid} is gone")
+               for status, _ in together[:4]), *evidence_of(together[0][0]), *waiters_of(graph)), 0.65,
+        )  # fmt: skip
+
+
+def left_early(job_status: JobStatus) -> Iterator[Finding]:
+    """rank_left_early: a rank's program is over, or shuts down, while others wait in a training collective.
+
+    By the rank's own word, after which others time out or lose their connections; or live, by its stack.
+    """
+    job, graph = job_status.job, job_status.graph
+    victims = (*said(job, "torch.watchdog_timeout"), *said(job, "gloo.timeout"), *lost_connections(job))
+    exits, waiters = left_before(job, victims) if victims else (), set(ranks_in(victims))
+    leavers: list[RankStatus] = []
+    if graph is not None and graph.waiters and graph.held >= job_status.alarm_after:
+        said_so = left_at_exit(job)
+        exits = exits or tuple(said_so[s.rank] for s in job_status.of("gone", "missing") if s.rank in said_so)
+        failed = {rank for rank, words in by_rank(failures(job)).items() if not all(one.consequence for one in words)}
+        leavers = [one for one in job_status.of("gone", "leaving") if _left_by_itself(one) and one.rank not in failed]
+        leavers = _logs_read(job_status, leavers)
+        waiters |= {one.rank for one in graph.waiters}
+    ranks = tuple(sorted({*ranks_in(exits), *(one.rank for one in leavers)}))
+    if not ranks or len(ranks) > max(1, len(waiters)):
         return
+    doing = listed(sorted({one.where for one in leavers if one.where}))
+    nodes = homes(job, ranks) or nodes_of(leavers)
     yield Finding(
-        "child_failed_no_detail", "critical", 0.6 if raised else 0.5,
-        "a rank failed, and only its launcher's words were recorded: nothing tells which rank, and why",
-        nodes=tuple(sorted({event.host for event in events} - {""})), evidence=tuple(map(event_line, events[:3])),
-        advice="Look at the output of the ranks, above the launcher's: the cause stands there. Where the launcher "
-        "failed in its rendezvous: does the agent at the rendezvous endpoint run, and can this node reach it?",
+        "rank_left_early", "critical", 0.85 if graph is not None and graph.waiters else 0.75,
+        f"{ranks_on(ranks, nodes)} {f'left training ({doing})' if doing else 'finished'} while "
+        f"{who_wait(waiters, 'other')} in a collective",
+        ranks=ranks, nodes=nodes,
+        evidence=(*map(event_line, exits[:2]), *(line for one in leavers[:1] for line in evidence_of(one)),
+                  *(waiters_of(graph) if graph else ()), *map(event_line, victims[:2])), advice=RAN_OUT,
     )  # fmt: skip
+
+
+def _left_by_itself(status: RankStatus) -> bool:
+    return status.activity is not None and status.activity.kind == "shutdown"
+
+
+def _logs_read(job_status: JobStatus, ended: Sequence[RankStatus]) -> list[RankStatus]:
+    """Ranks since whose end logs were read: before that a rank may have raised, which its log tells."""
+    read_to = logs_read_to(job_status.job)
+    return [status for status in ended if job_status.job.now - status.held <= read_to]

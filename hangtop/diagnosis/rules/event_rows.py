@@ -235,6 +235,13 @@ JOBS = (
         advice="Look at that node: did it restart or run out of memory, was the daemon killed, is its network up?",
     ),
     EventRow(
+        event=Told("python.exception", {"signature": ("child_failed",)}), kind="child_failed_no_detail", weight=0.6,
+        over=True, last_resort=True, accuses=False, other={"signature": "user", "survived": True},
+        summary="a rank failed, and only its launcher's words were recorded: nothing tells which rank, and why",
+        advice="Look at the output of the ranks, above the launcher's: the cause stands there. Where the launcher "
+        "failed in its rendezvous: does the agent at the rendezvous endpoint run, and can this node reach it?",
+    ),
+    EventRow(
         event=Told("log.error", {"told": ("exception", "exit")}), kind="rank_crashed", weight=0.4, over=True,
         last_resort=True, where=_fatal, example={"type": "ValueError", "message": "bad shard"},
         other={"told": "level", "message": "retrying"},

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.collectives.counts import communicators, last_answers
-from hangtop.diagnosis.collectives.members import CommRankResolver
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
-from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import lost_connections
-from hangtop.diagnosis.finding import Evidence, Finding, Observer
+from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Port
-from hangtop.diagnosis.phrasing import count, listed, ranks_text, who
-from hangtop.diagnosis.roster import home_of, homes, known_ranks
-from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.phrasing import listed, ranks_text, who
+from hangtop.diagnosis.roster import home_of, known_ranks
 
 MANY_RETRIES = 8
 """Retries of one connection of which a peer that only starts late needs fewer: about four seconds."""
 FAST_GBPS = 40
-AWAY = ("missing", "unresponsive", "dead")
-GONE = "The process ended, is stopped, or its node is cut off: look at it first."
 
 
 def retried(job: Job) -> tuple[LogEvent, ...]:
@@ -55,45 +50,18 @@ def _is_fast(port: Port) -> bool:
 
 
 def remote_error(job: Job) -> Iterator[Finding]:
-    """nccl_remote_error: connections closed by the peer. A consequence: the peer failed first.
-
-    By elimination: where fewer than half of the ranks left no word, they are the peer.
-    """
+    """nccl_remote_error: connections closed by the peer. A consequence: the peer failed first."""
     events = lost_connections(job)
-    if not events:
-        return
-    ranks, nodes, known = ranks_in(events), hosts_in(job, events), known_ranks(job)
-    living = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
-    silent = tuple(sorted(known - {event.rank for event in job.events if event.kind != "log.end"} - living))
-    silent = silent if ranks and len(silent) * 2 <= len(known) else ()
-    wordless = f"; of {ranks_text(silent)} there is no word" if silent else ""
-    peers = sorted({text_of(event, "peer") for event in events} - {""})
-    yield Finding(
-        "nccl_remote_error", "critical", 0.5,
-        f"{who(ranks, f'ranks on {listed(nodes)}' if nodes else 'ranks')} lost {listed(peers, 2) or 'a peer'}, "
-        f"which ended first{wordless}",
-        ranks=silent if len(silent) == 1 or len(silent) * 2 < len(known) else (), nodes=nodes, evidence=lines(events),
-        advice="These ranks are victims: look for the rank that they name, and for the one that left no word.",
-    )  # fmt: skip
-
-
-def ras_away(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_missing by NCCL RAS: ranks that every one of the last answers, two or more, could not find."""
-    job, last = job_status.job, last_answers(job_status.job)
-    if len(last) < (2 if job.live or finished(job) else 1):
-        return
-    resolver, surely = job.once(CommRankResolver), len(last) > 1 or bool(last[-1].value.dead)
-    for comm, states in sorted(communicators(last).items()):
-        lost = [{one.rank for one in state.ranks if one.state in AWAY} for state in states]
-        steady = set.intersection(*lost) if len(states) == len(last) else set()
-        members = [one for one in states[-1].ranks if one.rank in steady]
-        if not members or not resolver.is_ours(members):
-            continue
-        ranks = tuple(sorted({rank for one in members if (rank := resolver.of(one.host, one.pid)) is not None}))
-        told = listed([f"rank {one.rank} of it ({one.host}, pid {one.pid}) {one.state}" for one in members])
+    if events:
+        ranks, nodes = ranks_in(events), hosts_in(job, events)
+        peers = sorted({text_of(event, "peer") for event in events} - {""})
+        living = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
+        silent = known_ranks(job) - {event.rank for event in job.events if event.kind != "log.end"} - living
+        wordless = f"; of {ranks_text(silent)} there is no word" if ranks and silent else ""
         yield Finding(
-            "rank_missing", "critical", 0.8 if surely else 0.5,
-            f"NCCL does not find {who(ranks, count(len(members), 'process', 'processes'))} any more",
-            ranks=ranks, nodes=homes(job, ranks),
-            evidence=(Evidence(Observer.RAS, f"NCCL RAS, communicator {comm}", last[-1].at, told),), advice=GONE,
+            "nccl_remote_error", "critical", 0.5,
+            f"{who(ranks, f'ranks on {listed(nodes)}' if nodes else 'ranks')} lost {listed(peers, 2) or 'a peer'}, "
+            f"which ended first{wordless}",
+            nodes=nodes, evidence=lines(events),
+            advice="These ranks are victims: look for the rank that they name, and for the one that left no word.",
         )  # fmt: skip

@@ -17,7 +17,6 @@ from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, le
 from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.failures.first import finished_ranks
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who
@@ -37,10 +36,6 @@ WHY = (
 NOBODY = (
     "Where every rank had launched it, suspect the network, a GPU, or sizes that differ; else the one that had not is "
     "to blame: look at the logs of all ranks."
-)
-RAN_OUT = (
-    "Its data ran out before the others': give every rank the same number of batches, or use "
-    "torch.distributed.algorithms.join."
 )
 
 
@@ -173,25 +168,6 @@ def gloo_timed_out(job: Job) -> Iterator[Finding]:
         f": {absent if unheard else 'nothing tells who did not come'}",
         ranks=unheard, nodes=() if unheard else hosts_in(job, events), evidence=lines(events), advice=WHY,
     )  # fmt: skip
-
-
-def left_early(job: Job) -> Iterator[Finding]:
-    """rank_left_early by logs: a rank says that it finished, and others then time out."""
-    waits = (*said(job, "torch.watchdog_timeout"), *said(job, "gloo.timeout"))
-    waiting = set(ranks_in(waits))
-    since = min((event.at for event in waits if event.at is not None), default=None)
-    ends = [
-        event for event in finished_ranks(job)
-        if event.rank is not None and event.rank not in waiting
-        and (event.at is None or since is None or event.at < since)
-    ]  # fmt: skip
-    ranks = ranks_in(ends)
-    if waiting and 0 < len(ranks) <= len(waiting):
-        yield Finding(
-            "rank_left_early", "critical", 0.75,
-            f"{ranks_text(ranks)} finished while {count(len(waiting), 'other')} still waited in a collective",
-            ranks=ranks, nodes=homes(job, ranks), evidence=lines([*ends[:2], *waits[:2]]), advice=RAN_OUT,
-        )  # fmt: skip
 
 
 # --- calls that differ, by torch's words -------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from dataclasses import replace
 from math import inf
 
 from hangtop.diagnosis.evidence.events import finished
-from hangtop.diagnosis.failures.first import ENDED, LATE_S, WENT_ON_S
+from hangtop.diagnosis.failures.first import lives_on
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Finding, Outcome, Verdict
 from hangtop.diagnosis.job import Job
@@ -162,13 +162,8 @@ def _survived(job_status: JobStatus, finding: Finding) -> Finding:
     job = job_status.job
     if not _tells_an_end(job_status, finding) or not job.motion.moving:
         return finding
-    ranks = [job_status.statuses[rank] for rank in finding.ranks if rank in job_status.statuses]
-    if len(ranks) < len(finding.ranks) or not all(one.present and one.state not in ENDED for one in ranks):
-        return finding
     told = min((line.at for line in finding.evidence if line.at is not None), default=None)
-    works_on = all(one.read and one.activity and (told is None or one.activity.at > told) for one in ranks)
-    moved_on = told is not None and ((job.motion.last_step_at or 0.0) > told + LATE_S or job.now - told > WENT_ON_S)
-    if not works_on and not moved_on:
+    if not all(lives_on(job_status, rank, told) for rank in finding.ranks):
         return finding
     alive = "it lives" if len(finding.ranks) == 1 else "they live"
     text = f"{finding.summary}; {alive}, and the job moves on"

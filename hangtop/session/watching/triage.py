@@ -12,7 +12,7 @@ from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.rules.slow import slowness_judged
 from hangtop.diagnosis.stacks.states import Kind
-from hangtop.diagnosis.tables.kinds import word_of
+from hangtop.diagnosis.tables.kinds import WAITS_END, word_of
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 from hangtop.session.watching.scheduler import Scheduler
 
@@ -39,7 +39,8 @@ CAUSES = ("kernel", "gpus", "fabric", "network", "disks", "host", "logs")
 FIRST_WORDS = 6.0
 """... or, after so many seconds of watching, without it: it is unknown then, and said to be."""
 SOON = 5.0
-"""Seconds within which a wait that is blocked inside the job is watched until it is called a hang."""
+"""Seconds within which a wait that is blocked inside the job is watched until it is called a hang, and a crash of which
+victims alone tell until the rank is known that ended first."""
 LAST_LOOK = 4.0
 """Seconds that the answer waits for stacks and dumps that were asked for last; what comes later is not known."""
 RAS_GAP, RAS_SECONDS = 1.5, 12.0
@@ -139,10 +140,14 @@ class _Triage(Scheduler):
     def _undecided(self, verdict: Verdict, job_status: JobStatus) -> bool:
         """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow.
 
+        Where only victims have spoken, the end of the rank that they lost may be seen within seconds.
+
         A job that seems to start may as well hang, or train: a node may be overloaded, stacks that change quickly are
         torn, and a few looks may all fall between two collectives.
         """
         session, graph = self.session, job_status.graph
+        if verdict.outcome == "crashed" and verdict.findings[0].kind in WAITS_END:
+            return self._past < self._watch + SOON
         if verdict.outcome == "healthy" and self._past < SLOWNESS * self._watch:
             return self._readable() > 1 and not slowness_judged(job_status)
         if verdict.outcome not in ("hung", "crashed") and graph is not None:

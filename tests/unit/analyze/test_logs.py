@@ -134,7 +134,7 @@ def test_why_nccl_failed_stands_before_that_it_did(tmp_path: Path) -> None:
 
 def test_a_traceback_that_is_cut_within_its_first_frame(tmp_path: Path) -> None:
     assert roots(verdict(tmp_path, '[rank3]: Traceback (most recent call last):\n[rank3]:   File "/app/tra')) == [
-        ("rank_crashed", (3,))
+        ("child_failed_no_detail", (3,))
     ]
     assert roots(verdict(tmp_path, "Traceback (most recent call last):\n")) == []
 

@@ -89,6 +89,17 @@ def test_failures_before_a_restart_are_history() -> None:
     assert alarms(job.verdict()) == []
 
 
+def test_a_rank_that_is_gone_and_that_a_peer_lost_was_killed_whoever_still_waits() -> None:
+    """Rank 3 is alive and has not yet written that it lost its peer; nobody could be looked into since."""
+    job = victim(Sketch(), 0, 2, ago=4.0)
+    job.ranks(0, 2, 1).gone(ago=3.0)
+    job.ranks(3).at(ALL_REDUCE).unread("torn")
+    found = first(job.verdict())
+    assert (found.kind, found.ranks) == ("rank_killed", (1,))
+    job.ranks(1).absent()
+    assert "rank_killed" not in kinds(job.verdict()), "one that was never seen may have ended well"
+
+
 def test_killed_before_all_victims_have_been_read() -> None:
     """Live, seconds after: tracebacks are still being written, rank 3 was not read, and all name the node of rank 1."""
     job = Sketch()

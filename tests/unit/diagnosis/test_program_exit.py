@@ -27,8 +27,8 @@ def test_who_said_so_left_by_itself(seen: bool) -> None:
     job = waiting(seen=seen).says("torch.program_exit", 2, ago=11.0)
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("rank_left_early", (2,))
-    assert "its program is over" in found.summary
-    assert "3 others wait" in found.summary
+    assert "rank 2" in found.summary
+    assert "finished while 3 others wait in a collective" in found.summary
     assert "line of torch.program_exit" in [line.text for line in found.evidence]
 
 
