@@ -9,10 +9,7 @@ from typing import Dict, Iterable, List, NamedTuple, Optional
 from collectors.node import files
 from collectors.samples.stacks import Frame, ThreadStack
 
-_ARGUMENTS = frozenset("src dst group group_name peer".split())
-_MEMBERS = "ranks"
-"""The argument that says which ranks a group is to have: numbers alone leave the node."""
-_NUMBERS = frozenset("0123456789, []()")
+_ARGUMENTS = frozenset(("src", "dst", "group"))
 _ARGUMENT_FILES = ("torch/distributed/", "deepspeed/comm/", "megatron/core/")
 _ARGUMENT_LENGTH = 160
 _WRAPPER = "torch/distributed/c10d_logger.py"
@@ -94,12 +91,8 @@ def _arguments(path: str, variables: object) -> Dict[str, str]:
     values = {_text(variable.get("name")): _text(variable.get("repr")) for variable in map(_fields, variables)}
     if path.endswith(_WRAPPER):
         return _group_given(values)
-    short = {name: value for name, value in values.items() if 0 < len(value) <= _ARGUMENT_LENGTH}
-    return {name: value for name, value in short.items() if name in _ARGUMENTS or _tells_members(name, value)}
-
-
-def _tells_members(name: str, value: str) -> bool:
-    return name == _MEMBERS and set(value) <= _NUMBERS
+    told = ((name, value) for name, value in values.items() if name in _ARGUMENTS)
+    return {name: value for name, value in told if 0 < len(value) <= _ARGUMENT_LENGTH}
 
 
 def _group_given(values: Dict[str, str]) -> Dict[str, str]:

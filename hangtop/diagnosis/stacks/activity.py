@@ -19,24 +19,44 @@ _SHORTEST_SPAN = 0.2
 _STAYS: frozenset[Kind] = frozenset(("code", "data", "checkpoint", "compile", "sleep"))
 
 
-class RankLook(NamedTuple):
+class _Look(NamedTuple):
     """One dump of a rank's own process, read, with the helper that it waits for."""
 
     dump: StackDump
-    says: Activity
+    stack: ParsedStack
+    """Of the thread that was judged: main, or the one to which main has handed its work."""
     role: Role
-    """Of the thread that was judged."""
-    own: tuple[Frame, ...]
-    """Frames of that thread."""
     helper: StackDump | None
-    user: tuple[Frame, ...]
-    """User frames that show where it is, innermost first: a data worker's when the rank waits for that."""
-    place: str
-    """Folded frames joined; without the line of an innermost user frame that is itself running."""
-    frames: tuple[str, ...]
-    """The folded frames for people, outermost first, those of the helper behind the rank's own."""
-    points: tuple[tuple[str, str, int], ...]
-    """Python frames as they were, to tell moving from frozen."""
+    inner: ParsedStack | None
+    """Of the helper."""
+
+    @property
+    def user(self) -> tuple[Frame, ...]:
+        """User frames that show where it is, innermost first: a data worker's when the rank waits for that."""
+        return (self.inner or self.stack).user
+
+    @property
+    def points(self) -> tuple[tuple[object, ...], ...]:
+        """Python frames as they were, to tell moving from frozen."""
+        frames = (*self.stack.frames, *(self.inner.frames if self.inner else ()))
+        return tuple(frame[:3] for frame in frames if not frame.native)
+
+    @property
+    def place(self) -> str:
+        """Folded frames joined; without the line of an innermost user frame that is itself running."""
+        says = self.stack.says
+        running = says.where if not says.by_frame else ""
+        places = [line.rpartition(":")[0] if line == running else line for line in says.frames]
+        return ";".join([*places, *(place(frame) for frame in reversed(self.user) if self.inner)])
+
+    @property
+    def frames(self) -> tuple[str, ...]:
+        """The folded frames for people, outermost first, those of the helper behind the rank's own."""
+        says = self.stack.says
+        if self.inner is None or self.helper is None:
+            return says.frames
+        title = f"[{'data worker' if says.kind == 'data' else 'child process'} {self.helper.pid}]"
+        return (*says.frames, title, *self.inner.says.frames)
 
 
 def activity(dumps: Sequence[StackDump]) -> Activity:
@@ -52,42 +72,34 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     mine = mine or ordered
     newest = mine[-1]
     looks = [seen for dump in mine if (seen := _look_at(dump, helpers)) is not None]
-    if not looks or looks[-1].dump is not newest:
-        return _with_kernel(_without_frames(newest), mine, [])
-    last = looks[-1]
+    last = looks[-1] if looks and looks[-1].dump is newest else None
+    child = target_of(newest.waiting_on).process
+    rates = (_carried(mine), _carried([one for one in helpers if one.pid == child]))
+    helper = last.helper if last is not None and (not newest.waiting_on or child is not None) else None
+    return (_without_frames(newest) if last is None else _over_looks(looks, last))._replace(
+        cpu=_cpu(mine), state=newest.state, wchan=newest.wchan, syscall=newest.syscall,
+        waiting_on=(helper or newest).waiting_on,  # of a helper for whose end the rank waits, what that waits on
+        looks=len(mine), at=newest.at, carried=max((rate for rate in rates if rate is not None), default=None),
+    )  # fmt: skip
+
+
+def _over_looks(looks: Sequence[_Look], last: _Look) -> Activity:
+    """What the frames of all looks say; the kernel's side is not yet in it."""
+    says, dump = last.stack.says, last.dump
     moving = None if len(looks) == 1 else any(seen.points != last.points for seen in looks)
     where = _stays(looks) if moving else next(iter(last.user), None)
-    says = last.says
-    found = says._replace(
+    return says._replace(
         where=place(where) if where is not None else "",
         place=last.place,
         frames=last.frames,
         moving=moving,
         thread=last.role,
         others=_other_threads(last),
-        gil=next((_note(newest, one) for one in newest.threads if one.owns_gil), None),
+        gil=next((_note(dump, one) for one in dump.threads if one.owns_gil), None),
         helper_pid=last.helper.pid if last.helper is not None else None,
         native_would_tell=says.native_would_tell and not (moving and says.waits == "nothing"),
         since=[seen.dump.at for seen in takewhile(lambda seen: seen.place == last.place, reversed(looks))][-1],
     )
-    child = target_of(newest.waiting_on).process
-    found = _with_kernel(found, mine, [dump for dump in helpers if dump.pid == child])
-    if last.helper is not None and (not newest.waiting_on or child is not None):
-        return found._replace(waiting_on=last.helper.waiting_on)  # the process waits on it for whose end the rank waits
-    return found
-
-
-def _with_kernel(found: Activity, mine: Sequence[StackDump], child: Sequence[StackDump]) -> Activity:
-    """Add what the kernel said in the newest look, and figures between looks.
-
-    ``child``: dumps of the one process for whose end the rank waits.
-    """
-    newest = mine[-1]
-    return found._replace(
-        cpu=_cpu(mine), state=newest.state, wchan=newest.wchan, syscall=newest.syscall, waiting_on=newest.waiting_on,
-        looks=len(mine), at=newest.at,
-        carried=max((rate for rate in (_carried(mine), _carried(child)) if rate is not None), default=None),
-    )  # fmt: skip
 
 
 def _without_frames(newest: StackDump) -> Activity:
@@ -101,7 +113,7 @@ def _without_frames(newest: StackDump) -> Activity:
     )  # fmt: skip
 
 
-def _look_at(dump: StackDump, helpers: Sequence[StackDump]) -> RankLook | None:
+def _look_at(dump: StackDump, helpers: Sequence[StackDump]) -> _Look | None:
     """Read one dump of a rank's own process, with those of its helpers of about the same moment; None without frames.
 
     Where main has handed the work to another thread, that one is judged (:func:`thread_that_counts`).
@@ -109,18 +121,8 @@ def _look_at(dump: StackDump, helpers: Sequence[StackDump]) -> RankLook | None:
     main = main_thread(dump)
     if main is None:
         return None
-    stack, judged = thread_that_counts(dump, main, parse(main.frames, kernel_view(dump)))
-    says, read = stack.says, stack.frames
-    running = says.where if not says.by_frame else ""
-    places = [line.rpartition(":")[0] if line == running else line for line in says.frames]
-    helper, inner = _helper(dump, helpers) if says.waits == "helper" else (None, None)
-    shown, user = says.frames, stack.user
-    if helper is not None and inner is not None:
-        title = f"[{'data worker' if says.kind == 'data' else 'child process'} {helper.pid}]"
-        shown, user, read = (*shown, title, *inner.says.frames), inner.user, (*read, *inner.frames)
-        places += [place(frame) for frame in reversed(user)]
-    points = tuple((frame.name, frame.file, frame.line) for frame in read if not frame.native)
-    return RankLook(dump, says, judged, stack.frames, helper, user, ";".join(places), shown, points)
+    stack, role = thread_that_counts(dump, main, parse(main.frames, kernel_view(dump)))
+    return _Look(dump, stack, role, *(_helper(dump, helpers) if stack.says.waits == "helper" else (None, None)))
 
 
 def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, ParsedStack] | tuple[None, None]:
@@ -141,12 +143,12 @@ def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, 
     return None, None
 
 
-def _stays(looks: Sequence[RankLook]) -> Frame | None:
+def _stays(looks: Sequence[_Look]) -> Frame | None:
     """Of a rank that moves, the innermost user frame that all looks have in common."""
     newest = looks[-1].user
     paths = [[(frame.name, frame.file) for frame in reversed(seen.user)] for seen in looks]
     shared = len(list(takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False))))
-    stays = all(seen.says.kind in _STAYS for seen in looks)
+    stays = all(seen.stack.says.kind in _STAYS for seen in looks)
     return newest[len(newest) - shared if stays and shared else 0] if newest else None
 
 
@@ -185,11 +187,11 @@ def _note(dump: StackDump, thread: ThreadStack) -> ThreadNote:
     return ThreadNote(name, role(thread, dump), says.where, waits)
 
 
-def _other_threads(seen: RankLook) -> tuple[ThreadNote, ...]:
+def _other_threads(seen: _Look) -> tuple[ThreadNote, ...]:
     """Threads besides main and the judged one that are in the job's own code."""
     main = main_thread(seen.dump)
     return tuple(
         _note(seen.dump, one)
         for one in seen.dump.threads
-        if one is not main and own(one.frames) != seen.own and any(map(is_user, one.frames))
+        if one is not main and own(one.frames) != seen.stack.frames and any(map(is_user, one.frames))
     )

@@ -140,9 +140,9 @@ COLLECTIVE=wait_tensor c10d_functional::wait_tensor
 INIT=ncclCommInitRank c10d::ProcessGroupNCCL::(?:initNCCLComm|getNCCLComm|broadcastUniqueNCCLID)|ncclCommInit
 INIT=ncclCommSplit ncclCommSplit
 LEFT_IN=destroy_process_group c10d::ProcessGroupNCCL::(?:shutdown|~)|ncclComm(?:Finalize|Destroy|Abort)
-RECV=recv c10d::ProcessGroupGloo::RecvWork|ncclRecv
-SEND=send c10d::ProcessGroupGloo::SendWork|ncclSend
-GLOO_CONNECTS=init_process_group c10d::ProcessGroupGloo::ProcessGroupGloo|gloo::rendezvous::
+P2P=recv c10d::ProcessGroupGloo::RecvWork|ncclRecv
+P2P=send c10d::ProcessGroupGloo::SendWork|ncclSend
+INIT=init_process_group c10d::ProcessGroupGloo::ProcessGroupGloo|gloo::rendezvous::
 COLLECTIVE c10d::ProcessGroup(?:NCCL|Gloo)::(allreduce|allgather|alltoall_base|alltoall|monitoredBarrier)
 COLLECTIVE c10d::ProcessGroup(?:NCCL|Gloo)::(_allgather_base|_reduce_scatter_base|reduce_scatter|reduce|broadcast)
 COLLECTIVE c10d::ProcessGroup(?:NCCL|Gloo)::(barrier|gather|scatter|send|recv)
@@ -154,7 +154,7 @@ NCCL_PROXY ncclLocalOpAppend
 COLLECTIVE nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Bcast|Reduce)
 COLLECTIVE=coalesced ncclGroupEnd
 NCCL_QUEUE_FULL=enqueue waitWorkFifoAvailable
-NCCL_BOOTSTRAP=ncclCommInitRank bootstrap
+INIT=ncclCommInitRank bootstrap
 # its own GPU; a full queue of launches blocks whatever is launched next, in any line of the forward or backward pass
 GPU at::native::_local_scalar_dense_cuda|at::_ops::_local_scalar_dense|THPVariable_item|xla::PjRtStreamExecutor
 GPU (?:cuda|cu|hip)(?:(?:Stream|Device|Ctx|Event)Synchronize|Memcpy|Free|MemFree)
@@ -168,12 +168,11 @@ PROGRAM = FrameTable(
 PROMPT /pdb.py : interaction _cmdloop cmdloop
 PROMPT /code.py : interact raw_input
 THREAD /threading.py : join _wait_for_tstate_lock _shutdown
-EVENT /threading.py : wait wait_for acquire __enter__
-QUEUE /queue.py : get put
-QUEUE_TAKEN /queue.py : join
+LOCK /threading.py : wait wait_for acquire __enter__
+QUEUE /queue.py : get put join
 PROCESS_QUEUE /multiprocessing/queues.py : get put join_thread
-QUEUE_TAKEN /multiprocessing/queues.py : _finalize_join
-PROCESS_LOCK /multiprocessing/synchronize.py : acquire wait __enter__
+QUEUE /multiprocessing/queues.py : _finalize_join
+LOCK /multiprocessing/synchronize.py : acquire wait __enter__
 MESSAGE /multiprocessing/connection.py : recv recv_bytes poll _recv _recv_bytes _poll wait accept
 PROCESS_POOL /multiprocessing/pool.py : get wait next join map apply starmap
 PROCESS_POOL /concurrent/futures/process.py : shutdown _python_exit
@@ -189,9 +188,8 @@ SERVES /socketserver.py : serve_forever
 """,
     """
 GIL take_gil|PyEval_RestoreThread|PyEval_AcquireThread|PyGILState_Ensure
-LOCK lock_PyThread_acquire_lock|rlock_acquire|PyThread_acquire_lock|_PyMutex_Lock
+LOCK lock_PyThread_acquire_lock|rlock_acquire|PyThread_acquire_lock|_PyMutex_Lock|_multiprocessing_SemLock_acquire
 QUEUE simplequeue_get|_queue_SimpleQueue_get
-PROCESS_LOCK _multiprocessing_SemLock_acquire
 SLEEPS time_sleep|pysleep
 """,
 )

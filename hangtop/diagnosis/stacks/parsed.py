@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import takewhile
+from typing import NamedTuple
 
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.phrasing import rank_text, ranks_text
+from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks.frame_table import PEERS, PHASES, POINT_TO_POINT, PROGRAM, FrameRow, FrameTable
 from hangtop.diagnosis.stacks.frames import (
     is_carrier,
@@ -36,7 +37,6 @@ _NUMBER = re.compile(r"[0-9]{1,9}")
 """A node may send anything in its place."""
 _MAY_BE_WAITS: frozenset[Kind] = frozenset(("code", "checkpoint", "backward", "forward"))
 """A rank that gathers what it saves waits for its GPU, and for the others, in C code that looks like work."""
-_PACKS = ("_object_to_tensor", "_tensor_to_object")
 _REMEMBERED = 4096
 
 
@@ -75,45 +75,43 @@ def _point(frame: Frame) -> tuple[object, ...]:
     if not frame.arguments:
         return frame[:4]
     given = frame.arguments.get
-    return (*frame[:4], given("group") == "None", *map(given, ("group_given", "src", "dst", "ranks")))
+    return (*frame[:4], given("group") == "None", *map(given, ("group_given", "src", "dst")))
 
 
 def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedStack:
     mine = own(frames)
     python = any(not frame.native for frame in mine)
     user = tuple(frame for frame in mine if (is_user(frame) if python else not is_carrier(frame)))
-    phases = [row for frame in mine if (row := phase_of(frame)) is not None]
+    phases = [row for frame in mine if (row := _phase_of(frame)) is not None]
     context: set[Phase] = {row.phase for row in phases if row.phase is not None}
     named = phase_by_name(user) if python else None
-    by_rows = named in context
-    if named is not None:
-        context.add(named)
+    hinted = named is not None and named not in context
+    context |= {named} if named is not None else set()
     if main and view.known and not python:  # it has returned from the program's first line
         context.add("shutdown")
-    # in a collective of objects a rank that runs as it pickles or unpickles waits for nobody
-    packs = next((one.name for one in mine if not one.native or PEERS.of(one) is not None), "") in _PACKS
-    found = None if packs and view.waits == "nothing" else _innermost(mine, PEERS)
-    program = _innermost(mine, PROGRAM)
-    peers, by_frame = found is not None, found is not None or program is not None
-    if found is None:
+    peers, program = _innermost(mine, PEERS), _innermost(mine, PROGRAM)
+    by_frame = peers is not None or program is not None
+    if peers is None:
         meaning, waits = _without_peers(program, phases, context, mine, view)
         found = _Found(meaning)
     else:
-        meaning, waits = found.meaning, found.meaning.waits
-    op = found.op if meaning.kind in (*_NAMED_BY_CALLERS, "shutdown") else ""
-    words = meaning.words.format(op=op)
-    if peers and waits == "peers":
+        found, meaning, waits = peers, peers.meaning, peers.meaning.waits
+    words = meaning.words.format(op=found.op)
+    if waits == "peers":
         words += next((more for phase, more in _PHASE_WORDS.items() if phase in context), "")
-    if meaning is Meaning.LEFT and program is not None:
+    elif meaning is Meaning.LEFT and program is not None:
         words = f"at exit, {program.meaning.words}"
+    label = words  # ranks at one line with different peers are at one place
+    if found.peer is not None:
+        label = f"waits to {'receive from' if 'recv' in found.op else 'send to'} {rank_text(found.peer)}"
     open_ended = waits == "unknown" or (waits in ("device", "nothing") and meaning.kind in _MAY_BE_WAITS)
     says = Activity(
-        meaning.kind, meaning, op, found.with_whom or words, waits, frozenset(context),
-        world=found.world, peer=found.peer, members=found.members,
+        meaning.kind, meaning, found.op if meaning.kind in (*_NAMED_BY_CALLERS, "shutdown") else "", label, waits,
+        frozenset(context), world=found.world, peer=found.peer,
         where=place(user[0]) if user else "",
         by_frame=by_frame,
         frames=_folded(mine, user, words if by_frame or meaning.kind not in ("code", "unknown") else ""),
-        by_name=not peers and (meaning is Meaning.READS_FILE or (named == meaning.kind and not by_rows)),
+        by_name=peers is None and (meaning is Meaning.READS_FILE or (hinted and named == meaning.kind)),
         native_would_tell=open_ended and not by_frame and not any(frame.native for frame in mine),
     )  # fmt: skip
     return ParsedStack(says, user, mine)
@@ -122,72 +120,49 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
 # --- what the innermost frames mean ------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(NamedTuple):
     """What the innermost library frames mean, with the operation, group and peer that the frames around them add."""
 
     meaning: Meaning
     op: str = ""
-    native: bool = False
-    """The innermost frame that has a row is native."""
     world: bool | None = None
     peer: int | None = None
-    members: tuple[int, ...] = ()
-
-    @property
-    def with_whom(self) -> str:
-        """``waits to receive from rank 3``, ``waits in new_group of ranks 0 and 1``; empty where nothing tells."""
-        if self.peer is not None:
-            return f"waits to {'receive from' if 'recv' in self.op else 'send to'} {rank_text(self.peer)}"
-        return f"{self.meaning.words.format(op=self.op)} of {ranks_text(self.members)}" if self.members else ""
 
 
 def _innermost(frames: Iterable[Frame], table: FrameTable) -> _Found | None:
     """What the innermost run of library frames (innermost first) means, before user code begins; None without a row.
 
     The run's outermost frame names the operation: an ``all_gather_object`` is one, although an ``all_gather`` inside of
-    it waits.
+    it waits. Of arguments, too, the outermost frame has the last word.
     """
-    found: _Found | None = None
-    for frame in frames:
-        if is_user(frame):
-            break
+    meaning: Meaning | None = None
+    op, native, given = "", False, dict[str, str]()
+    for frame in takewhile(lambda frame: not is_user(frame), frames):
         row = table.of(frame)
-        meaning = row.meaning if row is not None else None
-        if row is None or meaning is None:
-            if found is not None and not (frame.native or is_transparent(frame.file)):
+        if row is None or row.meaning is None:
+            if meaning is not None and not (frame.native or is_transparent(frame.file)):
                 break
-        elif found is None:
-            found = _Found(meaning, row.operation(frame), frame.native)
-        elif found.meaning is Meaning.NCCL_PROXY:  # whatever operation it was called for, it has not launched that
+        elif meaning is None:
+            meaning, op, native = row.meaning, row.operation(frame), frame.native
+        elif meaning is Meaning.NCCL_PROXY:  # whatever operation it was called for, it has not launched that
             break
         elif table is PROGRAM:  # a condition inside of a queue: the queue says more
-            found = replace(found, meaning=meaning)
-        elif meaning.kind in _NAMED_BY_CALLERS:
-            better = found.native or found.meaning.kind != meaning.kind
-            found = replace(found, meaning=meaning if better else found.meaning, op=row.operation(frame) or found.op)
+            meaning = row.meaning
+        elif row.meaning.kind in _NAMED_BY_CALLERS:
+            meaning = row.meaning if native or meaning.kind != row.meaning.kind else meaning
+            op = row.operation(frame) or op
         else:
             break
-        if found is not None and frame.arguments:
-            found = _with_arguments(found, frame)
-    if found is not None and found.meaning is Meaning.COLLECTIVE and found.op in POINT_TO_POINT:
-        return replace(found, meaning=Meaning.P2P)
-    return found
-
-
-def _with_arguments(found: _Found, frame: Frame) -> _Found:
-    """Add what a frame's arguments tell; of several frames of a run the outermost has the last word."""
-    given = frame.arguments.get
-    world = found.world
-    if given("group_given") is not None:
-        world = given("group_given") == "no"
-    elif given("group") == "None":
-        world = True
-    peer = given("src" if "recv" in found.op else "dst", "") if found.op in POINT_TO_POINT else ""
-    peer_number = int(peer) if _NUMBER.fullmatch(peer) else found.peer
-    ranks = given("ranks", "") if found.meaning.kind == "init" else ""
-    members = tuple(map(int, _NUMBER.findall(ranks))) or found.members
-    return replace(found, world=world, peer=peer_number, members=members)
+        given |= frame.arguments if meaning is not None else {}
+    if meaning is None:
+        return None
+    between_two = op in POINT_TO_POINT
+    peer = given.get("src" if "recv" in op else "dst", "") if between_two else ""
+    return _Found(
+        Meaning.P2P if between_two and meaning is Meaning.COLLECTIVE else meaning, op,
+        given["group_given"] == "no" if "group_given" in given else True if given.get("group") == "None" else None,
+        int(peer) if _NUMBER.fullmatch(peer) else None,
+    )  # fmt: skip
 
 
 def _without_peers(
@@ -212,14 +187,14 @@ def _without_peers(
         return by_name or seen, waits
     # in a backward pass, or in a wrapper's forward, where nothing but libraries is further in than that
     inner = takewhile(lambda frame: not is_user(frame), frames)
-    phase = next((row.phase for one in inner if (row := phase_of(one)) is not None and row.phase in _OPEN), None)
+    phase = next((row.phase for one in inner if (row := _phase_of(one)) is not None and row.phase in _OPEN), None)
     if (inside := _PASSES.get((phase, seen is Meaning.IN_C))) is not None:
         # the engine does not sleep: the kernel was asked a moment before the frames were read
         return inside, "unknown" if waits == "time" else waits
     return seen, waits
 
 
-def phase_of(frame: Frame) -> FrameRow | None:
+def _phase_of(frame: Frame) -> FrameRow | None:
     """The row of a frame that everything inside of it is a part of."""
     # a module that is being imported does nothing of what its functions do
     return None if frame.native or frame.name == "<module>" else PHASES.of(frame)

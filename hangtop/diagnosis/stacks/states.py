@@ -52,12 +52,8 @@ class Meaning(Enum):
     NCCL_PROXY = "code", "nothing", "spins in ncclLocalOpAppend of NCCL"
     """It waits for room in the queue of NCCL's proxy thread: for ever, where that lost an operation (nccl#2353)."""
     P2P = "p2p", "peers", "waits in {op}"
-    RECV = "p2p", "peers", "waits to receive"
-    SEND = "p2p", "peers", "waits to send"
     INIT = "init", "peers", "waits in {op}"
     RENDEZVOUS = "init", "peers", "waits for the rendezvous of init_process_group"
-    GLOO_CONNECTS = "init", "peers", "waits for gloo's connections"
-    NCCL_BOOTSTRAP = "init", "peers", "waits in NCCL's bootstrap"
     STORE = "store", "peers", "waits at the store"
     LEFT_IN = "shutdown", "unknown", "has left training: in {op}"
     # for its GPU
@@ -80,15 +76,12 @@ class Meaning(Enum):
     LEFT = "shutdown", "unknown", "has left the program"
     # what any program waits for
     PROMPT = "code", "storage", "waits at a prompt for somebody to type"
-    LOCK = "lock", "lock", "waits for a lock"
-    EVENT = "lock", "lock", "waits for a lock or an event"
+    LOCK = "lock", "lock", "waits for a lock or an event"
     GIL = "lock", "lock", "waits for the GIL"
     QUEUE = "lock", "lock", "waits at a queue"
-    QUEUE_TAKEN = "lock", "lock", "waits for its queue to be emptied"
     THREAD = "lock", "lock", "waits for a thread to end"
     THREAD_POOL = "lock", "lock", "waits for a pool of threads"
     FUTURE = "lock", "lock", "waits for a future"
-    PROCESS_LOCK = "lock", "lock", "waits for a process's lock"
     LOCK_FILE = "lock", "lock", "waits for a lock file"
     FILE_LOCK = "lock", "lock", "waits for a lock on a file"
     PROCESS_QUEUE = "lock", "helper", "waits at a process's queue"
@@ -189,8 +182,6 @@ class Activity(NamedTuple):
     """True: on the default process group; False: a group was handed in; None: the frames do not tell."""
     peer: int | None = None
     """For ``p2p``: the rank it sends to or receives from, where the arguments tell."""
-    members: tuple[int, ...] = ()
-    """Ranks of the group that is being made, where the arguments tell."""
     where: str = ""
     """Innermost user frame as ``read_shard (data.py:88)``, in a data worker when the rank waits for that; empty without
     one."""

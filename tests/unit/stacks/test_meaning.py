@@ -140,16 +140,6 @@ def test_the_peer_of_an_operation(name: str, arguments: dict[str, str], peer: in
     assert (doing.peer, doing.label) == (peer, label)
 
 
-@pytest.mark.parametrize("inner", ["_object_to_tensor", "_tensor_to_object"])
-def test_who_makes_bytes_of_an_object_computes_and_waits_for_nobody(inner: str) -> None:
-    frames = (f"{inner} {C10D}:3405", f"all_gather_object {C10D}:3501", STEP)
-    doing = activity([main_dump(*frames, syscall="none")])
-    assert (doing.kind, doing.waits, doing.where) == ("code", "nothing", "train_step (train.py:44)")
-    assert doing.native_would_tell, "a copy to the GPU is in the same function"
-    asleep = activity([main_dump(*frames)])
-    assert (asleep.kind, asleep.op, asleep.waits) == ("collective", "all_gather_object", "peers")
-
-
 @pytest.mark.parametrize(
     ("syscall", "wchan", "state", "waits"),
     [
