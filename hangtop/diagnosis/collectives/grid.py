@@ -65,27 +65,27 @@ class CollectiveGrid:
 def grids(job: Job) -> tuple[CollectiveGrid, ...]:
     """Every group of which dumps tell: those with an odd rank first, then by size."""
     matched = job.once(matched_dumps)
-    found = [_grid(matched, group, own) for group, own in matched.given.by_group.items()]
+    found = [_grid(matched, group, own) for group, own in matched.by_group.items()]
     return tuple(sorted(found, key=lambda grid: (not grid.odd, -grid.size, grid.name)))
 
 
 def _grid(matched: Matched, group: Group, own: Mapping[int, GroupHistory]) -> CollectiveGrid:
-    progress, given = matched.given.progress[group], matched.given
+    progress = matched.progress[group]
     numbers = sorted({seq for history in own.values() for seq in history.entries})[-KEPT:]
     columns = tuple(_column(seq, own) for seq in numbers)
     waited = {seq for history in own.values() for seq in history.unfinished}
     accused = {*progress.behind, *progress.untold} if progress.waiting else set()
-    accused.update(rank for one in matched.differs if one.group == group for rank in one.accused)
+    accused.update(rank for one in matched.differs if one.group == group for rank in one.how.counted.odd_ranks)
     alike: dict[tuple[bool, tuple[GridCell, ...]], list[int]] = defaultdict(list)
     for rank in sorted(progress.members):
         cells = tuple(
-            _cell(seq, own.get(rank), column, waited=seq in waited) if rank in given.dumps
+            _cell(seq, own.get(rank), column, waited=seq in waited) if rank in matched.dumps
             else GridCell("unknown", "no dump")
             for seq, column in zip(numbers, columns, strict=True)
         )  # fmt: skip
         alike[rank in accused, cells].append(rank)
     ordered = sorted(alike.items(), key=lambda item: (not item[0][0], len(item[1]), item[1]))
-    dumps = [given.dumps[rank] for rank in sorted(progress.members) if rank in given.dumps]
+    dumps = [matched.dumps[rank] for rank in sorted(progress.members) if rank in matched.dumps]
     return CollectiveGrid(
         name=group.label,
         size=len(progress.members),

@@ -43,11 +43,6 @@ class P2POp:
     step: int
     """Place of its batch's end, or of the operation itself where it is in none: what the host launched at once."""
 
-    @property
-    def label(self) -> str:
-        """``send`` or ``recv``."""
-        return "send" if self.sends else "recv"
-
 
 @dataclass(frozen=True, slots=True)
 class GroupHistory:

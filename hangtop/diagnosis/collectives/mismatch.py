@@ -16,7 +16,6 @@ SAME_INPUT = frozenset(
     }
 )  # fmt: skip
 """Operations whose input must have the same number of elements on every rank. The all_to_all family may differ."""
-What = Literal["name", "dtype", "size"]
 V = TypeVar("V", bound=Hashable)
 
 

@@ -8,31 +8,19 @@ operations are compared, and of a batch with several peers nothing is certain.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.history import LaunchHistory, P2POp
+from hangtop.diagnosis.collectives.progress import WaitEdge
 
 _Way: TypeAlias = "tuple[Group, int, int, bool]"
 """Group, sender, receiver, and whether the operation is the send."""
 
 
-@dataclass(frozen=True, slots=True)
-class P2PMatch:
-    """What is known of the counterpart of an open send or receive."""
-
-    op: P2POp
-    peer: int
-    answer: Literal["launched", "absent", "no dump"]
-    certain: bool
-    first: bool = True
-    """``op`` belongs to what its rank has open first in the group."""
-
-
-def match_p2p(histories: Mapping[int, LaunchHistory]) -> list[P2PMatch]:
-    """Look for the counterpart of each send and receive that is open."""
+def p2p_edges(histories: Mapping[int, LaunchHistory]) -> Iterator[WaitEdge]:
+    """The waits of open sends and receives, of what each rank has open first in a group, that lack a counterpart."""
     by_way: dict[_Way, list[P2POp]] = defaultdict(list)
     peers: dict[tuple[int, int], set[int | None]] = defaultdict(set)
     for history in histories.values():
@@ -40,22 +28,26 @@ def match_p2p(histories: Mapping[int, LaunchHistory]) -> list[P2PMatch]:
             peers[op.rank, op.step].add(op.peer)
             if op.peer is not None:
                 by_way[_way(op, op.peer)].append(op)
-    found = []
     for history in histories.values():
-        waited: dict[Group, int] = {}
+        first: dict[Group, int] = {}
         for op in history.p2p:
-            if op.condition == "open" and op.peer is not None:
-                alone = len(peers[op.rank, op.step]) == 1
-                matched = _match(op, op.peer, histories, by_way, alone=alone)
-                found.append(replace(matched, first=waited.setdefault(op.group, op.step) == op.step))
-    return found
+            if op.condition != "open" or op.peer is None or first.setdefault(op.group, op.step) != op.step:
+                continue
+            launched, certain = _launched(op, op.peer, histories, by_way, alone=len(peers[op.rank, op.step]) == 1)
+            if not launched:
+                yield WaitEdge(
+                    op.rank, (op.peer,), op.group.label, "send" if op.sends else "recv", op.entry.seq,
+                    history.dump.source, certain, "not launched" if op.peer in histories else "not dumped",
+                    op.entry.created,
+                )  # fmt: skip
 
 
-def _match(
+def _launched(
     op: P2POp, peer: int, histories: Mapping[int, LaunchHistory], by_way: Mapping[_Way, Sequence[P2POp]], *, alone: bool
-) -> P2PMatch:
+) -> tuple[bool, bool]:
+    """Whether the counterpart of an operation was launched, and whether that is certain."""
     if peer not in histories:
-        return P2PMatch(op, peer, "no dump", certain=False)
+        return False, False
     mine: Sequence[P2POp] = by_way[_way(op, peer)]
     group, sender, receiver, sends = _way(op, peer)
     others = by_way.get((group, sender, receiver, not sends), ())
@@ -64,7 +56,7 @@ def _match(
     certain = whole or (alone and all(one.condition != "unknown" for one in others))
     if not whole:
         mine, others = ([one for one in side if one.condition == "open"] for side in (mine, others))
-    return P2PMatch(op, peer, "launched" if mine.index(op) < len(others) else "absent", certain)
+    return mine.index(op) < len(others), certain
 
 
 def _way(op: P2POp, peer: int) -> _Way:

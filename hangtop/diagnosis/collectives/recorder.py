@@ -1,22 +1,29 @@
 """Flight recorder dumps of many ranks put side by side: which ranks did not join, or joined something else.
 
-Works on any number of dumps: a rank without one is named as such, never an error. Which rank waits for which comes from
-:mod:`~hangtop.diagnosis.collectives.edges`; here it is followed to its ends, and told per collective.
+Works on any number of dumps: a rank without one is named as such, never an error. Waits are followed to their ends by
+:mod:`~hangtop.diagnosis.collectives.ends`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from collectors.samples.collectives import RecorderDump
-from hangtop.diagnosis.collectives.edges import Recorded, edges_by_recorders, recorded
-from hangtop.diagnosis.collectives.ends import ends_of
+from hangtop.diagnosis.collectives.ends import ends_of, strayed
 from hangtop.diagnosis.collectives.groups import Group
-from hangtop.diagnosis.collectives.history import closes, ends_together
+from hangtop.diagnosis.collectives.history import (
+    GroupHistory,
+    LaunchHistory,
+    closes,
+    ends_together,
+    histories,
+    operation_of,
+)
 from hangtop.diagnosis.collectives.mismatch import Mismatch, mismatch
-from hangtop.diagnosis.collectives.order import LaunchOrder
+from hangtop.diagnosis.collectives.p2p import p2p_edges
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge
 
 
@@ -27,8 +34,6 @@ class Differs(NamedTuple):
     seq: int
     how: Mismatch
     op: str
-    accused: tuple[int, ...]
-    """The odd ones; where the votes are even, all of them, unless other groups tell which side is right."""
     created: float
 
 
@@ -47,10 +52,14 @@ class Unfinished(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """What the dumps say together. ``culprits`` are the ends of all waits, or those that strayed in a circle."""
+    """What the newest dumps of all ranks say together."""
 
-    given: Recorded
+    dumps: Mapping[int, RecorderDump]
+    histories: Mapping[int, LaunchHistory]
+    by_group: Mapping[Group, Mapping[int, GroupHistory]]
+    progress: Mapping[Group, LaunchProgress]
     edges: tuple[WaitEdge, ...]
+    """Waits in what each rank has open first in each of its groups."""
     differs: tuple[Differs, ...]
     """The first of every group, the earliest first."""
     stalled: tuple[Group, ...]
@@ -58,6 +67,7 @@ class Matched:
     circle: tuple[int, ...]
     """Ranks that wait for one another in sends and receives whose counterparts are all known."""
     culprits: tuple[int, ...]
+    """The ends of all waits, or those that strayed in a circle."""
     torn: bool
     """The culprits are two that contradict each other, and one of them is right."""
     undumped: tuple[int, ...]
@@ -66,45 +76,78 @@ class Matched:
     """Where a rank has open what its peers have completed, one a rank."""
 
     @property
+    def at(self) -> float | None:
+        """Time of the newest entry of any dump."""
+        return max((dump.at for dump in self.dumps.values() if dump.at is not None), default=None)
+
+    @property
     def timed(self) -> bool:
         """Whether any recorder tells that a GPU has begun an operation: else all that is open was only scheduled."""
-        dumps = self.given.dumps.values()
-        return any(entry.state == "started" for dump in dumps for entry in dump.collectives)
+        return any(entry.state == "started" for dump in self.dumps.values() for entry in dump.collectives)
 
 
 def match(dumps: Iterable[RecorderDump]) -> Matched:
     """Match the collectives of all dumps, per group and sequence number, and follow the waits to their ends."""
-    given = recorded(dumps)
-    order = LaunchOrder(given)
-    edges = edges_by_recorders(given)
-    groups = sorted(given.by_group, key=lambda group: (len(group.name), group.name, group.ranks))
-    differs = [found for group in groups if (found := _differs(given, group, order))]
-    busy = {rank for progress in given.progress.values() for rank in progress.waiting}
-    ends = ends_of(edges, busy | {one.op.rank for one in given.p2p}, given.dumps.keys())
-    unfinished = () if ends.ranks else tuple(_unfinished(given))
-    culprits = ends.ranks or tuple(one.rank for one in unfinished) or order.strayed()
+    newest = {dump.rank: dump for dump in sorted(dumps, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source))}
+    every = histories(newest.values())
+    by_group: dict[Group, dict[int, GroupHistory]] = defaultdict(dict)
+    for rank, one in every.items():
+        for group, own in one.groups.items():
+            by_group[group][rank] = own
+    progress = {group: _progress(group, ranks, every) for group, ranks in by_group.items()}
+    edges = (*(edge for one in progress.values() for edge in one.edges()), *p2p_edges(every))
+    busy = {rank for one in progress.values() for rank in one.waiting}
+    busy |= {op.rank for one in every.values() for op in one.p2p if op.condition == "open" and op.peer is not None}
+    ends = ends_of(edges, busy, newest.keys())
+    unfinished = () if ends.ranks else tuple(_unfinished(every, by_group, progress))
+    culprits = ends.ranks or tuple(one.rank for one in unfinished) or strayed(every, by_group, progress)
     in_groups = {edge.waiter for edge in edges if edge.certain and not edge.p2p}
+    groups = sorted(by_group, key=lambda group: (len(group.name), group.name, group.ranks))
+    differs = [found for group in groups if (found := _differs(group, by_group[group], newest))]
     return Matched(
-        given=given,
-        edges=edges,
+        newest, every, by_group, progress, edges,
         differs=tuple(sorted(differs, key=lambda found: found.created)),
-        stalled=tuple(group for group in groups if _stands(given.progress[group], {edge.waiter for edge in edges})),
+        stalled=tuple(group for group in groups if _stands(progress[group], {edge.waiter for edge in edges})),
         circle=() if culprits or in_groups & set(ends.circle) else ends.circle,
         culprits=culprits,
         torn=not ends.ranks and not unfinished and len(culprits) > 1,
         undumped=ends.undumped,
         unfinished=unfinished,
-    )
+    )  # fmt: skip
 
 
-def _unfinished(given: Recorded) -> Iterator[Unfinished]:
+def _progress(group: Group, own: Mapping[int, GroupHistory], every: Mapping[int, LaunchHistory]) -> LaunchProgress:
+    """Members that were dumped and list nothing of the group have launched nothing in it.
+
+    A dump of active entries alone may leave out what is done; but what most members still wait in, nobody has
+    completed: a member that does not list it has not launched it.
+    """
+    members = set(group.ranks) or set(every if group.whole else own)
+    waiting = {
+        rank: operation_of(its.entries[min(its.unfinished)], every[rank].dump.source)
+        for rank, its in own.items()
+        if its.unfinished
+    }
+    last = {rank: Operation("", its.enqueued, every[rank].dump.source) for rank, its in own.items()}
+    most_wait = 2 * len(waiting) > len(members) and all(ends_together(one.name) for one in waiting.values())
+    for rank in (members & every.keys()) - own.keys():
+        if most_wait or not every[rank].partial:
+            last[rank] = Operation("", -1, every[rank].dump.source)
+    return LaunchProgress(group.label, frozenset(members), last, waiting)
+
+
+def _unfinished(
+    every: Mapping[int, LaunchHistory],
+    by_group: Mapping[Group, Mapping[int, GroupHistory]],
+    progress: Mapping[Group, LaunchProgress],
+) -> Iterator[Unfinished]:
     """Ranks whose GPU has not finished what all others of a group have, in the order of their numbers."""
-    for rank, history in sorted(given.histories.items()):
+    for rank, history in sorted(every.items()):
         for group in history.groups:
-            first = given.progress[group].waiting.get(rank)
+            first = progress[group].waiting.get(rank)
             if first is None or not ends_together(first.name):
                 continue
-            others = given.by_group[group].items()
+            others = by_group[group].items()
             completed = sorted(other for other, its in others if other != rank and its.completed >= first.seq)
             if completed:
                 yield Unfinished(rank, group, first, tuple(completed))
@@ -121,23 +164,16 @@ def _stands(progress: LaunchProgress, behind: Collection[int]) -> bool:
     )
 
 
-def _differs(given: Recorded, group: Group, order: LaunchOrder) -> Differs | None:
+def _differs(group: Group, own: Mapping[int, GroupHistory], dumps: Mapping[int, RecorderDump]) -> Differs | None:
     """Find the first unfinished collective that ranks of a group joined in different ways."""
-    own = given.by_group[group]
     for seq in sorted({seq for history in own.values() for seq in history.unfinished}):
-        closed = {closes(history.entries[seq]) for history in own.values() if seq in history.entries}
-        launched = given.operations(group, seq)
-        how = (
-            mismatch(launched) if len(closed) == 1 else None
-        )  # batches may be closed on some ranks and not yet on others
-        if how is None:
-            continue
-        accused = how.counted.odd_ranks
-        if how.counted.tied:
-            values = {rank: getattr(one, how.what) for rank, one in launched.items()}
-            right = order.right_one(group, seq, values, how.what)
-            accused = tuple(rank for rank in accused if values[rank] != right)
-        created = min((one.since for one in launched.values() if one.since is not None), default=0.0)
-        op = how.counted.usual if how.what == "name" else next(iter(launched.values())).name
-        return Differs(group, seq, how, op, accused, created)
+        entries = {rank: history.entries[seq] for rank, history in own.items() if seq in history.entries}
+        if len({closes(entry) for entry in entries.values()}) > 1:
+            continue  # batches may be closed on some ranks and not yet on others
+        launched = {rank: operation_of(entry, dumps[rank].source) for rank, entry in entries.items()}
+        how = mismatch(launched)
+        if how is not None:
+            created = min((one.since for one in launched.values() if one.since is not None), default=0.0)
+            op = how.counted.usual if how.what == "name" else next(iter(launched.values())).name
+            return Differs(group, seq, how, op, created)
     return None

@@ -39,7 +39,7 @@ def flight_recorder(job_status: JobStatus) -> Iterator[Finding]:
 
 def _age(job_status: JobStatus, matched: Matched, since: Iterable[float | None]) -> float | None:
     """Seconds from the first of these launches to the last entry of any dump; None where that is not long enough."""
-    written, began = matched.given.at, min((at for at in since if at is not None), default=None)
+    written, began = matched.at, min((at for at in since if at is not None), default=None)
     age = 0.0 if written is None or began is None else written - began
     return age if not job_status.job.live or job_status.hung or age >= job_status.alarm_after else None
 
@@ -52,7 +52,7 @@ def _others_wait(job_status: JobStatus, culprits: Iterable[int]) -> str:
 
 
 def _dump(matched: Matched, rank: int, text: str) -> Evidence:
-    dump = matched.given.dumps[rank]
+    dump = matched.dumps[rank]
     return Evidence(Observer.RECORDER, f"{dump.source} (rank {rank})", dump.at, text, dump.source)
 
 
@@ -61,16 +61,14 @@ def _differs(job: Job, differs: Differs, matched: Matched) -> Finding:
     what, counted = differs.how
     same = {"name": "operations", "size": f"sizes of {differs.op}", "dtype": f"types of {differs.op}"}[what]
     told = listed([f"rank {rank} {value}" for rank, value in sorted(counted.odd.items())])
-    right = set(counted.odd_ranks) - set(differs.accused)
-    undumped = [rank.rank for rank in job.ranks if rank.rank not in matched.given.dumps]
+    undumped = [rank.rank for rank in job.ranks if rank.rank not in matched.dumps]
     return Finding(
         "collective_mismatch" if what == "name" else "collective_size_mismatch", "critical",
-        0.95 if not counted.tied else 0.75 if right else 0.6,
+        0.6 if counted.tied else 0.95,
         f"different {same} at collective #{differs.seq} of group {differs.group.label}: {told}, "
         f"{ranks_text(counted.usual_ranks)} {counted.usual}"
-        f"{f'; at that point other groups like it do as {ranks_text(right)}' if right else ''}"
         f"{f'; no dump of {ranks_text(undumped)}' if undumped else ''}",
-        ranks=differs.accused, nodes=homes(job, differs.accused),
+        ranks=counted.odd_ranks, nodes=homes(job, counted.odd_ranks),
         evidence=tuple(
             _dump(matched, rank, f"#{differs.seq}: {counted.odd.get(rank, counted.usual)}")
             for rank in (*sorted(counted.odd), *counted.usual_ranks)[:4]
@@ -99,7 +97,7 @@ def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     if ranks and _age(job_status, matched, (one.operation.since for one in matched.unfinished)) is not None:
         first, on = matched.unfinished[0], homes(job_status.job, ranks)
         yield Finding(
-            "collective_stalled", "critical", 0.85 if len(ranks) * 2 < len(matched.given.dumps) else SCHEDULED,
+            "collective_stalled", "critical", 0.85 if len(ranks) * 2 < len(matched.dumps) else SCHEDULED,
             f"{ranks_on(ranks, on)} {of_several('has', len(ranks))} not finished {_told(first.operation)} of group "
             f"{first.group.label}, which {ranks_text(first.completed)} {of_several('has', len(first.completed))}: "
             f"the GPU stands still; {_others_wait(job_status, ranks)}",
@@ -144,7 +142,7 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
         f"{_others_wait(job_status, culprits)}{f' for {duration(age)}' if age > 1 else ''}",
         ranks=culprits, nodes=homes(job, culprits),
         evidence=(
-            *(_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2] if rank in matched.given.dumps),
+            *(_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2] if rank in matched.dumps),
             *(_dump(matched, edge.waiter, _open(edge)) for edge in direct[:3]),
         ),
         advice=OWN_GPU if own_gpu else CODE,
@@ -153,10 +151,10 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
 
 def _waits_for_own_gpu(job_status: JobStatus, matched: Matched, rank: int) -> bool:
     """Whether a rank waits for its GPU while no collective of its own is open: its code has not erred."""
-    status, history = job_status.statuses.get(rank), matched.given.histories.get(rank)
+    status, history = job_status.statuses.get(rank), matched.histories.get(rank)
     if status is None or status.activity is None or history is None:
         return False
-    in_groups = any(rank in one.waiting for one in matched.given.progress.values())
+    in_groups = any(rank in one.waiting for one in matched.progress.values())
     is_open = in_groups or any(op.condition == "open" for op in history.p2p)
     return status.activity.kind == "device" and status.load != "idle" and not is_open
 
@@ -166,7 +164,7 @@ def _weight(matched: Matched, direct: Iterable[WaitEdge]) -> float:
         return 0.6  # one of two is right
     if not matched.culprits:
         return 0.65
-    if not matched.timed and any(matched.given.histories[rank].partial for rank in matched.culprits):
+    if not matched.timed and any(matched.histories[rank].partial for rank in matched.culprits):
         return SCHEDULED
     return 0.8 if any(edge.why == "not dumped" for edge in (*direct, *matched.edges)) else 0.92
 
@@ -174,28 +172,27 @@ def _weight(matched: Matched, direct: Iterable[WaitEdge]) -> float:
 def _stalled(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """collective_stalled: all ranks of a group are in one collective, and none completed it.
 
-    Of a group of which one dump tells, others may not have come yet. A rank that alone gave another size, where sizes
-    may differ, is likely wrong where NCCL also met a message of another size: collective_size_mismatch.
+    Of a group of which one dump tells, others may not have come yet. Where NCCL met a message of another size, the rank
+    that alone gave another size is named, even in an operation whose sizes may differ: collective_size_mismatch.
     """
     job = job_status.job
     for group in matched.stalled:
-        waiting = matched.given.progress[group].waiting
+        waiting = matched.progress[group].waiting
         if len(waiting) < 2 or _age(job_status, matched, (one.since for one in waiting.values())) is None:
             continue
-        sizes = vote({rank: one.size for rank, one in waiting.items()})
-        alone = sizes.odd if sizes is not None and len(sizes.odd) == 1 and not sizes.tied else {}
-        odd = "".join(
-            f"; rank {rank} alone gave {size}, the others {sizes.usual}" for rank, size in alone.items() if sizes
-        )
-        ranks, truncated = tuple(alone or sorted(waiting)), warned(job, "truncated") if alone else ()
+        truncated, sizes = warned(job, "truncated"), vote({rank: one.size for rank, one in waiting.items()})
+        alone = sizes.odd if truncated and sizes is not None and len(sizes.odd) == 1 and not sizes.tied else {}
+        odd = "".join(f"; rank {rank} alone gave {size}" for rank, size in alone.items())
+        ranks, first = tuple(alone or sorted(waiting)), _told(next(iter(waiting.values())))
         yield Finding(
             "collective_size_mismatch" if alone else "collective_stalled", "critical",
-            0.5 if alone and not truncated else 0.77 if matched.timed or truncated else SCHEDULED,
-            f"all {count(len(waiting), 'rank')} {'joined' if matched.timed else 'launched'} "
-            f"{_told(next(iter(waiting.values())))} of group {group.label}, and none completed it{odd}",
+            0.77 if matched.timed or alone else SCHEDULED,
+            f"all {count(len(waiting), 'rank')} {'joined' if matched.timed else 'launched'} {first} of group "
+            f"{group.label}, and none completed it{odd}",
             ranks=ranks, nodes=homes(job, ranks),
             evidence=(*(_dump(matched, rank, f"{_told(waiting[rank])} open, {waiting[rank].size}")
-                        for rank in tuple(dict.fromkeys((*alone, *sorted(waiting))))[:4]), *lines(truncated[:1])),
+                        for rank in sorted(waiting, key=lambda rank: (rank not in alone, rank))[:4]),
+                      *lines(truncated[:1])),
             advice="Each rank must send to each what that one expects of it: compare input_split_sizes." if alone else
             "The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
         )  # fmt: skip
@@ -218,7 +215,7 @@ def _told(operation: Operation) -> str:
 
 def _last(matched: Matched, rank: int) -> str:
     """``launched last: all_reduce #6 (completed), at train_step (/job/loop.py:40)``, of the user's own frames."""
-    launched = matched.given.dumps[rank].collectives
+    launched = matched.dumps[rank].collectives
     if not launched:
         return "launched nothing"
     one, torch = launched[-1], ("site-packages", "/torch/")

@@ -54,7 +54,7 @@ def test_the_screen_is_drawn_before_anything_is_imported_that_judges_or_asks() -
         "from tui.app import HangtopApp\n"
         "import tui.panels.overview\n"
         "late = ('asyncssh', 'torch', 'psutil', 'zstandard', 'hangtop.diagnosis.rules', 'hangtop.diagnosis.stacks', "
-        "'hangtop.diagnosis.collectives.edges', 'hangtop.diagnosis.verdict.wait_boxes', 'tui.dialogs.base')\n"
+        "'hangtop.diagnosis.collectives.recorder', 'hangtop.diagnosis.verdict.wait_boxes', 'tui.dialogs.base')\n"
         "print([name for name in late if name in sys.modules], file=sys.stderr)\n"
     )
     done = run_lines(code)

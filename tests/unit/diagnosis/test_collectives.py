@@ -92,14 +92,6 @@ DUMPS: dict[str, tuple[Sequence[RecorderDump], str, tuple[int, ...], str]] = {
         [*(dump(rank, *history(rank, 7)) for rank in range(3)), *waiting(3)], "collective_stalled", (3,),
         "which ranks 0-2 have: the GPU stands still",
     ),
-    "one alone in another size of what may differ": (
-        [*waiting(0, 1, 3, op="all_to_all"), *waiting(2, op="all_to_all", input_sizes=[[8]])],
-        "collective_size_mismatch", (2,), "rank 2 alone gave 8, the others 4096",
-    ),
-    "other pairs tell which of two is right": (
-        [in_pair(rank, "all_gather" if rank == 1 else "all_reduce") for rank in range(4)],
-        "collective_mismatch", (1,), "other groups like it do as rank 0",
-    ),
     "of two that differ nobody knows the wrong one": (
         [in_pair(0, "all_reduce"), in_pair(1, "all_gather")], "collective_mismatch", (0, 1), "different operations",
     ),
