@@ -76,10 +76,7 @@ class RankPulse(NamedTuple):
 
 
 class CpuWait(NamedTuple):
-    """How long a rank's main thread was ready to run and had no CPU, and what may keep it from one.
-
-    A rank without this sample, on a node whose source ``cpus`` answers, gets its CPU.
-    """
+    """How long a rank's main thread was ready to run and had no CPU, and what may keep it from one."""
 
     pid: int
     waited: int

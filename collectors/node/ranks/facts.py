@@ -12,12 +12,12 @@ from collectors.node.files import link, read_or_none, text
 from collectors.node.processes.environ import NO_RANK
 from collectors.node.processes.namespaces import foreign_mounts, seen_by
 from collectors.node.processes.procfs import CLOCK_TICKS, ProcessStatus, parse_cgroup, parse_limit
-from collectors.node.ranks.tracked import Tracked
+from collectors.node.ranks.job_process import JobProcess
 from collectors.samples.ranks import RankProcess
 
 
 def rank_process(
-    proc: str, booted: float, subject: Tracked, status: ProcessStatus, versions: Mapping[str, str]
+    proc: str, booted: float, subject: JobProcess, status: ProcessStatus, versions: Mapping[str, str]
 ) -> RankProcess:
     """What does not move in a rank; a fact that cannot be read is left unknown.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Dict, Iterator, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.files import list_folder, read_or_none
@@ -15,34 +14,13 @@ from collectors.node.processes.procfs import (
     parse_wchan,
     read_stat,
 )
+from collectors.node.ranks.job_process import HeldFiles
 from collectors.samples.ranks import Helper, HelperGone, RankPulse
 
 THREADS = 512
 """Threads of a process that are looked at for one that is left."""
 MOST = 64
 """Children that are looked at: a rank that waits for none of what it starts may leave thousands."""
-
-
-class HeldFiles:
-    """Files of one process in /proc that are read every second: kept open, a look is one call instead of four."""
-
-    def __init__(self, proc: str, pid: int) -> None:
-        self._base = "%s/%d/" % (proc, pid)
-        self._files: Dict[str, int] = {}
-
-    def read(self, name: str) -> bytes:
-        """Contents of a file; empty when the process is gone, or where it may not be read."""
-        try:
-            if name not in self._files:
-                self._files[name] = os.open(self._base + name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            return os.pread(self._files[name], 8192, 0)
-        except OSError:
-            return b""
-
-    def close(self) -> None:
-        """Let go of them."""
-        while self._files:
-            os.close(self._files.popitem()[1])
 
 
 def rank_pulse(proc: str, pid: int, held: HeldFiles, stat: Stat, status: ProcessStatus) -> RankPulse:

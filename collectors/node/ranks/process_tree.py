@@ -7,28 +7,11 @@ say RANK=3, and under Slurm torchrun's agent has a number too. The rank is the t
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Set
 
 from collectors.node.processes.commands import LAUNCHERS, WRAPPERS, is_own, is_python, program
-from collectors.node.processes.environ import NO_RANK, RankEnvironment
-
-
-class FamilyMember(NamedTuple):
-    """One such process."""
-
-    pid: int
-    parent: int
-    start_ticks: int
-    env: RankEnvironment
-    words: Sequence[str]
-    """Its command line."""
-    comm: str
-    executable: str
-    """Path of its program; empty where that may not be read."""
-    orphan: bool
-    """True when the process that started it is gone."""
-    takes_part: bool = False
-    """It runs threads of a process group or of the CUDA driver itself; looked at where the environment has no rank."""
+from collectors.node.processes.environ import NO_RANK
+from collectors.node.ranks.job_process import JobProcess
 
 
 class ProcessRole(NamedTuple):
@@ -45,23 +28,23 @@ _SPAWNED = "multiprocessing.spawn"
 _HELPER_CODE = (_SPAWNED, "multiprocessing.forkserver", "multiprocessing.resource_tracker", "compile_worker")
 
 
-def helper_role(member: FamilyMember, owner: Optional[FamilyMember]) -> str:
+def helper_role(member: JobProcess, owner: Optional[JobProcess]) -> str:
     """``data_worker``, ``compile_worker`` or ``helper``."""
     if any("compile_worker" in word for word in member.words[:4]):
         return "compile_worker"
     # before torch 2.7 a worker is a fork with its rank's own name and command line
-    forked = owner is not None and member.parent == owner.pid and list(member.words) == list(owner.words) != []
-    return "data_worker" if forked or member.comm == "pt_data_worker" else "helper"
+    forked = owner is not None and member.stat.parent == owner.pid and list(member.words) == list(owner.words) != []
+    return "data_worker" if forked or member.stat.comm == "pt_data_worker" else "helper"
 
 
-def classify_tree(members: Mapping[int, FamilyMember]) -> Dict[int, ProcessRole]:
+def classify_tree(members: Mapping[int, JobProcess]) -> Dict[int, ProcessRole]:
     """Role of every member, by pid."""
     launchers, python_below = _launchers(members), _python_below(members)
     roles: Dict[int, ProcessRole] = {}
     for pid in _top_down(members):
         member = members[pid]
-        above = roles.get(member.parent, ProcessRole("", 0))
-        owner = members[above.owner or member.parent] if above.role in ("rank", "helper") else None
+        above = roles.get(member.stat.parent, ProcessRole("", 0))
+        owner = members[above.owner or member.stat.parent] if above.role in ("rank", "helper") else None
         if is_own(member.words) or above.role == "own":
             roles[pid] = ProcessRole("own", 0)
         elif owner is not None and not _is_another_rank(member, owner):
@@ -80,7 +63,7 @@ def classify_tree(members: Mapping[int, FamilyMember]) -> Dict[int, ProcessRole]
     return roles
 
 
-def _is_another_rank(member: FamilyMember, owner: FamilyMember) -> bool:
+def _is_another_rank(member: JobProcess, owner: JobProcess) -> bool:
     """True for a rank that another rank started: Lightning's first one starts those beside it, vLLM's its workers."""
     one, other = member.env, owner.env
     if NO_RANK in (one.rank, other.rank):
@@ -89,43 +72,43 @@ def _is_another_rank(member: FamilyMember, owner: FamilyMember) -> bool:
     return one.rank != other.rank and (other.launcher == "lightning" or meet)
 
 
-def _works_for_a_rank(member: FamilyMember) -> bool:
+def _works_for_a_rank(member: JobProcess) -> bool:
     """True for what can only be a helper, whatever its parent is. mp.spawn starts ranks, too, as it starts workers."""
     code = " ".join(member.words[:4])
-    if member.takes_part or (member.env.rank == NO_RANK and _SPAWNED in code and member.comm != "pt_data_worker"):
+    if member.takes_part or (member.env.rank == NO_RANK and _SPAWNED in code and member.stat.comm != "pt_data_worker"):
         return False
-    return member.comm == "pt_data_worker" or any(name in code for name in _HELPER_CODE)
+    return member.stat.comm == "pt_data_worker" or any(name in code for name in _HELPER_CODE)
 
 
-def _top_down(members: Mapping[int, FamilyMember]) -> List[int]:
+def _top_down(members: Mapping[int, JobProcess]) -> List[int]:
     """Pids, parents before children, elder siblings before younger."""
     children: Dict[int, List[int]] = {}
     queue: List[int] = []
-    for pid in sorted(members, key=lambda pid: (members[pid].start_ticks, pid)):
-        parent = members[pid].parent
+    for pid in sorted(members, key=lambda pid: (members[pid].stat.start_ticks, pid)):
+        parent = members[pid].stat.parent
         (children.setdefault(parent, []) if parent in members and parent != pid else queue).append(pid)
     for pid in queue:  # grows while it is walked
         queue.extend(children.get(pid, ()))
     return queue
 
 
-def _above(members: Mapping[int, FamilyMember], member: FamilyMember) -> Iterator[FamilyMember]:
+def _above(members: Mapping[int, JobProcess], member: JobProcess) -> Iterator[JobProcess]:
     """The member's parent, that one's parent, and so on."""
     passed = {member.pid}
-    while member.parent in members and member.parent not in passed:
-        member = members[member.parent]
+    while member.stat.parent in members and member.stat.parent not in passed:
+        member = members[member.stat.parent]
         passed.add(member.pid)
         yield member
 
 
-def _launchers(members: Mapping[int, FamilyMember]) -> Set[int]:
+def _launchers(members: Mapping[int, JobProcess]) -> Set[int]:
     """Launchers by their program, by a number that their workers did not keep, and by the workers that take part.
 
     A pod or a Slurm task may have a number of its own; the workers that were given others are the ranks then. A process
     without a rank, or with one as an option of its command, that takes no part itself, above one that does, has
     started the ranks with multiprocessing.
     """
-    found = {pid for pid, one in members.items() if program(one.words) in LAUNCHERS or one.comm == "pt_elastic"}
+    found = {pid for pid, one in members.items() if program(one.words) in LAUNCHERS or one.stat.comm == "pt_elastic"}
     for member in members.values():
         above = list(_above(members, member))
         if member.takes_part:
@@ -143,7 +126,7 @@ def _launchers(members: Mapping[int, FamilyMember]) -> Set[int]:
     return found
 
 
-def _python_below(members: Mapping[int, FamilyMember]) -> Set[int]:
+def _python_below(members: Mapping[int, JobProcess]) -> Set[int]:
     """Members with a Python process of the same rank somewhere below them."""
     found: Set[int] = set()
     for member in members.values():
@@ -154,23 +137,23 @@ def _python_below(members: Mapping[int, FamilyMember]) -> Set[int]:
     return found
 
 
-def _adopt_orphans(members: Mapping[int, FamilyMember], roles: Dict[int, ProcessRole]) -> None:
+def _adopt_orphans(members: Mapping[int, JobProcess], roles: Dict[int, ProcessRole]) -> None:
     """Give daemons and strays of a rank that lives back to it.
 
     Two processes of one rank of one run: a younger orphan with another command is a helper that detached itself; an
     elder one, or one with the same command, is a rank that an earlier run left behind, and stays a rank.
     """
-    of_one_rank: Dict[object, List[FamilyMember]] = {}
+    of_one_rank: Dict[object, List[JobProcess]] = {}
     for pid, role in roles.items():
         env = members[pid].env
         if role.role in ("rank", "stray") and env.rank != NO_RANK:
             of_one_rank.setdefault((env.rank, env.job), []).append(members[pid])
     for processes in of_one_rank.values():
         ranks = [member for member in processes if roles[member.pid].role == "rank"]
-        first = min(ranks, key=lambda member: (member.orphan, member.start_ticks), default=None)
+        first = min(ranks, key=lambda member: (member.orphan, member.stat.start_ticks), default=None)
         for member in processes if first is not None else ():
             assert first is not None
-            younger = member.start_ticks > first.start_ticks
+            younger = member.stat.start_ticks > first.stat.start_ticks
             detached = member.orphan and younger and (list(member.words) != list(first.words) or not first.orphan)
             if detached or (younger and roles[member.pid].role == "stray"):
                 for pid, role in list(roles.items()):  # and what it has started

@@ -12,7 +12,7 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set
 from collectors.node import redact
 from collectors.node.blocking import GuardedReader
 from collectors.node.files import link, read_or_none
-from collectors.node.processes.commands import program
+from collectors.node.processes.commands import is_python, program
 from collectors.node.processes.procfs import (
     CLOCK_TICKS,
     Stat,
@@ -24,12 +24,11 @@ from collectors.node.processes.procfs import (
     read_stat,
     split_zeros,
 )
-from collectors.node.ranks.cpu_waits import CpuWaits
 from collectors.node.ranks.facts import rank_process
+from collectors.node.ranks.job_process import JobProcess
 from collectors.node.ranks.process_metrics import bytes_moved, rank_pulse, zombies
 from collectors.node.ranks.process_tree import ProcessRole, classify_tree, helper_role
-from collectors.node.ranks.search import YOUNG, Adopters, Search
-from collectors.node.ranks.tracked import Tracked
+from collectors.node.ranks.search import YOUNG, Search
 from collectors.node.source import Denied, Failed, Shared, Source
 from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, HelperGone, IdleLauncher, RankGone, RankProcess
@@ -67,7 +66,7 @@ class RankSource(Source):
         self._booted = boot_time()
         self._reader = GuardedReader()
         self._search = Search(proc, self._reader)
-        self._tracked: Dict[int, Tracked] = {}
+        self._tracked: Dict[int, JobProcess] = {}
         self._roles: Dict[int, ProcessRole] = {}
         self._left_behind: Set[int] = set()
         self._stale = True
@@ -75,8 +74,8 @@ class RankSource(Source):
         self._turn = 0
         self._list_at = 0.0
         self._hidden = self._nobody = False
-        self._adopters = Adopters(proc)
-        self._waits = CpuWaits()
+        # In a container the first process may be the launcher itself: being its child is no sign of an orphan then.
+        self._init_adopts = not is_python(link(proc + "/1/exe"), [])
         self._idle: Dict[int, IdleLauncher] = {}
         self._ran_at: Optional[float] = None
         """When a rank was seen last."""
@@ -93,9 +92,9 @@ class RankSource(Source):
         moment = time.monotonic()
         if moment >= self._list_at or self._other_job:
             self._list_at = moment + LIST_EVERY
-            yield from self._list(moment, now)
+            yield from self._list(now)
         for tracked in self._tracked.values():
-            self._stale = tracked.begins_to_take_part(self.proc, moment) or self._stale
+            self._stale = tracked.begins_to_take_part(moment) or self._stale
         self._read_commands(moment)
         if self._stale:
             self._stale = False
@@ -110,7 +109,7 @@ class RankSource(Source):
         if not self.shared.ranks:
             self._explain_emptiness()
 
-    def _list(self, moment: float, now: float) -> Iterator[NamedTuple]:
+    def _list(self, now: float) -> Iterator[NamedTuple]:
         """Find processes that came, and drop those that went."""
         present = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
         self._nobody = not present
@@ -118,20 +117,17 @@ class RankSource(Source):
             yield from self._drop(pid, now)
         self._other_job = False
         self._hidden = 1 not in present
-        for found in self._search.find(present, set(self._tracked), self.shared.computing):
-            stat = read_stat(self.proc, found.pid)
-            if stat is not None:
-                self._tracked[found.pid] = Tracked(found, stat, moment, self.proc)
-                self._stale = True
+        for found in list(self._search.find(present, self._tracked.keys(), self.shared.computing)):
+            self._tracked[found.pid] = found
+            self._stale = True
 
     def _drop(self, pid: int, now: float) -> Iterator[NamedTuple]:
         """Forget a process, and say so if it had been told of."""
         tracked, role = self._tracked.pop(pid), self._roles.pop(pid, None)
         tracked.held.close()
-        self._waits.forget(pid)
         self._stale = True
-        if tracked.process is not None:
-            yield RankGone(pid, tracked.process.rank, now)
+        if tracked.told is not None:
+            yield RankGone(pid, tracked.told.rank, now)
         elif role is not None and role.role == "helper":
             yield HelperGone(pid, role.owner, now)
 
@@ -149,7 +145,7 @@ class RankSource(Source):
 
     def _read_commands(self, moment: float) -> None:
         """Read what young processes and wrappers run: they may have called exec since."""
-        paths: Dict[str, Tracked] = {}
+        paths: Dict[str, JobProcess] = {}
         for pid, tracked in self._tracked.items():
             role = self._roles.get(pid)
             young = moment - tracked.seen < YOUNG
@@ -169,8 +165,9 @@ class RankSource(Source):
     def _classify(self, now: float) -> Iterator[NamedTuple]:
         """Find the role of each process anew, and say which are no longer what they were told to be."""
         before = self._roles
-        members = {pid: tracked.member(self._is_orphan(tracked.stat)) for pid, tracked in self._tracked.items()}
-        self._roles = classify_tree(members)
+        for tracked in self._tracked.values():
+            tracked.orphan = self._is_orphan(tracked.stat)
+        self._roles = classify_tree(self._tracked)
         # a helper with RANK in its environment that lives on is not the rank that it worked for
         self._left_behind &= self._tracked.keys()
         self._left_behind |= {
@@ -181,17 +178,20 @@ class RankSource(Source):
                 self._roles[pid] = ProcessRole("stray", 0)
         for pid, role in self._roles.items():
             tracked, old = self._tracked[pid], before.get(pid)
-            if tracked.process is not None and role.role != "rank":
-                yield RankGone(pid, tracked.process.rank, now, False)
-                tracked.process = None
+            if tracked.told is not None and role.role != "rank":
+                yield RankGone(pid, tracked.told.rank, now, False)
+                tracked.told = None
             if old is not None and old.role == "helper" and role != old:
                 yield HelperGone(pid, old.owner, now)
 
     def _is_orphan(self, stat: Stat) -> bool:
-        """True when an init adopted the process: then nobody who started it is left."""
-        return (stat.parent == 1 or stat.parent not in self._tracked) and self._adopters.adopted(stat)
+        """True when an init adopted the process: the one that started it is gone."""
+        if stat.parent == 1:
+            return self._init_adopts
+        parent = read_stat(self.proc, stat.parent) if stat.parent and stat.parent not in self._tracked else None
+        return parent is not None and parent.comm == "systemd"
 
-    def _having(self, role: str) -> Iterable[Tracked]:
+    def _having(self, role: str) -> Iterable[JobProcess]:
         return [self._tracked[pid] for pid, place in self._roles.items() if place.role == role]
 
     def _idle_launchers(self, now: float) -> Iterator[IdleLauncher]:
@@ -201,8 +201,7 @@ class RankSource(Source):
             self._ran_at = now
         for one in () if self.shared.ranks else self._having("launcher"):
             if program(one.words) in AGENTS:
-                known = before.get(one.pid)
-                since = self._ran_at or (known.since if known is not None else None)
+                since = before[one.pid].since if one.pid in before else self._ran_at
                 if since is None and one.stat.children_cpu >= RAN_S:
                     since = now
                 started = self._booted + one.stat.start_ticks / CLOCK_TICKS
@@ -212,7 +211,7 @@ class RankSource(Source):
 
     # --- what they do ------------------------------------------------------------------------------------------
 
-    def _refresh(self, tracked: Tracked, now: float) -> Iterator[NamedTuple]:
+    def _refresh(self, tracked: JobProcess, now: float) -> Iterator[NamedTuple]:
         """Read stat again; a process that has ended, or whose pid is another's now, is dropped.
 
         One that has ended stays in /proc until its parent asks, which a container's first process may never do.
@@ -235,8 +234,7 @@ class RankSource(Source):
             if pid not in self._tracked:
                 continue
             owner, stat = self._roles[pid].owner, tracked.stat
-            rank = self._tracked.get(owner)
-            role = helper_role(tracked.member(), None if rank is None else rank.member())
+            role = helper_role(tracked, self._tracked.get(owner))
             if stat.comm != "pt_data_worker":  # of those there may be hundreds; a fork that saves a checkpoint is none
                 tracked.bytes_moved = bytes_moved(self.proc, pid)
             wchan = parse_wchan(read_or_none("%s/%d/wchan" % (self.proc, pid)) or b"")
@@ -261,21 +259,21 @@ class RankSource(Source):
             if pid not in self._tracked or status is None:
                 continue
             versions = self.shared.versions.get(pid, {})
-            if tracked.process is None or moment - tracked.facts_at > FACTS_EVERY:
+            if tracked.told is None or moment - tracked.facts_at > FACTS_EVERY:
                 tracked.facts_at = moment
                 tracked.executable = link("%s/%d/exe" % (self.proc, pid)) or tracked.executable
                 known = rank_process(self.proc, self._booted, tracked, status, versions)
-                tracked.process = known._replace(adopted=self._is_orphan(tracked.stat))
-            elif tracked.process.versions != versions:
-                tracked.process = tracked.process._replace(versions=versions)
-            alive.append(tracked.process)
-            yield tracked.process
+                tracked.told = known._replace(adopted=self._is_orphan(tracked.stat))
+            elif tracked.told.versions != versions:
+                tracked.told = tracked.told._replace(versions=versions)
+            alive.append(tracked.told)
+            yield tracked.told
             tracked.note_switches(status.voluntary_switches)
             helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
             ran, waited = parse_schedstat(tracked.held.read("schedstat")) or (None, 0.0)
             pulse = rank_pulse(self.proc, pid, tracked.held, tracked.stat, status)
             yield pulse._replace(helpers_cpu=round(helped, 2), main_cpu=ran, helpers_bytes=moved.get(pid))
-            wait = self._waits.look(pid, moment, waited, tracked.stat, data) if ran is not None else None
+            wait = tracked.cpu_wait(moment, waited, data) if ran is not None else None
             if wait is not None:
                 yield wait
             if tracked.quiet_looks >= QUIET_LOOKS and moment >= tracked.zombies_at:

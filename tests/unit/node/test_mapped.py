@@ -6,42 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.blocking import GuardedReader
 from collectors.node.files import read
-from collectors.node.processes.procfs import PAGE_SIZE, Stat, read_stat
-from collectors.node.ranks.search import GROWN, LEAST, Mapped, is_foreign, library_of
-from tests.support.fake_proc import FakeProc
+from collectors.node.processes.procfs import PAGE_SIZE
+from collectors.node.ranks.search import GROWN, LEAST, RELOOK, is_foreign, library_of
+from collectors.samples.ranks import RankProcess
+from tests.support.rank_bench import of, rank_bench
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
 LARGE = LEAST // PAGE_SIZE + 1
-
-
-class Bench:
-    """A /proc, and which maps were read."""
-
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.proc = FakeProc(folder)
-        self.mapped = Mapped(str(folder), GuardedReader())
-        self.reads: list[str] = []
-
-        def counted(path: str, limit: int = 0) -> bytes:
-            self.reads.append(path)
-            return read(path)
-
-        monkeypatch.setattr("collectors.node.ranks.search.read", counted)
-
-    def look(self, *pids: int, computing: frozenset[int] = frozenset()) -> dict[int, str]:
-        stats: dict[int, Stat] = {}
-        for pid in pids:
-            stat = read_stat(str(self.proc.root), pid)
-            assert stat is not None
-            stats[pid] = stat
-        return self.mapped.look(stats, computing)
-
-
-@pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
-    return Bench(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -60,15 +32,24 @@ def test_libraries_by_their_paths(path: str, library: str) -> None:
     assert library_of(f"7f00-7f01 r-xp 00000000 08:01 7 {path}\n".encode()) == library
 
 
-def test_maps_are_read_once_and_again_when_it_has_grown(bench: Bench) -> None:
+def test_what_is_of_no_job_is_read_once_and_again_when_it_has_grown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = rank_bench(tmp_path, monkeypatch)
+    reads: list[str] = []
+
+    def counted(path: str, limit: int = 0) -> bytes:
+        reads.append(path)
+        return read(path, limit)
+
+    monkeypatch.setattr("collectors.node.ranks.search.read", counted)
     bench.proc.add(50, rss=LARGE)
-    assert bench.look(50) == {}
-    assert bench.look(50) == {}
-    assert len(bench.reads) == 1
+    for _ in range(4):
+        assert of(bench.look(RELOOK + 1), RankProcess) == []
+    assert len(reads) == 1
     bench.proc.add(50, rss=LARGE + GROWN // PAGE_SIZE, mapped=[TORCH])
-    assert bench.look(50) == {50: "torch"}
-    assert bench.look(50) == {50: "torch"}
-    assert len(bench.reads) == 2
+    assert [found.library for found in of(bench.look(RELOOK + 1), RankProcess)] == ["torch"]
+    assert len(reads) == 2
 
 
 @pytest.mark.parametrize(

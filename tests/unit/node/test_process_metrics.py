@@ -7,8 +7,11 @@ from pathlib import Path
 import pytest
 
 from collectors.node.processes.procfs import parse_schedstat, parse_status, read_stat
-from collectors.node.ranks.process_metrics import HeldFiles, rank_pulse
-from collectors.samples.ranks import RankPulse
+from collectors.node.ranks.job_process import HeldFiles
+from collectors.node.ranks.process_metrics import rank_pulse
+from collectors.samples.ranks import CpuWait, RankPulse
+from tests.support.fake_proc import rank_env
+from tests.support.rank_bench import of, rank_bench
 
 
 def pulse_of(pid: int, proc: str = "/proc") -> RankPulse:
@@ -46,3 +49,26 @@ def test_one_that_cannot_be_killed_is_told_first(tmp_path: Path, states: str, to
     (folder / "status").write_text(STATUS)
     found = pulse_of(7, str(tmp_path))
     assert (found.state, found.wchan) == (told, "" if told == "Z" else f"waits_{told}")
+
+
+def test_how_long_a_rank_waited_for_a_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = rank_bench(tmp_path, monkeypatch)
+    told: list[CpuWait] = []
+    for second in range(0, 28, 4):
+        for pid, waited in ((50, 0.7 * min(second, 12)), (51, 0.0)):
+            folder = bench.proc.add(pid, env=rank_env(pid - 50))
+            (folder / "schedstat").write_text(f"700 {int(waited * 1e9)} 9\n")
+            with (folder / "status").open("a") as status:
+                status.write("Cpus_allowed_list:\t0-3\n")
+        told += of(bench.look(4.0), CpuWait)
+    assert told == [CpuWait(50, 70, "0-3", 0), CpuWait(51, 0, "0-3", 0), CpuWait(50, 0, "0-3", 0),
+                    CpuWait(51, 0, "0-3", 0)]  # fmt: skip
+
+
+def test_of_a_kernel_that_does_not_count_nothing_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = rank_bench(tmp_path, monkeypatch)
+    folder = bench.proc.add(50, env=rank_env(0))
+    (folder / "schedstat").write_text("0 0 0\n")
+    samples = [sample for _ in range(5) for sample in bench.look(4.0)]
+    assert of(samples, CpuWait) == []
+    assert {pulse.main_cpu for pulse in of(samples, RankPulse)} == {None}

@@ -6,7 +6,9 @@ import pytest
 
 from collectors.node.processes.commands import program
 from collectors.node.processes.environ import rank_of, rank_of_member
-from collectors.node.ranks.process_tree import FamilyMember, classify_tree, helper_role
+from collectors.node.processes.procfs import Stat
+from collectors.node.ranks.job_process import JobProcess
+from collectors.node.ranks.process_tree import classify_tree, helper_role
 from tests.support.fake_proc import PYTHON, rank_env
 
 TRAIN = [PYTHON, "-u", "train.py", "--launcher", "torchrun"]
@@ -34,24 +36,25 @@ def member(
     comm: str = "python3",
     orphan: bool = False,
     takes_part: bool = False,
-) -> FamilyMember:
-    words = TRAIN if words is None else words
-    executable = words[0] if words and "/" in words[0] else "/usr/bin/" + "".join(words[:1])
-    rank = rank_of(env) or rank_of_member(env)
-    return FamilyMember(pid, parent, pid, rank, words, comm, executable, orphan, takes_part)
+) -> JobProcess:
+    made = JobProcess(pid, rank_of(env) or rank_of_member(env), Stat(comm, "S", parent, 0.0, 0.0, 1, pid, 0))
+    made.words = words = TRAIN if words is None else words
+    made.executable = words[0] if words and "/" in words[0] else "/usr/bin/" + "".join(words[:1])
+    made.orphan, made.takes_part = orphan, takes_part
+    return made
 
 
-def shell(pid: int, env: dict[str, str], parent: int = 1) -> FamilyMember:
+def shell(pid: int, env: dict[str, str], parent: int = 1) -> JobProcess:
     return member(pid, env, ["bash", "-c", "python train.py"], parent=parent, comm="bash")
 
 
-def roles(*members: FamilyMember) -> dict[int, str]:
+def roles(*members: JobProcess) -> dict[int, str]:
     """``rank``, ``launcher`` …; a helper by the pid of its rank."""
     places = classify_tree({one.pid: one for one in members})
     return {pid: f"of {place.owner}" if place.owner else place.role for pid, place in places.items()}
 
 
-CASES: dict[str, tuple[list[FamilyMember], dict[int, str]]] = {
+CASES: dict[str, tuple[list[JobProcess], dict[int, str]]] = {
     "torchrun": (
         [
             member(10, R0),
