@@ -32,16 +32,11 @@ _TENSOR = re.compile(
     r"(?:^|[\[( _])(?P<name>(?:[A-Z]{2}\d{1,4}[ _]){0,3}TP(?P<tp>\d{1,4})(?:[ _][A-Z]{2}\d{1,4}){0,2})[\]) ]"
 )
 _OTHER_AXIS = re.compile(r"(?:DP|PP)[1-9]")
-_HOST = re.compile(
-    r"(?i)(?<![\w.-])(?:host(?:name)?|node(?:[ _]?name)?|nodename|ip|pod)[\"']?(?: ?[=:]|(?<=ip)(?=[ \"'\d])) ?[\"']?"
-    r"(?P<host>(?:\d{1,3}(?:\.\d{1,3}){3}|[a-z](?=[\w.-]{0,60}[0-9-])[\w.-]{1,80}))(?![\w(])"
-)
 _NCCL = re.compile(
     r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):(?P<tid>\d{1,10})"
     r"(?: \[(?P<device>\d+)\])?(?![.:\d])"
 )
 """``host:pid:tid [cudaDev]`` in front of NCCL's records; a time of day looks like it."""
-_PID = re.compile(r"(?i)(?<![\w])pid[ =:]{1,2}(?P<pid>\d{1,9})\b")
 _WORKER = re.compile(r"\(pid=\d{1,9}, ip=\[?(?P<host>[\w.:-]{1,60}?)\]?[,)]")
 """Where Ray's worker ran that raised, in the exception's message."""
 
@@ -70,7 +65,7 @@ def of_event(event: ParsedEvent, text: str, rank: Optional[int], host: str, pid:
     named = of(text)
     ran = _WORKER.search(str(event.data.get("message", ""))[:600])
     return Origin(
-        named.rank if known.rank is None and "about" not in event.data else known.rank,
+        named.rank if known.rank is None else known.rank,
         known.host or named.host or ("" if ran is None else ran.group("host")),
         named.pid if known.pid is None else known.pid,
     )
@@ -80,14 +75,9 @@ def of(text: str) -> Origin:
     """Rank, host and process that the front of a line names."""
     front = text.partition("\n")[0][:FRONT]
     nccl = _NCCL.match(front)
-    if nccl is not None and nccl.group("device"):
-        return Origin(rank_of(front), nccl.group("host"), number(nccl.group("pid")))
-    host, pid = _HOST.search(front), _PID.search(front)
-    return Origin(
-        rank_of(front),
-        host.group("host").rstrip(".-") if host is not None else "",
-        number(pid.group("pid")) if pid is not None else None,
-    )
+    if nccl is None or not nccl.group("device"):
+        return Origin(rank_of(front))
+    return Origin(rank_of(front), nccl.group("host"), number(nccl.group("pid")))
 
 
 def rank_of(text: str) -> Optional[int]:

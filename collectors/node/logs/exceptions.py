@@ -31,22 +31,16 @@ TOOLS = (
 """Programs that a rank itself calls: one that fails is the rank's own failure, not a child of its launcher."""
 SIGNATURES = (
     ("child_failed", r"ChildFailedError|CalledProcessError" + TOOLS + r"[^\r\n]*returned non-zero"
-     r"|ProcessRaisedException"
-     r"|CalledProcessError: Command '?\['[^'\r\n]{1,300}\bpython[\d.]{0,5}'|ProcessExitedException|TrainingFailedError"
-     r"|WorkerGroupError|\b(?:ActorDied|RayActor|ActorUnavailable|WorkerCrashed|ObjectLost|OwnerDied)Error"),
+     r"|ProcessRaisedException|CalledProcessError: Command '?\['[^'\r\n]{1,300}\bpython[\d.]{0,5}'"
+     r"|ProcessExitedException|TrainingFailedError|WorkerGroupError"
+     r"|\b(?:ActorDied|RayActor|ActorUnavailable|WorkerCrashed|ObjectLost|OwnerDied)Error"),
     ("interrupt", r"^(?:\w+\.)*(?:KeyboardInterrupt|SignalException|SystemExit|GeneratorExit)\b"),
     ("fingerprint", r"Detected mismatch between collectives"),
-    ("host_memory", (r"DefaultCPUAllocator: (?:can't|not enough)|Cannot allocate memory|\b(?:RayOutOf)?MemoryError\b"
-     r"|std::bad_alloc|memory allocation of \d+ bytes failed|ray\.exceptions\.OutOfMemoryError|node running low"
-     r" on memory")),
+    ("host_memory", (r"Cannot allocate memory|\b(?:RayOutOf)?MemoryError\b|std::bad_alloc|DefaultCPUAllocator: "
+     r"|ray\.exceptions\.OutOfMemoryError|node running low on memory")),
     ("out_of_memory", (r"(?:torch|cuda|cupy)[\w.]*\.OutOfMemoryError|[Oo]ut of memory|CUBLAS_STATUS_ALLOC_FAILED"
-     r"|OutOfMemoryError: [^\r\n]{0,200}\b(?:CUDA|HIP|GPU|[Dd]evice)\b|RESOURCE_EXHAUSTED: [^\r\n]{0,80}\b(?:memory"
-     r"|allocat)")),
-    ("unused_parameters", r"Expected to have finished reduction|mark a variable ready only once|not used in produc"),
+     r"|RESOURCE_EXHAUSTED: [^\r\n]{0,80}\b(?:memory|allocat)")),
     ("worker_died", r"DataLoader worker(?! process \d)"),
-    ("open_files", r"Too many open files|received 0 items of ancdata"),
-    ("processes", r"can't start new thread|unable to create native thread"),
-    ("shared_memory", r"out of shared memory|No space left on device.*/dev/shm|unable to (?:open|resize) .*/torch_"),
     ("address_in_use", r"EADDRINUSE|[Aa]ddress already in use"),
     ("rendezvous", r"Rendezvous\w*Error|waiting for clients|client socket has|store based barrier"),
     ("collective_timeout", (r"failed to pass monitoredBarrier|reached monitoredBarrier|Watchdog caught collective"
@@ -70,14 +64,6 @@ _CONSEQUENCE = re.compile(
     r"Transport endpoint is not connected(?!: ')|heartbeat timeout|"
     r"stopped sending heartbeats|another task died|`Termination signal` is detected|RPC call to \w{1,60} timed out"
 )
-
-
-_ABOUT = re.compile(
-    r"(?i)\[?(?:global[ _])?rank[ :=]{0,3}(?P<rank>\d{1,6})(?=[\]:,](?: |$)| (?:failed|raised"
-    r"|crashed|died|ran out|hit)\b)"
-    r"|[^\r\n]{0,80}? on (?:global )?rank (?P<on>\d{1,6})(?=[:.,]|$)"
-)
-"""Messages that begin with the rank that they speak of, or end so. Not those that speak of a peer."""
 
 
 def follows(text: str) -> bool:
@@ -116,16 +102,12 @@ def headline(text: str) -> Data:
         name = match.group("carried")
         text = message = _carried(name, message)
     what = signature(f"{name}: {text}" if text is message else text)
-    data: Data = {
+    return {
         "type": name.rsplit(".", 1)[-1],
         "message": message.strip()[:2000],
         "signature": what,
         "consequence": what in ("child_failed", "interrupt") or bool(_CONSEQUENCE.search(text)),
     }
-    about = _ABOUT.match(message.strip())
-    if about is not None:
-        data["about"] = int(about.group("rank") or about.group("on"))
-    return data
 
 
 def _carried(name: str, message: str) -> str:

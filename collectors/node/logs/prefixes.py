@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Iterator, NamedTuple, Optional, Tuple
 
 from collectors.node.logs import attribution, times
 
@@ -103,10 +103,8 @@ def records(raw: bytes, number: int, now: float) -> Iterator[Line]:
     if len(first.text) <= 24:
         yield first
         return
-    inner = _lines_of(first.text)
-    if len(inner) > 1:
-        for piece in inner:
-            yield first._replace(text=seen(piece))
+    if "\n" in first.text:  # of a message in JSON
+        yield from (first._replace(text=seen(piece)) for piece in first.text.split("\n"))
         return
     pieces = [piece for piece in _SPLIT.split(first.text) if piece]
     if len(pieces) <= 1:
@@ -140,7 +138,7 @@ def _unlabelled(text: str, number: int, now: float) -> Line:
     pid: Optional[int] = None
     warned = False
     if text.startswith("{"):
-        text, at, stream = unwrapped(text, now)
+        text, at = unwrapped(text, now)
     journal = _SYSLOG.match(text)
     if journal is not None:
         found = times.find(journal.group(), now)
@@ -183,32 +181,17 @@ def _label(text: str) -> "Optional[re.Match[str]]":
     return None
 
 
-def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float], LogWriter]":
-    """Message, time and writer of a container's or a structured logger's line of JSON; the line where it has none."""
+def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":
+    """Message and time of a container's or a structured logger's line of JSON; the line where it has no message."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
         document = None
-    message = _first(document, ("log", "message", "msg")).rstrip("\r\n") if isinstance(document, dict) else ""
+    known = document if isinstance(document, dict) else {}
+    said = {name: value for name, value in known.items() if isinstance(value, str)}
+    message = (said.get("log") or said.get("message") or said.get("msg") or "").rstrip("\r\n")
     if not message:
-        return text, None, LogWriter()
-    error = _first(document, ("exc_info", "exception", "error")).rstrip()
-    if error and error not in message:
-        message += ("\n" if "\n" in error else ": ") + error
-    stamp = times.find(_first(document, ("time", "timestamp", "ts", "@timestamp", "asctime")), now)
-    rank, host = document.get("rank"), _first(document, ("pod", "host", "hostname", "node"))
-    known = rank if isinstance(rank, int) and not isinstance(rank, bool) else None
-    writer = LogWriter(known, host=host if re.fullmatch(r"[\w.:-]{1,120}", host) else "")
-    return message, None if stamp is None else stamp.at, writer
-
-
-def _first(document: "Dict[str, object]", names: Tuple[str, ...]) -> str:
-    """The first of the named fields that is a text."""
-    return next((value for name in names for value in (document.get(name),) if isinstance(value, str)), "")
-
-
-def _lines_of(text: str) -> List[str]:
-    """The lines of a message that was put into one, with real line ends or written-out ones around a traceback."""
-    if "Traceback (" in text and "\\n" in text:
-        text = re.sub(r"\\{1,3}([\"'])", r"\1", re.sub(r"\\{1,3}n", "\n", text))
-    return text.split("\n") if "\n" in text else [text]
+        return text, None
+    raised = said.get("exc_info", said.get("exception", "")).rstrip()
+    stamp = times.find(said.get("time") or said.get("timestamp") or said.get("asctime") or "", now)
+    return message + ("\n" + raised if raised else ""), None if stamp is None else stamp.at

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Callable, List, NamedTuple, Optional, Protocol, Tuple
 
-from collectors.node.logs import attribution, counters, exceptions, prefixes
+from collectors.node.logs import counters, exceptions, prefixes
 from collectors.node.logs.prefixes import Line
 from collectors.node.logs.rule import Data, ParsedEvent
 
@@ -24,21 +24,16 @@ RECORD = re.compile(
 _CHAIN = re.compile(r"^(?:During handling of the above exception, another|The above exception was the direct cause of)")
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?(?::(?: .*)?)?$", re.S)
 _LOOKS_RAISED = re.compile(r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout|Stop\w*|Cancell?ed|Died)$")
-_CARRIER = re.compile(r"[\w.]{0,80}RayTaskError\((?P<type>\w{1,80})\): ")
+_CARRIER = "RayTaskError("
 """Ray's, whose message is the traceback of the worker that raised: its last line is the worker's own exception."""
 _LAUNCHER = re.compile(r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|scancel): ")
 """Programs whose lines look like an exception's, and cut a traceback short."""
 _REPEATED = re.compile(r"^\s*\[Previous line repeated \d+ more times?\]")
 _BACKTRACE = re.compile(r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ C|#\d+ )")
 _BEGUN = re.compile(r'^\s{1,8}File "')
-_QUEUES = "/multiprocessing/queues.py"
-_READER_GONE = re.compile(r"(?:BrokenPipe|ConnectionReset|EOF)Error\Z")
-"""The thread that feeds a queue of multiprocessing prints such an exception and goes on: whoever read has ended."""
 
 _JOINED = 6
 """Lines for which a rule's record goes on at most."""
-_FRONT = 160
-"""Characters of what stands in front of every line, at most."""
 FRAMES = 2000
 """Frames of one traceback that are looked at."""
 MESSAGE_LINES = 24
@@ -71,12 +66,8 @@ class Traceback:
 
     def __init__(self, opener: str) -> None:
         self.over = False
-        self._indent = opener[: len(opener) - len(opener.lstrip(" \t"))]
-        """In front of every line where all of it is indented, as in torchelastic's report."""
-        front = opener[: opener.find("Traceback (")] if "Traceback (" in opener else ""
-        self._front = front if front.strip() and len(front) <= _FRONT else ""
-        """What may stand in front of all its lines, whatever it is: the first frame tells."""
-        self._fronted = False
+        self._front = opener[: max(0, opener.find("Traceback ("))]
+        """What may stand in front of every line: an indentation, as in torchelastic's report, or an unknown label."""
         self._frames: List[Tuple[str, int, str]] = []
         self._message: List[str] = []
         self._lines: List[str] = [opener.strip()]
@@ -104,10 +95,8 @@ class Traceback:
     def take_text(self, text: str) -> bool:
         """The same by the text of the line alone."""
         text = text.rstrip()
-        if self._indent and text.startswith(self._indent):
-            text = text[len(self._indent) :]
-        if self._front:
-            text = self._without_front(text)
+        if self._front and text.startswith(self._front.rstrip(" ")):
+            text = text[len(self._front) :]
         self.over = not self._goes_on(text)
         if not self.over:
             self._taken += 1
@@ -116,18 +105,6 @@ class Traceback:
             while self._size > 4 * TEXT and len(self._lines) > 24:
                 self._size -= len(self._lines.pop(12)) + 1
         return not self.over
-
-    def _without_front(self, text: str) -> str:
-        """The line without what stands in front of every line, with other numbers, and of the same rank and host."""
-        match = re.match(r"\d{1,20}".join(map(re.escape, re.split(r"\d+", self._front))), text)
-        if match is not None and attribution.of(match.group())[:2] == attribution.of(self._front)[:2]:
-            rest = text[match.end() :]
-            self._fronted = self._fronted or exceptions.FRAME.match(rest) is not None
-            return rest if self._fronted else text
-        if self._fronted and text == self._front.rstrip():
-            return ""
-        self._front = self._front if self._fronted or not text.strip() else ""
-        return text
 
     def _goes_on(self, text: str) -> bool:
         if OPENER.search(text) and (not self._message or self._chained):
@@ -161,7 +138,7 @@ class Traceback:
         if self._blank or RECORD.match(text) or OPENER.search(text):
             return False
         if len(self._message) >= MESSAGE_LINES:
-            if self._of_worker(text):
+            if _CARRIER in self._message[0] and _EXCEPTION.match(text):
                 self._message[-1] = text
                 return True
             return text[:1] in (" ", "\t") and self._taken < MESSAGE_LINES * FRAMES
@@ -170,12 +147,6 @@ class Traceback:
         if not _BACKTRACE.match(text):
             self._message.append(text)
         return True
-
-    def _of_worker(self, text: str) -> bool:
-        """Whether the line is the exception that Ray's task carried here, or the next task's that did."""
-        carrier = _CARRIER.match(self._message[0])
-        own = carrier is not None and re.match(r"(?:\w+\.){0,8}%s(?::|$)" % re.escape(carrier.group("type")), text)
-        return carrier is not None and bool(own or _CARRIER.match(text))
 
     @property
     def text(self) -> str:
@@ -206,9 +177,6 @@ class Traceback:
             data["cut"] = True
         if self._taken > self.text.count("\n") + 1:
             data["record_lines"] = self._taken + 1
-        file, _, function = self._frames[0] if self._frames else ("", 0, "")
-        if file.endswith(_QUEUES) and function == "_feed" and _READER_GONE.match(str(data.get("type"))):
-            data["survived"] = True
         return Outcome([ParsedEvent("python.exception", data)], self.text, self.chain)
 
 

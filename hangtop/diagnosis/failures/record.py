@@ -132,7 +132,7 @@ def _owner(job: Job, event: LogEvent) -> int | None:
     """The rank that an event is about: by its own word, else by the process id on its host."""
     named = next((n for n in (number_of(event, "failed_rank"), number_of(event, "task")) if n is not None), None)
     if named is None and not event.kind.startswith(("elastic.failed", "kernel.")):
-        named = event.rank if event.rank is not None else number_of(event, "about")
+        named = event.rank
     pid = number_of(event, "failed_pid") or number_of(event, "pid") or event.pid
     if named is not None or pid is None:
         return named

@@ -157,9 +157,7 @@ def test_a_traceback_and_a_line_behind_any_front_that_names_the_rank(front: str)
     assert alone.rank == 3
 
 
-@pytest.mark.parametrize(
-    ("front", "host"), [("2026-11-22T10:00:00+0000 n7 python[71]: ", "n7"), ("host=n7 ", "n7"), ("[worker 7] ", "")]
-)
+@pytest.mark.parametrize(("front", "host"), [("2026-11-22T10:00:00+0000 n7 python[71]: ", "n7"), ("[worker 7] ", "")])
 def test_a_machine_in_front(front: str, host: str) -> None:
     raised = parse("".join(front + line + "\n" for line in (RAISED + "MemoryError").split("\n")))
     assert {(event.kind, event.host) for event in raised} == {("python.exception", host), ("host.memory", host)}
