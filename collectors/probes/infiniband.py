@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from collectors.probes import tools
-from collectors.probes.path import rounds
+from collectors.probes.pairs import Bisection, pair_of
 from collectors.probes.running import NodeAccess
-from collectors.samples.probes import IbDirection, IbPort
+from collectors.samples.probes import IbDirection, IbPort, ProbePair
 
 BANDWIDTH = "ib_write_bw"
 TOOLS = ("ibv_devinfo", BANDWIDTH, "ibping", "ibtracert")
@@ -82,38 +82,41 @@ def describe(looked: Mapping[str, FabricNode], device: str, seconds: int) -> lis
     return lines
 
 
-async def survey(
-    nodes: Sequence[NodeAccess],
-    looked: Mapping[str, FabricNode],
-    *,
-    device: str = "",
-    seconds: int = 2,
-    progress: Callable[[str], None] = lambda _: None,
-) -> list[IbDirection]:
-    """Measure every pair that can be, nobody in two at once, both directions one after the other."""
-    able = {node.name: (node, port) for node in nodes if (port := looked[node.name].active(device)) is not None}
+class FabricSurvey:
+    """Measures pairs of the nodes that can take part; ``looked`` is what each has."""
 
-    async def one_way(source: str, target: str) -> IbDirection:
-        (node, here), (other, there) = able[source], able[target]
+    def __init__(
+        self, nodes: Sequence[NodeAccess], looked: Mapping[str, FabricNode], device: str = "", seconds: int = 2
+    ) -> None:
+        self.directions: dict[tuple[str, str], IbDirection] = {}
+        """By source and target; the last measurement counts."""
+        self.pairs: list[ProbePair] = []
+        self._tools = {name: one.tools for name, one in looked.items()}
+        self._able = {node.name: (node, port) for node in nodes if (port := looked[node.name].active(device))}
+        self._seconds = seconds
+
+    async def run(self, progress: Callable[[str], None] = lambda _: None) -> None:
+        """Measure, no node in two pairs at once, both directions one after the other."""
+        bisection = Bisection(self._pair, progress)
+        if len(self._able) > 1:
+            await bisection.run(tuple(sorted(self._able)))
+        self.pairs = sorted(bisection.pairs.values())
+
+    async def _pair(self, a: str, b: str) -> ProbePair:
+        there = self.directions[a, b] = await self._one_way(a, b)
+        back = self.directions[b, a] = await self._one_way(b, a)
+        return pair_of(a, b, [one.gbits and one.gbits / 8 for one in (there, back)], [there.error, back.error])
+
+    async def _one_way(self, source: str, target: str) -> IbDirection:
+        (node, here), (other, there) = self._able[source], self._able[target]
         result = await tools.run_against(
-            node, other, _perftest(there, "{port}", seconds),
-            lambda port: _perftest(here, str(port), seconds, other.address), seconds + SLACK_SECONDS,
+            node, other, _perftest(there, "{port}", self._seconds),
+            lambda port: _perftest(here, str(port), self._seconds, other.address), self._seconds + SLACK_SECONDS,
         )  # fmt: skip
         gbits = parse_bandwidth(str(result.value or ""))
         error = "" if gbits else result.error or "it printed no result"
-        shown, notes = await _diagnosed(node, here, other, there, looked[source].tools & looked[target].tools)
+        shown, notes = await _diagnosed(node, here, other, there, self._tools[source] & self._tools[target])
         return IbDirection(source, target, here.name, there.name, gbits, error, shown, notes)
-
-    async def both(a: str, b: str) -> list[IbDirection]:
-        return [await one_way(a, b), await one_way(b, a)]
-
-    found: list[IbDirection] = []
-    plan = rounds(sorted(able)) if len(able) > 1 else []
-    for number, pairs in enumerate(plan, start=1):
-        progress(f"InfiniBand, round {number} of {len(plan)}")
-        for measured in await asyncio.gather(*(both(a, b) for a, b in pairs)):
-            found += measured
-    return found
 
 
 async def _diagnosed(

@@ -1,4 +1,4 @@
-"""The path probe: all nodes listen, then every pair is measured in both directions, with iperf3 where both have it."""
+"""The path probe: all nodes listen, then pairs are measured in both directions, with iperf3 where both have it."""
 
 from __future__ import annotations
 
@@ -6,32 +6,23 @@ import asyncio
 import json
 import math
 import shlex
-import statistics
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 from collectors.fleet import payload
 from collectors.fleet.transport import TransportError
-from collectors.probes.allreduce.plan import tournament
+from collectors.probes.pairs import Bisection, pair_of
 from collectors.probes.running import NodeAccess, Running, answer, collect, observation
 from collectors.probes.tools import run_against
 from collectors.samples.asked import PathFigure
+from collectors.samples.probes import ProbePair
 
 ENTRY = "collectors.node.network.path"
 START_SECONDS = 10.0
 DIRECTION_SECONDS = 20.0
 """For one direction of one pair: three time-outs of a blocked path fit in."""
-ALL_PAIRS = 16
-"""Up to this many nodes all pairs are measured; above, every node against the first (the master's)."""
 _path_figure = answer(PathFigure)
-
-
-def rounds(names: Sequence[str]) -> list[list[tuple[str, str]]]:
-    """Rounds of pairs; in one round no node is in two pairs, so that links are not shared."""
-    if len(names) <= ALL_PAIRS:
-        return tournament(tuple(names))
-    return [[(names[0], name)] for name in names[1:]]
 
 
 def describe(python: str = "python3") -> str:
@@ -46,7 +37,9 @@ class PathSurvey:
     """One survey. ``iperf`` are the nodes that have iperf3: between two of those, the throughput is its figure."""
 
     def __init__(self, nodes: Sequence[NodeAccess], seconds: float, iperf: Collection[str] = ()) -> None:
-        self.figures: list[PathFigure] = []
+        self.figures: dict[tuple[str, str], PathFigure] = {}
+        """By source and target; of several measurements the fastest."""
+        self.pairs: list[ProbePair] = []
         self.absent: dict[str, str] = {}
         """Nodes that could not take part, with the reason."""
         self._nodes = {node.name: node for node in nodes}
@@ -55,28 +48,12 @@ class PathSurvey:
         self._iperf = iperf
 
     async def run(self, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Measure every direction. A pair that was slow while others were measured gets a second look, alone."""
+        """Have all nodes listen, and measure pairs of them."""
+        bisection = Bisection(self._pair, progress)
         async with AsyncExitStack() as stack:
             await asyncio.gather(*(self._listen(stack, node) for node in self._nodes.values()))
-            plan = rounds(sorted(self._ports))
-            for number, pairs in enumerate(plan, start=1):
-                progress(f"paths, round {number} of {len(plan)}")
-                for both in await asyncio.gather(*(self._pair(a, b) for a, b in pairs)):
-                    self.figures += both
-            for a, b in self._slow_pairs():
-                progress(f"once more: {a} and {b}")
-                again = {(figure.a, figure.b): figure for figure in await self._pair(a, b)}
-                self.figures = [
-                    max(figure, again.get((figure.a, figure.b), figure), key=lambda one: one.throughput or 0.0)
-                    for figure in self.figures
-                ]
-
-    def _slow_pairs(self) -> list[tuple[str, str]]:
-        """Pairs of which a direction is far under the median of all, and which did not fail."""
-        known = [figure.throughput for figure in self.figures if figure.throughput is not None]
-        usual = statistics.median(known) if len(known) >= 4 else 0.0
-        slow = [f for f in self.figures if f.throughput is not None and f.throughput < usual / 2 and not f.error]
-        return sorted({(min(f.a, f.b), max(f.a, f.b)) for f in slow})
+            await bisection.run(tuple(sorted(self._ports)))
+        self.pairs = sorted(bisection.pairs.values())
 
     async def _listen(self, stack: AsyncExitStack, node: NodeAccess) -> None:
         """Start a listener, which says its TCP and its UDP port."""
@@ -96,10 +73,17 @@ class PathSurvey:
         except TransportError as error:
             self.absent[node.name] = str(error)
 
-    async def _pair(self, a: str, b: str) -> list[PathFigure]:
+    async def _pair(self, a: str, b: str) -> ProbePair:
         """One direction after the other: at once they would share the link."""
-        there = await self._direction(self._nodes[a], self._nodes[b])
-        return [there, await self._direction(self._nodes[b], self._nodes[a])]
+        for way in ((a, b), (b, a)):
+            found = await self._direction(self._nodes[way[0]], self._nodes[way[1]])
+            known = self.figures.get(way)
+            if known is None or (found.throughput or 0.0) > (known.throughput or 0.0):
+                self.figures[way] = found
+        both = self.figures[a, b], self.figures[b, a]
+        rates = [None if one.throughput is None else one.throughput / 1e9 for one in both]
+        lost = max((one.retransmitted for one in both if one.retransmitted is not None), default=None)
+        return pair_of(a, b, rates, [one.error for one in both], lost)
 
     async def _direction(self, source: NodeAccess, target: NodeAccess) -> PathFigure:
         where = {"name": target.name, "host": target.address, **self._ports[target.name]}

@@ -38,8 +38,6 @@ class ProbePair(NamedTuple):
     b: str
     busbw: Optional[float]
     """GB/s; None when it did not finish."""
-    round_trip: Optional[float]
-    """Median seconds of the smallest all_reduce."""
     retransmitted: Optional[float]
     """Share of its TCP segments that the path probe's sender had to send again, 0 to 1 (the larger of the two)."""
     error: str
@@ -103,12 +101,11 @@ class ProbeReport(NamedTuple):
     at: float
     took: float
     outcome: str
-    """``done``, ``failed`` or ``cancelled``."""
+    """``done`` or ``failed``."""
     why: str
     ranks: List[ProbeRank]
     figures: List[ProbeFigure]
     pairs: List[ProbePair]
-    round_trip: Optional[float]
     network: Dict[str, Dict[str, str]]
     """By node, what NCCL's log of the probe said: ``version``, ``network`` (IB, Socket …), ``gdr`` (on, off, on N of
     M channels); a name that it did not say is not there."""

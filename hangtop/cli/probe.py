@@ -11,11 +11,10 @@ from typing import Any
 
 import click
 
-from collectors.probes.allreduce.plan import parse_sizes
 from hangtop.cli.answer import Answer, as_json, as_text, wants_colour
 from hangtop.cli.groups import DefaultGroup
 from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_command, painted
-from hangtop.cli.options import Converted, Decorator, SectionedCommand
+from hangtop.cli.options import Decorator, SectionedCommand
 from hangtop.cli.terminal import Status, interrupted_cleanly
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
@@ -78,8 +77,6 @@ SENDING = "Sending time of one direction of one pair."
 @probe_command("collectives")
 @click.option("--backend", type=click.Choice(["auto", "gloo", "nccl"]), default="auto", show_default=True,
               help="auto: nccl where every node has idle GPUs, else gloo.")  # fmt: skip
-@click.option("--sizes", type=Converted("SIZE[:SIZE]", parse_sizes), default=(), help="Sizes to measure, doubling: "
-              "1M:1G.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Use nccl on GPUs that are in use.")
 async def collectives(run: NodeRun, **wishes: Any) -> Reply:
     """Measure all_reduce between nodes, and name the node, link or rank that is slow, blocked or wrong.
@@ -103,7 +100,7 @@ async def collectives(run: NodeRun, **wishes: Any) -> Reply:
 async def path(run: NodeRun, seconds: float, iperf: bool) -> Reply:
     """Measure the path between nodes: TCP connect, round trip, MTU, loss, throughput, in both directions.
 
-    Up to 16 nodes every pair is measured, above, every node against the first. Exit code: 0 ok, 1 slow or failed,
+    Up to 8 nodes every pair is measured; above, neighbours, then the suspects. Exit code: 0 ok, 1 slow or failed,
     2 wrong usage, 3 no node reachable.
     """
     return await run_probe(run, path_probe(run.session, seconds=seconds, iperf=iperf), time.monotonic())

@@ -127,7 +127,7 @@ def test_collectives_are_right_and_a_slow_node_stands_alone(cluster: Cluster) ->
     node = cluster.nodes[1]
     slow(node)
     try:
-        code, answer = ask(cluster, "probe", "--python", sys.executable, "--sizes", "256K:1M")
+        code, answer = ask(cluster, "probe", "--python", sys.executable)
     finally:
         heal(node)
     assert code == 1
@@ -158,7 +158,7 @@ def probing(cluster: Cluster) -> Iterator[subprocess.Popen[str]]:
     """A probe of collectives that is under way on every node, and would go on for a while."""
     process = subprocess.Popen(
         [*HANGTOP, "probe", "-F", str(cluster.ssh_config), "--batch", "--json", "--python", sys.executable,
-         "--sizes", "1M:512M", *cluster.names],
+         *cluster.names],
         stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment(cluster),
     )  # fmt: skip
     assert come_to(cluster.nodes, PROBING, 99, 30)

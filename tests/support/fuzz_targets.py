@@ -30,10 +30,10 @@ from collectors.node.stacks import pyspy_output
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameRecording as Recorded
 from collectors.probes.allreduce.nccl import network_of
-from collectors.probes.allreduce.workers import read_report
 from collectors.probes.flame import profile
 from collectors.probes.infiniband import parse_bandwidth, parse_devinfo
 from collectors.probes.path import parse_iperf
+from collectors.probes.remote.allreduce import WorkerReport
 from collectors.probes.remote.repair import Signalled
 from collectors.probes.running import Unreadable, one_of
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
@@ -48,7 +48,7 @@ from tests.support.ib_tools import BANDWIDTH, DEVINFO, PING, ROUTE
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
 _told = one_of(
-    Observation, PathFigure, RasAnswer, RecorderFile, Signalled, Recorded, WantsPySpy,
+    Observation, PathFigure, RasAnswer, RecorderFile, Signalled, WorkerReport, Recorded, WantsPySpy,
 )  # fmt: skip
 
 
@@ -162,7 +162,6 @@ def _known_hosts(data: bytes) -> None:
 
 def _answers(data: bytes) -> None:
     for line in data.splitlines():
-        read_report(line)
         try:
             _told(line)
         except Unreadable:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from collectors.fleet.transport import Completed, TransportError
+from collectors.node.wire import encode
+from collectors.probes.remote.allreduce import WorkerReport
 
 
 class PaperNetwork(Protocol):
@@ -32,7 +34,7 @@ class PaperWorker:
         self.started = False
 
     def tell(self, kind: str, **fields: Any) -> None:
-        asyncio.get_running_loop().call_soon(self._say, json.dumps({"kind": kind, **fields}).encode() + b"\n")
+        asyncio.get_running_loop().call_soon(self._say, encode(WorkerReport(kind, **fields)))
 
     def write(self, data: bytes) -> None:
         if not self.started:
@@ -40,7 +42,7 @@ class PaperWorker:
             if b"all_reduce_perf" in data:
                 self._ended.set_result(127)  # no nccl-tests here
                 return
-            self.tell("ready", nccl="2.27.5" if self.network.log else "")
+            self.tell("ready")
             self._say(self.network.log)
         elif data.strip():
             command = json.loads(data)

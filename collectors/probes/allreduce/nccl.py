@@ -7,15 +7,14 @@ between nodes they need mpirun, which starts daemons there that would outlive ha
 from __future__ import annotations
 
 import re
-import shlex
 
 from collectors.fleet import payload
 from collectors.fleet.clean import clean, clean_bytes
-from collectors.fleet.transport import Transport, TransportError
+from collectors.fleet.transport import TransportError
 from collectors.formats.nccl_tests import parse
 from collectors.node.logs.parser import LogParser
-from collectors.probes.allreduce.plan import ProbeNode
-from collectors.probes.running import Limits, Running
+from collectors.probes.allreduce.worker import ProbeNode
+from collectors.probes.running import Limits, NodeAccess, Running
 from collectors.samples.probes import NcclTest
 
 _OVER_NET = re.compile(rb"Channel \d{1,9}(?:/\d{1,9})? : [^\n]{0,300}? via NET/\w+/\d+(/GDRDMA)?")
@@ -35,7 +34,6 @@ def network_of(log: bytes) -> dict[str, str]:
     return {name: clean(value) for name, value in found.items() if value}
 
 
-PROGRAM = "all_reduce_perf"
 SECONDS = 40.0
 """Most that one run may take."""
 KEPT, MOST = 1 << 20, 1 << 30
@@ -44,19 +42,13 @@ _MISSING = 127
 """Status of the shell when the node has no such program."""
 
 
-def _words(sizes: tuple[int, ...], gpus: int) -> list[str]:
-    """The program over all GPUs, from size to size."""
-    options = ["-b", str(min(sizes)), "-e", str(max(sizes)), "-f", "2", "-g", str(gpus), "-n", "10", "-w", "2"]
-    return [PROGRAM, *options]
-
-
 def describe(sizes: tuple[int, ...], gpus: int) -> str:
-    """The command for the person who is asked."""
-    return shlex.join(_words(sizes, gpus))
+    """The command: over all GPUs, from size to size."""
+    return f"all_reduce_perf -b {min(sizes)} -e {max(sizes)} -f 2 -g {gpus} -n 10 -w 2"
 
 
 async def run_nccl_tests(
-    transport: Transport, node: ProbeNode, sizes: tuple[int, ...], python: str, seconds: float = SECONDS
+    access: NodeAccess, node: ProbeNode, sizes: tuple[int, ...], seconds: float = SECONDS
 ) -> NcclTest | None:
     """Run all_reduce_perf on one node with the environment of its rank; None when it is not in that PATH.
 
@@ -72,8 +64,8 @@ async def run_nccl_tests(
     command = ["sh", "-c", f"exec {describe(sizes, node.ranks)}"]
     arguments = {"pid": node.pid, "python": "", "env": {"NCCL_DEBUG": "WARN"}, "command": command}
     packed = payload.pack("collectors.node.processes.launch", arguments)
-    words = payload.command(python, nice=False)
-    running = Running(transport, words, packed, keep, raw=True, limits=Limits(total=MOST))
+    words = payload.command(access.python, nice=False)
+    running = Running(access.transport, words, packed, keep, raw=True, limits=Limits(total=MOST))
     why = ""
     try:
         async with running:

@@ -1,4 +1,4 @@
-"""The whole all_reduce probe: it starts the workers, measures all nodes together, then pairs to isolate the bad one."""
+"""One run of the all_reduce probe: all nodes together, then pairs of them to find the bad one."""
 
 from __future__ import annotations
 
@@ -6,25 +6,57 @@ import asyncio
 import shlex
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 from collectors.fleet import payload
-from collectors.fleet.transport import Transport
 from collectors.probes.allreduce import nccl
-from collectors.probes.allreduce.bisect import Bisection
-from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
-from collectors.probes.allreduce.rounds import RoundOutcome, Rounds, Seat, Work
-from collectors.probes.allreduce.workers import Worker, WorkerReport
+from collectors.probes.allreduce.rounds import Round, Seat, Work
+from collectors.probes.allreduce.worker import ProbeNode, Worker
+from collectors.probes.pairs import Bisection
+from collectors.probes.remote.allreduce import WorkerReport
+from collectors.probes.running import NodeAccess
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 
 OP = "all_reduce"
-PAIR_BARRIER = 3.0
-"""Seconds in which two nodes must have met."""
+BARRIER, PAIR_BARRIER = 5.0, 3.0
+"""Seconds in which all nodes, and two nodes, must have met."""
 WHOLE = 1
 """Number of the round of all nodes: always the first."""
 EACH_SIZE = 3.0
 """Seconds that one size may take."""
 
-Progress = Callable[[str], None]
+
+class Extent(NamedTuple):
+    """How much is measured with a backend, and how long it may take; sizes in bytes, times in seconds."""
+
+    sizes: tuple[int, ...]
+    pair_sizes: tuple[int, ...]
+    timeout: float
+    """Of one collective."""
+    pair_deadline: float
+    """Of the whole round of two nodes."""
+
+
+EXTENTS = {
+    "gloo": Extent((1 << 20, 1 << 22, 1 << 24), (1 << 16, 1 << 20), 8.0, 12.0),
+    "nccl": Extent((1 << 20, 1 << 23, 1 << 26, 1 << 29), (1 << 20, 1 << 26), 30.0, 40.0),
+}
+"""NVLink and InfiniBand show what they can with hundreds of megabytes alone, and NCCL takes seconds to set up; over TCP
+a megabyte is enough to tell a slow link."""
+
+
+class ProbePlan(NamedTuple):
+    """One run: who, with what."""
+
+    nodes: tuple[ProbeNode, ...]
+    backend: str = "gloo"
+    python: str = ""
+    """Interpreter with torch; empty for that of each node's rank."""
+
+    @property
+    def extent(self) -> Extent:
+        """Sizes and limits."""
+        return EXTENTS[self.backend]
 
 
 def bandwidths(size: int, seconds: float, world: int) -> tuple[float, float]:
@@ -45,38 +77,34 @@ def describe(plan: ProbePlan) -> str:
     own = f"{shlex.join(payload.command(nice=False))}  ({plan.backend} from memory: {where}, with {python})"
     if plan.backend != "nccl":
         return own
-    return f"{own}; then, where a node has it: {nccl.describe(plan.sizes, max(node.ranks for node in plan.nodes))}"
+    tests = nccl.describe(plan.extent.sizes, max(node.ranks for node in plan.nodes))
+    return f"{own}; then, where a node has it: {tests}"
 
 
 class AllreduceProbe:
-    """One run. ``transports`` are open connections by node; ``pythons`` the interpreter that starts things there."""
+    """One run; ``access`` are the nodes with open connections, by name."""
 
     def __init__(
-        self,
-        plan: ProbePlan,
-        transports: Mapping[str, Transport],
-        pythons: Mapping[str, str],
-        progress: Progress = lambda _: None,
+        self, plan: ProbePlan, access: Mapping[str, NodeAccess], progress: Callable[[str], None] = lambda _: None
     ) -> None:
-        self.plan = plan
-        self._transports = transports
-        self._pythons = pythons
+        self._plan = plan
+        self._access = access
         self._progress = progress
-        self._rounds = Rounds()
         self._workers = {node.name: Worker(node, self._take) for node in plan.nodes}
         self._bisection = Bisection(self._pair, progress)
-        self._network: dict[str, dict[str, str]] = {}
-        self._tested: list[NcclTest] = []
-        self._world = 0
+        self._rounds: dict[int, Round] = {}
+        """Those under way, by number; pairs that share no node run at the same time."""
+        self._begun = 0
 
     def _take(self, node: ProbeNode, report: WorkerReport) -> None:
-        if report.kind == "ready" and report.nccl:
-            self._network[node.name] = {"version": report.nccl}
-        if report.kind == "figure" and report.id == WHOLE:
-            figure = _figure(report, self._world)
+        """Hand a worker's report to its round; the end of a worker concerns every round."""
+        if report.kind == "figure" and report.id == WHOLE and WHOLE in self._rounds:
+            figure = _figure(report, len(self._rounds[WHOLE].seats))
             speed = f"{figure.seconds * 1e6:.0f} µs, busbw {figure.busbw:.3g} GB/s"
             self._progress(f"{OP} of {figure.size} bytes: {speed}")
-        self._rounds.take(node, report)
+        for number, one in list(self._rounds.items()):
+            if report.kind == "gone" or report.id == number:
+                one.take(node, report)
 
     async def run(self) -> ProbeReport:
         """Measure. Always returns a report, also when nothing worked; everything started is ended, also on cancel."""
@@ -88,89 +116,78 @@ class AllreduceProbe:
         return report._replace(took=time.monotonic() - started)
 
     async def _measure(self, at: float) -> ProbeReport:
-        plan = self.plan
+        plan, extent = self._plan, self._plan.extent
         self._progress(f"starting {plan.backend} on {len(self._workers)} nodes; importing torch there")
         await asyncio.gather(
-            *(
-                worker.start(self._transports.get(name), plan, self._pythons.get(name, "python3"))
-                for name, worker in self._workers.items()
-            )
+            *(worker.start(self._access.get(name), plan.backend, plan.python) for name, worker in self._workers.items())
         )
-        absent = [worker for worker in self._workers.values() if worker.error]
         present = [worker for worker in self._workers.values() if not worker.error]
-        whole: RoundOutcome | None = None
-        if seats := _seats(present):
+        whole: Round | None = None
+        if len(seats := _seats(present)) > 1:
             self._progress(f"all {len(present)} nodes together")
-            self._world = len(seats)
-            deadline = plan.barrier + 3 * plan.timeout + EACH_SIZE * len(plan.sizes)
-            whole = await self._rounds.run(seats, Work(plan.sizes, plan.barrier, plan.timeout, deadline))
-        for name, worker in self._workers.items():  # before the pairs' rounds push the log out of the buffer
-            if found := nccl.network_of(bytes(worker.log)):
-                self._network[name] = {**self._network.get(name, {}), **found}
+            deadline = BARRIER + 3 * extent.timeout + EACH_SIZE * len(extent.sizes)
+            whole = await self._round(seats, Work(extent.sizes, BARRIER, extent.timeout, deadline))
+        # before the pairs' rounds push the log out of the buffer
+        network = {name: nccl.network_of(bytes(worker.log)) for name, worker in self._workers.items() if worker.log}
         if len(present) > 1:
             await self._bisection.run(tuple(worker.node.name for worker in present))
+        tests: list[NcclTest | None] = []
         if plan.backend == "nccl":
             self._progress("nccl-tests on each node")
-            tests = await asyncio.gather(*(self._test(worker.node) for worker in present))
-            self._tested = [test for test in tests if test is not None]
-        return self._report(at, whole, absent)
+            tests = await asyncio.gather(
+                *(nccl.run_nccl_tests(self._access[one.node.name], one.node, extent.sizes) for one in present)
+            )
+        ranks = [] if whole is None else _ranks(whole)
+        absent = {name: worker.error for name, worker in self._workers.items() if worker not in present}
+        why = "; ".join(f"{name}: {error}" for name, error in absent.items())
+        why = why or ("a probe needs two ranks" if whole is None else whole.complaint())
+        world = len(ranks) or len(self._workers)
+        return ProbeReport(
+            plan.backend, world, at, 0.0, "failed" if why else "done", why,
+            ranks=[*ranks, *(ProbeRank(-1, name, "absent", error) for name, error in absent.items())],
+            figures=[] if whole is None else [_figure(report, world) for report in whole.figures],
+            pairs=sorted(self._bisection.pairs.values()),
+            network={name: found for name, found in network.items() if found},
+            tested=[test for test in tests if test is not None],
+        )  # fmt: skip
 
-    async def _test(self, node: ProbeNode) -> NcclTest | None:
-        python = self._pythons.get(node.name, "python3")
-        return await nccl.run_nccl_tests(self._transports[node.name], node, self.plan.sizes, python)
+    async def _round(self, seats: list[Seat], work: Work) -> Round:
+        self._begun += 1
+        number = self._begun
+        self._rounds[number] = one = Round(number, seats, work)
+        try:
+            await one.run()
+        finally:
+            del self._rounds[number]
+        return one
 
     async def _pair(self, a: str, b: str) -> ProbePair:
         """Measure whether two nodes reach each other, then what they reach together, each with all its ranks."""
-        plan = self.plan
-        work = Work(plan.pair_sizes, PAIR_BARRIER, plan.timeout, plan.pair_deadline)
-        outcome = await self._rounds.run(_seats([self._workers[a], self._workers[b]]), work)
-        why = outcome.complaint()
-        speeds = [_figure(found, len(outcome.seats)).busbw for found in outcome.figures]
-        return ProbePair(
-            a, b, max(speeds) if speeds and outcome.good else None, outcome.round_trip, None,
-            f"{b} cannot reach a port of {a}: {why}" if outcome.apart else why,
-        )  # fmt: skip
-
-    def _report(self, at: float, whole: RoundOutcome | None, absent: list[Worker]) -> ProbeReport:
-        ranks: list[ProbeRank] = []
-        if whole is not None:
-            for rank, seat in enumerate(whole.seats):
-                bad = rank in whole.failed or rank in whole.stuck
-                state = "absent" if rank in whole.absent else "failed" if bad else "done"
-                why, gpu = whole.failed.get(rank, ""), seat.node.gpu(seat.local)
-                ranks.append(ProbeRank(rank, seat.node.name, state, why, gpu))
-        ranks.extend(ProbeRank(-1, worker.node.name, "absent", worker.error) for worker in absent)
-        why = "; ".join(f"{worker.node.name}: {worker.error}" for worker in absent)
-        if not why:
-            why = whole.complaint() if whole is not None else "a probe needs two ranks"
-        world = len(whole.seats) if whole is not None else len(self._workers)
-        return ProbeReport(
-            backend=self.plan.backend,
-            world_size=world,
-            at=at,
-            took=0.0,
-            outcome="failed" if why else "done",
-            why=why,
-            ranks=ranks,
-            figures=[_figure(report, world) for report in whole.figures] if whole is not None else [],
-            pairs=sorted(self._bisection.pairs.values()),
-            round_trip=whole.round_trip if whole is not None else None,
-            network=self._network,
-            tested=self._tested,
-        )
+        extent = self._plan.extent
+        work = Work(extent.pair_sizes, PAIR_BARRIER, extent.timeout, extent.pair_deadline)
+        found = await self._round(_seats([self._workers[a], self._workers[b]]), work)
+        why = found.complaint()
+        speeds = [_figure(report, len(found.seats)).busbw for report in found.figures]
+        error = f"{b} cannot reach a port of {a}: {why}" if found.apart else why
+        return ProbePair(a, b, max(speeds) if speeds and not why else None, None, error)
 
 
 def _seats(workers: list[Worker]) -> list[Seat]:
-    """Every rank of these workers; none where that is but one."""
-    seats = [Seat(worker, local) for worker in workers for local in range(worker.node.ranks)]
-    return seats if len(seats) > 1 else []
+    """Every rank of these workers."""
+    return [Seat(worker, local) for worker in workers for local in range(worker.node.ranks)]
+
+
+def _ranks(whole: Round) -> list[ProbeRank]:
+    """What became of every rank."""
+    found = []
+    for rank, (worker, local) in enumerate(whole.seats):
+        bad = rank in whole.failed or rank in whole.stuck
+        state = "absent" if rank in whole.absent else "failed" if bad else "done"
+        gpu = worker.node.gpus[local] if worker.node.gpus else None
+        found.append(ProbeRank(rank, worker.node.name, state, whole.failed.get(rank, ""), gpu))
+    return found
 
 
 def _figure(report: WorkerReport, world: int) -> ProbeFigure:
     algorithm, bus = bandwidths(report.size, report.seconds, world)
-    return ProbeFigure(OP, report.size, report.seconds, algorithm, bus, report.wrong)
-
-
-def cancelled(plan: ProbePlan, at: float, took: float) -> ProbeReport:
-    """Report of a probe that somebody stopped."""
-    return ProbeReport(plan.backend, 0, at, took, "cancelled", "stopped on request", [], [], [], None, {})
+    return ProbeFigure(OP, report.size, report.seconds, algorithm, bus, report.ranks)

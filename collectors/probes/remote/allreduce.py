@@ -1,8 +1,8 @@
 """The all_reduce probe on a node, under the job's own interpreter: takes rounds, measures them and reports.
 
 torch is imported once, then each rank of each round is a forked process, so that one that hangs is in nobody's way.
-Every line of standard input is a round: its ranks here, and the store where all its ranks meet. Every line of standard
-output that begins with ``{"kind"`` is a report; the rest is NCCL's log. Works with torch 2.1 and newer.
+Every line of standard input is a round: its ranks here, and the store where all its ranks meet. Standard output has
+reports (:class:`WorkerReport`) and NCCL's log. Works with torch 2.1 and newer.
 
 A round is one process group. Its rank 0 opens a store on a free port and reports it, and the other ranks sign in there.
 Rank 0 names absent ranks before any collective is tried, so that an absent node costs seconds, not the collective's
@@ -18,9 +18,10 @@ import socket
 import sys
 import time
 from datetime import timedelta
-from typing import Any, Dict, List
+from typing import Any, Dict, List, NamedTuple
 
 from collectors.node import watchdog
+from collectors.node.wire import say
 
 BUDGET = 0.25
 """Seconds spent on repeating one size."""
@@ -30,9 +31,28 @@ LEAVING = 2.0
 """Seconds that rank 0 keeps the store for ranks that are on their way out."""
 
 
+class WorkerReport(NamedTuple):
+    """A line of a worker; each kind has some of the fields."""
+
+    kind: str
+    """``no_torch``, ``ready``, ``store``, ``absent``, ``figure``, ``failed``, ``done``; ``gone``, said by no worker: it
+    has ended."""
+    id: int = 0
+    """Number of the round."""
+    rank: int = 0
+    ranks: List[int] = []  # noqa: RUF012 (a NamedTuple is never changed)
+    """Absent ones; with a figure those whose values were wrong."""
+    why: str = ""
+    port: int = 0
+    """Of the store."""
+    size: int = 0
+    """Bytes."""
+    seconds: float = 0.0
+
+
 def report(kind: str, **fields: Any) -> None:
     """Write one line; short enough to be written at once, so that several processes can share the channel."""
-    os.write(1, (json.dumps(dict(kind=kind, **fields), ensure_ascii=True) + "\n").encode("ascii"))
+    say(WorkerReport(kind, **fields))
 
 
 def write_whole_lines() -> None:
@@ -58,7 +78,7 @@ def main(arguments: Dict[str, Any]) -> None:
     except ImportError as error:
         report("no_torch", why="%s has no torch: %s" % (sys.executable, error))
         os._exit(3)
-    report("ready", nccl=".".join(map(str, torch.cuda.nccl.version())) if device == "cuda" else "")
+    report("ready")
     if device == "cpu":
         torch.set_num_threads(1)  # beside a job one core is enough, and a thread less to wait for
     children: Dict[int, int] = {}
@@ -134,8 +154,6 @@ class Round:
             timeout=self._timeout,
         )  # fmt: skip
         try:
-            Round.stage = "first all_reduce"
-            self._latency()
             for size in self._command["sizes"]:
                 Round.stage = "all_reduce of %d bytes" % size
                 if self._measure(int(size)) > PATIENCE:
@@ -212,30 +230,15 @@ class Round:
             torch.cuda.synchronize()
         return time.perf_counter() - started
 
-    def _from_all(self, *values: float) -> List[List[float]]:
-        """These numbers of every rank, by rank, on every rank."""
+    def _from_all(self, value: float) -> List[float]:
+        """This number of every rank, by rank: the same on every rank, so that all take the same decisions."""
         import torch
         import torch.distributed as dist
 
-        mine = torch.tensor(values, dtype=torch.float64, device=self._device)
+        mine = torch.tensor([value], dtype=torch.float64, device=self._device)
         every = [torch.zeros_like(mine) for _ in range(self.world)]
         dist.all_gather(every, mine)
-        return [each.tolist() for each in every]
-
-    def _slowest(self, seconds: float) -> float:
-        """The same number on every rank, so that all take the same decisions."""
-        return max(values[0] for values in self._from_all(seconds))
-
-    def _latency(self) -> None:
-        """Round trip of the smallest all_reduce: the median of several, after one that opens the connections."""
-        import torch
-        import torch.distributed as dist
-
-        value = torch.zeros(1, device=self._device)
-        times = [self._timed(lambda: dist.all_reduce(value)) for _ in range(11)][1:]
-        median = self._slowest(sorted(times)[len(times) // 2])
-        if self.rank == 0:
-            report("latency", id=self.id, seconds=median)
+        return [float(each) for each in every]
 
     def _measure(self, size: int) -> float:
         """Report one size; seconds of one operation: mean over repeats, of the slowest rank.
@@ -248,13 +251,13 @@ class Round:
 
         base = torch.arange(max(1, size // 4), device=self._device).remainder_(7).to(torch.float32)
         buffer = base + (self.rank + 1)
-        first = self._slowest(self._timed(lambda: dist.all_reduce(buffer)))
+        first = max(self._from_all(self._timed(lambda: dist.all_reduce(buffer))))
         right = bool(torch.equal(buffer, base * self.world + sum(range(1, self.world + 1))))
         answers = self._from_all(float(right))
         repeats = max(1, min(20, int(BUDGET / max(first, 1e-6))))
         buffer.zero_()  # or the values would grow with each repeat
-        seconds = self._slowest(self._timed(lambda: [dist.all_reduce(buffer) for _ in range(repeats)]) / repeats)
+        seconds = max(self._from_all(self._timed(lambda: [dist.all_reduce(buffer) for _ in range(repeats)]) / repeats))
         if self.rank == 0:
-            wrong = [rank for rank, (good,) in enumerate(answers) if not good]
-            report("figure", id=self.id, size=size, seconds=seconds, wrong=wrong)
+            wrong = [rank for rank, good in enumerate(answers) if not good]
+            report("figure", id=self.id, size=size, seconds=seconds, ranks=wrong)
         return seconds

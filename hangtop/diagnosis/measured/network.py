@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from collectors.samples.asked import PathFigure
 from collectors.samples.probes import IbDirection, IbPort, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import probes
-from hangtop.diagnosis.measured.probes import MeasuredDirection
 from hangtop.diagnosis.phrasing import listed
 
 MTU_ADVICE = (
@@ -20,20 +19,6 @@ MTU_ADVICE = (
 GOOD_SHARE = 0.8
 """Of a port's rate that one connection of ib_write_bw should reach: trusted preflight scripts ask for 0.9 to 0.95 of
 it with tuned settings; without them less is no proof of a fault."""
-
-# --- TCP ---------------------------------------------------------------------------------------------------------
-
-
-def path_report(figures: Sequence[PathFigure], absent: Mapping[str, str], at: float, took: float) -> ProbeReport:
-    """The path probe's figures as pairs."""
-    directions = [
-        MeasuredDirection(
-            one.a, one.b, None if one.throughput is None else one.throughput / 1e9, one.error, one.round_trip,
-            one.retransmitted,
-        )
-        for one in figures
-    ]  # fmt: skip
-    return probes.paired_report("path", directions, (), absent, at, took)
 
 
 def path_findings(figures: Sequence[PathFigure], report: ProbeReport) -> tuple[Finding, ...]:
@@ -83,20 +68,6 @@ def _odd_mtu(at: float, rows: Sequence[tuple[str, str, int]]) -> Iterator[Findin
             ) for node, device, mtu in rows[:6]),
             advice=MTU_ADVICE,
         )  # fmt: skip
-
-
-# --- InfiniBand --------------------------------------------------------------------------------------------------
-
-
-def infiniband_report(
-    ports: Sequence[IbPort], carried: Sequence[IbDirection], absent: Mapping[str, str], at: float, took: float
-) -> ProbeReport:
-    """The figures as pairs. ``absent`` nodes did not answer; one without tools or adapters is merely not measured."""
-    directions = [MeasuredDirection(one.a, one.b, one.gbits and one.gbits / 8, one.error) for one in carried]
-    report = probes.paired_report("infiniband", directions, {port.node for port in ports}, absent, at, took)
-    if report.pairs or report.why:
-        return report
-    return report._replace(outcome="failed", why="nothing could be measured")
 
 
 def infiniband_findings(

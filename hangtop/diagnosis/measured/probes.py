@@ -7,9 +7,8 @@ itself; a pair whose two nodes are well with others is a bad link (the A-B, C-D 
 from __future__ import annotations
 
 import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
@@ -32,47 +31,15 @@ WITH_TORCH = frozenset(("gloo", "nccl"))
 """Ways to measure for which a node needs torch."""
 
 
-class MeasuredDirection(NamedTuple):
-    """What was measured from one node to another."""
-
-    a: str
-    b: str
-    gigabytes: float | None
-    """A second; None where it did not finish."""
-    error: str
-    round_trip: float | None = None
-    retransmitted: float | None = None
-
-
-def paired_report(
-    backend: str, directions: Iterable[MeasuredDirection], nodes: Iterable[str], absent: Mapping[str, str], at: float,
-    took: float,
-) -> ProbeReport:  # fmt: skip
-    """Directions as pairs, so that the same reasoning tells a bad node from a bad link as for collectives.
-
-    A pair is as fast as its slower direction. ``nodes`` are those that answered, ``absent`` the others, with why.
-    """
-    both: dict[tuple[str, str], list[MeasuredDirection]] = defaultdict(list)
-    for one in directions:
-        both[min(one.a, one.b), max(one.a, one.b)].append(one)
-    pairs = []
-    for (a, b), some in sorted(both.items()):
-        rates = [one.gigabytes for one in some if one.gigabytes is not None]
-        errors = "; ".join(f"{one.a} to {one.b}: {one.error}" for one in some if one.error)
-        pairs.append(
-            ProbePair(
-                a, b, min(rates) if len(rates) == len(some) else None,
-                min((one.round_trip for one in some if one.round_trip is not None), default=None),
-                max((one.retransmitted for one in some if one.retransmitted is not None), default=None), errors,
-            )
-        )  # fmt: skip
-    names = sorted({*nodes, *(name for key in both for name in key)})
-    ranks = [ProbeRank(-1, name, "done", "") for name in names if name not in absent]
+def report_of(
+    backend: str, pairs: Sequence[ProbePair], names: Iterable[str], absent: Mapping[str, str], at: float, took: float
+) -> ProbeReport:
+    """Measured pairs of nodes; ``names`` took part, ``absent`` ones did not, with why."""
+    ranks = [ProbeRank(-1, name, "done", "") for name in sorted({*names} - absent.keys())]
     ranks += [ProbeRank(-1, name, "absent", why) for name, why in sorted(absent.items())]
     why = next((pair.error for pair in pairs if pair.error), next(iter(absent.values()), ""))
-    return ProbeReport(
-        backend, len(names), at, took, "failed" if why or absent else "done", why, ranks, [], pairs, None, {}
-    )  # fmt: skip
+    outcome = "failed" if why or absent else "done"
+    return ProbeReport(backend, len(ranks), at, took, outcome, why, ranks, [], list(pairs), {})
 
 
 def findings(report: ProbeReport) -> tuple[Finding, ...]:
@@ -102,9 +69,9 @@ def measured(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
 
 
 def outcome(report: ProbeReport, found: Iterable[Finding]) -> str:
-    """``ok``, ``slow``, ``failed`` or ``cancelled``, as ``probe --json`` says it."""
+    """``ok``, ``slow`` or ``failed``, as ``probe --json`` says it."""
     if report.outcome != "done":
-        return report.outcome
+        return "failed"
     kinds = {finding.kind for finding in found}
     if kinds & {"silent_corruption", "path_blocked", "probe_absent"}:
         return "failed"

@@ -68,7 +68,7 @@ def probed(job: Job) -> Iterator[Finding]:
     """
     last: dict[str, ProbeReport] = {}
     for report in job.probed:
-        if report.outcome != "cancelled" and 0.0 <= job.now - report.at < FRESH_S:
+        if 0.0 <= job.now - report.at < FRESH_S:
             last[report.backend] = report
     for report in last.values():
         yield from probes.measured(report, job)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
-from collectors.fleet.transport import Transport, TransportError
-from collectors.probes.allreduce.plan import ProbeNode, ProbePlan
-from collectors.probes.allreduce.run import AllreduceProbe, describe
-from collectors.probes.allreduce.run import cancelled as stopped
+from collectors.probes.allreduce.run import AllreduceProbe, ProbePlan, describe
+from collectors.probes.allreduce.worker import ProbeNode
 from collectors.samples.probes import ProbeFigure, ProbeReport
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.finding import Finding
@@ -29,9 +25,13 @@ from hangtop.session.probes import (
     ProbeResult,
     ProbeSession,
     Say,
+    cancelled,
     matrix,
+    nodes_of,
     table,
 )
+
+TITLE = "Collective probe"
 
 HEADS = ("all_reduce of", "time", "algbw GB/s", "busbw GB/s", "values")
 BUSY_SHARE = 10
@@ -42,38 +42,28 @@ EACH_SIZE = 0.5
 """Seconds for each size."""
 
 
-def collectives_probe(session: ProbeSession, **wishes: Any) -> Probe:
-    """Measure all_reduce between all nodes; ``wishes`` as in :func:`plan_probe`. Raises :class:`ProbeRefused`."""
-    plan = plan_probe(session.job(), python=session.options.python or "", **wishes)
+def collectives_probe(session: ProbeSession, *, backend: str = "auto", force: bool = False) -> Probe:
+    """Measure all_reduce between all nodes; see :func:`plan_probe`. Raises :class:`ProbeRefused`."""
+    plan = plan_probe(session.job(), backend=backend, python=session.options.python or "", force=force)
 
     async def run(say: Say) -> ProbeResult:
-        at, began = time.time(), time.monotonic()
-        transports: dict[str, Transport] = {}
-        pythons: dict[str, str] = {}
-        for node in plan.nodes:
-            try:
-                transports[node.name], pythons[node.name] = session.transport(node.name), session.python(node.name)
-            except TransportError:  # the report names it as absent
-                continue
+        access = {node.name: node for node in nodes_of(session, session.job())[0]}
         try:
-            report = await AllreduceProbe(plan, transports, pythons, say).run()
+            report = await AllreduceProbe(plan, access, say).run()
         except asyncio.CancelledError:
-            report = stopped(plan, at, time.monotonic() - began)
-        else:
-            session.probed.append(report)
+            return cancelled(TITLE)
+        session.probed.append(report)
         return result(report, session.job())
 
-    names = tuple(node.name for node in plan.nodes)
-    seconds = 5 * math.ceil((STARTING[plan.backend] + EACH_SIZE * len(plan.sizes)) / 5)
-    largest = size(max(plan.sizes)).replace(".0 ", " ")
+    names, sizes = tuple(node.name for node in plan.nodes), plan.extent.sizes
+    seconds = 5 * math.ceil((STARTING[plan.backend] + EACH_SIZE * len(sizes)) / 5)
+    largest = size(max(sizes)).replace(".0 ", " ")
     brief = f"{count(len(names), 'node')}, all_reduce to {largest}, about {seconds} s, {plan.backend}"
     command = f"on {folded_names(names)}: {describe(plan)}"
-    return Probe("Collective probe", f"{brief}, loads the network", command, run, LOADS, names)
+    return Probe(TITLE, f"{brief}, loads the network", command, run, LOADS, names)
 
 
-def plan_probe(
-    job: Job, *, backend: str = "auto", sizes: tuple[int, ...] = (), python: str = "", force: bool = False
-) -> ProbePlan:
+def plan_probe(job: Job, *, backend: str = "auto", python: str = "", force: bool = False) -> ProbePlan:
     """Who takes part with what. ``auto`` is nccl where every node has idle GPUs, else gloo, which is safe beside a job.
 
     All nodes take part, also those that do not answer: they will be named absent. Raises :class:`ProbeRefused`.
@@ -90,8 +80,7 @@ def plan_probe(
     nodes = tuple(_probe_node(job, node, backend) for node in there)
     if sum(node.ranks for node in nodes) < 2:
         raise ProbeRefused("a collective needs two ranks: name two nodes, or one with two GPUs")
-    plan = ProbePlan.suited(nodes, backend)
-    return replace(plan, python=python, sizes=sizes or plan.sizes)
+    return ProbePlan(nodes, backend, python)
 
 
 def _probe_node(job: Job, node: Node, backend: str) -> ProbeNode:
@@ -121,7 +110,7 @@ def result(report: ProbeReport, job: Job) -> ProbeResult:
     found = probes.measured(report, job)
     should = expected.expected(job, report)
     return ProbeResult(
-        f"Collective probe, {report.backend}, {count(report.world_size, 'rank')}, {report.took:.1f} s",
+        f"{TITLE}, {report.backend}, {count(report.world_size, 'rank')}, {report.took:.1f} s",
         probes.outcome(report, found), _summary(report, found), tuple(_lines(report, should)), _figures(report, should),
         found,
     )  # fmt: skip

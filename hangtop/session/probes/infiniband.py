@@ -6,12 +6,12 @@ import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from collectors.probes.infiniband import FabricNode, describe, look, survey
-from collectors.samples.probes import IbDirection, IbPort
+from collectors.probes.infiniband import FabricNode, FabricSurvey, describe, look
+from collectors.samples.probes import IbDirection, IbPort, ProbeReport
 from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured import probes
-from hangtop.diagnosis.measured.network import infiniband_findings, infiniband_report
+from hangtop.diagnosis.measured.network import infiniband_findings
+from hangtop.diagnosis.measured.probes import outcome, report_of
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.session.probes import (
     LOADS,
@@ -41,11 +41,14 @@ async def infiniband_probe(session: ProbeSession, *, device: str = "", seconds: 
 
     async def run(say: Say) -> ProbeResult:
         at, began = time.time(), time.monotonic()
+        survey = FabricSurvey(nodes, looked, device, seconds)
         try:
-            directions = await survey(nodes, looked, device=device, seconds=seconds, progress=say)
+            await survey.run(say)
         except asyncio.CancelledError:
             return cancelled(TITLE)
-        return result(job, looked, directions, absent, at, time.monotonic() - began)
+        with_ports = [name for name, one in looked.items() if one.ports]
+        report = report_of("infiniband", survey.pairs, with_ports, absent, at, time.monotonic() - began)
+        return result(job, looked, list(survey.directions.values()), report)
 
     where = tuple(node.name for node in nodes) if commands else ()
     brief = f"{count(len(nodes), 'node')}, every pair in both directions, {seconds} s each, loads the fabric"
@@ -53,31 +56,32 @@ async def infiniband_probe(session: ProbeSession, *, device: str = "", seconds: 
 
 
 def result(
-    job: Job, looked: Mapping[str, FabricNode], directions: Sequence[IbDirection], absent: Mapping[str, str],
-    at: float, took: float,
-) -> ProbeResult:  # fmt: skip
+    job: Job, looked: Mapping[str, FabricNode], directions: Sequence[IbDirection], report: ProbeReport
+) -> ProbeResult:
     """What was seen and measured, and what that proves."""
+    if not report.pairs and not report.why:
+        report = report._replace(outcome="failed", why="nothing could be measured")
     ports = [port for _, there in sorted(looked.items()) for port in there.ports]
-    report = infiniband_report(ports, directions, absent, at, took)
     found = infiniband_findings(job, ports, directions, report)
     left = sorted(set(looked) - {name for one in directions for name in (one.a, one.b)})
     well = f"{count(len(report.pairs), 'pair')}, all well" + (f"; not measured: {listed(left)}" if left else "")
-    unknown = tuple(_unknown(looked, directions, absent))
+    unknown = tuple(_unknown(looked, directions, report))
     figures = {
         "backend": "infiniband", "ports": [port._asdict() for port in ports],
         "directions": [one._asdict() for one in directions],
     }  # fmt: skip
     return ProbeResult(
-        TITLE, probes.outcome(report, found), found[0].summary if found else report.why or well,
+        TITLE, outcome(report, found), found[0].summary if found else report.why or well,
         tuple(_lines(ports, directions, unknown)), figures, found, unknown,
     )  # fmt: skip
 
 
 def _unknown(
-    looked: Mapping[str, FabricNode], directions: Sequence[IbDirection], absent: Mapping[str, str]
+    looked: Mapping[str, FabricNode], directions: Sequence[IbDirection], report: ProbeReport
 ) -> Iterator[Unknown]:
     """What was not possible, and why, the same reasons together."""
-    told = [*((node, why) for node, one in looked.items() for why in one.why), *absent.items()]
+    told = [*((node, why) for node, one in looked.items() for why in one.why)]
+    told += [(rank.node, rank.why) for rank in report.ranks if rank.state == "absent"]
     told += [(node, note) for one in directions for note in one.notes for node in (one.a, one.b)]
     for why in dict.fromkeys(why for _, why in told):
         yield Unknown("infiniband", tuple(sorted({node for node, reason in told if reason == why})), why)

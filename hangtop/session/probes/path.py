@@ -11,8 +11,8 @@ from collectors.probes.path import PathSurvey, describe
 from collectors.samples.asked import Observation, PathFigure
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.firewall import with_firewall
-from hangtop.diagnosis.measured.network import path_findings, path_report
-from hangtop.diagnosis.measured.probes import LOST_SHARE, outcome
+from hangtop.diagnosis.measured.network import path_findings
+from hangtop.diagnosis.measured.probes import LOST_SHARE, outcome, report_of
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.probes import (
@@ -47,8 +47,9 @@ def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = Tru
             await survey.run(say)
         except asyncio.CancelledError:
             return cancelled(TITLE)
-        report = path_report(survey.figures, {**absent, **survey.absent}, at, time.monotonic() - began)
-        return result(survey.figures, report, answers)
+        missing, names = {**absent, **survey.absent}, [node.name for node in nodes]
+        report = report_of("path", survey.pairs, names, missing, at, time.monotonic() - began)
+        return result(list(survey.figures.values()), report, answers)
 
     brief = f"{count(len(job.nodes), 'node')}, MTU, loss and throughput between all of them, about 5 s"
     command = f"on {folded_names(sorted(job.nodes))}: {describe()}"

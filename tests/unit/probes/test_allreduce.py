@@ -13,21 +13,16 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.probes.allreduce import nccl, rounds
-from collectors.probes.allreduce.bisect import Bisection
 from collectors.probes.allreduce.nccl import network_of
-from collectors.probes.allreduce.plan import ProbeNode, ProbePlan, parse_sizes
-from collectors.probes.allreduce.run import AllreduceProbe, bandwidths
+from collectors.probes.allreduce.run import AllreduceProbe, ProbePlan, bandwidths
+from collectors.probes.allreduce.worker import ProbeNode
+from collectors.probes.pairs import Bisection
+from collectors.probes.running import NodeAccess
 from collectors.samples.probes import NcclTest, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.measured.probes import findings
 from tests.support.paper_probe import PaperTransport, PaperWorker
 
 # --- arithmetic --------------------------------------------------------------------------------------------------
-
-
-def test_sizes_double_from_first_to_last() -> None:
-    assert parse_sizes("1M:8M") == (1 << 20, 1 << 21, 1 << 22, 1 << 23)
-    assert parse_sizes("64K") == (65536,)
-    assert parse_sizes("4:5") == (4,)
 
 
 def test_bus_bandwidth_is_nccl_tests_own() -> None:
@@ -53,7 +48,7 @@ class PairsOnPaper:
         self.busy -= {a, b}
         self.measured.append((a, b))
         speed = next((s for names, s in self.bad.items() if names <= {a, b}), 1.0)
-        return ProbePair(a, b, speed, 1e-4, 0.0, "" if speed is not None else "did not meet")
+        return ProbePair(a, b, speed, 0.0, "" if speed is not None else "did not meet")
 
 
 def bisect(count: int, bad: dict[frozenset[str], float | None]) -> tuple[list[tuple[str, tuple[str, ...]]], int]:
@@ -64,7 +59,7 @@ def bisect(count: int, bad: dict[frozenset[str], float | None]) -> tuple[list[tu
     asyncio.run(bisection.run(names))
     ranks = [ProbeRank(i, name, "done", "") for i, name in enumerate(names)]
     pairs = sorted(bisection.pairs.values())
-    report = ProbeReport("gloo", count, 0.0, 1.0, "done", "", ranks, [], pairs, None, {})
+    report = ProbeReport("gloo", count, 0.0, 1.0, "done", "", ranks, [], pairs, {})
     return [(finding.kind, finding.nodes) for finding in findings(report)], len(network.measured)
 
 
@@ -112,17 +107,16 @@ class Network:
             if self.apart and world == 2 and worker.name == self.apart:
                 worker.tell("absent", id=number, ranks=[1])
             else:
-                worker.tell("latency", id=number, seconds=8e-5)
                 for size in command["sizes"]:
-                    worker.tell("figure", id=number, size=size, seconds=0.001, wrong=[])
+                    worker.tell("figure", id=number, size=size, seconds=0.001)
         worker.tell("done", id=number, rank=rank)
 
 
 def probe(network: Network, names: Sequence[str] = ("n1", "n2", "n3")) -> tuple[ProbeReport, list[str]]:
     said: list[str] = []
-    plan = ProbePlan(tuple(ProbeNode(name, name) for name in names), sizes=(1 << 20,))
-    transports = {name: PaperTransport(name, network) for name in names}
-    return asyncio.run(AllreduceProbe(plan, transports, {}, said.append).run()), said
+    plan = ProbePlan(tuple(ProbeNode(name, name) for name in names))
+    access = {name: NodeAccess(name, PaperTransport(name, network), "python3", name) for name in names}
+    return asyncio.run(AllreduceProbe(plan, access, said.append).run()), said
 
 
 def test_all_meet_figures_are_told_as_they_come_and_everything_is_ended() -> None:
@@ -201,9 +195,10 @@ gpu49:65234:65234 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
 def test_nccl_tests_figures_come_where_the_program_is_in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     node = ProbeNode("node1", "127.0.0.1", gpus=(0, 1))
+    access = NodeAccess("node1", Local("node1"), sys.executable, "127.0.0.1")
 
     def measured() -> NcclTest | None:
-        return asyncio.run(nccl.run_nccl_tests(Local("node1"), node, (1 << 20, 1 << 29), sys.executable))
+        return asyncio.run(nccl.run_nccl_tests(access, node, (1 << 20, 1 << 29)))
 
     assert measured() is None
     program = tmp_path / "all_reduce_perf"

@@ -52,7 +52,7 @@ def report(
     figure = ProbeFigure("all_reduce", size, 0.1, busbw / 2, busbw, [])
     said = {"network": network}
     return ProbeReport(
-        backend, len(ranks), 0.0, 1.0, "done", "", ranks, [figure], [], None,
+        backend, len(ranks), 0.0, 1.0, "done", "", ranks, [figure], [],
         dict.fromkeys(names, said) if backend == "nccl" else {},
     )  # fmt: skip
 

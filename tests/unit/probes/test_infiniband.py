@@ -11,18 +11,20 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.probes.infiniband import (
     FabricNode,
+    FabricSurvey,
     describe,
     look,
     parse_bandwidth,
     parse_devinfo,
-    survey,
 )
+from collectors.probes.pairs import pair_of
 from collectors.probes.running import NodeAccess
 from collectors.samples.fabric import PortFacts
-from collectors.samples.probes import IbDirection, IbPort
+from collectors.samples.probes import IbDirection, IbPort, ProbeReport
 from hangtop.diagnosis.job import Job, Node, Port
 from hangtop.diagnosis.measured.network import infiniband_findings as findings
-from hangtop.diagnosis.measured.network import infiniband_report as report
+from hangtop.diagnosis.measured.probes import report_of
+from hangtop.session.probes.infiniband import result
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, install
 
 NODES = [NodeAccess(name, Local(name), sys.executable, "127.0.0.1") for name in ("a", "b")]
@@ -35,6 +37,12 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "bin"
 
 
+async def measured(looked: dict[str, FabricNode]) -> list[IbDirection]:
+    survey = FabricSurvey(NODES, looked, seconds=1)
+    await survey.run()
+    return list(survey.directions.values())
+
+
 @pytest.mark.usefixtures("tools")
 async def test_a_pair_is_measured_both_ways_with_ping_and_route() -> None:
     looked = await look(NODES)
@@ -42,7 +50,7 @@ async def test_a_pair_is_measured_both_ways_with_ping_and_route() -> None:
         "mlx5_0/1 PORT_ACTIVE", "mlx5_1/1 PORT_DOWN", "mlx5_bond_0/1 PORT_ACTIVE",
     ]  # fmt: skip
     assert looked["a"].active("mlx5_1") is None
-    there, back = await survey(NODES, looked, seconds=1)
+    there, back = await measured(looked)
     assert there[:6] == ("a", "b", "mlx5_0/1", "mlx5_0/1", 392.01, "")
     assert there.notes == []
     assert there.shown[0].startswith("10 packets transmitted, 9 received")
@@ -56,7 +64,7 @@ async def test_a_pair_is_measured_both_ways_with_ping_and_route() -> None:
 
 async def test_a_tool_that_fails_says_why(tools: Path) -> None:
     install(tools, broken="ib_write_bw")
-    there, _ = await survey(NODES, await look(NODES), seconds=1)
+    there, _ = await measured(await look(NODES))
     assert there.gbits is None
     assert "Unable to find the Infiniband/RoCE device" in there.error
 
@@ -98,8 +106,18 @@ SYSFS = Port(PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 7))
 JOB = Job(0.0, 10.0, True, {name: Node(name, ports=(SYSFS,)) for name in NAMES})
 
 
+def report(carried: list[IbDirection], absent: dict[str, str]) -> ProbeReport:
+    """The pairs of these directions."""
+    by_way = {(one.a, one.b): one for one in carried}
+    pairs = [
+        pair_of(a, b, [by_way[way].gbits for way in ((a, b), (b, a))], [by_way[way].error for way in ((a, b), (b, a))])
+        for a, b in by_way if a < b
+    ]  # fmt: skip
+    return report_of("infiniband", pairs, NAMES, absent, 0.0, 1.0)
+
+
 def named(ports: list[IbPort], carried: list[IbDirection], job: Job = JOB) -> list[tuple[str, tuple[str, ...]]]:
-    return [(f.kind, f.nodes) for f in findings(job, ports, carried, report(ports, carried, {}, 0.0, 1.0))]
+    return [(f.kind, f.nodes) for f in findings(job, ports, carried, report(carried, {}))]
 
 
 def changed(gbits: float | None, error: str, *names: str) -> list[IbDirection]:
@@ -125,6 +143,6 @@ def test_who_is_named(
 
 
 def test_looked_at_nothing_is_not_well() -> None:
-    assert report([], [], {}, 0.0, 1.0).outcome == "failed"
-    gone = report(PORTS, GOOD, {"n5": "no route to host"}, 0.0, 1.0)
+    assert result(JOB, {}, [], report([], {})).outcome == "failed"
+    gone = report(GOOD, {"n5": "no route to host"})
     assert [(f.kind, f.nodes) for f in findings(JOB, PORTS, GOOD, gone)] == [("probe_absent", ("n5",))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,13 @@ from hypothesis import strategies as st
 from collectors.fleet.local import Local
 from collectors.node.network.path import bisect
 from collectors.probes import tools
+from collectors.probes.pairs import pair_of
 from collectors.probes.path import PathSurvey
 from collectors.probes.running import NodeAccess
 from collectors.samples.asked import PathFigure
-from hangtop.diagnosis.measured.network import path_findings, path_report
+from collectors.samples.probes import ProbeReport
+from hangtop.diagnosis.measured.network import path_findings
+from hangtop.diagnosis.measured.probes import report_of
 from hangtop.session.probes import Line, ProbeResult, plain
 from hangtop.session.probes.path import result
 
@@ -35,8 +39,8 @@ async def test_every_direction_of_this_machine_is_measured() -> None:
     survey = PathSurvey([here("a"), here("b")], 0.05)
     await survey.run()
     assert survey.absent == {}
-    assert [(one.a, one.b, one.error) for one in survey.figures] == [("a", "b", ""), ("b", "a", "")]
-    for one in survey.figures:
+    assert [(one.a, one.b, one.error) for one in survey.figures.values()] == [("a", "b", ""), ("b", "a", "")]
+    for one in survey.figures.values():
         assert (one.interface, one.source, one.method) == ("lo", "127.0.0.1", "hangtop")
         assert (one.mtu or 0) > 1500
         assert (one.throughput or 0.0) > 0
@@ -46,7 +50,7 @@ async def test_every_direction_of_this_machine_is_measured() -> None:
 async def test_a_node_whose_interpreter_is_missing_is_absent_and_spoils_nothing() -> None:
     survey = PathSurvey([here("a"), here("b", "/no/python")], 0.05)
     await survey.run()
-    assert survey.figures == []
+    assert survey.figures == {}
     assert "b" in survey.absent["b"]
 
 
@@ -77,8 +81,8 @@ async def test_where_both_have_iperf3_the_throughput_is_its_own(
     answers = await tools.look(nodes, ["iperf3"])
     survey = PathSurvey(nodes, 0.05, {name for name in answers if tools.found(answers[name])})
     await survey.run()
-    assert {one.method for one in survey.figures} == {method}
-    assert rate is None or {one.throughput for one in survey.figures} == {rate}
+    assert {one.method for one in survey.figures.values()} == {method}
+    assert rate is None or {one.throughput for one in survey.figures.values()} == {rate}
 
 
 NODES = ("node1", "node2", "node3", "node4")
@@ -94,8 +98,20 @@ def figures(**changed: object) -> list[PathFigure]:
     return found
 
 
+def report(figures: Sequence[PathFigure], absent: dict[str, str]) -> ProbeReport:
+    """The pairs of these directions."""
+    by_way = {(one.a, one.b): one for one in figures}
+    pairs = []
+    for way in sorted({(min(way), max(way)) for way in by_way}):
+        both = [one for one in (by_way.get(way), by_way.get((way[1], way[0]))) if one is not None]
+        rates = [one.throughput and one.throughput / 1e9 for one in both]
+        lost = max(one.retransmitted or 0.0 for one in both)
+        pairs.append(pair_of(*way, rates, [both[0].error, both[-1].error], lost))
+    return report_of("path", pairs, {name for way in by_way for name in way}, absent, 0.0, 1.0)
+
+
 def named(found: list[PathFigure], absent: dict[str, str] | None = None) -> list[tuple[str, tuple[str, ...]]]:
-    return [(f.kind, f.nodes) for f in path_findings(found, path_report(found, absent or {}, 0.0, 1.0))]
+    return [(f.kind, f.nodes) for f in path_findings(found, report(found, absent or {}))]
 
 
 def test_good_paths_accuse_nobody() -> None:
@@ -127,7 +143,7 @@ def figure(a: str, b: str, speed: float | None, **more: Any) -> PathFigure:
 
 
 def probed(*figures: PathFigure) -> ProbeResult:
-    return result(figures, path_report(figures, {}, 0.0, 1.0), {})
+    return result(figures, report(figures, {}), {})
 
 
 def shades(lines: tuple[Line, ...], word: str) -> set[str]:

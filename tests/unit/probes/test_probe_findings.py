@@ -24,9 +24,9 @@ def report(
     for number, (a, b) in enumerate(combinations(NODES, 2)):
         key = frozenset((a, b))
         speed = (speeds or {}).get(key, 1.0 + 0.05 * number)
-        pairs.append(ProbePair(a, b, speed, 1e-4, (lost or {}).get(key, 0.0), (errors or {}).get(key, "")))
+        pairs.append(ProbePair(a, b, speed, (lost or {}).get(key, 0.0), (errors or {}).get(key, "")))
     seats = [(ranks or {}).get(name, ProbeRank(i, name, "done", "")) for i, name in enumerate(NODES)]
-    return ProbeReport("gloo", 4, 0.0, 1.0, "done", "", seats, list(figures), pairs, 1e-4, {})
+    return ProbeReport("gloo", 4, 0.0, 1.0, "done", "", seats, list(figures), pairs, {})
 
 
 def with_node(name: str, value: float) -> dict[frozenset[str], float]:

@@ -1,7 +1,7 @@
 """The order in which pairs of nodes are measured, to isolate the bad node or link.
 
-Up to :data:`FULL_TOURNAMENT` nodes every pair is measured once; above, neighbours, and then the suspects against nodes
-that are well.
+Up to :data:`ALL_PAIRS` nodes every pair is measured once; above, neighbours, and then the suspects against nodes that
+are well. No node is in two pairs at once, so that pairs share no link of their own.
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import asyncio
 import statistics
 from collections.abc import Awaitable, Callable, Sequence
 
-from collectors.probes.allreduce.plan import tournament
 from collectors.samples.probes import ProbePair
 
-FULL_TOURNAMENT = 8
+ALL_PAIRS = 8
 """Up to this many nodes every pair is measured."""
 GOOD_PARTNERS = 2
 """Above it, nodes that are well against which each suspect is measured."""
@@ -37,8 +36,8 @@ class Bisection:
 
     async def run(self, names: tuple[str, ...]) -> None:
         """Measure until the bad node or link is isolated."""
-        few = len(names) <= FULL_TOURNAMENT
-        rounds = tournament(names) if few else _neighbours(names)
+        few = len(names) <= ALL_PAIRS
+        rounds = _tournament(names) if few else _neighbours(names)
         for number, pairs in enumerate(rounds, start=1):
             self._progress(f"pairs, round {number} of {len(rounds)}")
             await self._at_once(pairs)
@@ -73,8 +72,29 @@ class Bisection:
             self.pairs[pair.a, pair.b] = pair
 
 
+def _tournament(names: tuple[str, ...]) -> list[list[Pair]]:
+    """Rounds in which every pair occurs once and no node is in two pairs of a round (the circle method)."""
+    players: list[str | None] = [*names, *[None] * (len(names) % 2)]
+    rounds = []
+    for _ in range(len(players) - 1):
+        half = len(players) // 2
+        pairs = zip(players[:half], reversed(players[half:]), strict=True)
+        rounds.append([(a, b) for a, b in pairs if a is not None and b is not None])
+        players = [players[0], players[-1], *players[1:-1]]
+    return rounds
+
+
 def _neighbours(names: tuple[str, ...]) -> list[list[Pair]]:
     """A-B, C-D …, then B-C, D-E …; with an odd number the last one, whose nodes are both busy, comes third."""
     around = [(names[i], names[(i + 1) % len(names)]) for i in range(len(names))]
     even = len(names) - len(names) % 2
     return [pairs for pairs in (around[0:even:2], around[1:even:2], around[even:]) if pairs]
+
+
+def pair_of(
+    a: str, b: str, rates: Sequence[float | None], errors: Sequence[str], retransmitted: float | None = None
+) -> ProbePair:
+    """Both directions, there and back, as a pair: as fast as the slower one. Rates in GB/s."""
+    known = [rate for rate in rates if rate is not None]
+    told = [f"{way}: {why}" for way, why in zip((f"{a} to {b}", f"{b} to {a}"), errors, strict=True) if why]
+    return ProbePair(a, b, min(known) if len(known) == len(rates) else None, retransmitted, "; ".join(told))
