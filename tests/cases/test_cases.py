@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from _pytest.mark import ParameterSet
 
+from hangtop.session.replay import replay_session, run_to
 from tests.cases.play import Case, Player, cases
 
 CASES = list(cases())
@@ -35,3 +38,15 @@ def test_a_healthy_job_is_left_alone(case: Case) -> None:
     verdict = Player(case).play().diagnose()
     assert verdict.outcome in case.words, verdict.summary
     assert [found.summary for found in verdict.findings if found.severity == "critical" and found.ranks] == []
+
+
+@pytest.mark.parametrize("case", FAULTS, ids=lambda case: case.id)
+def test_a_recording_gets_the_same_answer(case: Case, tmp_path: Path) -> None:
+    player = Player(case)
+    recorder = player.session.recordings.record(tmp_path / "case.hangtop")
+    verdict = player.play().diagnose()
+    recorder.close(player.now)
+    session, feed = replay_session(tmp_path / "case.hangtop")
+    run_to(session, feed, player.now)
+    again = session.diagnose()
+    assert (again.outcome, again.summary) == (verdict.outcome, verdict.summary)
