@@ -69,17 +69,12 @@ class Child:
         """
         import subprocess  # 1 MB and 10 ms: some nodes run no other program
 
-        setup = watchdog.child_setup()
+        setup = watchdog.child_setup(become=become)
         if setup is None:
             raise Absent("this node's Python has no ctypes, so %s could not be ended reliably" % argv[0])
         program = argv[0] if "/" in argv[0] else find(argv[0])
         if program is None:
             raise Absent("%s: No such file or directory" % argv[0])
-
-        def prepare() -> None:
-            if become is not None:
-                become()  # first: a change of user takes the signal away
-            setup()
 
         try:
             self._process = subprocess.Popen(
@@ -90,7 +85,7 @@ class Child:
                 bufsize=0,
                 cwd="/",
                 env=dict(os.environ, LC_ALL="C"),
-                preexec_fn=prepare,  # noqa: PLW1509 (prctl and setuid alone)
+                preexec_fn=setup,  # noqa: PLW1509 (prctl and setuid alone)
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise Absent("%s: %s" % (argv[0], getattr(error, "strerror", None) or error)) from error
@@ -144,11 +139,11 @@ class Child:
             self._process.kill()
 
     def end(self) -> None:
-        """End it without asking, and forget it."""
+        """End it without asking, and forget it; one that the kernel holds is waited for no longer than a moment."""
         self.kill()
         self._out.close()
         self._err.close()
-        self._process.poll()
+        self.ended(0.1)
 
     def _take(self, descriptor: int) -> bytes:
         parts: List[bytes] = []
@@ -208,7 +203,6 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
             more = child.read()
             out, err = out + more, (err + child.read_errors())[-ERRORS:]
             if status is not None:
-                _unended.pop(tuple(argv), None)
                 return ChildEnded(status, out, err)
             if time.monotonic() > until or len(out) > limit:
                 return ChildEnded(None, out, err)
@@ -216,3 +210,5 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
                 time.sleep(0.002)  # it has closed its output, and is about to end
     finally:
         child.end()
+        if child.status is not None:
+            _unended.pop(tuple(argv), None)

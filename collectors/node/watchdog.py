@@ -92,10 +92,13 @@ def stay() -> NoReturn:
         time.sleep(3600.0)
 
 
-def child_setup(number: int = signal.SIGKILL) -> Optional[Callable[[], None]]:
+def child_setup(
+    number: int = signal.SIGKILL, become: Optional[Callable[[], None]] = None
+) -> Optional[Callable[[], None]]:
     """What a child must call between fork and exec so that it dies, of this signal, with the thread that started it.
 
-    None where this Python has no ctypes: then no child may be started that does not end by itself.
+    ``become`` is called before that: a change of user takes the signal away. None where this Python has no ctypes: then
+    no child may be started that does not end by itself.
     """
     if not sys.platform.startswith("linux"):
         return None
@@ -108,6 +111,8 @@ def child_setup(number: int = signal.SIGKILL) -> Optional[Callable[[], None]]:
     parent = os.getpid()
 
     def die_with_parent() -> None:
+        if become is not None:
+            become()
         prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
         if os.getppid() != parent:  # it died before the signal was set
             os._exit(1)

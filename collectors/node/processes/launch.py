@@ -14,7 +14,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from typing import Callable, Dict, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from collectors.node import loader, watchdog
 from collectors.node.files import is_ours, link, read_or_none
@@ -71,18 +71,15 @@ def _is_secure(folder: str) -> bool:
 def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc") -> bool:
     """True where a program may run with what this process has, once it runs as its owner.
 
-    As root: of root's own only what is on the host as we are. Root in a container has fewer rights than we, and its
-    paths lead elsewhere. Of others everything, but nothing from a container whose root is root here as well: devices
-    that this root makes may be opened by a process that is out of the container. A container with a user namespace of
-    its own has no such root. As anybody else: one's own alone.
+    As root: only what is on the host as we are. Root in a container has fewer rights than we, a device that it made may
+    be opened by a process outside, and paths in a container lead elsewhere. As anybody else: one's own alone.
     """
     if os.geteuid() != 0:
         return owner.uid == os.geteuid()
-    ours = {
-        place: link("%s/%d/%s" % (proc, pid, place)) == link("%s/self/%s" % (proc, place)) != ""
+    return all(
+        link("%s/%d/%s" % (proc, pid, place)) == link("%s/self/%s" % (proc, place)) != ""
         for place in ("ns/mnt", "ns/user", "ns/pid", "root")  # "root": another one with chroot alone
-    }
-    return all(ours.values()) if owner.uid == 0 else ours["ns/mnt"] or not ours["ns/user"]
+    )
 
 
 def becoming(owner: Optional[ProcessOwner]) -> Callable[[], None]:
@@ -111,29 +108,25 @@ def becoming(owner: Optional[ProcessOwner]) -> Callable[[], None]:
 # --- what it lends ---------------------------------------------------------------------------------------------------
 
 
-def environment_of(pid: Optional[int]) -> Dict[str, str]:
-    """What a rank's environment gives to a probe; this login's own where there is no rank, or it may not be read."""
-    data = read_or_none("/proc/%d/environ" % pid) if pid is not None else None
+def environment_of(data: bytes) -> Dict[str, str]:
+    """What an environment gives to a probe; this login's own where there is none."""
     found = environ.parse(data) if data else dict(os.environ)
     kept = {name: value for name, value in found.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
     return {name: value for name, value in kept.items() if name not in DROPPED}
 
 
-def interpreter_of(pid: Optional[int], wanted: str) -> str:
-    """The interpreter to use: the one that was asked for, else the rank's, else ``python3`` of the node.
+def interpreter_of(pid: int, environment: Mapping[str, str]) -> str:
+    """The interpreter of a rank; empty where none of it can be run.
 
     A rank is started by its virtual environment's link (``venv/bin/python``), which /proc/PID/exe no longer shows: the
     first word of its command line does, where it is a path.
     """
-    candidates = [wanted]
-    if pid is not None and not wanted:
-        first = (split_zeros(read_or_none("/proc/%d/cmdline" % pid) or b"") or [""])[0]
-        if "/" in first:
-            first = os.path.join(link("/proc/%d/cwd" % pid), first)
-        home = environment_of(pid).get("VIRTUAL_ENV", "")
-        places = (first, home and os.path.join(home, "bin", "python"), link("/proc/%d/exe" % pid))
-        candidates = [place for place in places if os.path.isabs(place) and os.access(place, os.X_OK)]
-    return next(filter(None, candidates), None) or shutil.which("python3") or "python3"
+    first = (split_zeros(read_or_none("/proc/%d/cmdline" % pid) or b"") or [""])[0]
+    if "/" in first:
+        first = os.path.join(link("/proc/%d/cwd" % pid), first)
+    home = environment.get("VIRTUAL_ENV", "")
+    places = (first, home and os.path.join(home, "bin", "python"), link("/proc/%d/exe" % pid))
+    return next((place for place in places if os.path.isabs(place) and os.access(place, os.X_OK)), "")
 
 
 class Borrowed(NamedTuple):
@@ -149,12 +142,14 @@ def borrow(pid: Optional[int], wanted: str) -> Borrowed:
     """What this rank lends; this login's own things where there is no rank, or nothing of it may be used.
 
     All of it is read of one process: a pid that is given anew meanwhile counts as none. Of root's own ranks only an
-    interpreter that nobody else can change is run.
+    interpreter that nobody else can change is run. ``wanted`` is run in place of the rank's interpreter.
     """
+    usual = wanted or shutil.which("python3") or "python3"
     if pid is not None:
         before = owner_of(pid)
         if before is not None and may_be_imitated(pid, before):
-            lent = Borrowed(environment_of(pid), interpreter_of(pid, wanted), becoming(before))
+            environment = environment_of(read_or_none("/proc/%d/environ" % pid) or b"")
+            lent = Borrowed(environment, wanted or interpreter_of(pid, environment) or usual, becoming(before))
             ours = is_ours(lent.python) and is_ours(os.path.realpath(lent.python))
             if owner_of(pid) == before and (before.uid != 0 or ours):
                 return lent
@@ -162,7 +157,7 @@ def borrow(pid: Optional[int], wanted: str) -> Borrowed:
             "hangtop: nothing of process %d may be used (gone, another user's, in a container, or writable by others):"
             " this runs with the node's own Python and settings\n" % pid
         )
-    return Borrowed(environment_of(None), interpreter_of(None, wanted), becoming(None))
+    return Borrowed(environment_of(b""), usual, becoming(None))
 
 
 def main(arguments: Dict[str, object]) -> None:
@@ -176,16 +171,11 @@ def main(arguments: Dict[str, object]) -> None:
     lent = borrow(pid if isinstance(pid, int) else None, str(arguments.get("python") or ""))
     environment = {**lent.environment, **(extra if isinstance(extra, dict) else {})}
     argv = [str(word).replace("{python}", lent.python) for word in (words if isinstance(words, list) else [])]
-    setup = watchdog.child_setup()
+    setup = watchdog.child_setup(become=lent.become)
     if setup is None:
         sys.exit("hangtop: this node's Python has no ctypes, so a probe could not be ended reliably")
-
-    def prepare() -> None:
-        lent.become()
-        setup()
-
     try:
-        child = subprocess.Popen(argv, stdin=subprocess.PIPE, env=environment, cwd="/", preexec_fn=prepare)  # noqa: PLW1509
+        child = subprocess.Popen(argv, stdin=subprocess.PIPE, env=environment, cwd="/", preexec_fn=setup)  # noqa: PLW1509
     except (OSError, subprocess.SubprocessError) as error:
         sys.exit("hangtop: %s: %s" % (argv[0], error))
     assert child.stdin is not None

@@ -3,7 +3,7 @@
 A page is found by its name among the open files of a rank, which the kernel shows to the rank's user and to root. It is
 read as any file is: nothing is traced, stopped or asked. A name proves nothing, so a page must lie where memfds lie,
 belong to the rank's user and say that it is of this very process: what a rank forks has its parent's. Whoever made its
-bytes may have written anything: all of it is checked. :mod:`collectors.samples.page` says what lies where.
+bytes may have written anything. :mod:`collectors.samples.page` says what lies where.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import struct
 import time
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Type, TypeVar
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.files import link, list_folder, opened, regular, text
 from collectors.node.processes.procfs import read_status
@@ -24,77 +24,50 @@ from collectors.samples.ranks import RankProcess
 
 FILES = 2048
 """Open files of a rank that are looked through, those with the lowest numbers first."""
-PAGES = 256
-"""Pages that are held open; a node has no more ranks."""
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds between two searches at a rank that has none; they double, as one may start late, and most never do."""
-ENTRIES, RANKS, TEXT = 16, 4096, 1000
-"""Entries of a list, ranks of a result, and characters of a text that are taken."""
+RESULTS = 16
+"""Results of a page that are taken."""
 LATEST = 1e10
 """Seconds since the epoch beyond which a time is none."""
 _NAME = "/memfd:%s " % layout.NAME
 _HEAD = 8 * 32
 """Bytes at the beginning that hold all numbers."""
 
-T = TypeVar("T")
 
+class Place(NamedTuple):
+    """Where the page of a process is, and who must have made it."""
 
-class OpenPage:
-    """One page that is open, and what was told of it."""
+    pid: int
+    inner_pid: int
+    """The process's number in its own PID namespace, which the page says."""
+    path: str
+    uid: int
+    device: int
+    """Where memfds lie: no file that has a name anywhere does."""
 
-    def __init__(self, file: int, pid: int, inner_pid: int) -> None:
-        self._file = file
-        self._pid = pid
-        self._inner_pid = inner_pid
-        self._step: Optional[int] = None
-        self._grown = 0
-
-    def pulse(self) -> Optional[InsidePulse]:
-        """Step and phase as two reads agree on, so that no write was under way; None where the page is gone."""
-        last = None
-        for _ in range(3):
-            found = read_pulse(self._read(_HEAD), self._pid, self._inner_pid)
-            if found is None or found == last:
-                return found
-            last = found
-        return last
-
-    def steps(self, pulse: InsidePulse, rank: int) -> Optional[StepCount]:
-        """Its step as a log that counts steps would tell it; None before the first."""
-        if pulse.step is None:
-            return None
-        self._grown += max(0, pulse.step - self._step) if self._step is not None else 0
-        self._step = pulse.step
-        number, path = None if rank < 0 else rank, "hangtop.inside, pid %d" % self._pid
-        return StepCount(path, self._pid, number, "step", float(pulse.step), pulse.step_at, self._grown, 0)
-
-    def results(self) -> List[InsideResult]:
-        """The latest results of checks; none while one is being written."""
-        place = 8 * layout.ANSWER_SEQUENCE
-        whole = self._read(layout.SIZE) if self._read(8, place) != b"\0" * 8 else b""
-        sequence = int.from_bytes(whole[place : place + 8], "little")
-        return read_results(whole, self._pid) if whole and sequence % 2 == 0 else []
-
-    def pipe(self) -> str:
-        """Beginning of the path of the recorder's pipe that its process opened; empty for none."""
-        return _text_at(self._read(layout.SIZE), layout.SAID, layout.SAID_LIMIT).partition("\n")[0][:TEXT]
-
-    def close(self) -> None:
-        """Let go of it."""
-        os.close(self._file)
-
-    def _read(self, size: int, place: int = 0) -> bytes:
+    def read(self) -> bytes:
+        """The page's bytes; none where it is gone, or is no file as it should be."""
+        made_by = (self.device, self.uid)
         try:
-            return os.pread(self._file, size, place)
+            file = opened(self.path, lambda found: regular(found) and (found.st_dev, found.st_uid) == made_by)
         except OSError:
             return b""
+        try:
+            return os.pread(file, layout.SIZE, 0)
+        finally:
+            os.close(file)
 
-
-class Missed(NamedTuple):
-    """A rank in which none was found."""
-
-    again: float
-    pause: float
+    def told(self) -> Tuple[Optional[InsidePulse], bytes]:
+        """Step and phase as two reads agree on, so that no write was under way, and all bytes; None without a page."""
+        last = None
+        for _ in range(3):
+            data = self.read()
+            found = read_pulse(data, self.pid, self.inner_pid)
+            if found is None or found == last:
+                break
+            last = found
+        return found, data
 
 
 class PageSource(Source):
@@ -104,9 +77,11 @@ class PageSource(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._pages: Dict[int, OpenPage] = {}
-        self._missed: Dict[int, Missed] = {}
-        self._device = memfd_device()
+        self._places: Dict[int, Place] = {}
+        self._steps: Dict[int, Tuple[int, int]] = {}
+        """By pid, the step that was told last, and how far it has gone on since the first."""
+        self._missed: Dict[int, Tuple[float, float]] = {}
+        """By pid of a rank without a page, when to search again, and the pause before that."""
 
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Step and phase of each, and the results of checks."""
@@ -114,64 +89,61 @@ class PageSource(Source):
         self._missed = {pid: missed for pid, missed in self._missed.items() if pid in ranks}
         for rank in ranks.values():
             self._search(rank, time.monotonic())
-        for pid, page in list(self._pages.items()):
-            pulse = page.pulse() if pid in ranks else None
+        for pid, place in list(self._places.items()):
+            pulse, data = place.told() if pid in ranks else (None, b"")
             if pulse is None:
-                self._pages.pop(pid).close()
+                del self._places[pid]
+                self._steps.pop(pid, None)
                 yield InsideGone(pid, now)
                 continue
             yield pulse
-            steps = page.steps(pulse, ranks[pid].rank)
-            if steps is not None:
-                yield steps
-            yield from page.results()
+            if pulse.step is not None:
+                yield self._step(pulse.step, pulse, ranks[pid].rank)
+            yield from read_results(data, pid)
 
     def _search(self, rank: RankProcess, moment: float) -> None:
-        missed = self._missed.get(rank.pid, Missed(moment, FIRST_PAUSE / 2))
-        if rank.pid in self._pages or moment < missed.again or len(self._pages) >= PAGES or self._device is None:
+        again, pause = self._missed.get(rank.pid, (moment, FIRST_PAUSE / 2))
+        if rank.pid in self._places or moment < again:
             return
-        page = find(self.proc, rank.pid, rank.uid, self._device)
-        if page is not None:
-            self._pages[rank.pid] = page
-        pause = min(2 * missed.pause, LONGEST_PAUSE)
-        self._missed[rank.pid] = Missed(moment + pause, pause)
+        place = find(self.proc, rank.pid, rank.uid)
+        if place is not None:
+            self._places[rank.pid] = place
+        pause = min(2 * pause, LONGEST_PAUSE)
+        self._missed[rank.pid] = (moment + pause, pause)
+
+    def _step(self, step: int, pulse: InsidePulse, rank: int) -> StepCount:
+        """Its step as a log that counts steps would tell it."""
+        last, grown = self._steps.get(pulse.pid, (step, 0))
+        grown += max(0, step - last)
+        self._steps[pulse.pid] = (step, grown)
+        number, path = None if rank < 0 else rank, "hangtop.inside, pid %d" % pulse.pid
+        return StepCount(path, pulse.pid, number, "step", float(step), pulse.step_at, grown, 0)
 
 
-def find(proc: str, pid: int, uid: int, device: int) -> Optional[OpenPage]:
-    """The page of a process of this user, open; None where there is none, or it may not be looked for.
-
-    ``device`` is where memfds lie (:func:`memfd_device`).
-    """
+def find(proc: str, pid: int, uid: int) -> Optional[Place]:
+    """The page of a process of this user; None where there is none, or it may not be looked for."""
     folder = "%s/%d/fd" % (proc, pid)
     status = read_status(proc, pid)
     for number in sorted(int(name) for name in list_folder(folder) if name.isdigit())[:FILES]:
         path = "%s/%d" % (folder, number)
-        if status is None or not link(path).startswith(_NAME):
-            continue
-        try:
-            file = opened(path, lambda found: regular(found) and (found.st_dev, found.st_uid) == (device, uid))
-        except OSError:
-            continue
-        page = OpenPage(file, pid, status.inner_pid)
-        if page.pulse() is not None:
-            return page
-        page.close()
+        device = _memfd_device() if link(path).startswith(_NAME) else None
+        if status is not None and device is not None:
+            place = Place(pid, status.inner_pid, path, uid, device)
+            if place.told()[0] is not None:
+                return place
     return None
 
 
 def told_pipe(pid: int, proc: str = "/proc") -> str:
     """Beginning of the path of the recorder's pipe that a process opened itself, as its page says; empty for none."""
-    device, status = memfd_device(), read_status(proc, pid)
-    page = None if device is None or status is None else find(proc, pid, status.uid, device)
-    if page is None:
-        return ""
-    pipe = page.pipe()
-    page.close()
-    return pipe
+    status = read_status(proc, pid)
+    place = None if status is None else find(proc, pid, status.uid)
+    data = b"" if place is None else place.read()
+    return _text_at(data, layout.SAID, layout.SAID_LIMIT).partition("\n")[0]
 
 
-def memfd_device() -> Optional[int]:
-    """The device on which this kernel keeps memfds: no file that has a name anywhere lies there. None without any."""
+def _memfd_device() -> Optional[int]:
+    """The device on which this kernel keeps memfds; None without any."""
     try:
         file = os.memfd_create("hangtop-where", os.MFD_CLOEXEC)
     except (OSError, AttributeError):
@@ -201,50 +173,24 @@ def read_pulse(data: bytes, pid: int, inner_pid: int) -> Optional[InsidePulse]:
     return InsidePulse(pid, step if stepped else None, step_at if stepped else None, name, phase_at if named else None)
 
 
-def read_results(data: bytes, pid: int) -> List[InsideResult]:
-    """Results of checks, out of a whole page; what is none is left out."""
+def read_results(data: bytes, pid: int) -> Iterator[InsideResult]:
+    """Results of checks, out of a whole page; none while one is being written, and what is none is left out.
+
+    The types of their fields are checked where samples are decoded.
+    """
+    sequence = int.from_bytes(data[8 * layout.ANSWER_SEQUENCE :][:8], "little")
     try:
-        rows = json.loads(_text_at(data, layout.ANSWER, layout.ANSWER_LIMIT) or "[]")
+        rows = json.loads(_text_at(data, layout.ANSWER, layout.ANSWER_LIMIT) or "[]") if sequence % 2 == 0 else []
     except (ValueError, RecursionError):
-        return []
-    results: List[InsideResult] = []
-    for row in _entries(rows, dict):
-        check, at, seconds = _string(row, "check"), _seconds(row, "at"), _seconds(row, "seconds")
-        findings = [_finding(one) for one in _entries(row.get("findings"), dict)]
-        if check in layout.CHECKS:
-            ok, summary = row.get("ok") is True, _string(row, "summary")
-            results.append(InsideResult(pid, check, at, _ranks(row), ok, seconds, summary, findings))
-    return results
-
-
-def _finding(row: Dict[str, Any]) -> InsideFinding:
-    severity = _string(row, "severity")
-    return InsideFinding(
-        kind=_string(row, "kind"),
-        severity=severity if severity in ("critical", "warning") else "info",
-        summary=_string(row, "summary"),
-        ranks=_ranks(row),
-        evidence=[line[:TEXT] for line in _entries(row.get("evidence"), str)],
-        advice=_string(row, "advice"),
-    )
-
-
-def _entries(value: object, kind: Type[T], most: int = ENTRIES) -> List[T]:
-    """The first entries of a list that are of this very kind."""
-    return [entry for entry in value[:most] if type(entry) is kind] if isinstance(value, list) else []
-
-
-def _ranks(row: Dict[str, Any]) -> List[int]:
-    return [rank for rank in _entries(row.get("ranks"), int, RANKS) if 0 <= rank < 1 << 24]
-
-
-def _string(row: Dict[str, Any], name: str) -> str:
-    return "".join(_entries([row.get(name)], str))[:TEXT]
-
-
-def _seconds(row: Dict[str, Any], name: str) -> float:
-    value: Any = row.get(name)
-    return float(value) if type(value) in (int, float) and 0.0 <= value < LATEST else 0.0
+        return
+    for row in rows[:RESULTS] if isinstance(rows, list) else ():
+        try:
+            findings: List[InsideFinding] = [InsideFinding(**one) for one in row["findings"]]
+            result = InsideResult(**{**row, "pid": pid, "findings": findings})
+        except (TypeError, KeyError):
+            continue
+        if result.check in layout.CHECKS:
+            yield result
 
 
 def _moment(seconds: float) -> Optional[float]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pytest
 
-from collectors.node.processes.pages import PageSource, find, memfd_device, read_pulse, told_pipe
+from collectors.node.processes.pages import PageSource, find, read_pulse, told_pipe
 from collectors.node.source import Shared
 from collectors.samples import page as layout
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
@@ -126,10 +126,14 @@ def test_a_file_with_the_name_is_no_page(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     (folder / "3").symlink_to(f"/memfd:{layout.NAME} (deleted)")
     (fake / str(os.getpid()) / "status").write_text(f"Uid:\t0\t0\t0\t0\nNSpid:\t{os.getpid()}\n")
-    device = memfd_device()
-    assert device is not None
-    assert find(str(fake), os.getpid(), os.getuid(), device) is None
-    assert find("/proc", os.getpid(), os.getuid() + 1, device) is None
+    assert find(str(fake), os.getpid(), os.getuid()) is None
+
+
+def test_a_page_of_another_user_is_none() -> None:
+    with running() as job:
+        pid = job.process.pid
+        assert find("/proc", pid, os.getuid()) is not None
+        assert find("/proc", pid, os.getuid() + 1) is None
 
 
 def page(**words: int) -> bytes:
