@@ -115,7 +115,7 @@ def _waiting(graph: WaitGraph) -> str:
 
 def _stands(job_status: JobStatus, graph: WaitGraph) -> bool:
     """Ranks that spin are seen to stand still by their GPUs, which are full at little and even power."""
-    if job_status.job.motion.moving:
+    if job_status.job.motion.moving and not graph.part:
         return False
     return graph.frozen or all(one.load == "spinning" for one in (*graph.culprits, *graph.waiters))
 
@@ -149,7 +149,7 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     if job.motion.last_step is None and max(ages) < START_S:
         return  # a start: see `startup`
     still = job.stood_still or 0.0
-    if min(still, *(one.arrived for one in present)) < _due(job_status, present) or on_its_way(job, present):
+    if min([still, *(one.held for one in present if one.read)]) < _due(job_status, present) or on_its_way(job, present):
         return
     empty = [one for one in present if one.load == "idle"]
     full = sum(one.load == "spinning" for one in present)

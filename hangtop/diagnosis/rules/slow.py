@@ -16,8 +16,8 @@ from hangtop.diagnosis.tables.thresholds import STOOD_STILL_S
 from hangtop.diagnosis.waits.evidence import stack_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.patience import OF_PAUSE
-from hangtop.diagnosis.waits.peers import with_waits_of_many
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
+from hangtop.diagnosis.waits.statuses import with_waits_of_many
 
 STRAGGLER_LOOKS = 4
 """Ours: fewer looks cannot tell one rank from chance."""

@@ -11,14 +11,14 @@ Example: ranks 0, 1 and 3 are in ``all_reduce``, rank 2 reads a file: ``held_up`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Literal
 
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import BUSY_CORES
-from hangtop.diagnosis.waits.points import WaitPoint, path_of, peers_awaited, points_of
+from hangtop.diagnosis.waits.points import WaitPoint, path_of, peers_awaited, points_of, standing_part
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 
 Pattern = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled", "unclear"]
@@ -67,10 +67,23 @@ class WaitGraph:
     by: Source = ""
     tied: bool = False
     """Nothing tells which of the points is the odd one."""
+    part: bool = False
+    """Ranks that none of these wait for go on."""
 
 
-def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
-    """Find who waits for whom in a job; None while nobody waits or the waits are seen to end and begin again."""
+def find_waits(
+    statuses: Mapping[int, RankStatus], awaited: Mapping[int, Iterable[int]] | None = None
+) -> WaitGraph | None:
+    """Find who waits for whom in a job; None while nobody waits or the waits are seen to end and begin again.
+
+    ``awaited``: for which ranks a rank waits, as far as recorders, logs or frames tell.
+    """
+    part = standing_part(statuses, awaited or {})
+    graph = _graph_of(part)
+    return graph if graph is None or len(part) == len(statuses) else replace(graph, part=True)
+
+
+def _graph_of(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
     waits = in_state(statuses, "waiting", "on_gpu")
     still = sum(one.frozen is not False for one in waits)
     if not still or still * 2 < len(waits):
@@ -87,7 +100,7 @@ def find_waits(statuses: Mapping[int, RankStatus]) -> WaitGraph | None:
         return _graph("unclear", waiting, (), points_of(waiting))
     graph = _all_wait(waiting, points_of(waiting))
     # what all take part in may end since the last of them has come, not before
-    return replace(graph, held=min(graph.held, *(status.arrived for status in waits)))
+    return replace(graph, held=min(graph.held, *(one.held for one in waits)))
 
 
 def _not_launched(waiting: Sequence[RankStatus]) -> list[RankStatus]:
@@ -101,12 +114,21 @@ def _not_launched(waiting: Sequence[RankStatus]) -> list[RankStatus]:
     if empty and sum(one.load == "spinning" for one in waiting) * 2 > len(waiting):
         return empty
     resting = [one for one in waiting if not _network_works(one)]
-    if len(waiting) < ENOUGH or len(resting) != 1 or not all(one.motion.busy for one in waiting):
+    if len(waiting) < ENOUGH or len(resting) != 1 or not all(one.busy for one in waiting):
         return []
     apart, doing = resting[0], resting[0].activity
     alone = apart.where and all(one is apart or one.where != apart.where for one in waiting)
     held = _network_rests(apart) and doing is not None and doing.kind == "device"
     return [apart._replace(state="on_gpu")] if held and alone else []
+
+
+def _network_rests(one: RankStatus) -> bool:
+    """NCCL's threads of a rank, which never sleep while an operation over the network is under way, do."""
+    return one.motion.threads is not None and one.motion.threads <= AT_REST
+
+
+def _network_works(one: RankStatus) -> bool:
+    return (one.motion.threads or 0.0) >= BUSY_CORES
 
 
 def _least_moving(working: Sequence[RankStatus], *, alone: bool) -> list[RankStatus]:
@@ -182,15 +204,6 @@ def _beside_gpus(waiting: Sequence[RankStatus], points: tuple[WaitPoint, ...]) -
     parties = [tuple(one for one in waiting if (one.rank in few) is odd) for odd in (False, True)]
     split = tuple(WaitPoint("device", "", "", False, party) for party in parties)
     return _split("mismatch", waiting, split, split[1:], by="lines")
-
-
-def _network_rests(one: RankStatus) -> bool:
-    """NCCL's threads of a rank, which never sleep while an operation over the network is under way, do."""
-    return one.motion.threads is not None and one.motion.threads <= AT_REST
-
-
-def _network_works(one: RankStatus) -> bool:
-    return (one.motion.threads or 0.0) >= BUSY_CORES
 
 
 def _elsewhere(waiting: Sequence[RankStatus], on_gpu: Sequence[RankStatus]) -> Sequence[RankStatus]:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.collectives.sources import waits_of
 from hangtop.diagnosis.evidence.sockets import FRESH_S, delivers
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
 from hangtop.diagnosis.waits.patience import seen_after
-from hangtop.diagnosis.waits.peers import to_ask_natively
+from hangtop.diagnosis.waits.points import by_frames
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state, stands
-from hangtop.diagnosis.waits.statuses import statuses_of
+from hangtop.diagnosis.waits.statuses import statuses_of, to_ask_natively
 from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
 
 PATIENCE_S, OF_USUAL_PAUSE = 60.0, 3.0
@@ -103,10 +105,19 @@ def status_of_job(job: Job) -> JobStatus:
     """
     ordered = in_order(job)
     statuses = statuses_of(ordered)
-    graph = find_waits(statuses)
+    graph = find_waits(statuses, _awaited(ordered, statuses))
     if graph is not None and graph.pattern != "held_up" and on_its_way(ordered, statuses.values()):
         graph = None
     return JobStatus(ordered, statuses, graph)
+
+
+def _awaited(job: Job, statuses: Mapping[int, RankStatus]) -> Mapping[int, set[int]]:
+    """For which ranks each rank waits, by recorders, logs and frames, as far as one of them is sure."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for edge in (*job.once(waits_of), *by_frames(statuses.values())):
+        if edge.certain:
+            found[edge.waiter].update(edge.for_ranks)
+    return found
 
 
 def in_order(job: Job) -> Job:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.stacks.states import Activity
-from hangtop.diagnosis.waits.rank_status import RankStatus
+from hangtop.diagnosis.waits.rank_status import RankStatus, in_state
 
 MEANING = "⟨"
 """Begins a folded frame that says what library frames mean."""
@@ -74,6 +74,37 @@ def _key(doing: Activity | None) -> PointKey:
     if doing is None or doing.error or doing.kind == "device":
         return "device", "", "", False
     return doing.kind, doing.op, doing.place, doing.kind == "p2p" or doing.world is False
+
+
+# --- who waits for others than those who go on ------------------------------------------------------------------
+
+
+def standing_part(statuses: Mapping[int, RankStatus], awaited: Mapping[int, Iterable[int]]) -> Mapping[int, RankStatus]:
+    """The ranks that stand still and those for which they wait, where all others go on; else all ranks.
+
+    Independent pipelines and replicas stand still by themselves. A rank waits for those that a source names; else for
+    every rank but those that were met in the same operation and went on: theirs is one of another group.
+    """
+    standing = [one for one in in_state(statuses, "waiting") if one.frozen is True]
+    part = {one.rank for one in standing}
+    for one in standing:
+        part.update(awaited.get(one.rank) or (other for other in statuses if not _passed(statuses[other], one)))
+    others = [one for rank, one in statuses.items() if rank not in part]
+    apart = standing and others and all(one.present and one.frozen is False for one in others)
+    return {rank: one for rank, one in statuses.items() if rank in part} if apart else statuses
+
+
+def _passed(status: RankStatus, standing: RankStatus) -> bool:
+    """Whether a rank was met in the operation that another stands in, and went on from there.
+
+    It was met elsewhere after that, or its main thread woke again and again. No rank passes one of the whole job.
+    """
+    doing = standing.activity
+    if doing is None or doing.world or doing.thread != "main" or status.frozen is not False:
+        return False
+    looks = [look for look in status.readings if look.at >= doing.since]
+    met = [(look.kind, look.op, look.place) == (doing.kind, doing.op, doing.place) for look in looks]
+    return True in met and (status.motion.wakes or False in met[met.index(True) :])
 
 
 # --- sends and receives ------------------------------------------------------------------------------------------

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.job import Look, Rank
@@ -12,7 +10,6 @@ from hangtop.diagnosis.tables.thresholds import (
     A_POLL,
     BUSY_CORES,
     IDLE_CORES,
-    LATE_LOOKS,
     POLLS_PER_S,
     PREEMPTED_PER_S,
     QUIET_SWITCHES_PER_S,
@@ -21,13 +18,8 @@ from hangtop.diagnosis.tables.thresholds import (
 )
 from hangtop.diagnosis.tables.wchan import is_frozen
 
-if TYPE_CHECKING:
-    from hangtop.diagnosis.stacks.states import Activity, Cpu
-
 HALTED = ("T", "t", "D")
 """States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
-OF_DUMPS: Mapping[Cpu, float] = {"busy": 1.0, "mixed": 0.3, "blocked": 0.0}
-"""Cores in use by what looks at stacks show alone."""
 HELPERS_SPAN = 8.0
 """Seconds over which helpers count: each is looked at every few ticks, and what they did before a hang is no sign."""
 
@@ -97,18 +89,8 @@ class Motion:
 NO_MOTION = Motion()
 
 
-def motion(rank: Rank | None, doing: Activity | None = None) -> Motion:
-    """Sum up the looks at one rank's process, where it stays at its place since it came there.
-
-    Of a process of which only dumps are known these tell its state, and whether it used its CPU between them.
-    """
-    if rank is None or not rank.looks:
-        return NO_MOTION if doing is None else Motion(cpu=OF_DUMPS.get(doing.cpu), state=doing.state, wchan=doing.wchan)
-    return motion_since(rank, doing.since if doing is not None and doing.looks >= LATE_LOOKS else None)
-
-
-def motion_since(rank: Rank, since: float | None) -> Motion:
-    """The same over the looks from ``since`` on, where given, and one before where fewer than two came after it."""
+def motion(rank: Rank, since: float | None = None) -> Motion:
+    """Sum up the looks at one rank's process from ``since`` on, and one before where fewer than two came after it."""
     backwards = reversed(rank.looks)
     last = first = helped = next(backwards)
     for look in backwards:
@@ -117,20 +99,23 @@ def motion_since(rank: Rank, since: float | None) -> Motion:
         if since is not None and look.at < since and first is not last:
             break
         first = look
-    state, wchan = state_of(last.value), last.value.wchan
-    if last.at <= first.at:
-        return Motion(state=state, wchan=wchan)
+    moved = between(first, last)
+    if not moved.span:
+        return moved
     return replace(
-        between(first, last),
+        moved,
         helpers_cpu=_rate("helpers_cpu", first if helped is last else helped, last),
         helpers_bytes=_rate("helpers_bytes", helped, last),
         helper_runs=any(helper.state == "R" for helper in rank.helpers),
-        halted_for=_halted_for(rank.looks, state) if state in HALTED else 0.0,
+        halted_for=_halted_for(rank, moved.state) if moved.state in HALTED else 0.0,
     )
 
 
 def between(first: Look[RankPulse], last: Look[RankPulse]) -> Motion:
     """What moved from one look to a later one."""
+    state, wchan = state_of(last.value), last.value.wchan
+    if last.at <= first.at:
+        return Motion(state=state, wchan=wchan)
     cpu = (_rate("cpu_user", first, last) or 0.0) + (_rate("cpu_system", first, last) or 0.0)
     main = _rate("main_cpu", first, last)
     return Motion(
@@ -142,8 +127,8 @@ def between(first: Look[RankPulse], last: Look[RankPulse]) -> Motion:
         preempted=_rate("involuntary_switches", first, last) or 0.0,
         read=_rate("read_bytes", first, last),
         written=_rate("written_bytes", first, last),
-        state=state_of(last.value),
-        wchan=last.value.wchan,
+        state=state,
+        wchan=wchan,
     )
 
 
@@ -160,17 +145,16 @@ def _rate(field: str, first: Look[RankPulse], last: Look[RankPulse]) -> float | 
     return float(max(0, after - before)) / (last.at - first.at)
 
 
-def _halted_for(looks: Sequence[Look[RankPulse]], state: str) -> float:
+def _halted_for(rank: Rank, state: str) -> float:
     """Seconds for which every look has shown this state, and the process did not leave it between them.
 
     One in state D may read, from a slow disk.
     """
-    last, since = looks[-1], looks[-1]
-    for look in reversed(looks):
+    last = since = rank.looks[-1]
+    for look in reversed(rank.looks):
         if state_of(look.value) != state:
             break
         since = look
-    switches = _rate("voluntary_switches", since, last) or 0.0
-    moved = (_rate("read_bytes", since, last) or 0.0) + (_rate("written_bytes", since, last) or 0.0)
-    acts = switches > STILL_SWITCHES_PER_S or (state == "D" and moved > WORK_BYTES_PER_S)
+    moved = between(since, last)
+    acts = (moved.switches or 0.0) > STILL_SWITCHES_PER_S or (state == "D" and moved.moves_data)
     return 0.0 if acts else last.at - since.at

@@ -1,9 +1,8 @@
-"""Where one rank stands: what its stacks and its process say together, and since when."""
+"""The evidence on one rank, put together once: what its stacks, its process and its GPU say, and since when."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import inf
 from typing import Literal, NamedTuple
 
 from collectors.samples.stacks import StackDump, ThreadWait
@@ -27,9 +26,11 @@ stack was taken or read.
 """
 WAITS: tuple[State, ...] = ("waiting", "on_gpu")
 """States of ranks that wait for something which is not their own to do."""
-TRACED_LOOKS = 10.0
-"""Ours: seconds in state t after which a tracer is no other program's look at the stacks, which on a loaded machine
-takes seconds."""
+HALTED_AFTER = {"T": 0.0, "t": 10.0, "D": UNINTERRUPTIBLE_S}
+"""Seconds after which a state counts. Ours for t: another program's look at the stacks takes seconds on a loaded
+machine."""
+CPU_OF_DUMPS = {"busy": 1.0, "mixed": 0.3, "blocked": 0.0}
+"""Cores in use by what looks at stacks show alone."""
 
 
 class RankStatus(NamedTuple):
@@ -55,8 +56,6 @@ class RankStatus(NamedTuple):
     """Native frames of its own tell what its Python frames leave open."""
     frozen: bool | None = None
     """It stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
-    arrived: float = inf
-    """Seconds since it came to where it is, where it was seen elsewhere after the job stopped."""
 
     @property
     def busy(self) -> bool:
@@ -121,7 +120,7 @@ def stands(job: Job) -> bool:
 
 
 def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process: Rank | None, load: Load) -> RankStatus:
-    """Where a rank stands whose process is there, or of which there are dumps; not yet whether it is frozen."""
+    """Where a rank stands whose process is there, or of which there are dumps."""
     letter = state_of(process.looks[-1].value) if process and process.looks else ""
     home = process.node if process else node
     if not dumps and letter and letter not in HALTED:  # as nearly all of thousands, every second
@@ -129,20 +128,18 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
     dumps = telling(dumps, letter)
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
-    arrived = inf
-    if doing is not None and doing.moving and not doing.error and stands(job):
-        arrived = max(0.0, job.now - doing.since)
-        if doing.at - doing.since >= STOOD_STILL_S:  # where it was before says nothing about where it stands
-            plain = [dump for dump in plain if dump.at >= doing.since]
-            doing = activity(plain)
     told = _by_native(doing, dumps) if doing is not None else None
     begins = [place for place, dump in enumerate(plain) if dump.pid == dump.rank_pid or not place]
     looks = [plain[begin:end] for begin, end in zip(begins, [*begins[1:], len(plain)], strict=False)]
+    if process is not None and process.looks:
+        moved = motion(process, doing.since if doing is not None and doing.looks >= LATE_LOOKS else None)
+    elif doing is not None:
+        moved = Motion(cpu=CPU_OF_DUMPS.get(doing.cpu), state=doing.state, wchan=doing.wchan)
+    else:
+        moved = NO_MOTION
     status = RankStatus(
         number, home, "unseen", process, None, tuple(activity(look) for look in looks),
-        tuple(look[0].beside for look in looks),
-        motion(process, doing), load=load,
-        native=told is not None, arrived=arrived,
+        tuple(look[0].beside for look in looks), moved, load=load, native=told is not None,
     )  # fmt: skip
     return with_activity(job, status, told or doing)
 
@@ -170,83 +167,34 @@ def with_meaning(doing: Activity, told: Activity) -> Activity:
 def with_activity(job: Job, status: RankStatus, doing: Activity | None) -> RankStatus:
     """The same rank with what its stacks, or something besides, tell of it."""
     status = status._replace(activity=doing)
-    state = _judged(status)
-    return status._replace(state=state, held=0.0 if state == "unseen" else _held_for(job, state, status))
-
-
-def _held_for(job: Job, state: State, status: RankStatus) -> float:
-    """Seconds for which a rank in this state was seen to stand where it stands, or the whole job with it.
-
-    A rank that spins at one place in every look may have waited many times: no longer than since the last step.
-    """
-    doing = status.activity
-    held = _stood_still(job, doing)
-    if state in ("stopped", "uninterruptible"):
-        return max(held, status.motion.halted_for)
-    if doing is None:
-        return held
-    if doing.looks >= LATE_LOOKS:
-        held = max(held, doing.at - doing.since)
-    last_step_at = job.motion.last_step_at
-    if state in WAITS and job.live and last_step_at is not None and not status.motion.blocked:
-        return min(held, max(0.0, doing.at - last_step_at))
-    return held
-
-
-def _stood_still(job: Job, doing: Activity | None) -> float:
-    """Seconds since the job last moved, when this dump was taken in that time: then it shows the whole of it."""
-    if doing is None or job.stood_still is None or not job.live:
-        return 0.0
-    return job.stood_still if job.now - doing.at <= job.stood_still else 0.0
-
-
-def frozen(job: Job, status: RankStatus) -> bool | None:
-    """Tell whether a rank stood at one point over the looks.
-
-    The job's own clock of progress tells, where it stood for as long as the looks span: a rank that spins looks the
-    same whether its wait ends or not. Else a wait on the CPU that lasts causes no switch at all: switches of the main
-    thread mean that one wait ended and the next began, however alike the looks are, unless it polls.
-    """
-    doing, moved = status.activity, status.motion
-    if doing is None:
-        return None
-    still, span = _stood_still(job, doing), doing.at - doing.since
-    if not doing.error and not doing.moving and job.live and not job.motion.moving and status.load != "computing":
-        alike = stands(job) and span >= STOOD_STILL_S and still >= max(span, job.usual_pause or 0.0)
-        if alike or still >= seen_after(job.patience):
-            return True
-    if len(status.readings) < LATE_LOOKS:
-        return None
-    if doing.moving or (status.state in WAITS and moved.wakes):
-        return False
-    return True if moved.blocked and not moved.wakes else None
+    status = status._replace(state=_judged(status))
+    if status.state == "unseen" or doing is None:
+        return status._replace(held=status.motion.halted_for)
+    return status._replace(held=_held_for(job, status, doing), frozen=_frozen(job, status, doing))
 
 
 def _judged(status: RankStatus) -> State:
     doing, moved = status.activity, status.motion
-    letter = moved.state
-    if letter in HALTED and _persists(status, letter, {"T": 0.0, "t": TRACED_LOOKS, "D": UNINTERRUPTIBLE_S}[letter]):
-        return "uninterruptible" if letter == "D" else "stopped"
+    if moved.state in HALTED and _halted(status, moved.state):
+        return "uninterruptible" if moved.state == "D" else "stopped"
     if doing is None:
         return "unseen"
     if doing.error:
         told: dict[str, State] = {"stopped": "stopped", "gone": "gone"}
         return told.get(doing.error, "unseen")
-    if doing.kind == "shutdown" and all(look.kind == "shutdown" for look in status.readings[-LATE_LOOKS:]):
+    if doing.kind == "shutdown":
         return "leaving"
     if not waits_for_others(doing, moved) or status.load == "computing":
         return "working"  # a rank that waits while its own GPU computes is not held up by anybody
-    if doing.kind == "store" and moved.moves_data:
-        return "working"  # it reads or writes in earnest: it has left the store since it was looked at
     return "waiting" if doing.kind != "device" or status.load == "spinning" else "on_gpu"
 
 
-def _persists(status: RankStatus, state: str, least: float) -> bool:
-    """A process state counts once every one of several looks showed it, over ``least`` seconds."""
+def _halted(status: RankStatus, state: str) -> bool:
+    """A process state counts once every one of several looks showed it, for long enough."""
     if status.motion.span > 0:
-        return status.motion.halted_for >= max(least, 1e-9)
+        return status.motion.halted_for >= max(HALTED_AFTER[state], 1e-9)
     late = status.readings[-LATE_LOOKS:]
-    lasted = len(late) >= LATE_LOOKS and late[-1].at - status.readings[0].at >= least
+    lasted = len(late) >= LATE_LOOKS and late[-1].at - status.readings[0].at >= HALTED_AFTER[state]
     return lasted and {reading.state for reading in late} == {state}
 
 
@@ -261,3 +209,48 @@ def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
     if doing.waits == "unknown" and doing.kind in ("backward", "forward"):
         return moved.blocked or (moved.cpu is None and doing.state == "S")
     return False
+
+
+# --- for how long ------------------------------------------------------------------------------------------------
+
+
+def _stood_still(job: Job, doing: Activity) -> float:
+    """Seconds since the job last moved, when this dump was taken in that time: then it shows the whole of it."""
+    still = job.stood_still if job.live else None
+    return still if still is not None and job.now - doing.at <= still else 0.0
+
+
+def _held_for(job: Job, status: RankStatus, doing: Activity) -> float:
+    """Seconds for which a rank was seen to stand where it stands, or the whole job with it.
+
+    One that was seen elsewhere since the job stopped has come later. A rank that spins at one place in every look may
+    have waited many times: no longer than since the last step.
+    """
+    if doing.moving and not doing.error and stands(job):
+        return max(0.0, job.now - doing.since)
+    held = max(_stood_still(job, doing), doing.at - doing.since if doing.looks >= LATE_LOOKS else 0.0)
+    if status.state in ("stopped", "uninterruptible"):
+        return max(held, status.motion.halted_for)
+    last_step_at = job.motion.last_step_at
+    if status.state in WAITS and job.live and last_step_at is not None and not status.motion.blocked:
+        return min(held, max(0.0, doing.at - last_step_at))
+    return held
+
+
+def _frozen(job: Job, status: RankStatus, doing: Activity) -> bool | None:
+    """Tell whether a rank stood at one point over the looks.
+
+    The job's own clock of progress tells, where it stood for as long as the looks span: a rank that spins looks the
+    same whether its wait ends or not. Else a wait on the CPU that lasts causes no switch at all: switches of the main
+    thread mean that one wait ended and the next began, however alike the looks are, unless it polls.
+    """
+    moved, still, span = status.motion, _stood_still(job, doing), doing.at - doing.since
+    if not doing.error and not doing.moving and job.live and not job.motion.moving and status.load != "computing":
+        alike = stands(job) and span >= STOOD_STILL_S and still >= max(span, job.usual_pause or 0.0)
+        if alike or still >= seen_after(job.patience):
+            return True
+    if len(status.readings) < LATE_LOOKS:
+        return None
+    if doing.moving or (status.state in WAITS and moved.wakes):
+        return False
+    return True if moved.blocked and not moved.wakes else None

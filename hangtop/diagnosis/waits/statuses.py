@@ -1,23 +1,32 @@
-"""The job as its stacks and processes tell it: where every rank stands, and since when."""
+"""Where every rank of a job stands: each by its own evidence, then by that of the ranks at the same line.
+
+Ranks at one line are in one place, whatever the kernel says of each: where one of them is seen to wait, by its native
+frames or by its GPU, the others wait as well. Native frames pause a process and cost half a second of CPU, so one rank
+a point is asked for them.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.evidence.gpus import gpu_loads
+from hangtop.diagnosis.evidence.gpus import draws_work_power, gpu_loads
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
-from hangtop.diagnosis.tables.thresholds import SILENT_S
-from hangtop.diagnosis.waits.peers import told_by_peers
-from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, frozen, stands, status_of
+from hangtop.diagnosis.stacks.states import Activity, Meaning
+from hangtop.diagnosis.tables.thresholds import SILENT_S, WORTH_SAYING_S
+from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, stands, status_of, with_activity, with_meaning
 
 STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 2.0, 0.2
 """Seconds, and share of its standing still, by which it is not known when exactly a job stopped: a look in that time
 may have met a rank on its way, and does not count beside one that came later."""
 SERVERS = ("vllm::", "sglang::")
 """Beginnings of the titles of inference servers: their workers wait in a broadcast for the next request."""
+FEW, TOGETHER_S = 256, 0.6
+"""Ranks of which each look is compared with those at the others, and seconds within which a look meets all of them."""
+MOST, MOST_TORN = 8, 4
+"""Points that are asked for native frames in one go; of these, ranks that reading without a pause could not read."""
 
 
 def statuses_of(job: Job) -> Mapping[int, RankStatus]:
@@ -36,8 +45,7 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
         statuses[number] = _absent(job, number, own, process) or status_of(
             job, number, node, own, process, loads.get(number, "unknown")
         )
-    statuses |= told_by_peers(job, tuple(statuses.values()))
-    statuses |= {one.rank: one._replace(frozen=frozen(job, one)) for one in statuses.values() if one.activity}
+    statuses |= _told_by_peers(job, tuple(statuses.values()))
     return {} if _only_listed(statuses.values()) else statuses
 
 
@@ -100,3 +108,101 @@ def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None)
     if home is not None and not_responding(home, job.now):
         return RankStatus(number, process.node, "missing", process)
     return None
+
+
+# --- ranks at one line -------------------------------------------------------------------------------------------
+
+
+def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStatus]:
+    """Ranks of which their GPU, a rank at the same line, or most of the job at that line tells that they wait.
+
+    ``handle.wait()``, a lock and a wait for the GPU look the same without native frames. A rank that is alone there is
+    stuck on something of its own; most of the job waits for an operation that all began, whether the kernel says that
+    the ranks sleep, spin or nap between two polls. All of the job there may as well be a step that takes long in C
+    code. A rank at the line at which another one is seen to wait waits as that one does.
+    """
+    quiet = job.live and (job.stood_still or 0.0) >= WORTH_SAYING_S and not job.motion.moving
+    found: dict[int, RankStatus] = {}
+    opaque: list[tuple[RankStatus, Activity]] = []
+    waits_at: dict[str, Activity] = {}
+    dumped = [(one, one.activity) for one in statuses if one.activity is not None and one.readings]
+    for one, doing in dumped:
+        if one.state in WAITS and one.where:
+            waits_at[one.where] = doing
+        elif one.state == "working" and one.load != "computing" and not doing.moving:
+            if quiet and one.load == "spinning" and doing.native_would_tell and not one.native:
+                found[one.rank] = with_activity(job, one, _waits_for_gpu(doing))
+                waits_at.setdefault(one.where, _waits_for_gpu(doing))
+            elif _is_opaque(doing):
+                opaque.append((one, doing))
+    at_line: dict[str, list[RankStatus]] = defaultdict(list)
+    for one, doing in opaque:
+        if one.where in waits_at:
+            found[one.rank] = with_activity(job, one, with_meaning(doing, waits_at[one.where]))
+        else:
+            at_line[one.where].append(one)
+    for where, own in at_line.items():
+        if 1 < len(own) < len(dumped) <= 2 * len(own):
+            elsewhere = any(one.state not in (*WAITS, "unseen") and one.where != where for one in statuses)
+            if all(one.in_c_code or one.blocked for one in own) or ((stands(job) or not job.live) and elsewhere):
+                found.update((one.rank, one._replace(state="waiting")) for one in own)
+    return found
+
+
+def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[RankStatus]:
+    """The same, with looks at a call that Python does not show as waits, where most ranks were in it, and not all.
+
+    A job that goes on is not stopped for its native frames, and over NCCL most of its waits are such calls. A GPU that
+    draws the power of work computes, and its rank does not wait. Of a few hundred ranks at the most.
+    """
+    at_line: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    for one in statuses if 2 < len(statuses) <= FEW else ():
+        for look in one.readings:
+            if _is_opaque(look):
+                at_line[look.where].append((look.at, one.rank))
+
+    def told(look: Activity) -> Activity:
+        there = {rank for at, rank in at_line[look.where] if _is_opaque(look) and abs(at - look.at) <= TOGETHER_S}
+        return _waits_for_gpu(look) if len(statuses) < 2 * len(there) < 2 * len(statuses) else look
+
+    return [
+        one
+        if not at_line or (one.process is not None and draws_work_power(job, one.process))
+        else one._replace(readings=tuple(map(told, one.readings)))
+        for one in statuses
+    ]
+
+
+def _is_opaque(doing: Activity) -> bool:
+    """Python frames end at a line of the user's that called C code, and do not tell what that waits for."""
+    open_ended = doing.kind in ("code", "sleep") and doing.waits in ("nothing", "unknown", "time")
+    return open_ended and not doing.by_frame and bool(doing.where) and not doing.error
+
+
+def _waits_for_gpu(doing: Activity) -> Activity:
+    meaning = Meaning.GPU_FULL
+    return doing._replace(
+        kind=meaning.kind, meaning=meaning, waits=meaning.waits, label=meaning.words, native_would_tell=False
+    )
+
+
+def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
+    """One rank of each point whose Python frames leave open what happens there, the points of most ranks first.
+
+    Before them ranks that no look could read, for they change under the eye: in a job that stands still the busy one
+    is most likely the one that the others wait for, and only a read that pauses it is whole.
+    """
+    present = [(one, one.activity) for one in statuses if one.present and one.activity is not None]
+    torn = [one.rank for one, doing in present if doing.error == "torn" and not one.native][:MOST_TORN]
+    known = {_point(one, doing) for one, doing in present if one.native}
+    by_point: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for one, doing in present:
+        if not doing.error and doing.native_would_tell and not doing.moving and _point(one, doing) not in known:
+            by_point[_point(one, doing)].append(one.rank)
+    groups = sorted(by_point.values(), key=lambda ranks: (-len(ranks), ranks))
+    return (*torn, *(ranks[0] for ranks in groups[: MOST - len(torn)]))
+
+
+def _point(status: RankStatus, doing: Activity) -> tuple[str, ...]:
+    """What ranks must have in common for the native frames of one to speak for the others."""
+    return doing.place, doing.where, status.load

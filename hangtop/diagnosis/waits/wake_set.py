@@ -25,7 +25,7 @@ from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, OPENS, TRACED
 from hangtop.diagnosis.stacks.states import Activity, Meaning, Waits
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
-from hangtop.diagnosis.waits.process_motion import Motion, motion_since
+from hangtop.diagnosis.waits.process_motion import Motion, motion
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 LITTLE_BYTES_PER_S = 4096.0
@@ -85,7 +85,7 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
         return WakeSet(WakeProgress.UNKNOWN)
     moved = status.motion
     if since is not None and status.process is not None and status.process.looks:
-        moved = motion_since(status.process, max(since, doing.since if doing else since))
+        moved = motion(status.process, max(since, doing.since if doing else since))
     if works := _work(status, moved, doing, waiters):
         return WakeSet(WakeProgress.WORKS, works)
     if doing is None or doing.error:
