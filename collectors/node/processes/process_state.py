@@ -53,7 +53,7 @@ _ON_A_CHILD = {"wait4": 0, "waitid": 1}
 """Calls that wait for one process, or for any, and which argument tells it."""
 _ONE_PROCESS = 1  # P_PID of waitid(2)
 _LOCK = re.compile(r"^(\d+): +(->)? *\S+ +\S+ +\S+ +(-?\d+) ", re.MULTILINE)
-_TIMESPEC = struct.Struct("=qq")
+_TIMESPEC, _POLLED = struct.Struct("=qq"), struct.Struct("=ihh")
 _LONGEST_S = 10**9
 """Seconds: more is no time that a program waits for."""
 
@@ -154,6 +154,9 @@ def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
         return name, sleep_left(folder, words[1:4])
     if name in _ON_A_CHILD:
         return name, _child(pid, name, words[1:], proc)
+    if name in ("poll", "ppoll"):
+        descriptor = polled(folder, words[1:3])
+        return name, "" if descriptor is None else _target(folder, descriptor, pid, proc)
     if name not in _ON_A_FILE or len(words) < 2:
         return name, ""
     return name, _target(folder, int(words[1], 16) & 0xFFFFFFFF, pid, proc)
@@ -234,6 +237,24 @@ def lock_holder(pid: int, proc: str = "/proc") -> str:
     return ""
 
 
+def polled(folder: str, words: Sequence[str]) -> Optional[int]:
+    """The descriptor that poll(2) waits on, where that is one alone; ``words``: arguments, as in /proc/PID/syscall."""
+    try:
+        address, count = (int(word, 16) for word in words)
+        return int(_memory(folder, address, _POLLED)[0]) if count == 1 else None
+    except (OSError, ValueError, OverflowError, struct.error):  # no such words; it may not be read, or has gone on
+        return None
+
+
+def _memory(folder: str, address: int, layout: struct.Struct) -> Tuple[int, ...]:
+    """Numbers in the memory of a process: nothing is stopped."""
+    memory = os.open(folder + "/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return layout.unpack(os.pread(memory, layout.size, address))
+    finally:
+        os.close(memory)
+
+
 def sleep_left(folder: str, words: Sequence[str]) -> str:
     """``its clock for 13 s more``; empty where that cannot be told. ``words``: arguments, as in /proc/PID/syscall.
 
@@ -245,11 +266,7 @@ def sleep_left(folder: str, words: Sequence[str]) -> str:
         offsets = files.read_text(folder + "/timens_offsets"), files.read_text("/proc/self/timens_offsets")
         if (clock, flags & 1) != (time.CLOCK_MONOTONIC, 1) or offsets[0] != offsets[1]:  # 1 is TIMER_ABSTIME
             return ""
-        memory = os.open(folder + "/mem", os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            seconds, _ = _TIMESPEC.unpack(os.pread(memory, _TIMESPEC.size, address))
-        finally:
-            os.close(memory)
+        seconds, _ = _memory(folder, address, _TIMESPEC)
     except (OSError, ValueError, OverflowError, struct.error):  # no such words; it may not be read, or has gone on
         return ""
     more = int(seconds - time.monotonic())

@@ -119,7 +119,9 @@ class BlockedOn(NamedTuple):
     """``read`` or ``write``, for a file that is being opened."""
     pipe: bool = False
     host: str = ""
-    """Far end of a connection."""
+    """Far end of a connection, …"""
+    port: int | None = None
+    """… and its port."""
     process: int | None = None
     """The process for whose end it waits."""
     seconds: float | None = None
@@ -130,7 +132,7 @@ class BlockedOn(NamedTuple):
 
 _ON = re.compile(
     r"(?P<path>/.*?)(?:, to (?P<purpose>read|write))?(?:, locked by .*)?$"
-    r"|tcp \[?(?P<host>[\w.:]+?)\]?:\d{1,5}(?:, process .*)?$"
+    r"|tcp \[?(?P<host>[\w.:]+?)\]?:(?P<port>\d{1,5})(?:, process .*)?$"
     r"|process (?P<process>\d{1,10})(?: .*)?$"
     r"|its clock for (?P<seconds>[0-9]{1,10}) s more$"
     r"|(?P<pipe>pipe)"
@@ -146,6 +148,7 @@ def target_of(waiting_on: str) -> BlockedOn:
         return BlockedOn(runs=text != waiting_on)
     return BlockedOn(
         found["path"] or "", found["purpose"] or "", found["pipe"] is not None, found["host"] or "",
+        int(found["port"]) if found["port"] else None,
         int(found["process"]) if found["process"] else None,
         float(found["seconds"]) if found["seconds"] else None,
         runs=text != waiting_on,

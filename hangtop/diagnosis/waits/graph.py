@@ -235,11 +235,11 @@ def _elsewhere(waiting: Sequence[RankStatus], on_gpu: Sequence[RankStatus]) -> S
 
 
 def _holds(one: RankStatus) -> bool:
-    """Whether a rank is in a barrier, or sleeps in a collective until the others come."""
+    """Whether a rank is in a barrier, at a store, or sleeps in a collective until the others come."""
     doing = one.activity
-    if doing is None or doing.kind != "collective":
+    if doing is None or doing.kind not in ("collective", "store"):
         return False
-    return doing.op in BARRIERS or (one.frozen is True and one.blocked)
+    return doing.op in BARRIERS or doing.kind == "store" or (one.frozen is True and one.blocked)
 
 
 def _phases(party: Sequence[RankStatus]) -> set[str]:

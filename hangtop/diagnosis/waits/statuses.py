@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.evidence.gpus import draws_work_power, gpu_loads
 from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
@@ -23,6 +24,7 @@ STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 2.0, 0.2
 may have met a rank on its way, and does not count beside one that came later."""
 SERVERS = ("vllm::", "sglang::")
 """Beginnings of the titles of inference servers: their workers wait in a broadcast for the next request."""
+LOOPBACKS = ("127.0.0.1", "::1")
 FEW, TOGETHER_S = 256, 0.6
 """Ranks of which each look is compared with those at the others, and seconds within which a look meets all of them."""
 MOST, MOST_TORN = 8, 4
@@ -45,6 +47,7 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
         statuses[number] = _absent(job, number, own, process) or status_of(
             job, number, node, own, process, loads.get(number, "unknown")
         )
+    statuses |= _at_the_store(job, tuple(statuses.values()))
     statuses |= _told_by_peers(job, tuple(statuses.values()))
     return {} if _only_listed(statuses.values()) else statuses
 
@@ -110,6 +113,25 @@ def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None)
     return None
 
 
+def _at_the_store(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStatus]:
+    """Ranks whose call waits on a connection to the job's own store, where other ranks set what they wait for.
+
+    ``store.wait`` of a program's own store has no frame of torch: the far end of the connection tells it.
+    """
+    found: dict[int, RankStatus] = {}
+    hosts: Collection[str] = ()
+    for one in statuses:
+        doing, process = one.activity, one.process
+        if doing is None or process is None or doing.error or doing.meaning is not Meaning.NETWORK:
+            continue
+        target, own = doing.target, process.process
+        if target.port is not None and target.port == own.master_port:
+            hosts = hosts or {*LOOPBACKS, *(name for name, node in nodes_by_name(job).items() if node)}
+            if target.host in hosts or target.host == own.master_addr:
+                found[one.rank] = with_activity(job, one, _means(doing, Meaning.STORE))
+    return found
+
+
 # --- ranks at one line -------------------------------------------------------------------------------------------
 
 
@@ -131,8 +153,8 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
             waits_at[one.where] = doing
         elif one.state == "working" and one.load != "computing" and not doing.moving:
             if quiet and one.load == "spinning" and doing.native_would_tell and not one.native:
-                found[one.rank] = with_activity(job, one, _waits_for_gpu(doing))
-                waits_at.setdefault(one.where, _waits_for_gpu(doing))
+                found[one.rank] = with_activity(job, one, _means(doing, Meaning.GPU_FULL))
+                waits_at.setdefault(one.where, _means(doing, Meaning.GPU_FULL))
             elif _is_opaque(doing):
                 opaque.append((one, doing))
     at_line: dict[str, list[RankStatus]] = defaultdict(list)
@@ -163,7 +185,7 @@ def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[Ran
 
     def told(look: Activity) -> Activity:
         there = {rank for at, rank in at_line[look.where] if _is_opaque(look) and abs(at - look.at) <= TOGETHER_S}
-        return _waits_for_gpu(look) if len(statuses) < 2 * len(there) < 2 * len(statuses) else look
+        return _means(look, Meaning.GPU_FULL) if len(statuses) < 2 * len(there) < 2 * len(statuses) else look
 
     return [
         one
@@ -179,8 +201,7 @@ def _is_opaque(doing: Activity) -> bool:
     return open_ended and not doing.by_frame and bool(doing.where) and not doing.error
 
 
-def _waits_for_gpu(doing: Activity) -> Activity:
-    meaning = Meaning.GPU_FULL
+def _means(doing: Activity, meaning: Meaning) -> Activity:
     return doing._replace(
         kind=meaning.kind, meaning=meaning, waits=meaning.waits, label=meaning.words, native_would_tell=False
     )

@@ -30,16 +30,22 @@ def seen(code: str, *words: str, until: Callable[[ProcessState], bool], meanwhil
             process.kill()
 
 
-def test_a_process_that_receives_from_this_one() -> None:
+RECEIVES = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(9)"
+POLLS = """import select, socket, sys
+s, p = socket.create_connection(('127.0.0.1', int(sys.argv[1]))), select.poll()
+p.register(s, select.POLLIN), p.poll()"""
+
+
+@pytest.mark.parametrize(("code", "calls"), [(RECEIVES, ("recvfrom", "read")), (POLLS, ("poll", "ppoll"))])
+def test_a_process_that_waits_for_what_this_one_sends(code: str, calls: tuple[str, ...]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-        code = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1]))).recv(9)"
         told = f"tcp 127.0.0.1:{port}, process {os.getpid()} ("
         accepted: list[socket.socket] = []
         seen(
             code,
             str(port),
-            until=lambda state: state.waiting_on.startswith(told) and state.syscall in ("recvfrom", "read"),
+            until=lambda state: state.waiting_on.startswith(told) and state.syscall in calls,
             meanwhile=lambda: accepted.append(server.accept()[0]),
         )
         accepted[0].close()
