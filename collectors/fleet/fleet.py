@@ -22,7 +22,7 @@ from collectors.fleet.node_link import AGENT, LinkOptions, NodeLink
 from collectors.fleet.sink import Sink
 from collectors.fleet.ssh.asking import Asker, Questions
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import LinkTransport, Transport, TransportError
+from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Beat, Settings
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Fleet:
             self._links[target.name].start()
         self._clock = asyncio.ensure_future(self._keep_time())
 
-    def _transport(self, target: Target, opening: asyncio.Semaphore) -> LinkTransport:
+    def _transport(self, target: Target, opening: asyncio.Semaphore) -> Transport:
         if target.local:
             return Local(target.name)
         if self._options.way is not None:

@@ -11,8 +11,8 @@ from contextlib import suppress
 from typing import cast
 
 from collectors.fleet.transport import (
-    BaseTransport,
     Output,
+    Transport,
     TransportError,
     Waiting,
     os_reason,
@@ -107,7 +107,7 @@ class LocalProcess(asyncio.SubprocessProtocol):
             self._transport.close()
 
 
-class Local(BaseTransport):
+class Local(Transport):
     """This machine."""
 
     def __init__(self, name: str) -> None:

@@ -17,7 +17,7 @@ from collectors.fleet.decode import Decoder, greeted_once
 from collectors.fleet.link_state import Backoff, LinkState
 from collectors.fleet.share import Share
 from collectors.fleet.sink import Sink
-from collectors.fleet.transport import Declined, LinkTransport, Refused, StreamProcess, TransportError
+from collectors.fleet.transport import Declined, Process, Refused, Transport, TransportError
 from collectors.samples.control import Settings
 from collectors.samples.stream import Hello, Tick
 
@@ -48,14 +48,14 @@ class LinkOptions:
 class NodeLink:
     """Keeps one node connected and its samples coming."""
 
-    def __init__(self, transport: LinkTransport, options: LinkOptions, settings: Settings, python: str) -> None:
+    def __init__(self, transport: Transport, options: LinkOptions, settings: Settings, python: str) -> None:
         self._transport = transport
         self._options = options
         self.settings = settings
         self.python = options.python or python
         """The interpreter in use on the node, or to be tried first."""
         self._state = LinkState(transport.name, options.sink)
-        self._process: StreamProcess | None = None
+        self._process: Process | None = None
         """The node side, as long as it runs."""
         self._errors = bytearray()
         """The end of its standard error."""
@@ -71,7 +71,7 @@ class NodeLink:
         self._task: asyncio.Task[None] | None = None
 
     @property
-    def transport(self) -> LinkTransport:
+    def transport(self) -> Transport:
         """The open transport. Raises :class:`TransportError` when the node is not connected."""
         if not self._transport.connected:
             raise TransportError(f"{self._transport.name} is {self._state}")

@@ -7,6 +7,7 @@ import errno
 import resource
 import shlex
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -62,66 +63,19 @@ class Process(Protocol):
     def kill(self) -> None:
         """Close the channel; the command ends because its standard input ends."""
 
-
-class StreamProcess(Process, Protocol):
-    """A process whose output can be held back."""
-
     def pause(self) -> None:
-        """Stop reading its output."""
+        """Stop reading its output; the command blocks once the pipe or window is full."""
 
     def resume(self) -> None:
         """Take its output again."""
-
-
-class Transport(Protocol):
-    """A connection to one node."""
-
-    @property
-    def name(self) -> str:
-        """The node's name as the user wrote it."""
-
-    async def run(
-        self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
-    ) -> Completed:
-        """Run a command to its end, its words quoted for the remote shell.
-
-        ``limit`` bounds the bytes of output kept. Raises :class:`TransportError`, also when ``timeout`` seconds pass.
-        """
-
-    async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> Process:
-        """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
-
-
-class LinkTransport(Transport, Protocol):
-    """A transport as the link of a node needs it."""
-
-    @property
-    def connected(self) -> bool:
-        """True while commands can be run."""
-
-    @property
-    def why(self) -> str:
-        """Why the connection ended."""
-
-    async def connect(self, waiting: Waiting = ...) -> None:
-        """Open the connection if it is not open. Raises :class:`TransportError`."""
-
-    def not_responding(self, seconds: float) -> None:
-        """Called once a second with the seconds without a tick; a transport without keepalives ends the connection."""
-
-    async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> StreamProcess:
-        """Start a command; see :class:`Transport`."""
-
-    async def close(self) -> None:
-        """Close the connection; the commands that run over it end."""
 
 
 def waits_silently(_reason: str) -> None:
     """Tell nobody what a connection waits for."""
 
 
-class BaseTransport:
-    """What all transports do alike."""
+class Transport(ABC):
+    """A connection to one node."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -129,20 +83,33 @@ class BaseTransport:
         self.why = ""
         """Why the connection ended."""
 
-    def not_responding(self, seconds: float) -> None:
-        """Do nothing: a transport notices by itself when its connection is cut."""
+    @property
+    @abstractmethod
+    def connected(self) -> bool:
+        """True while commands can be run."""
 
+    @abstractmethod
+    async def connect(self, waiting: Waiting = waits_silently) -> None:
+        """Open the connection if it is not open. Raises :class:`TransportError`."""
+
+    @abstractmethod
     async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> Process:
-        """Start a command; see :class:`Transport`."""
-        raise NotImplementedError
+        """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the connection; the commands that run over it end."""
+
+    def not_responding(self, seconds: float) -> None:  # noqa: B027 - most notice by themselves
+        """Called once a second with the seconds without a tick; a transport without keepalives ends the connection."""
 
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
     ) -> Completed:
-        """Start a command, write its input, and wait for its end; the command has ended when this returns.
+        """Start a command, its words quoted for the remote shell, write its input, and wait for its end.
 
-        Raises :class:`TransportError` where it cannot be started, when ``timeout`` seconds pass, and when the
-        connection breaks meanwhile.
+        ``limit`` bounds the bytes of output kept. Raises :class:`TransportError` where the command cannot be started,
+        when ``timeout`` seconds pass, and when the connection breaks meanwhile.
         """
         out, err = bytearray(), bytearray()
         process: Process | None = None

@@ -8,13 +8,12 @@ import tarfile
 from collections.abc import Callable
 from io import BytesIO
 
-from collectors.fleet import interpreter
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.decode import Decoder
 from collectors.fleet.ssh.config import SshConfig
 from collectors.fleet.ssh.known_hosts import read_known_hosts
 from collectors.fleet.targets.chosen import TargetError, parse, read_hostfile
-from collectors.fleet.transport import SshConfigError, TransportError
+from collectors.fleet.transport import SshConfigError
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, ras, stack_text
 from collectors.node import redact as redaction
 from collectors.node.gpus.nvidia_smi import rejected_field
@@ -228,7 +227,6 @@ def targets() -> dict[str, Target]:
         "nccl_tests": Target(_text(nccl_tests.parse), fixtures("seeds/nccl_tests/*")),
         "smi_text": Target(_text(_smi_text), devices),
         "answers": Target(_answers, fixtures("seeds/answers/*")),
-        "interpreter": Target(_text(interpreter.choose, TransportError), (b"shell\npython 3.9 /usr/bin/python3\n",)),
         "trace": Target(_reading(_trace, BadFormat), traced),
         "folded": Target(_text(lambda text: list(profile([("rank 0", text)]).walk())), (b"a;b (x.py:1) 3\na;c 5\n",)),
         "analyze": Target(_analyze, _archives() + dumps + devices + logs[:4] + traced, whole=True),

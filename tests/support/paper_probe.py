@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from collectors.fleet.transport import Completed, TransportError
+from collectors.fleet.transport import Completed, Output, Transport, TransportError, Waiting, waits_silently
 from collectors.node.wire import encode
 from collectors.probes.remote.allreduce import WorkerReport
 
@@ -56,22 +56,29 @@ class PaperWorker:
         if not self._ended.done():
             self._ended.set_result(-9)
 
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
     async def wait(self) -> int:
         return await self._ended
 
 
-class PaperTransport:
-    def __init__(self, name: str, network: PaperNetwork) -> None:
-        self.name, self._network = name, network
+class PaperTransport(Transport):
+    """Starts such workers."""
 
-    async def start(
-        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
-    ) -> PaperWorker:
+    connected = True
+
+    def __init__(self, name: str, network: PaperNetwork) -> None:
+        super().__init__(name)
+        self._network = network
+
+    async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> PaperWorker:
         worker = PaperWorker(self._network, self.name, on_stdout)
         self._network.left.add(worker)
         return worker
 
-    async def connect(self) -> None: ...
+    async def connect(self, waiting: Waiting = waits_silently) -> None: ...
 
     async def close(self) -> None: ...
 

@@ -1,7 +1,7 @@
 """The user's ssh_config, read by asyncssh for one host.
 
-What asyncssh leaves out is asked of ``ssh -G`` when a host's key is unknown (``StrictHostKeyChecking``,
-``HashKnownHosts``). A configuration with ``RevokedHostKeys`` is refused: ``--via ssh`` leaves everything to OpenSSH.
+What asyncssh leaves out is asked of ``ssh -G`` when a host's key is unknown (``StrictHostKeyChecking``).
+A configuration with ``RevokedHostKeys`` is refused: ``--via ssh`` leaves everything to OpenSSH.
 """
 
 from __future__ import annotations

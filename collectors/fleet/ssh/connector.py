@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+import socket
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -19,7 +21,6 @@ from collectors.fleet.ssh.config import HostSettings, SshConfig
 from collectors.fleet.ssh.errors import explain, unfinished
 from collectors.fleet.ssh.keys import KeyRing
 from collectors.fleet.ssh.known_hosts import HostKeys, KnownKeys, remember
-from collectors.fleet.ssh.sockets import open_socket, proxy_words
 from collectors.fleet.targets.chosen import TargetError, parse
 from collectors.fleet.transport import Declined, Refused, SshConfigError, TransportError, Waiting
 
@@ -30,7 +31,8 @@ HANDSHAKES = 8
 TIMEOUT = 10.0
 """Seconds for the connection, and again for the handshake, without ConnectTimeout; a person's time does not count."""
 _FAST = "^aes128-gcm@openssh.com"
-_JUMPS = 8
+NEXT_ADDRESS = 3.0
+"""Seconds for each address of a host but the last."""
 
 
 class Connector:
@@ -166,9 +168,9 @@ class Connector:
                 f"(ssh-keygen -R '{name}'); if not, somebody may be listening"
             )
         said = await self._config.openssh_says(settings)
-        strict, hashed = said.get("stricthostkeychecking", "ask"), said.get("hashknownhosts") == "yes"
+        strict = said.get("stricthostkeychecking", "ask")
         if strict in ("accept-new", "no", "off", "false"):
-            self._remember(settings, key, hashed=hashed)
+            self._remember(settings, key)
             return
         if strict in ("yes", "true") or self._questions.batch or said.get("batchmode") == "yes":
             raise Refused(f"{name} is in no known_hosts file, and may not be asked about: ssh {settings.original} once")
@@ -177,18 +179,18 @@ class Connector:
         answer = await self._questions.ask(Question(node, "host_key", f"Trust {name}?", detail, secret=False))
         client.waiting("")
         if answer == "yes":
-            self._remember(settings, key, hashed=hashed)
+            self._remember(settings, key)
         elif answer == "once":
             self._host_keys.accept(settings, key)
         else:
             raise Declined(f"{name}: its host key was not accepted ({shown})")
 
-    def _remember(self, settings: HostSettings, key: asyncssh.SSHKey, *, hashed: bool) -> None:
+    def _remember(self, settings: HostSettings, key: asyncssh.SSHKey) -> None:
         """Trust a key for this run, and write it to the user's file."""
         self._host_keys.accept(settings, key)
         for path in settings.known_hosts[:1]:
             try:
-                remember(path, settings.known_name, key, hashed=hashed)
+                remember(path, settings.known_name, key)
             except OSError as error:
                 self._questions.tell(
                     f"{path} cannot be written ({error.strerror}): "
@@ -202,7 +204,6 @@ class Connector:
         jump = await self._jump(settings)
         if jump is None:
             return None
-        await self._refuse_circle(jump)
         task = self._tunnels.get(jump)
         if task is None or (task.done() and (task.cancelled() or task.exception() or task.result().is_closed())):
             task = asyncio.ensure_future(self._open_jump(jump, node, waiting))
@@ -233,14 +234,39 @@ class Connector:
         # "Host *" with a ProxyJump names the jump host too.
         return None if (jump.host, jump.port) == (settings.host, settings.port) else jump
 
-    async def _refuse_circle(self, jump: HostSettings) -> None:
-        current = jump
-        for _ in range(_JUMPS):
-            further = await self._jump(current)
-            if further is None:
-                return
-            current = further
-        raise Refused(f"ProxyJump of {jump.original} goes round in circles, or over more than {_JUMPS} hosts")
+
+async def open_socket(settings: HostSettings) -> socket.socket:
+    """Connect to the first of a host's addresses that answers. Raises :class:`OSError`."""
+    loop, family = asyncio.get_running_loop(), settings.options.family
+    try:
+        found = await loop.getaddrinfo(settings.host, settings.port, family=family, type=socket.SOCK_STREAM)
+    except UnicodeError:
+        raise socket.gaierror(socket.EAI_NONAME, "no host name") from None
+    for number, (kind, _, _, _, address) in enumerate(found, start=1):
+        last = number == len(found)
+        sock = socket.socket(kind, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            if settings.options.local_addr is not None:
+                sock.bind(settings.options.local_addr)
+            async with asyncio.timeout(None if last else NEXT_ADDRESS):
+                await loop.sock_connect(sock, address)
+        except BaseException as error:
+            sock.close()
+            if last or not isinstance(error, OSError):
+                raise
+        else:
+            return sock
+    raise OSError(f"no address for {settings.host}")
+
+
+def proxy_words(command: str, complaints: str) -> list[str]:
+    """Words that run a ProxyCommand with its standard error in a file.
+
+    asyncssh reads standard error as the host's output, and its end as the end of the connection; so the shell, which
+    holds standard error open, must not exec the command.
+    """
+    return ["/bin/sh", "-c", f"{{ {command}\n}} 2>>{shlex.quote(complaints)}; exit $?"]
 
 
 def _last_line(said: IO[bytes]) -> str:

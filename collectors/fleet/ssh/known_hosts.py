@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import hmac
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -96,7 +94,7 @@ def read_known_hosts(files: Sequence[Path]) -> asyncssh.SSHKnownHosts:
     return entries
 
 
-def remember(path: Path, name: str, key: asyncssh.SSHKey, *, hashed: bool) -> None:
+def remember(path: Path, name: str, key: asyncssh.SSHKey) -> None:
     """Append a host's key to a known_hosts file.
 
     Creates the file and its folder, readable by the user alone. Raises :class:`OSError`.
@@ -107,15 +105,9 @@ def remember(path: Path, name: str, key: asyncssh.SSHKey, *, hashed: bool) -> No
         size = os.fstat(handle).st_size
         ends = size == 0 or os.pread(handle, 1, size - 1) == b"\n"
         shown = " ".join(key.export_public_key("openssh").decode().split()[:2])
-        os.write(handle, f"{'' if ends else chr(10)}{_hash(name) if hashed else name} {shown}\n".encode())
+        os.write(handle, f"{'' if ends else chr(10)}{name} {shown}\n".encode())
     finally:
         os.close(handle)
-
-
-def _hash(name: str) -> str:
-    salt = os.urandom(20)
-    digest = hmac.digest(salt, name.encode(), "sha1")
-    return f"|1|{base64.b64encode(salt).decode()}|{base64.b64encode(digest).decode()}"
 
 
 def _stamp(path: Path) -> int:

@@ -14,8 +14,8 @@ from collectors.fleet.ssh.errors import explain_channel, explain_loss
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import (
     BROKEN,
-    BaseTransport,
     Output,
+    Transport,
     TransportError,
     Waiting,
     quoted,
@@ -106,7 +106,7 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
             self._on_end()
 
 
-class Ssh(BaseTransport):
+class Ssh(Transport):
     """A node reached over SSH; one connection, many channels."""
 
     def __init__(self, target: Target, connector: Connector) -> None:

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import (
-    BaseTransport,
     Output,
     Refused,
+    Transport,
     TransportError,
     Waiting,
     no_more_files,
@@ -32,7 +32,7 @@ SILENCE = 12.0
 _CLOSING = 0.5
 
 
-class Piped(BaseTransport):
+class Piped(Transport):
     """A node behind a local program."""
 
     def __init__(self, target: Target, way: Way, opening: asyncio.Semaphore) -> None:
@@ -44,8 +44,12 @@ class Piped(BaseTransport):
         self._channels = asyncio.Semaphore(way.channels)
         self._processes: set[PipedProcess] = set()
         self._waiting: Waiting = waits_silently
-        self.connected = False
+        self._connected = False
+
+    @property
+    def connected(self) -> bool:
         """True from :meth:`connect` until the last channel broke."""
+        return self._connected
 
     async def connect(self, waiting: Waiting = waits_silently) -> None:
         """Look for the program on this machine. Raises :class:`TransportError`."""
@@ -55,12 +59,12 @@ class Piped(BaseTransport):
         self._words = words = self._way.words(self._target)
         if shutil.which(words[0]) is None:
             raise Refused(f"{self.name}: {words[0]} is not here: install it, or name another way by --via")
-        self.connected, self.why = True, ""
+        self._connected, self.why = True, ""
 
     def not_responding(self, seconds: float) -> None:
         """Break the connection after :data:`SILENCE` seconds without a tick."""
         if seconds > SILENCE and self.connected:
-            self.connected = False
+            self._connected = False
             self.why = f"no answer for {SILENCE:.0f} s: the node is down, or {self._words[0]} carries nothing any more"
             for process in list(self._processes):
                 process.break_off()
@@ -121,11 +125,11 @@ class Piped(BaseTransport):
         self._channels.release()
         if process.broke and self.connected:
             self.why = f"{self._words[0]} ended{process.ending} in the middle{self._said(process)}"
-            self.connected = bool(self._processes)
+            self._connected = bool(self._processes)
 
     async def close(self) -> None:
         """End all channels and their local programs."""
-        self.connected = False
+        self._connected = False
         processes = list(self._processes)
         for process in processes:
             process.kill()

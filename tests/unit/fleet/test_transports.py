@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from collectors.fleet.local import Local
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import LinkTransport, TransportError
+from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.via.piped import Piped
 from collectors.fleet.via.way import any_command
 from tests.support.ssh_server import Host, Person, home, nodes, serve
 
-Opened = Callable[[Path], AbstractAsyncContextManager[LinkTransport]]
+Opened = Callable[[Path], AbstractAsyncContextManager[Transport]]
 
 
 @asynccontextmanager
-async def by_ssh(folder: Path) -> AsyncIterator[LinkTransport]:
+async def by_ssh(folder: Path) -> AsyncIterator[Transport]:
     user, host = home(folder), Host()
     async with serve(host):
         user.knows(host)
@@ -34,7 +34,7 @@ async def by_ssh(folder: Path) -> AsyncIterator[LinkTransport]:
 
 def by_command(text: str) -> Opened:
     @asynccontextmanager
-    async def opened(folder: Path) -> AsyncIterator[LinkTransport]:
+    async def opened(folder: Path) -> AsyncIterator[Transport]:
         node = Piped(Target("node0", "node0"), any_command(text), asyncio.Semaphore(8))
         await node.connect()
         try:
@@ -46,7 +46,7 @@ def by_command(text: str) -> Opened:
 
 
 @asynccontextmanager
-async def by_itself(folder: Path) -> AsyncIterator[LinkTransport]:
+async def by_itself(folder: Path) -> AsyncIterator[Transport]:
     node = Local("node0")
     await node.connect()
     try:
