@@ -1,13 +1,13 @@
 """Time-outs of NCCL's watchdogs as progress of each process group.
 
-A group is known by its GUID, which is torch's name of it; older lines have its description, which several groups may
-share, or none. Silence means something only of a member of the group whose log was read.
+A group is known by its GUID, which is torch's name of it; older lines have its description, or none. Silence means
+something only of a member of the group whose log was read.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from collectors.samples.logs import LogEvent
@@ -75,56 +75,47 @@ def _without_errors(job: Job, events: Sequence[LogEvent]) -> list[LogEvent]:
 
 def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
     description = next((text_of(event, "group_name") for event in events if text_of(event, "guid")), "")
-    places: dict[int, set[int]] = defaultdict(set)
-    for event in events:
-        place = number_of(event, "group_rank")
-        if event.rank is not None and place is not None:
-            places[place].add(event.rank)
-    several = any(len(ranks) > 1 for ranks in places.values())  # more than one group goes by this name
-    if not name or name in WHOLE or description == WHOLE_NAME:
-        members: frozenset[int] | None = frozenset(known_ranks(job))
-    else:
-        members = None if several else _members(job, name, events, places)
+    whole = not name or name in WHOLE or description == WHOLE_NAME
+    members = known_ranks(job) if whole else _members(job, name, events)
     last: dict[int, Operation] = {}
     waiting: dict[int, Operation] = {}
-    for event in sorted(events, key=lambda event: number_of(event, "seq") or 0) if not several else ():
+    for event in sorted(events, key=lambda event: number_of(event, "seq") or 0):
         op, seq, ran = text_of(event, "op"), number_of(event, "seq"), number_of(event, "ran_ms")
-        enqueued, source = number_of(event, "enqueued"), f"{event.source}:{event.line}"
-        if event.rank is None:
+        rank, enqueued, source = event.rank, number_of(event, "enqueued"), f"{event.source}:{event.line}"
+        if rank is None:
             continue
         if event.kind == TIMEOUT and seq is not None and op and event.data.get("torn") is not True:
             since = None if event.at is None or ran is None else event.at - ran / 1000.0
             elements = number_of(event, "numel_in")
             size = "" if elements is None else f"{elements} elements"
-            waiting.setdefault(event.rank, Operation(op, seq, source, since, size=size))
+            waiting.setdefault(rank, Operation(op, seq, source, since, size=size))
             enqueued = max(seq, enqueued or 0)
         if enqueued is not None:
-            known = last.get(event.rank)
-            last[event.rank] = Operation(op, max(enqueued, known.seq if known else 0), source)
+            last[rank] = Operation(op, max(enqueued, last[rank].seq if rank in last else 0), source)
     numbers = [one.seq for one in waiting.values()]
     if not name and numbers and max(numbers) - min(numbers) > FAR:
         last, waiting = {}, {}  # lines without a name, of groups that have nothing to do with one another
-    label = name_of(name, description) if name else ""
-    silent = _silent(job, members or (), events)
-    return TimedOutGroup(name, LaunchProgress(label, silent | last.keys(), last, waiting), tuple(events), members)
+    label, silent = name_of(name, description) if name else "", _silent(job, members or (), events)
+    progress = LaunchProgress(label, silent | last.keys(), last, waiting)
+    return TimedOutGroup(name, progress, tuple(events), None if members is None else frozenset(members))
 
 
-def _members(job: Job, name: str, events: Sequence[LogEvent], places: dict[int, set[int]]) -> frozenset[int] | None:
+def _members(job: Job, name: str, events: Sequence[LogEvent]) -> Collection[int] | None:
     """Ranks of a group: by a flight recorder's configuration, else by the step between places of those that speak."""
     for dump in job.recorders:
         if set(ranks_in(events)) & set(dump.groups.get(name, ())):
-            return frozenset(dump.groups[name])
-    ordered = sorted((place, min(ranks)) for place, ranks in places.items())
-    if len(ordered) < 2:
+            return dump.groups[name]
+    told = {(place, event.rank) for event in events if (place := number_of(event, "group_rank")) is not None}
+    ordered = sorted((place, rank) for place, rank in told if rank is not None)
+    if len(ordered) < 2 or ordered[-1][0] == ordered[0][0]:
         return None
     (first, begin), (last, end) = ordered[0], ordered[-1]
     step = (end - begin) // (last - first)
-    if step < 1 or any(rank != begin + step * (place - first) for place, rank in ordered):
-        return None
-    return frozenset(begin + step * (place - first) for place in range(last + 1))
+    members = range(begin - step * first, end + 1, max(step, 1))
+    return members if all(0 <= place < len(members) and members[place] == rank for place, rank in ordered) else None
 
 
-def _silent(job: Job, members: Iterable[int], events: Sequence[LogEvent]) -> frozenset[int]:
+def _silent(job: Job, members: Collection[int], events: Sequence[LogEvent]) -> frozenset[int]:
     """Members that say nothing of a time-out though their logs were read: they had nothing outstanding.
 
     A log was read by a word of the rank's, or where ranks share logs: the only log is that of all ranks, and the
