@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
-from collectors.fleet.decode import Decoder
 from collectors.fleet.payload import command, pack
 from collectors.fleet.transport import Transport
 from collectors.node.stacks.asking import WantsPySpy
@@ -31,7 +30,7 @@ LINE_LIMIT = 16 << 20
 
 _WISHES = b'["WantsPySpy",'
 _END = b'["Answered",'
-_wish = answer(WantsPySpy)
+_wish, _dump = answer(WantsPySpy), answer(StackDump)
 LIMITS = Limits(line=LINE_LIMIT, total=4 * LINE_LIMIT)
 
 _Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[tuple[str, str], list[Dumper]]]"
@@ -51,11 +50,11 @@ class Dumper:
 
     def __init__(self, transport: Transport, request: DumpRequest, python: str) -> None:
         self._lend = lending_once(loan)
-        self._take: Callable[[StackDump], None] = lambda _dump: None
+        self._take: Callable[[StackDump], None] = lambda _: None
         self.dumped = False
         """A dump of the present request has come."""
         self._answered = asyncio.Event()
-        self._decoder = Decoder(line_limit=LINE_LIMIT)
+        self._unread = ""
         # At a low priority a dump would wait behind busy ranks, and a paused one with it.
         words = command(python, nice=False)
         packed = pack(ENTRY, list(request))
@@ -99,7 +98,7 @@ class Dumper:
 
     def said(self) -> str:
         """What it printed for this request that is no answer, in one line."""
-        unread = "; ".join(dict.fromkeys(bad.why for bad in self._decoder.bad_lines()))
+        unread, self._unread = self._unread, ""
         return unread or self._running.said()
 
     def _line(self, line: bytes) -> bool:
@@ -113,10 +112,13 @@ class Dumper:
         elif line.startswith(_END):
             self._answered.set()
         else:
-            for sample in self._decoder.feed(line + b"\n"):
-                if isinstance(sample, StackDump):
-                    self.dumped = True
-                    self._take(sample)
+            try:
+                taken = _dump(line)
+            except Unreadable as error:
+                self._unread = f"unreadable answer: {error}"
+            else:
+                self.dumped = True
+                self._take(taken)
         return False
 
 
