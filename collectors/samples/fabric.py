@@ -63,11 +63,9 @@ class TcpCounters(NamedTuple):
 
 
 class PortUse(NamedTuple):
-    """Who uses a TCP port that the job needs."""
+    """Who listens on a TCP port that the job needs."""
 
     port: int
     listeners: List[str]
     """``pid command``; the pid is missing when it may not be read."""
     listening: bool
-    established: int
-    time_wait: int

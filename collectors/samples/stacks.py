@@ -39,10 +39,6 @@ class QueuedPath(NamedTuple):
     """``10.0.0.7:40001``."""
     acked: int
     """Bytes that the far end has acknowledged so far."""
-    limited: float
-    """Seconds so far in which it had data to send, and neither the far end's window nor a buffer here held them up."""
-    unsent: int
-    """Bytes that wait to be sent for the first time."""
 
 
 BESIDE = 16
@@ -100,14 +96,12 @@ class StackDump(NamedTuple):
     """Bytes that its open TCP connections have sent and received so far; None where that is not told."""
     carrying: Optional[float] = None
     """Bytes per second that they carried while it was looked at; None where that is not told, or took too short."""
-    ports: List[int] = []  # noqa: RUF012 (never written to)
-    """This end's ports of its TCP connections to other machines; empty where they are many, or not told."""
     unanswered: List[str] = []  # noqa: RUF012 (never written to)
     """Far ends of its TCP connections, as ``10.0.0.7:40001``, that acknowledge nothing of what is sent to them."""
     queued: List[QueuedPath] = []  # noqa: RUF012 (never written to)
     """Its TCP connections that have more to send than they get rid of, at most the eight with the most."""
     addresses: List[str] = []  # noqa: RUF012 (never written to)
-    """Its own addresses of the connections with these ``ports``, where its network is a container's, not the node's."""
+    """Its own addresses of its connections to other machines, where its network is a container's, not the node's."""
     beside: List[ThreadWait] = []  # noqa: RUF012 (never written to)
     """Where its main thread sleeps at a futex: its other threads that do not, at most :data:`BESIDE`. Native ones
     have no frames."""

@@ -78,7 +78,6 @@ class Ranks:
         waiting_on: str = "",
         gil: bool = False,
         carrying: float | None = None,
-        ports: Sequence[int] = (),
         unanswered: Sequence[str] = (),
         queued: Sequence[Sequence[QueuedPath]] = (),
         addresses: Sequence[str] = (),
@@ -94,7 +93,7 @@ class Ranks:
             in_torch = bool(stacks and stacks[0]) and "site-packages" in stacks[0][0]
             own.syscall = syscall if syscall is not None else "futex" if in_torch else ""
             own.state, own.waiting_on, own.gil, own.carrying = state, waiting_on, gil, carrying
-            own.ports, own.unanswered, own.queued = list(ports), list(unanswered), [list(each) for each in queued]
+            own.unanswered, own.queued = list(unanswered), [list(each) for each in queued]
             own.addresses = list(addresses)
         return self
 
@@ -170,7 +169,6 @@ class SketchedRank:
     waiting_on: str = ""
     carrying: float | None = None
     """Bytes per second that its connections carry."""
-    ports: list[int] = field(default_factory=list)
     unanswered: list[str] = field(default_factory=list)
     queued: list[list[QueuedPath]] = field(default_factory=list)
     """What waits to be sent, look by look."""
@@ -311,7 +309,7 @@ class Sketch:
                     [thread(frames, one.arguments, gil=one.gil, active=one.state == "R")] if frames else [],
                     one.waiting_on, carrying=one.carrying,
                     carried=None if one.carrying is None else 1000 + int(one.carrying * (at - NOW + self.span)),
-                    ports=one.ports, unanswered=one.unanswered, addresses=one.addresses,
+                    unanswered=one.unanswered, addresses=one.addresses,
                     queued=one.queued[index] if index < len(one.queued) else [],
                 )
             )  # fmt: skip

@@ -18,10 +18,8 @@ _ROUTE = 0  # NETLINK_ROUTE
 _GET_LINK, _GET_ADDRESS = 18, 22  # RTM_GETLINK, RTM_GETADDR
 _LINK, _ADDRESS = struct.Struct("=BxHiI4x"), struct.Struct("=BBBBI")
 """struct ifinfomsg: family, hardware type, index, flags; struct ifaddrmsg: family, prefix, flags, scope, index."""
-_NAME, _MTU, _STATISTICS = 3, 4, 23  # IFLA_IFNAME, IFLA_MTU, IFLA_STATS64
+_NAME, _MTU = 3, 4  # IFLA_IFNAME, IFLA_MTU
 _FAR, _LOCAL = 1, 2  # IFA_ADDRESS, IFA_LOCAL
-_COUNTS = struct.Struct("=16xQQ16xQQ")
-"""Of struct rtnl_link_stats64: bytes received and sent, dropped when received and sent."""
 _WORKS = 0x1 | 0x40  # IFF_UP, IFF_RUNNING
 _LINK_ALONE = 253
 """Scope of an address that is known on its own link only (RT_SCOPE_LINK)."""
@@ -37,7 +35,6 @@ class Link(NamedTuple):
     mtu: int
     up: bool
     hardware: int
-    counters: InterfaceCounters
 
 
 def links() -> Iterator[Link]:
@@ -46,11 +43,9 @@ def links() -> Iterator[Link]:
         for body in dump(asked, _GET_LINK, _LINK.pack(socket.AF_UNSPEC, 0, 0, 0)):
             _, hardware, index, flags = _LINK.unpack_from(body)
             told = attributes(body, _LINK.size)
-            name, mtu, counts = text(told.get(_NAME, b"").rstrip(b"\0")), told.get(_MTU), told.get(_STATISTICS)
-            if name and mtu is not None and counts is not None:
-                counters = InterfaceCounters(name, *_COUNTS.unpack_from(counts))
-                size = int.from_bytes(mtu, sys.byteorder)
-                yield Link(name, index, size, flags & _WORKS == _WORKS, hardware, counters)
+            name, mtu = text(told.get(_NAME, b"").rstrip(b"\0")), told.get(_MTU)
+            if name and mtu is not None:
+                yield Link(name, index, int.from_bytes(mtu, sys.byteorder), flags & _WORKS == _WORKS, hardware)
 
 
 def addresses() -> Dict[int, List[str]]:
@@ -69,13 +64,30 @@ def addresses() -> Dict[int, List[str]]:
     return found
 
 
-def describe(one: Link, held: List[str], folder: str) -> Interface:
-    """Sample of an interface; ``folder``, sysfs, adds speed and kind where it speaks of the same interface."""
-    base = "%s/class/net/%s" % (folder, one.name)
-    ours = read_int(base + "/ifindex") == one.number
-    kind = _KINDS.get(one.hardware) or ("physical" if ours and link(base + "/device") else "virtual")
-    speed = read_int(base + "/speed") if ours and one.up else None
-    return Interface(one.name, one.mtu, speed if speed and speed > 0 else None, one.up, held, kind)
+def interfaces(folder: str) -> List[Interface]:
+    """Every interface; ``folder``, sysfs, adds speed and kind where it speaks of the same one. Raises OSError."""
+    held = addresses()
+    found: List[Interface] = []
+    for one in links():
+        base = "%s/class/net/%s" % (folder, one.name)
+        ours = read_int(base + "/ifindex") == one.number
+        kind = _KINDS.get(one.hardware) or ("physical" if ours and link(base + "/device") else "virtual")
+        speed = read_int(base + "/speed") if ours and one.up else None
+        own = sorted(held.get(one.number, []))
+        found.append(Interface(one.name, one.mtu, speed if speed and speed > 0 else None, one.up, own, kind))
+    return found
+
+
+def counters(data: bytes) -> Dict[str, InterfaceCounters]:
+    """Traffic and losses by interface, of /proc/net/dev: eight figures received, then eight sent."""
+    found: Dict[str, InterfaceCounters] = {}
+    for line in data.split(b"\n"):
+        name, _, figures = line.rpartition(b":")
+        words = figures.split()
+        if name and len(words) == 16:
+            received, receive_drops, sent, send_drops = (int(words[place]) for place in (0, 3, 8, 11))
+            found[text(name).strip()] = InterfaceCounters(text(name).strip(), received, sent, receive_drops, send_drops)
+    return found
 
 
 def interface_of(address: str) -> Tuple[str, Optional[int]]:

@@ -22,15 +22,14 @@ SHARED = 0.1
 """Seconds for which one list of the node's connections serves every rank."""
 UNANSWERED = 4
 """Times that something was sent again from which on nobody answers there: three seconds."""
-PORTS = 64
-"""Connections of a process to other machines up to which their ports are told."""
+MOST = 64
+"""Far ends, and own addresses, that are told of a process."""
 QUEUES = 8
 """Of those that have something to send, so many are told."""
 
 _COUNTS_AT, _COUNTS = 120, struct.Struct("=QQ")
-_QUEUE_AT, _QUEUE = 144, struct.Struct("=I 20x QQQ")
-"""Of struct tcp_info: ``bytes_acked`` and ``bytes_received``; ``notsent_bytes``, and ``busy_time``, ``rwnd_limited``
-and ``sndbuf_limited`` in microseconds (Linux 4.10)."""
+_QUEUE_AT, _QUEUE = 144, struct.Struct("=I")
+"""Of struct tcp_info: ``bytes_acked`` and ``bytes_received``; ``notsent_bytes`` (Linux 4.6)."""
 
 
 class Listing(NamedTuple):
@@ -66,7 +65,6 @@ class TrafficTold(NamedTuple):
 
     carried: Optional[int] = None
     carrying: Optional[float] = None
-    ports: List[int] = []  # noqa: RUF012 (never written to)
     unanswered: List[str] = []  # noqa: RUF012 (never written to)
     queued: List[QueuedPath] = []  # noqa: RUF012 (never written to)
     addresses: List[str] = []  # noqa: RUF012 (never written to)
@@ -99,15 +97,12 @@ def carried(pid: int, proc: str = "/proc", since: float = float("-inf")) -> Tupl
         return float("-inf"), TrafficTold()
     mine = [listing.connections[inode] for inode in inodes if inode in listing.connections]
     outward = [one for one in mine if one.leaves]
-    ports = sorted({one.port for one in outward})
-    told = 0 < len(ports) <= PORTS
-    queued = [path for path in map(queued_path, outward) if path is not None]
+    own = {one.local.rpartition(":")[0].strip("[]") for one in outward}
     return listing.at, TrafficTold(
         carried=sum(map(bytes_carried, mine)),
-        ports=ports if told else [],
-        unanswered=sorted({one.remote for one in mine if one.unacknowledged >= UNANSWERED})[:PORTS],
-        queued=sorted(queued, key=lambda path: -path.unsent)[:QUEUES],
-        addresses=_hosts(outward)[:PORTS] if told and foreign_network(pid, proc) else [],
+        unanswered=sorted({one.remote for one in mine if one.unacknowledged >= UNANSWERED})[:MOST],
+        queued=sorted(path for path in map(queued_path, outward) if path is not None)[:QUEUES],
+        addresses=sorted(own)[:MOST] if foreign_network(pid, proc) else [],
     )
 
 
@@ -117,14 +112,7 @@ def bytes_carried(one: TcpSocket) -> int:
 
 
 def queued_path(one: TcpSocket) -> Optional[QueuedPath]:
-    """What waits to be sent on a connection; None where nothing does, or an older kernel does not tell."""
-    if len(one.info) < _QUEUE_AT + _QUEUE.size:
+    """What is acknowledged on a connection with more to send; None where nothing waits, or the kernel does not tell."""
+    if len(one.info) < _QUEUE_AT + _QUEUE.size or not _QUEUE.unpack_from(one.info, _QUEUE_AT)[0]:
         return None
-    acked, _ = _COUNTS.unpack_from(one.info, _COUNTS_AT)
-    unsent, busy, by_window, by_buffer = _QUEUE.unpack_from(one.info, _QUEUE_AT)
-    limited = max(0, busy - by_window - by_buffer) / 1e6
-    return QueuedPath(one.port, one.remote, acked, limited, unsent) if unsent else None
-
-
-def _hosts(connections: List[TcpSocket]) -> List[str]:
-    return sorted({one.local.rpartition(":")[0].strip("[]") for one in connections})
+    return QueuedPath(one.port, one.remote, _COUNTS.unpack_from(one.info, _COUNTS_AT)[0])

@@ -21,16 +21,16 @@ WAITS = 3
 
 
 def address_in_use(job: Job) -> Iterator[Finding]:
-    """address_in_use: the rendezvous port is taken; with the process that holds it, or TIME_WAIT."""
+    """address_in_use: the rendezvous port is taken; with the process that holds it."""
     events = said(job, "torch.address_in_use")
     if not events:
         return
     port = next((number for event in events if (number := number_of(event, "port")) is not None), None)
     held = [
-        f"{listed(use.listeners, 2) or f'{use.time_wait} connections in TIME_WAIT'} on {name}"
+        f"{listed(use.listeners, 2)} on {name}"
         for name, node in sorted(job.nodes.items())
         for use in node.network.ports
-        if use.port == port and (use.listeners or use.time_wait)
+        if use.port == port and use.listeners
     ]
     yield Finding(
         "address_in_use", "critical", 0.93,

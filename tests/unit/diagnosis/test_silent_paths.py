@@ -56,7 +56,7 @@ def test_a_job_that_moves_bears_a_lost_packet() -> None:
 
 def test_far_ends_in_containers_are_known_by_the_addresses_there() -> None:
     job = cut({})
-    job.ranks(0).at(ALL_REDUCE, unanswered=["10.244.2.7:40001"], ports=[29500], addresses=["10.244.1.5"])
-    job.ranks(3).at(ALL_REDUCE, ports=[40001], addresses=["10.244.2.7"])
+    job.ranks(0).at(ALL_REDUCE, unanswered=["10.244.2.7:40001"], addresses=["10.244.1.5"])
+    job.ranks(3).at(ALL_REDUCE, addresses=["10.244.2.7"])
     found = first(job.verdict())
     assert (found.kind, found.nodes) == ("path_blocked", ("node1", "node2"))

@@ -15,15 +15,10 @@ LOOKS = 5
 SPAN = 40.0
 
 
-def path(
-    per_s: float, *, share: float = 1.0, far: str = "10.0.0.2:40001", looks: Sequence[int] = range(LOOKS)
-) -> list[list[QueuedPath]]:
-    """Look by look: so many bytes a second get through, and for that share of the time the path set the pace."""
+def path(per_s: float, *, far: str = "10.0.0.2:40001", looks: Sequence[int] = range(LOOKS)) -> list[list[QueuedPath]]:
+    """Look by look: so many bytes a second get through."""
     every = [SPAN / (LOOKS - 1) * look for look in range(LOOKS)]
-    return [
-        [QueuedPath(50001, far, 1000 + int(per_s * at), 3.0 + share * at, 2 << 20)] if look in looks else []
-        for look, at in enumerate(every)
-    ]
+    return [[QueuedPath(50001, far, 1000 + int(per_s * at))] if look in looks else [] for look, at in enumerate(every)]
 
 
 def between(queued: Sequence[Sequence[QueuedPath]]) -> Sketch:

@@ -47,13 +47,12 @@ def test_what_a_real_connection_carries_is_counted_at_both_ends() -> None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
         time.sleep(0.06)
-        total, rate, ports, unanswered, queued, addresses = traffic.told()
+        total, rate, unanswered, queued, addresses = traffic.told()
         assert total is not None
         assert total >= before + 200_000
         assert rate is not None
         assert rate > 0
         assert (unanswered, queued, addresses) == ([], [], []), "it is in our own network"
-        assert near.getsockname()[1] not in ports, "the loopback leads to no other machine"
         near.close()
         far.close()
 
@@ -76,11 +75,11 @@ def test_one_list_serves_all_ranks_of_a_look_and_none_is_older_than_its_beginnin
     looks = [CarriedBytes(os.getpid()) for _ in range(8)]
     assert len(asked) == 1
     clock[0] += 0.06
-    assert [look.told() for look in looks] == [(100060, 1000.0, [40001], [], [], [])] * 8
+    assert [look.told() for look in looks] == [(100060, 1000.0, [], [], [])] * 8
     assert len(asked) == 2
     late = CarriedBytes(os.getpid())
     clock[0] += 0.02
-    assert late.told() == (100080, None, [40001], [], [], []), "too short a while for a rate"
+    assert late.told() == (100080, None, [], [], []), "too short a while for a rate"
 
 
 def diagnosed(
@@ -118,15 +117,12 @@ def test_how_often_the_same_was_sent_again(timer: int, again: int, times: int) -
     assert diagnosed(socket.AF_INET, "10.0.0.1", "10.0.0.7", timer=timer, again=again).unacknowledged == times
 
 
-@pytest.mark.parametrize(("unsent", "size", "told"), [(70_000, 236, True), (0, 236, False), (70_000, 188, False)])
-def test_what_waits_to_be_sent_is_told_with_how_long_only_the_path_held_it_up(
-    unsent: int, size: int, told: bool
-) -> None:
-    info = b"\0" * 120 + struct.pack("=QQ", 5, 7) + b"\0" * 8 + struct.pack("=I", unsent) + b"\0" * 20
-    info += struct.pack("=QQQ", 9_000_000, 2_000_000, 500_000) + b"\0" * 44
+@pytest.mark.parametrize(("unsent", "size", "told"), [(70_000, 236, True), (0, 236, False), (70_000, 140, False)])
+def test_a_connection_with_more_to_send_is_told_with_what_is_acknowledged(unsent: int, size: int, told: bool) -> None:
+    info = b"\0" * 120 + struct.pack("=QQ", 5, 7) + b"\0" * 8 + struct.pack("=I", unsent) + b"\0" * 88
     found = diagnosed(socket.AF_INET, "10.0.0.1", "10.0.0.7", info=info[:size])
     assert bytes_carried(found) == 12
-    assert queued_path(found) == ((40001, "10.0.0.7:443", 5, 6.5, 70_000) if told else None)
+    assert queued_path(found) == ((40001, "10.0.0.7:443", 5) if told else None)
 
 
 @given(st.binary(max_size=400))

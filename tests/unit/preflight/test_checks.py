@@ -114,7 +114,7 @@ def test_nodes_that_differ_are_told_apart_from_the_others() -> None:
 
 
 def test_a_port_that_is_held_names_the_holder_and_a_free_one() -> None:
-    use = PortUse(29500, ["812 python old.py"], True, 0, 0)
+    use = PortUse(29500, ["812 python old.py"], True)
     held = replace(node("node1"), network=replace(node("node1").network, ports=(use,)))
     (cell,) = [cell for cell in cells(scene(held, node("node2"))) if cell.state == "fail"]
     assert cell.kind == "port_taken"
