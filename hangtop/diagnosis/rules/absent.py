@@ -1,24 +1,41 @@
-"""Ranks that are not there while others wait for them: by WORLD_SIZE, and by NCCL RAS."""
+"""Ranks that others wait for in vain: never there, gone without a word, or at the end of their program."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives.counts import communicators, last_answers
 from hangtop.diagnosis.collectives.members import CommRankResolver
-from hangtop.diagnosis.evidence.events import event_line, finished
-from hangtop.diagnosis.failures.first import left_at_exit
-from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_between, kernel_text
+from hangtop.diagnosis.evidence.event_fields import when
+from hangtop.diagnosis.evidence.events import event_line, finished, ranks_in, said
+from hangtop.diagnosis.failures.first import left_at_exit, left_before, lost_connections
+from hangtop.diagnosis.failures.record import by_rank, failures
+from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_at, kernel_between, kernel_text, logs_read_to
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, listed, of_several, on_nodes, ranks_text, who, who_wait
+from hangtop.diagnosis.phrasing import (
+    count,
+    duration,
+    listed,
+    of_several,
+    on_nodes,
+    ranks_on,
+    ranks_text,
+    who,
+    who_wait,
+)
 from hangtop.diagnosis.roster import homes, living_on, world_size
-from hangtop.diagnosis.rules.crash import MORE_MEMORY
+from hangtop.diagnosis.rules.crash import MORE_MEMORY, wordless
 from hangtop.diagnosis.rules.stuck import begun
 from hangtop.diagnosis.tables.thresholds import START_S
-from hangtop.diagnosis.waits.evidence import waiters_of
+from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
+GONE_S = 2.0
+"""Ours: ranks of one job end within a second of each other when it ends well."""
 AWAY = ("missing", "unresponsive", "dead")
 """States of ranks that NCCL's RAS does not find."""
 ELSEWHERE = (
@@ -27,6 +44,11 @@ ELSEWHERE = (
 )
 LOOK_FOR_IT = (
     "Look for it: did its launcher start, is its node in the list that hangtop was given, what does its log say last?"
+)
+
+RAN_OUT = (
+    "Its data ran out before the others': give every rank the same number of batches, or use "
+    "torch.distributed.algorithms.join."
 )
 
 
@@ -74,6 +96,74 @@ def _nodes_beside(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
         if size and local is not None and any(0 <= number - rank.rank + local < size for number in ranks):
             nodes.add(rank.node)
     return tuple(sorted(nodes))
+
+
+def gone(job_status: JobStatus) -> Iterator[Finding]:
+    """rank_killed of ranks that were seen, are gone without a word, and that the others wait for.
+
+    A rank whose log says how it failed, or that it is done, is told by that.
+    """
+    job, graph = job_status.job, job_status.graph
+    told = by_rank(failures(job)).keys() | left_at_exit(job).keys()
+    gone = _logs_read(job_status, [s for s in job_status.of("gone") if s.rank not in told and s.held >= GONE_S])
+    if not job_status.present or graph is None or not graph.waiters:
+        return
+    killed: dict[tuple[str, float | None], list[tuple[RankStatus, LogEvent | None]]] = defaultdict(list)
+    for status in gone:
+        if not _left_by_itself(status):
+            kernel = kernel_at(job, status.node, status.process.gone_at if status.process else None)
+            killed[status.node, when(kernel) if kernel else None].append((status, kernel))
+    for (node, _), together in killed.items():
+        ranks, kernel = tuple(status.rank for status, _ in together), together[0][1]
+        yield wordless(
+            ranks, (node,), kernel,
+            f"{of_several('has', len(ranks))} been gone for {duration(max(status.held for status, _ in together))} "
+            f"without a word{f'; {kernel_text(job, kernel)}' if kernel else ''}; {who_wait(graph.waiters, 'other')} "
+            f"for {'it' if len(ranks) == 1 else 'them'}",
+            (*(Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {status.pid} is gone")
+               for status, _ in together[:4]), *evidence_of(together[0][0]), *waiters_of(graph)), 0.65,
+        )  # fmt: skip
+
+
+def left_early(job_status: JobStatus) -> Iterator[Finding]:
+    """rank_left_early: a rank's program is over, or shuts down, while others wait in a training collective.
+
+    By the rank's own word, after which others time out or lose their connections; or live, by its stack.
+    """
+    job, graph = job_status.job, job_status.graph
+    victims = (*said(job, "torch.watchdog_timeout"), *said(job, "gloo.timeout"), *lost_connections(job))
+    exits, waiters = left_before(job, victims) if victims else (), set(ranks_in(victims))
+    leavers: list[RankStatus] = []
+    if graph is not None and graph.waiters and graph.held >= job_status.alarm_after:
+        said_so = left_at_exit(job)
+        exits = exits or tuple(said_so[s.rank] for s in job_status.of("gone", "missing") if s.rank in said_so)
+        failed = {rank for rank, words in by_rank(failures(job)).items() if not all(one.consequence for one in words)}
+        leavers = [one for one in job_status.of("gone", "leaving") if _left_by_itself(one) and one.rank not in failed]
+        leavers = _logs_read(job_status, leavers)
+        waiters |= {one.rank for one in graph.waiters}
+    ranks = tuple(sorted({*ranks_in(exits), *(one.rank for one in leavers)}))
+    if not ranks or len(ranks) > max(1, len(waiters)):
+        return
+    doing = listed(sorted({one.where for one in leavers if one.where}))
+    nodes = homes(job, ranks) or nodes_of(leavers)
+    yield Finding(
+        "rank_left_early", "critical", 0.85 if graph is not None and graph.waiters else 0.75,
+        f"{ranks_on(ranks, nodes)} {f'left training ({doing})' if doing else 'finished'} while "
+        f"{who_wait(waiters, 'other')} in a collective",
+        ranks=ranks, nodes=nodes,
+        evidence=(*map(event_line, exits[:2]), *(line for one in leavers[:1] for line in evidence_of(one)),
+                  *(waiters_of(graph) if graph else ()), *map(event_line, victims[:2])), advice=RAN_OUT,
+    )  # fmt: skip
+
+
+def _left_by_itself(status: RankStatus) -> bool:
+    return status.activity is not None and status.activity.kind == "shutdown"
+
+
+def _logs_read(job_status: JobStatus, ended: Sequence[RankStatus]) -> list[RankStatus]:
+    """Ranks since whose end logs were read: before that a rank may have raised, which its log tells."""
+    read_to = logs_read_to(job_status.job)
+    return [status for status in ended if job_status.job.now - status.held <= read_to]
 
 
 def ras_away(job_status: JobStatus) -> Iterator[Finding]:

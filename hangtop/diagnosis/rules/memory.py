@@ -16,14 +16,12 @@ from hangtop.diagnosis.roster import homes
 
 FIRST_WITHIN_S = 2.0
 """Ranks that ran out of memory within two seconds of the first did so by themselves, not after it."""
-ROOM_SHARE = 0.8
-"""Ours: GPUs that are less full than this have room."""
 TOLD_TO_END = frozenset({"Terminated", "Interrupt", "Hangup"})
 """Signals, in strsignal's words, by which a data loader's worker is ended with its rank."""
 
 
 def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
-    """gpu_out_of_memory: CUDA out of memory on a rank; says whether the other GPUs had room."""
+    """gpu_out_of_memory: CUDA out of memory on a rank."""
     events = [
         *said(job, "torch.out_of_memory"),
         *said(job, "python.exception", "out_of_memory"),
@@ -38,23 +36,12 @@ def gpu_out_of_memory(job: Job) -> Iterator[Finding]:
     figures = next((event for event in events if event.kind == "torch.out_of_memory"), events[0])
     told = ((" asking for {}", "tried"), (" on a GPU of {}", "capacity"), (" with {} free", "free"))
     sizes = "".join(words.format(size(number)) for words, name in told if (number := number_of(figures, name)))
-    own = {(rank.node, gpu) for rank in job.ranks if rank.rank in ranks for gpu in rank.gpus}
-    used = {
-        (node.name, gpu.index): (gpu.looks[-1].value.memory_used or 0) / gpu.facts.memory_total
-        for node in job.nodes.values() for gpu in node.gpus if gpu.looks and gpu.facts and gpu.facts.memory_total
-    }  # fmt: skip
-    most = max((share for name, share in used.items() if name not in own), default=1.0) if own & used.keys() else 1.0
+    own = {f"{rank.node}:{gpu}" for rank in job.ranks if rank.rank in ranks for gpu in rank.gpus}
     yield Finding(
-        "gpu_out_of_memory", "critical", 0.92,
-        f"{who(ranks)} ran out of GPU memory{sizes}"
-        f"{f'; the other GPUs are at most {most:.0%} full' if most < ROOM_SHARE else ''}",
-        ranks=ranks, nodes=nodes,
-        gpus=tuple(sorted(f"{node}:{index}" for node, index in own & used.keys())) or gpus_in(job, events),
-        evidence=lines(events),
-        advice="Other GPUs have room: this one carries more than its share, or something else is on it."
-        if most < ROOM_SHARE
-        else "Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is "
-        "fragmented.",
+        "gpu_out_of_memory", "critical", 0.92, f"{who(ranks)} ran out of GPU memory{sizes}",
+        ranks=ranks, nodes=nodes, gpus=tuple(sorted(own)) or gpus_in(job, events), evidence=lines(events),
+        advice="Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is "
+        "fragmented. Where the other GPUs have room, this one carries more than its share, or something else is on it.",
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives import counts
@@ -16,10 +16,10 @@ from hangtop.diagnosis.collectives.mismatch import mismatch, vote
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, leading
 from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
-from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import LINES_SHOWN, event_line, finished, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who, who_wait
 from hangtop.diagnosis.roster import homes, known_ranks
 from hangtop.diagnosis.waits.job_status import JobStatus
 
@@ -29,13 +29,12 @@ CODE = (
     "different numbers of batches, or for shapes that differ."
 )
 STACKS = "These ranks have not launched what the others wait in: look at their last log lines and their stacks."
+Proof = tuple["int | None", Evidence]
+"""A line of evidence, and the rank that it is about."""
 WHY = (
-    "The time-out is a consequence: find what kept this rank (its last log lines, its stack). "
-    "TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch say more."
-)
-NOBODY = (
-    "Where every rank had launched it, suspect the network, a GPU, or sizes that differ; else the one that had not is "
-    "to blame: look at the logs of all ranks."
+    "The time-out is a consequence: find what kept this rank (its last log lines, its stack). Where every rank had "
+    "launched the operation, suspect the network, a GPU, or sizes that differ. TORCH_DISTRIBUTED_DEBUG=DETAIL makes "
+    "torch say more."
 )
 
 
@@ -45,39 +44,48 @@ def fewer_launched(job_status: JobStatus) -> Iterator[Finding]:
     Live, COLL lines count only while the job stands still; ranks that are done have not all written their last lines.
     """
     job = job_status.job
-    records = counts.progress_by_ras(job)
+    by_ras = counts.progress_by_ras(job)
     stands = job_status.hung or (job.stood_still or 0.0) >= job_status.alarm_after
-    told = counts.progress_by_log(job) if (stands if job.live else not finished(job)) else ()
-    for one in (*leading(records), *leading(told)):
-        weight = 0.7 if 2 * len(one.behind) > len(one.last) else 0.85 if one.certain else 0.8
-        observer = Observer.RAS if one in records else Observer.LOG
-        yield _odd(job, "collective_mismatch", weight, one, one.behind, observer)
-    for one in told:
-        how = mismatch(one.last) if len({operation.seq for operation in one.last.values()}) == 1 else None
-        if how is not None:
-            kind = "collective_mismatch" if how.what == "name" else "collective_size_mismatch"
-            yield _odd(job, kind, 0.6 if how.counted.tied else 0.8, one, how.counted.odd_ranks, Observer.LOG)
+    by_log = counts.progress_by_log(job) if (stands if job.live else not finished(job)) else ()
+    for one in (*leading(by_ras), *leading(by_log)):
+        ranks, wanted = one.behind, max(one.waiting.values(), key=lambda operation: operation.seq)
+        last = listed([f"rank {rank} launched #{one.last[rank].seq} last" for rank in ranks])
+        yield Finding(
+            "collective_mismatch", "critical", 0.7 if 2 * len(ranks) > len(one.last) else 0.85 if one.certain else 0.8,
+            f"{ranks_text(ranks)} {of_several('has', len(ranks))} not launched {_text(wanted)}: {last}; "
+            f"{who_wait(one.waiting, 'other')} in it",
+            ranks=ranks, nodes=_nodes(job, ranks), advice=STACKS if one.certain else CODE,
+            evidence=_odd_first(_counts(Observer.RAS if one in by_ras else Observer.LOG, one), ranks),
+        )  # fmt: skip
+    for one in by_log:
+        yield from _differing(job, one.last, (0.8, 0.6), _counts(Observer.LOG, one))
 
 
-def _odd(job: Job, kind: str, weight: float, one: LaunchProgress, odd: Collection[int], observer: Observer) -> Finding:
-    """Ranks of one communicator that are elsewhere than the others."""
-    others = sorted(one.last.keys() - set(odd), key=lambda rank: -one.last[rank].seq)
-    rest = f", {count(len(others), 'other')} at {_at(one.last[others[0]])}" if others else ""
-    hosts = {line.host for line in job.progress if line.global_rank in odd and line.host}
-    return Finding(
-        kind, "critical", weight, f"{listed([f'rank {rank} is at {_at(one.last[rank])}' for rank in odd])}{rest}",
-        ranks=tuple(odd), nodes=homes(job, odd) or tuple(sorted(hosts)),
-        evidence=tuple(
-            Evidence(observer, one.last[rank].source, one.last[rank].since,
-                     f"communicator {one.label}: rank {rank} at {_at(one.last[rank])}")
-            for rank in (*list(odd)[:3], *others[:1])
-        ),
-        advice=STACKS if one.certain else CODE,
-    )  # fmt: skip
+def _counts(observer: Observer, progress: LaunchProgress) -> list[Proof]:
+    where = f"communicator {progress.label}"
+    return [
+        (rank, Evidence(observer, one.source, one.since, f"{where}: rank {rank} launched {_text(one)} last"))
+        for rank, one in progress.last.items()
+    ]
 
 
-def _at(one: Operation) -> str:
-    return f"{one.name} #{one.seq}{f' of {one.size} {one.dtype}'.rstrip() if one.size else ''}"
+def _lines(events: Iterable[LogEvent]) -> list[Proof]:
+    return [(event.rank, event_line(event)) for event in events]
+
+
+def _odd_first(proof: Iterable[Proof], odd: Sequence[int]) -> tuple[Evidence, ...]:
+    """The first few lines, those of the odd ranks before the others'."""
+    return tuple(line for _, line in sorted(proof, key=lambda pair: pair[0] not in odd))[:LINES_SHOWN]
+
+
+def _nodes(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
+    hosts = {line.host for line in job.progress if line.global_rank in ranks and line.host}
+    return homes(job, ranks) or tuple(sorted(hosts))
+
+
+def _text(one: Operation, *, sized: bool = False) -> str:
+    size = f"{one.size} {one.dtype}".rstrip() if sized else ""
+    return f"{one.name} #{one.seq}{f' of {size}' if size else ''}"
 
 
 # --- torch's watchdog, and gloo ----------------------------------------------------------------------------------
@@ -93,8 +101,8 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     if not groups:
         return
     for group in groups:
-        if differing := _mismatch(job, group):
-            yield differing
+        if differing := list(_differing(job, group.progress.waiting, (0.85, 0.85), _lines(group.timeouts))):
+            yield from differing
             break
     ends = leading([group.progress for group in groups])
     told = [group for group in groups if group.progress in ends] or [one for one in groups if one.progress.untold]
@@ -108,10 +116,10 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     on = ranks_text(reporting) if len(reporting) == 1 else count(len(reporting), "rank")
     yield Finding(
         "watchdog_timeout", "critical", weight,
-        f"{what}{where} timed out{f' on {on}' if reporting else ''}"
-        f"{f' after {duration(ran / 1000)}' if ran else ''}: {f'{ranks_text(behind)} ' if behind else ''}{how}",
+        f"{what}{where} timed out{f' on {on}' if reporting else ''}{f' after {duration(ran / 1000)}' if ran else ''}: "
+        f"{f'{ranks_text(behind)} ' if behind else ''}{how}",
         ranks=behind, nodes=homes(job, behind) if behind else hosts_in(job, group.events),
-        evidence=lines(group.events), advice=WHY if behind else NOBODY,
+        evidence=lines(group.events), advice=WHY,
     )  # fmt: skip
 
 
@@ -127,25 +135,10 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
         return behind, f"had launched {min(numbers)} of {max(one.seq for one in progress.last.values())}", 0.8
     if missing := progress.untold:
         return missing, f"{of_several('was', len(missing))} waiting for nothing: had not launched it", 0.8
-    if len(reported) < 2:
-        return (), "of the other ranks there is no word, so nothing tells who did not come", 0.5
-    if group.members is not None and group.members <= reported:
+    if len(reported) > 1 and group.members is not None and group.members <= reported:
         return (), "all that report had launched it, and it did not complete", 0.6
     unread = (group.members or frozenset[int]()) - reported
-    others = f"of {ranks_text(unread)} there is no word" if unread else "its other ranks are not known"
-    return (), f"all that report had launched it, and {others}", 0.5
-
-
-def _mismatch(job: Job, group: TimedOutGroup) -> Finding | None:
-    """Ranks of one group that launched something else at one number."""
-    waiting = group.progress.waiting
-    how = mismatch(waiting) if len({one.seq for one in waiting.values()}) == 1 else None
-    if how is None:
-        return None
-    told = {rank: _at(one if how.what == "size" else one._replace(size="")) for rank, one in waiting.items()}
-    proof = sorted(group.timeouts, key=lambda event: event.rank not in how.counted.odd)
-    kind = "collective_size_mismatch" if how.what == "size" else "collective_mismatch"
-    return _calls_differ(job, kind, (0.85, 0.85), "wait in", told, proof)
+    return (), f"of {who(unread, 'the other ranks')} there is no word, so nothing tells who had not launched it", 0.5
 
 
 def gloo_timed_out(job: Job) -> Iterator[Finding]:
@@ -170,16 +163,25 @@ def gloo_timed_out(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-# --- calls that differ, by torch's words -------------------------------------------------------------------------
+# --- calls that differ -------------------------------------------------------------------------------------------
+
+
+def _differing(job: Job, launched: Mapping[int, Operation], weights: tuple[float, float], proof: Sequence[Proof]
+               ) -> Iterator[Finding]:  # fmt: skip
+    """Ranks of one communicator that launched something else at one number."""
+    how = mismatch(launched) if len({one.seq for one in launched.values()}) == 1 else None
+    if how is not None:
+        calls = {rank: _text(launched[rank], sized=how.what != "name") for rank in launched}
+        kind = "collective_mismatch" if how.what == "name" else "collective_size_mismatch"
+        yield from _calls_differ(job, kind, weights, calls, proof)
 
 
 def differing_calls(job: Job) -> Iterator[Finding]:
     """collective_mismatch by the tracebacks of a time-out: ranks were in different operations of torch.distributed."""
     events = [event for event in said(job, "python.exception", "collective_timeout", "connection") if _call(event)]
     calls = {event.rank: _call(event) for event in events if event.rank is not None}
-    late = any(text_of(event, "signature") == "collective_timeout" for event in events)
-    if late and (found := _calls_differ(job, "collective_mismatch", (0.85, 0.6), "timed out in", calls, events)):
-        yield found
+    if any(text_of(event, "signature") == "collective_timeout" for event in events):
+        yield from _calls_differ(job, "collective_mismatch", (0.85, 0.6), calls, _lines(events))
 
 
 def _call(event: LogEvent) -> str:
@@ -205,23 +207,21 @@ def fingerprints(job: Job) -> Iterator[Finding]:
             if rank is not None:
                 ran.setdefault(rank, f"{text_of(event, f'op_{side}')} {what}".strip())
     kind = "collective_size_mismatch" if size_only else "collective_mismatch"
-    if found := _calls_differ(job, kind, (0.93, 0.75), "ran", ran, events):
-        yield found
+    yield from _calls_differ(job, kind, (0.93, 0.75), ran, _lines(events))
 
 
-def _calls_differ(
-    job: Job, kind: str, weights: tuple[float, float], verb: str, calls: Mapping[int, str], proof: Sequence[LogEvent]
-) -> Finding | None:
+def _calls_differ(job: Job, kind: str, weights: tuple[float, float], calls: Mapping[int, str], proof: Sequence[Proof]
+                  ) -> Iterator[Finding]:  # fmt: skip
     """Ranks that called something else than most; the second weight counts where nobody knows which side is odd."""
     counted = vote(calls)
     if counted is None:
-        return None
+        return
     by_call: dict[str, list[int]] = defaultdict(list)
     for rank in sorted(calls, key=lambda rank: (rank not in counted.odd, rank)):
         by_call[calls[rank]].append(rank)
     told = listed([f"{ranks_text(ranks)} {call}" for call, ranks in by_call.items()])
-    odd = counted.odd_ranks
-    return Finding(
-        kind, "critical", weights[counted.tied], f"ranks {verb} different collectives: {told}", ranks=odd,
-        nodes=homes(job, odd), evidence=lines(sorted(proof, key=lambda event: event.rank not in odd)), advice=CODE,
+    yield Finding(
+        kind, "critical", weights[counted.tied], f"ranks launched different collectives: {told}",
+        ranks=counted.odd_ranks, nodes=_nodes(job, counted.odd_ranks), evidence=_odd_first(proof, counted.odd_ranks),
+        advice=CODE,
     )  # fmt: skip

@@ -172,8 +172,8 @@ def _weight(matched: Matched, direct: Iterable[WaitEdge]) -> float:
 def _stalled(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """collective_stalled: all ranks of a group are in one collective, and none completed it.
 
-    Of a group of which one dump tells, others may not have come yet. Where NCCL met a message of another size, the rank
-    that alone gave another size is named, even in an operation whose sizes may differ: collective_size_mismatch.
+    Of a group of which one dump tells, others may not have come yet. A rank that alone gave another size, where sizes
+    may differ, is wrong where NCCL also met a message of another size: collective_size_mismatch.
     """
     job = job_status.job
     for group in matched.stalled:
@@ -183,18 +183,17 @@ def _stalled(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
         truncated, sizes = warned(job, "truncated"), vote({rank: one.size for rank, one in waiting.items()})
         alone = sizes.odd if truncated and sizes is not None and len(sizes.odd) == 1 and not sizes.tied else {}
         odd = "".join(f"; rank {rank} alone gave {size}" for rank, size in alone.items())
-        ranks, first = tuple(alone or sorted(waiting)), _told(next(iter(waiting.values())))
+        ranks = tuple(alone or sorted(waiting))
         yield Finding(
             "collective_size_mismatch" if alone else "collective_stalled", "critical",
             0.77 if matched.timed or alone else SCHEDULED,
-            f"all {count(len(waiting), 'rank')} {'joined' if matched.timed else 'launched'} {first} of group "
-            f"{group.label}, and none completed it{odd}",
+            f"all {count(len(waiting), 'rank')} {'joined' if matched.timed else 'launched'} "
+            f"{_told(waiting[ranks[0]])} of group {group.label}, and none completed it{odd}",
             ranks=ranks, nodes=homes(job, ranks),
             evidence=(*(_dump(matched, rank, f"{_told(waiting[rank])} open, {waiting[rank].size}")
-                        for rank in sorted(waiting, key=lambda rank: (rank not in alone, rank))[:4]),
-                      *lines(truncated[:1])),
-            advice="Each rank must send to each what that one expects of it: compare input_split_sizes." if alone else
-            "The code of all ranks agrees: suspect the network or a GPU. Run the allreduce probe.",
+                        for rank in tuple(dict.fromkeys((*ranks, *sorted(waiting))))[:4]), *lines(truncated[:1])),
+            advice="The code of all ranks agrees: suspect the network or a GPU, or, in an all_to_all, sizes that "
+            "differ (input_split_sizes). Run the allreduce probe.",
         )  # fmt: skip
 
 

@@ -16,8 +16,6 @@ from hangtop.diagnosis.roster import world_size
 
 AT_THE_END = ", behind the end of the program: that means nothing"
 COME = "Look at the ranks that did not come: did they start, can they reach MASTER_ADDR and its port from their node?"
-WAITS = 3
-"""Lines of torch's barrier at the store, ten seconds each: fewer are an ordinary start."""
 
 
 def address_in_use(job: Job) -> Iterator[Finding]:
@@ -84,21 +82,6 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         "store_timeout", severity, weight, f"{what}{AT_THE_END if done else ''}",
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
     )  # fmt: skip
-
-
-def store_barrier(job: Job) -> Iterator[Finding]:
-    """init_hang by a log that ends in torch's barrier at the store, of a job that is over."""
-    waits = said(job, "torch.store_waiting")
-    if not waits or job.live or failures(job) or said(job, "torch.store_complete") or said(job, "torch.store_timeout"):
-        return
-    joined, size = (number_of(waits[-1], name) for name in ("joined", "expected"))
-    if joined is not None and size is not None and (joined > size or (joined < size and len(waits) >= WAITS)):
-        yield Finding(
-            "init_hang", "critical", 0.7,
-            f"{ranks_text(ranks_in(waits))} waited for a group of {size}, and {joined} had come to its store",
-            nodes=hosts_in(job, waits), evidence=lines(waits),
-            advice=f"{COME} Where more came than there should be, the store of an earlier run still serves.",
-        )  # fmt: skip
 
 
 def unresolved(job: Job) -> Iterator[Finding]:

@@ -12,12 +12,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from hangtop.diagnosis.evidence.event_fields import text_of
-from hangtop.diagnosis.evidence.events import event_line
-from hangtop.diagnosis.failures.record import Failure, failures
 from hangtop.diagnosis.finding import Finding, next_step
-from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, ranks_on, who_wait
+from hangtop.diagnosis.phrasing import count, duration, of_several, ranks_on, who_wait
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
@@ -33,18 +29,20 @@ WHOLE_START = frozenset({"init_process_group", "init_distributed"})
 """Operations that a rank's process comes to but once, before all training."""
 PLACES_TOLD = 3
 """Places at which ranks that are waited for are told."""
+DATA, CHECKPOINT, LOCK, CODE = (
+    "rank_stuck_in_data", "rank_stuck_in_checkpoint", "rank_stuck_on_lock", "rank_stuck_in_code",
+)  # fmt: skip
 ADVICE = {
-    "rank_stuck_in_data": "Look at the storage behind the data and at the worker processes of this rank; run once with "
+    DATA: "Look at the storage behind the data and at the worker processes of this rank; run once with "
     "num_workers=0 to see the real error.",
-    "rank_stuck_in_checkpoint": "Check the file system that it writes to. If only one rank saves, raise the time-out "
+    CHECKPOINT: "Check the file system that it writes to. If only one rank saves, raise the time-out "
     "of that group or save asynchronously.",
-    "rank_stuck_on_lock": "Find who holds the lock: the other threads of this rank, its child processes, for a file "
+    LOCK: "Find who holds the lock: the other threads of this rank, its child processes, for a file "
     "that is locked a process of another node (lslocks). A lock that was held while a worker was forked is never "
     "released in the worker.",
-    "rank_stuck_in_code": "Look at this frame: it is the only place where the job does not go on.",
+    CODE: "Look at this frame: it is the only place where the job does not go on.",
 }
 CHILDREN = "Look at the child processes of this rank: it goes on when one of them has ended or answered."
-FAILED_THREAD = "Mend what ended its thread: what that was to bring never comes. Let it hand its exception over."
 NOT_LAUNCHED = (
     "It has not launched what the others wait in, or waits for ranks of its own node: look at what its GPU does (the "
     "kernel before that, Xid lines, power), and at its stack."
@@ -84,34 +82,23 @@ def _kind_of(status: RankStatus) -> str:
     assert doing is not None
     wants_lock = doing.kind == "lock" and doing.waits != "helper"
     if wants_lock or (status.in_c_code and not doing.context & {"data", "checkpoint"}):
-        return "rank_stuck_on_lock"
+        return LOCK
     if doing.kind == "checkpoint" or "checkpoint" in doing.context:
-        return "rank_stuck_in_checkpoint"
-    return "rank_stuck_in_data" if doing.kind == "data" or "data" in doing.context else "rank_stuck_in_code"
+        return CHECKPOINT
+    return DATA if doing.kind == "data" or "data" in doing.context else CODE
 
 
 def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence[RankStatus]) -> Finding:
     first, kernel = members[0], in_a_kernel(members[0])
-    doing = first.activity
-    assert doing is not None
-    told = [_doing(job_status, first)]
-    if kernel:
-        told = [f"{first.where}, {IN_A_KERNEL}"]
-    failed = None if first.busy else _failed_thread(job_status.job, first)
-    told += [f"its thread {text_of(failed.event, 'thread')} failed with {failed.told}"] if failed else []
-    by_child = doing.waits == "helper" and kind in ("rank_stuck_on_lock", "rank_stuck_in_code")
+    doing = f"{first.where}, {IN_A_KERNEL}" if kernel else _doing(job_status, first)
+    by_child = first.activity is not None and first.activity.waits == "helper" and kind in (LOCK, CODE)
     return Finding(
         kind, "critical", weight_of(job_status, graph, members),
-        f"{ranks_on((m.rank for m in members), nodes_of(members))} {'hold' if len(members) > 1 else 'holds'} up "
-        f"{count(len(graph.waiters), 'other')}: {'; '.join(told)}",
+        f"{ranks_on((m.rank for m in members), nodes_of(members))} {of_several('holds', len(members))} up "
+        f"{count(len(graph.waiters), 'other')}: {doing}",
         ranks=tuple(member.rank for member in members), nodes=nodes_of(members),
-        evidence=(
-            *evidence_of(first),
-            *((event_line(failed.event),) if failed else ()),
-            *waiters_of(graph),
-            watch_of(graph, len(first.readings)),
-        ),
-        advice=FAILED_THREAD if failed else NOT_LAUNCHED if kernel else CHILDREN if by_child else ADVICE[kind],
+        evidence=(*evidence_of(first), *waiters_of(graph), watch_of(graph, len(first.readings))),
+        advice=NOT_LAUNCHED if kernel else CHILDREN if by_child else ADVICE[kind],
         next=(next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),),
     )  # fmt: skip
 
@@ -125,16 +112,6 @@ def _doing(job_status: JobStatus, status: RankStatus) -> str:
     if doing is not None and doing.helper_pid is not None and doing.where:
         return f"{figures or doing.label}: its process {doing.helper_pid} is in {doing.where}"
     return "; ".join(filter(None, (", ".join(dict.fromkeys(filter(None, (status.where, figures)))), child)))
-
-
-def _failed_thread(job: Job, status: RankStatus) -> Failure | None:
-    """The last exception that ended a thread of this rank, as its log tells; a thread seen at work was started anew."""
-    alive = {note.name.partition(" ")[0] for note in status.activity.others} if status.activity else set()
-    told = [
-        failure for failure in failures(job)
-        if failure.rank == status.rank and text_of(failure.event, "thread") not in {"", "MainThread", *alive}
-    ]  # fmt: skip
-    return told[-1] if told else None
 
 
 MOST_ARE_BLAMED = 0.55
@@ -196,29 +173,28 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
     """
     graph = job_status.graph
     waiting = graph.waiters if graph is not None and graph.pattern == "held_up" else ()
+    held_up = f" and holds up {count(len(waiting), 'other')}" if waiting else ""
     for status in job_status.of("stopped", "uninterruptible"):
-        doing, moved, kind, weight = status.activity, status.motion, "rank_stopped", 0.97
+        doing, moved, stopped = status.activity, status.motion, status.state == "stopped"
         state, wchan = moved.state or (doing.state if doing else "T"), moved.wchan or (doing.wchan if doing else "")
-        what, advice = "is stopped (state T): somebody sent it a stop signal", CONTINUE.format(pid=status.pid or "PID")
-        if status.state == "uninterruptible":
-            if status.held < job_status.due(status):
-                continue
-            kind, weight, advice = "rank_uninterruptible", 0.93, KERNEL
-            what = f"is in a kernel call that no signal ends (state D for {duration(status.held)})"
-            what += f": {', '.join(filter(None, (wchan, sleep_at(wchan).meaning)))}" if wchan else ""
+        if not stopped and status.held < job_status.due(status):
+            continue
+        what, why, advice = "is stopped (state T)", ": somebody sent it a stop signal", CONTINUE
+        if not stopped:
+            what, advice = f"is in a kernel call that no signal ends (state D for {duration(status.held)})", KERNEL
+            why = f": {', '.join(filter(None, (wchan, sleep_at(wchan).meaning)))}" if wchan else ""
         elif is_frozen(wchan):
-            what, advice = "is frozen by its control group", THAW.format(pid=status.pid or "PID")
+            what, why, advice = "is frozen by its control group", "", THAW
         elif state == "t":
             tracer = (doing.waiting_on if doing else "") or "a debugger"
-            what, advice = f"is stopped (state t): {tracer} traces it", f"Detach {tracer}: that lets it go on."
-        held_up = f" and holds up {count(len(waiting), 'other')}" if waiting else ""
-        head, _, why = what.partition(": ")
+            what, why, advice = "is stopped (state t)", f": {tracer} traces it", f"Detach {tracer}."
         yield Finding(
-            kind, "critical", weight,
-            f"{ranks_on([status.rank], [status.node])} {head}{held_up}{f': {why}' if why else ''}",
+            "rank_stopped" if stopped else "rank_uninterruptible", "critical", 0.97 if stopped else 0.93,
+            f"{ranks_on([status.rank], [status.node])} {what}{held_up}{why}",
             ranks=(status.rank,), nodes=nodes_of((status,)),
-            evidence=(*evidence_of(status), *(waiters_of(graph) if graph else ())), advice=advice,
-            next=(next_step("K", "repair", "continue", *nodes_of((status,))),) if advice.startswith("kill") else (),
+            evidence=(*evidence_of(status), *(waiters_of(graph) if graph else ())),
+            advice=advice.format(pid=status.pid or "PID"),
+            next=(next_step("K", "repair", "continue", *nodes_of((status,))),) if advice == CONTINUE else (),
         )  # fmt: skip
 
 

@@ -317,13 +317,19 @@ def launched(*counts: int, op: str = "AllReduce", odd_size: int | None = None) -
 
 
 LOGS: dict[str, tuple[list[CommProgress], tuple[str, ...]]] = {
-    "one launched less": (launched(9, 9, 9, 8), ("collective_mismatch", "rank 3 is at AllReduce #8", "AllReduce #9")),
-    "another size": (launched(9, 9, 9, 9, odd_size=2), ("collective_size_mismatch", "rank 2 is at AllReduce #9 of 65")),
+    "one launched less": (
+        launched(9, 9, 9, 8),
+        ("collective_mismatch", "rank 3 launched #8 last; 3 others"),
+    ),
+    "another size": (launched(9, 9, 9, 9, odd_size=2), ("collective_size_mismatch", "rank 2 AllReduce #9 of 65")),
     "even": (launched(9, 9, 9, 9), ()),
     "a job in motion": (launched(6, 7, 8, 9), ()),
     "the root of a broadcast": (launched(50, 42, 42, 42, op="Broadcast"), ()),
     "the root of a broadcast of two": (launched(50, 42, op="Broadcast"), ()),
-    "one late in a broadcast": (launched(42, 42, 41, 42, op="Broadcast"), ("collective_mismatch", "rank 2 is at")),
+    "one late in a broadcast": (
+        launched(42, 42, 41, 42, op="Broadcast"),
+        ("collective_mismatch", "rank 2 has not launched"),
+    ),
 }
 
 

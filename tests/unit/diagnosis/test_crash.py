@@ -60,14 +60,13 @@ def test_in_one_log_of_a_small_job_silence_is_a_word() -> None:
     assert (found.kind, found.ranks) == ("rank_killed", (1,))
 
 
-def test_gpu_memory_and_room_elsewhere() -> None:
+def test_gpu_memory() -> None:
     job = Sketch(world=2, nodes=1)
-    job.node("node1", gpus=(gpu(0, pids=[1000], memory=79 * GIB), gpu(1, pids=[1001], memory=20 * GIB)))
+    job.node("node1", gpus=(gpu(0, pids=[1000], memory=79 * GIB),))
     job.says("torch.out_of_memory", 0, ago=5, tried=2 * GIB, device=0, capacity=80 * GIB, free=GIB)
     found = first(job.verdict())
     assert (found.kind, found.ranks, found.gpus) == ("gpu_out_of_memory", (0,), ("node1:0",))
     assert "2.0 GiB" in found.summary
-    assert "25% full" in found.summary
 
 
 def test_a_traceback_that_was_survived_is_no_crash() -> None:

@@ -189,12 +189,6 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
         say("torch.store_timeout", 1, phase="wait", from_rank=0, keys="default_pg/0/0"), "store_timeout", (0,),
         "had not come",
     ),
-    "a log that ends in waits at the store": (
-        say("torch.store_waiting", 0, 0, 0, joined=1, expected=8), "init_hang", NOBODY, "of 8, and 1 had come",
-    ),
-    "more at the store than the group has": (
-        say("torch.store_waiting", 0, joined=6, expected=2), "init_hang", NOBODY, "of 2, and 6 had come",
-    ),
     # torch's watchdog and checks
     "who had launched least": (
         [*late(0, 1, 3), *(e for r in range(4) for e in status(r, 5 if r == 2 else 7, group_name="default_pg"))],
@@ -295,8 +289,6 @@ def test_what_its_user_ended_is_no_crash(case: str) -> None:
         say("torch.worker_died", 1, worker_pid=5, reason="killed", signal="Terminated"),
         [*say("torch.store_lost", 1), *say("job.finished", 0)],
         say("launcher.exit", launcher="deepspeed"),
-        say("torch.store_waiting", 0, joined=2, expected=2),
-        [*say("torch.store_waiting", 0, 0, 0, joined=1, expected=8), *say("torch.store_complete", 0)],
     ],
 )
 def test_no_alarm(events: list[Event]) -> None:

@@ -126,20 +126,6 @@ def test_looks_from_before_the_job_stood_still_are_history() -> None:
     assert "42 s" in " ".join(line.text for line in first(verdict).evidence)
 
 
-def test_a_thread_that_failed_is_why_its_rank_waits_at_a_queue() -> None:
-    queue = ["get /usr/lib/python3.11/queue.py:171", "main run.py:9"]
-    job = held_up_by(1, queue)
-    job.says("python.exception", 1, type="ValueError", message="bad shard 7", frame="fill (data.py:31)", thread="tok")
-    found = first(job.verdict())
-    assert found.ranks == (1,)
-    assert found.summary.endswith("; its thread tok failed with ValueError: bad shard 7 at fill (data.py:31)")
-    assert "thread" in found.advice
-    other = held_up_by(1, queue)
-    other.says("python.exception", 2, type="ValueError", message="bad shard 7", thread="tok")
-    other.says("python.exception", 1, type="KeyError", message="that was caught and logged")
-    assert "failed with" not in first(other.verdict()).summary
-
-
 # --- where a stuck rank stays ----------------------------------------------------------------------------------------
 
 

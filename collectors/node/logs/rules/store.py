@@ -49,14 +49,6 @@ RULES = (
                  " store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)",
                  {"expected": 4, "joined": 3, "phase": "barrier"}, "torch distributed/distributed_c10d.py"),
          {"phase": "barrier"}),
-    Rule("torch.store_waiting", "store based barrier",
-         r"Waiting in store based barrier to initialize process group for (?:rank: )?(?P<by_rank>\d+)[^\r\n]{0,120}?"
-         r"world_size=(?P<expected>\d+), (?:worker_count|num_workers_joined)=(?P<joined>\d+)",
-         Example("Waiting in store based barrier to initialize process group for rank: 2, key:"
-                 " store_based_barrier_key:1 (world_size=4, worker_count=3", {"expected": 4, "joined": 3, "by_rank": 2},
-                 "torch distributed/distributed_c10d.py")),
-    Rule("torch.store_complete", "store-based barrier", r"(?:Rank (?P<by_rank>\d+): )?Completed store-based barrier",
-         Example("Rank 2: Completed store-based barrier for", {"by_rank": 2}, "torch distributed/distributed_c10d.py")),
     Rule("torch.store_timeout", "failed to connect/validate",
          r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out",
          Example("[c10d] TCP client failed to connect/validate to host n1:29500 - timed out (try=3)",
