@@ -1,15 +1,21 @@
-"""Wait for the first words of the nodes, but not for long; say of those that gave none why."""
+"""Open a session for a command; wait for the first words of the nodes, but not for long, and say why some gave none."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import click
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
-from hangtop.cli.terminal import TerminalAsker
+from hangtop.cli.terminal import Status, TerminalAsker, asker
+from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
+from hangtop.session.state.job_state import NodeState
 
 CONNECT = 8.0
 """Seconds after which the nodes that have not answered are left out."""
@@ -17,25 +23,47 @@ STRAGGLERS = 2.0
 """Seconds that the first nodes wait for the last ones, once half of them are there."""
 SETTLE, NEEDED = 0.6, 6.0
 """Seconds from a node's first tick that its slower sources are waited for; those that the command cannot do without."""
-LOGIN_OPEN = "the login is open, but "
-"""Why a node says nothing though it can be reached begins so."""
-SOURCES = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "gpu_processes", "fabric")
+SOURCES = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "fabric")
 """Every source that all nodes have."""
 STEP = 0.05
 """Seconds between two looks whether it can be decided."""
+MOST = 8
+"""Nodes of which it is said one by one why they could not be reached."""
 
 
-async def connected(session: Session, say: Callable[[str], None], needs: Collection[str] = ()) -> None:
-    """Wait until every node has answered or failed; the last ones do not keep the others waiting for long.
+class NoNodeError(click.ClickException):
+    """No node could be reached."""
 
-    ``needs`` names sources whose first word a command cannot do without: such a command waits for the last nodes, too.
+    exit_code = 3
+
+
+@asynccontextmanager
+async def opened(
+    options: SessionOptions, *, watching: bool = False, record: str | None = None
+) -> AsyncIterator[tuple[Session, Status]]:
+    """A session that has begun, and a line of progress; both end however the command does.
+
+    Raises what :func:`~hangtop.session.live.live_session` raises.
     """
-    await all_answered(session, say, needs)
-    await all_spoken(session, needs)
+    from hangtop.session.live import live_session
+
+    session, status = live_session(options), Status()
+    session.asker = asker(batch=options.batch)
+    if record is not None:
+        session.recordings.record(Path(record))
+    try:
+        await session.start(watching=watching)
+        yield session, status
+    finally:
+        status.clear()
+        await session.close()
 
 
 async def all_answered(session: Session, say: Callable[[str], None], needs: Collection[str] = ()) -> None:
-    """The first half of it: every node has sent its first tick, which has its ranks, or failed."""
+    """Wait until every node has sent its first tick, which has its ranks, or failed.
+
+    The last ones do not keep the others waiting for long, unless the command cannot do without what they say.
+    """
     began = time.monotonic()
     half_at: float | None = None
     while True:
@@ -58,14 +86,20 @@ async def all_answered(session: Session, say: Callable[[str], None], needs: Coll
 
 
 async def all_spoken(session: Session, needs: Collection[str] = ()) -> None:
-    """The second half: every source of the nodes has looked once, the slower ones if they are needed."""
+    """Wait until every source of the nodes has looked once; longer for those that are needed."""
     for sources, seconds in ((SOURCES, SETTLE), (needs, NEEDED)):
         began = time.monotonic()
         while time.monotonic() - began < seconds:
             ticking = [node for node in session.state.nodes.values() if node.tick is not None and node.link == "live"]
-            if all(source in node.sources for node in ticking for source in sources):
+            if all(_has_told(node, source) for node in ticking for source in sources):
                 break
             await asyncio.sleep(STEP)
+
+
+def _has_told(node: NodeState, source: str) -> bool:
+    """nvidia-smi may take seconds from its start to its first figures."""
+    state = node.sources.get(source)
+    return state is not None and (source != "gpus" or state.state != "ok" or bool(node.gpus))
 
 
 def _give_up(session: Session, after: float) -> None:
@@ -73,15 +107,21 @@ def _give_up(session: Session, after: float) -> None:
     for node in list(session.state.nodes.values()):
         if node.link == "connecting" and not node.why:
             why = f"no answer within {after:.0f} s"
-            if is_logged_in(session, node.name):
-                why = f"{LOGIN_OPEN}Python there has said nothing within {after:.0f} s: is it overloaded?"
+            try:
+                session.transport(node.name)
+                why = f"the login is open, but Python there has said nothing within {after:.0f} s: is it overloaded?"
+            except TransportError:  # there is no connection
+                pass
             session.link(LinkChange(node.name, "connecting", why, session.now()))
 
 
-def is_logged_in(session: Session, node: str) -> bool:
-    """Tell whether the connection to a node is open, though it may have said nothing yet."""
-    try:
-        session.transport(node)
-    except TransportError:
-        return False
-    return True
+def need_a_node(session: Session) -> None:
+    """Say on standard error which nodes were never reached, and why. Raises :class:`NoNodeError` when none was."""
+    every = list(session.state.nodes.values())
+    away = [node for node in every if node.seen_at is None and node.link != "limited"]
+    for node in away[:MOST]:
+        click.echo(f"hangtop: {node.name}: {node.why or f'still {node.link}'}", err=True)
+    if len(away) > MOST:
+        click.echo(f"hangtop: and {len(away) - MOST} more nodes", err=True)
+    if every and len(away) == len(every):
+        raise NoNodeError("no node could be reached")

@@ -6,7 +6,7 @@ import time
 
 import click
 
-from hangtop.cli.options import ScreenChoices, SectionedCommand, screen
+from hangtop.cli.options import SectionedCommand, screen
 from hangtop.demo.options import FAULTS, DemoOptions
 from hangtop.session.options import SessionOptions
 
@@ -36,7 +36,7 @@ def _faults(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
               help="Seconds that a wait may take before it is called a hang.")  # fmt: skip
 @click.option("--headless", is_flag=True, help="Open no screen: say how to reach the nodes, and wait for Ctrl-C.")
 def command(
-    choices: ScreenChoices, fault: str | None, fault_rank: int, after: float, ranks: int, nodes: int, patience: float,
+    theme: str, bell: bool, fault: str | None, fault_rank: int, after: float, ranks: int, nodes: int, patience: float,
     headless: bool,
 ) -> None:  # fmt: skip
     """Start a small real job on simulated nodes and watch it over SSH, as one that trains or, with --fault, hangs.
@@ -56,9 +56,10 @@ def command(
                 click.echo(f"hangtop watch -F {demo.ssh_config} {' '.join(demo.nodes)}")
                 while True:
                     time.sleep(3600)
-            from hangtop.cli.screen import watch
+            from hangtop.cli.screen import show
+            from hangtop.session.live import live_session
 
             options = SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=patience, label=LABEL)
-            watch(options, choices, keep=False)
+            show(live_session(options), theme, bell=bell)
     except DemoError as error:
         raise click.ClickException(str(error)) from None

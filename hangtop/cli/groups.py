@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
@@ -20,31 +20,6 @@ class CommandEntry(NamedTuple):
     help: str
 
 
-COMMANDS: dict[str, CommandEntry] = {
-    "watch": CommandEntry("hangtop.cli.screen:command", "Watch a running job, live. The default: `hangtop gpu[1-8]`."),
-    "demo": CommandEntry("hangtop.cli.demo:command", "Start a small real job on simulated nodes and watch it live."),
-    "triage": CommandEntry(
-        "hangtop.cli.triage:command", "Look for a few seconds, say what is wrong, exit with a code."
-    ),
-    "stacks": CommandEntry("hangtop.cli.stacks:command", "Show where all ranks are, those at the same point together."),
-    "analyze": CommandEntry(
-        "hangtop.cli.analyze:command", "Judge a job that is over, from its logs, dumps and tool outputs."
-    ),
-    "flame": CommandEntry("hangtop.cli.stacks:flame", "Sample ranks for some seconds and save a flame graph."),
-    "preflight": CommandEntry(
-        "hangtop.cli.preflight:command", "Check nodes before a job: what would stop it, and the remedy."
-    ),
-    "probe": CommandEntry(
-        "hangtop.cli.probe:command", "Measure all_reduce between nodes; name what is slow, blocked or wrong."
-    ),
-    "repair": CommandEntry(
-        "hangtop.cli.repair:command",
-        "Mend, after asking: orphans, stopped ranks, a launch that leaves no traces.",
-    ),
-    "record": CommandEntry("hangtop.cli.record:command", "Watch without a screen and write what is seen to a file."),
-    "replay": CommandEntry("hangtop.cli.replay:command", "Show a recording as if it were live, or judge it."),
-}
-"""To add a command, write its file and add its line."""
 DEFAULT = "watch"
 LIKE = 0.8
 """How much a word must be like a command's name to be taken for a slip of the finger: ``triagee``, ``analyse``."""
@@ -55,44 +30,27 @@ ALONE = {"--help", "-h", "--version"}
 class DefaultGroup(click.Group):
     """``hangtop probe node1 node2`` is ``hangtop probe collectives node1 node2``."""
 
-    def __init__(self, name: str, *, default: str, commands: Mapping[str, click.Command], help: str) -> None:  # noqa: A002 - click's name
-        super().__init__(
-            name, commands=dict(commands), help=help, no_args_is_help=False,
-            subcommand_metavar=f"[{default}] [ARGS]... | COMMAND [ARGS]...",
-        )  # fmt: skip
-        self.default = default
+    def __init__(self, name: str, entries: Mapping[str, CommandEntry], default: str, **attrs: Any) -> None:
+        words = f"[{default}] [ARGS]... | COMMAND [ARGS]..."
+        super().__init__(name, no_args_is_help=False, subcommand_metavar=words, **attrs)
+        self._entries = entries
+        self._default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Put the default command's name in front when the words name no command."""
         completing = ctx.resilient_parsing and not args  # the shell asks for names of commands
-        words = args if completing else arrange(args, self.commands, self.default, ctx.command_path)
+        words = args if completing else arrange(args, self._entries, self._default, ctx.command_path)
         return super().parse_args(ctx, words)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's signature
-        """List the commands with the whole of their first paragraph: click cuts it at one line."""
-        commands = sorted(self.commands.items())
-        rows = [(name, " ".join((command.help or "").partition("\n\n")[0].split())) for name, command in commands]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
-
-
-class LazyGroup(click.Group):
-    """``hangtop`` itself: knows its commands by name and imports one when it is wanted."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """``hangtop gpu[1-8]`` is ``hangtop watch gpu[1-8]``."""
-        completing = ctx.resilient_parsing and not args
-        return super().parse_args(ctx, args if completing else arrange(args, COMMANDS, DEFAULT, "hangtop"))
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Names in the order of the table."""
-        return list(COMMANDS)
+        return list(self._entries)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
         """Import a command."""
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self._entries:
             return None
-        module, _, attribute = COMMANDS[cmd_name].where.partition(":")
+        module, _, attribute = self._entries[cmd_name].where.partition(":")
         command = getattr(importlib.import_module(module), attribute)
         assert isinstance(command, click.Command)
         return command
@@ -100,7 +58,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List the commands without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+            formatter.write_dl([(name, entry.help) for name, entry in self._entries.items()])
 
 
 def arrange(words: Sequence[str], commands: Collection[str], default: str, group: str) -> list[str]:
@@ -124,3 +82,43 @@ def arrange(words: Sequence[str], commands: Collection[str], default: str, group
             f"no command is called {first}; did you mean {group} {near[0]}? A node so called: {group} {default} {first}"
         )
     return [default, *words]
+
+
+_PROBES, _REPAIRS = "hangtop.cli.probe", "hangtop.cli.repair"
+PROBE = DefaultGroup(
+    "probe",
+    {
+        "collectives": CommandEntry(f"{_PROBES}:collectives", "all_reduce between nodes: what is slow or wrong."),
+        "path": CommandEntry(f"{_PROBES}:path", "TCP between nodes: connect, round trip, MTU, loss, throughput."),
+        "infiniband": CommandEntry(f"{_PROBES}:infiniband", "InfiniBand and RoCE between nodes, by the nodes' tools."),
+        "trace": CommandEntry(f"{_PROBES}:trace", "Profiler traces: who computes, communicates and waits."),
+        "capture": CommandEntry(f"{_PROBES}:capture", "TCP headers of the job's network with tcpdump, as pcap files."),
+    },
+    "collectives",
+    help="Measure between nodes: collectives (the default), the path under them, the fabric, traces, packets.",
+)
+REPAIR = DefaultGroup(
+    "repair",
+    {
+        "list": CommandEntry(f"{_REPAIRS}:list_command", "List what can be mended now. Changes nothing."),
+        "orphans": CommandEntry(f"{_REPAIRS}:orphans", "End processes that an earlier run left behind."),
+        "continue": CommandEntry(f"{_REPAIRS}:continue_command", "Let stopped ranks (state T) go on."),
+        "launch": CommandEntry(f"{_REPAIRS}:launch", "Print the settings that would have caught this hang."),
+    },
+    "list",
+    help="Mend what people mend at night: orphans, stopped ranks, a launch that leaves no traces.",
+)
+COMMANDS: dict[str, CommandEntry] = {
+    "watch": CommandEntry("hangtop.cli.screen:command", "Watch a running job, live. The default: `hangtop gpu[1-8]`."),
+    "demo": CommandEntry("hangtop.cli.demo:command", "Start a small real job on simulated nodes and watch it live."),
+    "triage": CommandEntry("hangtop.cli.triage:triage", "Look for a few seconds, say what is wrong, exit with a code."),
+    "stacks": CommandEntry("hangtop.cli.stacks:command", "Show where all ranks are, those at the same point together."),
+    "analyze": CommandEntry("hangtop.cli.analyze:command", "Judge a job that is over, from its logs, dumps and tools."),
+    "flame": CommandEntry(f"{_PROBES}:flame", "Sample ranks for some seconds and save a flame graph."),
+    "preflight": CommandEntry(f"{_PROBES}:preflight", "Check nodes before a job: what would stop it, and the remedy."),
+    "probe": CommandEntry("hangtop.cli.groups:PROBE", "Measure all_reduce between nodes; name what is slow or wrong."),
+    "repair": CommandEntry("hangtop.cli.groups:REPAIR", "Mend, after asking: orphans, stopped ranks, a blind launch."),
+    "record": CommandEntry("hangtop.cli.triage:record", "Watch without a screen and write what is seen to a file."),
+    "replay": CommandEntry("hangtop.cli.replay:command", "Show a recording as if it were live, or judge it."),
+}
+"""To add a command, write its function and add its line."""

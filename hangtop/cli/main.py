@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import gc
 import os
 import sys
@@ -12,39 +11,35 @@ from typing import NoReturn
 import click
 
 from hangtop import __version__
-from hangtop.cli.groups import DEFAULT, LazyGroup
+from hangtop.cli.groups import COMMANDS, DEFAULT, DefaultGroup
 
 WRONG_USAGE, UNREACHABLE = 2, 3
 INTERRUPTED = 130
 """After Ctrl-C, as shells count it (128 + SIGINT)."""
-OUTPUT_LOST = 74
-"""Our output could not be written: a full disk (EX_IOERR)."""
 PIPE_CLOSED = 141
 """The reader of our output went away (128 + SIGPIPE)."""
 CRASHED = 70
 """A fault in hangtop itself (EX_SOFTWARE)."""
-_UNWRITABLE = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO))
 YOUNG = 50_000
 """Objects that may be made before Python looks for cycles among them. What a start makes stays: at Python's own 700,
 looking it over more than a hundred times takes a twentieth of the time to the first frame."""
 
 
-@click.group(
-    cls=LazyGroup,
+group = DefaultGroup(
+    "hangtop",
+    COMMANDS,
+    DEFAULT,
+    help="Show which rank of a distributed training job holds the others up, and why, over SSH, srun or kubectl.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    subcommand_metavar=f"[{DEFAULT}] [NODE]... | COMMAND [ARGS]...",
     epilog=f"Without a command, the words are nodes for {DEFAULT}; without a node, this machine is watched. "
     "Options of nodes, looking and screen can be set in the environment: HANGTOP_SSH_CONFIG for --ssh-config. "
     'Completion: eval "$(_HANGTOP_COMPLETE=bash_source hangtop)" (or zsh_source, fish_source).',
 )
-@click.version_option(__version__, prog_name="hangtop")
-def group() -> None:
-    """Show which rank of a distributed training job holds the others up, and why, over SSH, srun or kubectl."""
+click.version_option(__version__, prog_name="hangtop")(group)
 
 
 def main(args: Iterable[str] | None = None) -> NoReturn:
     """Run the command line; a failure is one clear line and a non-zero exit, never a traceback."""
-    fill_closed()
     words = list(sys.argv[1:] if args is None else args)
     gc.set_threshold(YOUNG)
     if "_HANGTOP_COMPLETE" in os.environ:
@@ -64,32 +59,9 @@ def main(args: Iterable[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         _drop_stdout()
         code = PIPE_CLOSED
-    except OSError as error:
-        if error.filename is None and error.errno in _UNWRITABLE:
-            _drop_stdout()
-            _complain(f"standard output cannot be written: {error.strerror}")
-            code = OUTPUT_LOST
-        else:
-            code = _failed(error)
     except Exception as error:  # noqa: BLE001 - the outermost edge: a fault of ours becomes a line and a file
         code = _failed(error)
     raise SystemExit(code)
-
-
-def fill_closed() -> None:
-    """Open /dev/null in the place of each standard stream that is closed (``>&-``).
-
-    Else a connection would get its number, and our text with it. Raises :class:`OSError` where it cannot be opened.
-    """
-    for number, name in enumerate(("stdin", "stdout", "stderr")):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free: this one
-        if getattr(sys, name) is None:
-            stream = open(number, "w" if number else "r", encoding="utf-8", closefd=False)  # noqa: SIM115
-            setattr(sys, name, stream)
-            setattr(sys, f"__{name}__", stream)
 
 
 def _complain(message: str) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +87,7 @@ _looked = functools.partial(click.option, cls=SharedOption, section=LOOKING)
 _shown = functools.partial(click.option, cls=SharedOption, section=SCREEN)
 
 CONNECTION: tuple[Decorator, ...] = (
+    click.argument("targets", metavar="[NODE]...", nargs=-1),
     _reached("-F", "--ssh-config", metavar="FILE", type=FILE, help="An ssh_config instead of ~/.ssh/config."),
     _reached("--hostfile", metavar="FILE", type=FILE, help="Nodes from an OpenMPI, DeepSpeed or plain host file."),
     _reached("--slurm", metavar="JOBID", help="The nodes of a Slurm job."),
@@ -111,33 +111,16 @@ CONNECTION: tuple[Decorator, ...] = (
 
 SCREEN_OPTIONS: tuple[Decorator, ...] = (
     _shown("--theme", metavar="NAME", default="", help="Colours of the screen."),
-    _shown("--no-color", is_flag=True, help="No colours; also by NO_COLOR in the environment."),
-    _shown("--refresh", metavar="S", type=click.FloatRange(0.25, 10), default=1.0, show_default=True,
-           help="Seconds between two drawings."),
     _shown("--bell/--no-bell", default=True, show_default=True, help="Ring when a hang or crash is found."),
-    _shown("--report-folder", metavar="DIR", type=click.Path(file_okay=False),
-           help="Where reports and exports are saved."),
+)
+_SESSION = (
+    "targets", "slurm", "via", "namespace", "selector", "container", "job", "logs", "interval", "patience", "read_only",
+    "batch", "python", "py_spy", "sudo",
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class ScreenChoices:
-    """How the screen should look."""
-
-    theme: str = ""
-    no_color: bool = False
-    refresh: float = 1.0
-    report_folder: Path | None = None
-    bell: bool = True
-
-
-_UNCHANGED = tuple(
-    "slurm via namespace selector container job interval patience read_only batch python py_spy sudo".split()
-)
-
-
 def connection(*, hidden: Collection[str] = ()) -> Decorator:
-    """Give a command the options of a session; it gets them as ``options: SessionOptions``, with the targets if any.
+    """Give a command the words ``NODE…`` and the options of a session; it gets ``options: SessionOptions``.
 
     All commands take all of them, so that one command line serves every command, but help leaves out those that are
     ``hidden``: the command makes no use of them.
@@ -146,12 +129,11 @@ def connection(*, hidden: Collection[str] = ()) -> Decorator:
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def with_options(*args: Any, **values: Any) -> Any:
-            paths: dict[str, Any] = {name: _path(values.pop(name)) for name in ("ssh_config", "hostfile")}
-            options = SessionOptions(
-                targets=tuple(values.pop("targets", ())), logs=tuple(values.pop("logs")), **paths,
-                **{name: values.pop(name) for name in _UNCHANGED},
-            )  # fmt: skip
-            return function(*args, options=options, **values)
+            given: dict[str, Any] = {name: values.pop(name) for name in _SESSION}
+            for name in ("ssh_config", "hostfile"):
+                path = values.pop(name)
+                given[name] = None if path is None else Path(path).expanduser()
+            return function(*args, options=SessionOptions(**given), **values)
 
         decorated = _decorated(with_options, CONNECTION)
         for param in getattr(decorated, "__click_params__", ()):
@@ -163,26 +145,8 @@ def connection(*, hidden: Collection[str] = ()) -> Decorator:
 
 
 def screen(function: Function) -> Function:
-    """Give a command the options of the screen; it gets them as ``choices: ScreenChoices``."""
-
-    @functools.wraps(function)
-    def with_choices(*args: Any, **values: Any) -> Any:
-        folder = _path(values.pop("report_folder"))
-        chosen = {name: values.pop(name) for name in ("theme", "no_color", "refresh", "bell")}
-        return function(*args, choices=ScreenChoices(report_folder=folder, **chosen), **values)
-
-    return _decorated(with_choices, SCREEN_OPTIONS)
-
-
-def nodes(function: Function) -> Function:
-    """Give a command the words ``NODE…``."""
-    decorate: Decorator = click.argument("targets", metavar="[NODE]...", nargs=-1)
-    decorated: Function = decorate(function)
-    return decorated
-
-
-def _path(value: str | None) -> Path | None:
-    return None if value is None else Path(value).expanduser()
+    """Give a command the options of the screen: ``theme`` and ``bell``."""
+    return _decorated(function, SCREEN_OPTIONS)
 
 
 def _decorated(function: Function, decorators: tuple[Decorator, ...]) -> Function:

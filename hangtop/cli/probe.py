@@ -1,68 +1,32 @@
-"""``hangtop probe …``: measurements between nodes, by name; without a name, collectives are measured."""
+"""Commands that measure: ``hangtop probe …``, ``hangtop flame`` and ``hangtop preflight``; each makes a probe."""
 
 from __future__ import annotations
 
 import functools
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import click
 
-from hangtop.cli.answer import Answer, as_json, as_text, wants_colour
-from hangtop.cli.groups import DefaultGroup
-from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_command, painted
-from hangtop.cli.options import Decorator, SectionedCommand
+from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_command, probe_reply
+from hangtop.cli.options import RANKS, Converted, Decorator, SectionedCommand
 from hangtop.cli.terminal import Status, interrupted_cleanly
-from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import outcome_words
-from hangtop.session.options import SessionOptions, completed
-from hangtop.session.probes import NEEDED, Probe, ProbeRefused, ProbeResult
+from hangtop.session.probes import NEEDED, Probe
 from hangtop.session.probes.capture import capture_probe
 from hangtop.session.probes.collectives import collectives_probe
+from hangtop.session.probes.flame import flame_probe
 from hangtop.session.probes.infiniband import infiniband_probe
 from hangtop.session.probes.path import path_probe
+from hangtop.session.probes.preflight import NEEDED as FOR_PREFLIGHT
+from hangtop.session.probes.preflight import PORT, preflight_probe
 from hangtop.session.probes.traces import traces
 
 probe_command = functools.partial(
-    node_command, yes="Do not ask before a probe beside a running job.",
-    changes="probes: they load the network", hidden=NOT_WATCHING, needs=NEEDED, node_needed=False,
-)  # fmt: skip
-"""A command that measures something on nodes."""
-
-
-async def run_probe(run: NodeRun, probe: Probe, began: float) -> Reply:
-    """Show the command, ask where a job runs beside the probe, run it, and reply."""
-    run.status.clear()
-    if probe.command:
-        click.echo(probe.command, err=True)
-    job = run.session.job()
-    beside = [rank for rank in job.ranks if rank.gone_at is None and rank.node in probe.nodes]
-    if beside:
-        run.agree(f"{len(beside)} ranks of a job run there. {probe.risk} Go on?")
-    return probe_reply(await run.measure(probe), job, began, run.options)
-
-
-def probe_reply(result: ProbeResult, job: Job, began: float, options: SessionOptions | None = None) -> Reply:
-    """The reply of a probe; with ``options`` the commands of next steps name the way to the nodes."""
-    outcome = "healthy" if result.outcome == "ok" else "unknown"
-    verdict = Verdict(outcome, result.summary, result.findings, result.unknown)  # type: ignore[arg-type]
-    if options is not None:
-        verdict = completed(verdict, options, job.nodes)
-    answer = Answer(verdict, job, time.monotonic() - began)
-    document = as_json(answer) | {"verdict": result.outcome} | dict(result.figures)
-    return Reply(document, _lines(answer, result), 3 if answer.exit_code == 3 else int(result.outcome != "ok"))
-
-
-def _lines(answer: Answer, result: ProbeResult) -> Iterator[str]:
-    yield f"{outcome_words(result.outcome).upper()}  {answer.verdict.summary}\n"
-    yield from painted(result.lines)
-    if answer.verdict.findings:
-        text = as_text(answer, colour=wants_colour(sys.stdout))
-        yield "".join(text.partition("\n\n")[1:]).rstrip("\n")
+    node_command, changes="probes: they load the network", needs=NEEDED, node_needed=False
+)
+OUT = click.option("--out", "folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), default=Path(),
+                   show_default=True, help="Folder for the files.")  # fmt: skip
 
 
 def seconds_option(default: float, most: float, what: str, *, whole: bool = False) -> Decorator:
@@ -78,69 +42,88 @@ SENDING = "Sending time of one direction of one pair."
 @click.option("--backend", type=click.Choice(["auto", "gloo", "nccl"]), default="auto", show_default=True,
               help="auto: nccl where every node has idle GPUs, else gloo.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Use nccl on GPUs that are in use.")
-async def collectives(run: NodeRun, **wishes: Any) -> Reply:
+async def collectives(run: NodeRun, backend: str, force: bool) -> Probe:
     """Measure all_reduce between nodes, and name the node, link or rank that is slow, blocked or wrong.
 
     At least two nodes, or one with two GPUs. gloo proves path, interface and rendezvous and is safe beside a job; nccl
     proves GPUs and fabric and is refused on GPUs that are in use. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3
     no node reachable.
     """
-    began = time.monotonic()
-    try:
-        probe = collectives_probe(run.session, **wishes)
-    except ProbeRefused as refused:
-        raise click.UsageError(str(refused)) from None
-    return await run_probe(run, probe, began)
+    return collectives_probe(run.session, backend=backend, force=force)
 
 
 @probe_command("path")
 @seconds_option(0.5, 30, SENDING)
 @click.option("--iperf3/--no-iperf3", "iperf", default=True, show_default=True,
               help="Take the throughput from iperf3 between nodes that have it.")  # fmt: skip
-async def path(run: NodeRun, seconds: float, iperf: bool) -> Reply:
+async def path(run: NodeRun, seconds: float, iperf: bool) -> Probe:
     """Measure the path between nodes: TCP connect, round trip, MTU, loss, throughput, in both directions.
 
     Up to 8 nodes every pair is measured; above, neighbours, then the suspects. Exit code: 0 ok, 1 slow or failed,
     2 wrong usage, 3 no node reachable.
     """
-    return await run_probe(run, path_probe(run.session, seconds=seconds, iperf=iperf), time.monotonic())
+    return path_probe(run.session, seconds=seconds, iperf=iperf)
 
 
 @probe_command("infiniband")
-@click.option(
-    "--device", metavar="NAME", default="", help="Adapter to measure with (mlx5_0); else the first active one."
-)
+@click.option("--device", metavar="NAME", default="", help="Adapter to measure with (mlx5_0); else the first active.")
 @seconds_option(2, 30, SENDING, whole=True)
-async def infiniband(run: NodeRun, device: str, seconds: int) -> Reply:
+async def infiniband(run: NodeRun, device: str, seconds: int) -> Probe:
     """Measure InfiniBand and RoCE between nodes: state and MTU of ports, bandwidth, ibping, the way through the fabric.
 
     Uses ibv_devinfo, ib_write_bw, ibping and ibtracert where they are installed and allowed, and says what was not
     possible and why. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3 no node reachable.
     """
-    began = time.monotonic()
     run.status.say("looking for adapters and tools")
-    return await run_probe(run, await infiniband_probe(run.session, device=device, seconds=seconds), began)
+    return await infiniband_probe(run.session, device=device, seconds=seconds)
 
 
-@probe_command(
-    "capture", changes="captures: they run tcpdump on the nodes",
-    hidden=[name for name in NOT_WATCHING if name != "sudo"], yes="Do not ask before a capture beside a running job.",
-)  # fmt: skip
+@probe_command("capture", changes="captures: they run tcpdump on the nodes", hidden={*NOT_WATCHING} - {"sudo"})
 @seconds_option(5.0, 600, "How long.")
 @click.option("--max-mb", "most", metavar="MB", type=click.IntRange(1, 4096), default=16, show_default=True,
               help="Most megabytes of one node's capture.")  # fmt: skip
-@click.option(
-    "--out", "folder", metavar="DIR", type=click.Path(file_okay=False), default=".", help="Folder for the pcap files."
-)
-async def capture(run: NodeRun, seconds: float, most: int, folder: str) -> Reply:
+@OUT
+async def capture(run: NodeRun, seconds: float, most: int, folder: Path) -> Probe:
     """Capture the TCP headers of the job's network with tcpdump, as pcap files here.
 
     Needs tcpdump on the nodes, and root there, or --sudo. Nothing is written on the nodes. Exit code: 0 ok, 1 no
     capture, 2 wrong usage, 3 no node reachable.
     """
-    sudo, most = run.options.sudo, most * 1_000_000
-    probe = capture_probe(run.session, Path(folder), seconds=seconds, most=most, sudo=sudo)
-    return await run_probe(run, probe, time.monotonic())
+    return capture_probe(run.session, folder, seconds=seconds, most=most * 1_000_000, sudo=run.options.sudo)
+
+
+@node_command("flame", hidden=("interval", "patience", "logs", "sudo", "read_only"))
+@RANKS
+@seconds_option(10.0, 600, "How long to sample.")
+@OUT
+async def flame(run: NodeRun, ranks: frozenset[int] | None, seconds: float, folder: Path) -> Probe:
+    """Sample the stacks of ranks for some seconds, without pausing them.
+
+    Saves an SVG, and prints the heaviest frames. Exit code: 0 when every rank gave samples, 1 when one did not, 2 wrong
+    usage, 3 no node reachable.
+    """
+    return flame_probe(run.session, ranks, folder, seconds=seconds)
+
+
+def _master(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon:
+        return text, PORT
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ValueError(f"{text!r} is not HOST or HOST:PORT")
+    return host, int(port)
+
+
+@node_command("preflight", needs=FOR_PREFLIGHT, node_needed=False)
+@click.option("--master", type=Converted("HOST[:PORT]", _master),
+              help="Where the ranks will meet; else the job's own, else the first node.")  # fmt: skip
+async def preflight(run: NodeRun, master: tuple[str, int] | None) -> Probe:
+    """Check nodes before a job, or beside one: what would stop it, and the command that mends it.
+
+    Reads, listens on ports for a moment, and connects nodes with each other; changes nothing. Exit code: 0 nothing red,
+    1 something is, 2 wrong usage, 3 no node reachable.
+    """
+    return preflight_probe(run.session, master)
 
 
 @click.command("trace", cls=SectionedCommand)
@@ -161,11 +144,3 @@ async def _traces(paths: tuple[str, ...]) -> Reply:
     finally:
         status.clear()
     return probe_reply(result, Job(now=time.time(), watched=0.0, live=False), began)
-
-
-command = DefaultGroup(
-    "probe",
-    default="collectives",
-    commands={one.name or "": one for one in (collectives, path, infiniband, trace, capture)},
-    help="Measure between nodes: collectives (the default), the path under them, the fabric, traces, packets.",
-)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from hangtop.cli.options import ScreenChoices, SectionedCommand, screen
+from hangtop.cli.options import FILE, SectionedCommand, screen
 
 
 @click.command("replay", cls=SectionedCommand)
-@click.argument("file", metavar="[FILE]", required=False, type=click.Path(dir_okay=False))
+@click.argument("file", metavar="[FILE]", required=False, type=FILE)
 @screen
 @click.option("--at", "seconds", metavar="S", type=click.FloatRange(min=0), help="Begin (or judge) S seconds into it.")
 @click.option(
@@ -23,7 +23,7 @@ from hangtop.cli.options import ScreenChoices, SectionedCommand, screen
 @click.option("--samples", is_flag=True, help="No screen: all that was recorded, [time, node, kind, value] a line.")
 @click.pass_context
 def command(
-    ctx: click.Context, choices: ScreenChoices, file: str | None, seconds: float | None, speed: float, json: bool,
+    ctx: click.Context, theme: str, bell: bool, file: str | None, seconds: float | None, speed: float, json: bool,
     text: bool, events: bool, samples: bool,
 ) -> None:  # fmt: skip
     """Show a recording as if it were live, or judge one moment of it; without FILE, what the last screen saw.
@@ -51,7 +51,7 @@ def command(
     if not judged:
         from hangtop.cli.screen import show
 
-        show(session, choices)
+        show(session, theme, bell=bell)
         return
     from hangtop.cli.answer import Answer, print_answer
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from hangtop.cli.options import ScreenChoices, SectionedCommand, connection, nodes, screen
+from hangtop.cli.options import FILE, SectionedCommand, connection, screen
 from hangtop.cli.terminal import EndedBySignalError, when_asked_to_end
 from hangtop.diagnosis.phrasing import duration, size
 from hangtop.session.options import SessionOptions
@@ -18,37 +18,28 @@ from hangtop.session.session import Session
 
 
 @click.command("watch", cls=SectionedCommand)
-@nodes
 @connection()
 @screen
-@click.option("--record", metavar="FILE", type=click.Path(dir_okay=False), help="Also write what is seen to a file.")
+@click.option("--record", metavar="FILE", type=FILE, help="Also write what is seen to a file.")
 @click.option(
     "--keep/--no-keep", default=True, show_default=True, help="Keep what was seen for hangtop replay when leaving."
 )
-def command(options: SessionOptions, choices: ScreenChoices, record: str | None, keep: bool) -> None:
+def command(options: SessionOptions, theme: str, bell: bool, record: str | None, keep: bool) -> None:
     """Watch a running job, live.
 
     NODE is a host, user@host:port, an ssh alias, or a set such as gpu[001-064,070]. Without one, this machine is
     watched, without SSH.
-    """
-    watch(options, choices, record=record, keep=keep)
-
-
-def watch(options: SessionOptions, choices: ScreenChoices, *, record: str | None = None, keep: bool = True) -> None:
-    """Watch the nodes that the options name; what is seen is also written to the file ``record``.
-
-    What was seen lately is kept when the screen is left, where ``keep`` says so and nothing is recorded.
     """
     from hangtop.session.live import live_session
 
     session = live_session(options)
     if record is not None:
         session.recordings.record(Path(record))
-    show(session, choices, keep=keep and record is None)
+    show(session, theme, bell=bell, keep=keep and record is None)
 
 
-def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> None:
-    """Show a session until the user leaves.
+def show(session: Session, theme: str, *, bell: bool, keep: bool = False) -> None:
+    """Show a session until the user leaves; with ``keep``, what was seen lately is kept then.
 
     Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme, what the session
     raises that cannot begin, and :class:`~hangtop.cli.terminal.EndedBySignalError` when a signal ended it.
@@ -60,17 +51,13 @@ def show(session: Session, choices: ScreenChoices, *, keep: bool = False) -> Non
     app = HangtopApp(
         session,
         ScreenOptions(
-            theme=choices.theme,
-            no_color=choices.no_color or bool(os.environ.get("NO_COLOR")),
-            refresh=choices.refresh,
-            report_folder=choices.report_folder,
-            bell=choices.bell,
+            theme=theme, no_color=bool(os.environ.get("NO_COLOR")), bell=bell,
             before_close=lambda: told.append(kept(session)) if keep else None,
         ),
-    )
+    )  # fmt: skip
 
-    if choices.theme and choices.theme not in app.available_themes:
-        raise click.UsageError(f"no theme {choices.theme}; there are {', '.join(sorted(app.available_themes))}")
+    if theme and theme not in app.available_themes:
+        raise click.UsageError(f"no theme {theme}; there are {', '.join(sorted(app.available_themes))}")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):  # Textual reads from the one and writes to the other
         raise click.UsageError("the screen needs a terminal; hangtop triage and hangtop analyze answer in text")
 

@@ -1,9 +1,8 @@
-"""``hangtop stacks NODE…`` and ``hangtop flame NODE…``: where ranks are now, and where they spend their time."""
+"""``hangtop stacks NODE…``: where ranks are now."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import Any
 
 import click
@@ -15,8 +14,6 @@ from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks.merge import Merged, StackGroup, as_text, merge, summary
 from hangtop.diagnosis.stacks.states import Activity
-from hangtop.session.probes import plain
-from hangtop.session.probes.flame import flame_probe
 
 
 @node_command("stacks", hidden=("interval", "patience"))
@@ -102,22 +99,3 @@ def _rank(rank: Rank, doing: Activity) -> dict[str, Any]:
         "frames": list(reversed(doing.frames)),
         "threads": [{"name": note.name, "role": note.role, "where": note.where} for note in doing.others],
     }
-
-
-@node_command("flame", hidden=("interval", "patience", "logs", "sudo", "read_only"))
-@RANKS
-@click.option(
-    "--seconds", metavar="S", type=click.FloatRange(1, 600), default=10.0, show_default=True, help="How long to sample."
-)
-@click.option("--out", metavar="DIR", type=click.Path(file_okay=False, path_type=Path), default=Path(),
-              show_default=True, help="Folder for the file.")  # fmt: skip
-async def flame(run: NodeRun, ranks: frozenset[int] | None, seconds: float, out: Path) -> Reply:
-    """Sample the stacks of ranks for some seconds, without pausing them.
-
-    Saves an SVG, and prints the heaviest frames. Exit code: 0 when every rank
-    gave samples, 1 when one did not, 2 wrong usage, 3 no node reachable.
-    """
-    probe = flame_probe(run.session, ranks, out, seconds=seconds)
-    click.echo(probe.command, err=True)
-    result = await run.measure(probe)
-    return Reply(dict(result.figures), plain(result.lines), int(result.outcome != "ok"))

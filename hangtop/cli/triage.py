@@ -1,68 +1,54 @@
-"""``hangtop triage NODE…``: connect, watch a few seconds, look at the stacks, answer, exit with a code."""
+"""``hangtop triage NODE…``: look and answer; ``hangtop record FILE NODE…``: watch without a screen, and keep it."""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import shlex
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import click
 
 from hangtop.cli.answer import Answer, print_answer
-from hangtop.cli.connecting import all_answered, all_spoken
-from hangtop.cli.options import SectionedCommand, connection, nodes
-from hangtop.cli.terminal import Status, asker, interrupted_cleanly
+from hangtop.cli.connecting import all_answered, all_spoken, need_a_node, opened
+from hangtop.cli.options import FILE, SectionedCommand, connection
+from hangtop.cli.terminal import EndedBySignalError, interrupted_cleanly
+from hangtop.diagnosis.phrasing import count, duration
 from hangtop.session.options import SessionOptions
 
 WATCH = 4.0
 """Seconds of watching without ``--watch``."""
+STEP = 0.25
+"""Seconds between two looks whether a recording is over."""
+_DEFAULT = click.core.ParameterSource.DEFAULT
 
 
 @click.command("triage", cls=SectionedCommand)
-@nodes
 @connection()
-@click.option(
-    "--watch",
-    metavar="S",
-    type=click.FloatRange(1, 3600),
-    default=WATCH,
-    show_default=True,
-    help="Seconds to watch before answering.",
-)
+@click.option("--watch", metavar="S", type=click.FloatRange(1, 3600), default=WATCH, show_default=True,
+              help="Seconds to watch before answering.")  # fmt: skip
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md).")
-@click.option("--record", metavar="FILE", type=click.Path(dir_okay=False), help="Also keep what was seen, for replay.")
+@click.option("--record", metavar="FILE", type=FILE, help="Also keep what was seen, for replay.")
 @click.pass_context
-def command(ctx: click.Context, options: SessionOptions, watch: float, json: bool, record: str | None) -> None:
+def triage(ctx: click.Context, options: SessionOptions, watch: float, json: bool, record: str | None) -> None:
     """Look for a few seconds, say what is wrong, exit with a code.
 
     Exit code: 0 healthy or idle, 1 any other verdict, 2 wrong usage, 3 no node reachable, 6 waiting. The
     answer alone goes to standard output, progress to standard error. It claims no more than it watched: a wait shorter
     than --watch seconds is no hang.
     """
-    began = time.monotonic()
     # A one-shot answer is about what did not move while it was watched, not about a patience that it has no time for.
     patience = options.patience if ctx.get_parameter_source("patience") is not _DEFAULT else watch
-    answer = interrupted_cleanly(triage(replace(options, patience=min(patience, watch)), watch, began, record))
+    answer = interrupted_cleanly(_triage(replace(options, patience=min(patience, watch)), watch, record))
     print_answer(answer, json=json)
     ctx.exit(answer.exit_code)
 
 
-_DEFAULT = click.core.ParameterSource.DEFAULT
-
-
-async def triage(options: SessionOptions, watch: float, began: float, record: str | None = None) -> Answer:
+async def _triage(options: SessionOptions, watch: float, record: str | None) -> Answer:
     """Watch the nodes for ``watch`` seconds from when they answer and judge what was seen."""
-    from hangtop.session.live import live_session
-
-    session = live_session(options)
-    session.asker = asker(batch=options.batch)
-    if record is not None:
-        session.recordings.record(Path(record))
-    status = Status()
-    try:
-        await session.start(watching=False)
+    began = time.monotonic()
+    async with opened(options, record=record) as (session, status):
         # The rules take as long to load as nodes take to answer.
         rules = asyncio.create_task(asyncio.to_thread(importlib.import_module, "hangtop.session.watching.triage"))
         await all_answered(session, status.say)
@@ -75,8 +61,50 @@ async def triage(options: SessionOptions, watch: float, began: float, record: st
             verdict = await watch_until_sure(session, watch, status.say)
         else:
             verdict = await session.judge()
-        status.clear()
         return Answer(verdict, session.job(), time.monotonic() - began)
-    finally:
-        status.clear()
-        await session.close()
+
+
+@click.command("record", cls=SectionedCommand)
+@click.argument("file", metavar="FILE", type=FILE)
+@connection()
+@click.option("--for", "seconds", metavar="S", type=click.FloatRange(min=0.1), help="Stop after so many seconds.")
+def record(options: SessionOptions, file: str, seconds: float | None) -> None:
+    """Watch without a screen and write what is seen to FILE, until Ctrl-C or --for.
+
+    The session looks at stacks by itself when the job stands still, as the screen does, unless --read-only. Exit code:
+    0 recorded (also by Ctrl-C), 2 wrong usage, 3 no node reachable.
+    """
+    told: list[str] = []
+    try:
+        interrupted_cleanly(_record(options, file, seconds, told))
+    except EndedBySignalError:
+        raise
+    except KeyboardInterrupt:  # how it is ended
+        if not told:
+            raise
+    for line in told:
+        click.echo(line, err=True)
+
+
+async def _record(options: SessionOptions, file: str, seconds: float | None, told: list[str]) -> None:
+    """Record; ``told`` gets what was recorded, where a node was there to tell something."""
+    from hangtop.session.recording import RecordingError
+
+    began = time.monotonic()
+    async with opened(options, watching=True, record=file) as (session, status):
+        recordings, nodes = session.recordings, session.state.nodes
+        try:
+            while seconds is None or time.monotonic() - began < seconds:
+                await asyncio.sleep(STEP)
+                if recordings.fault:
+                    raise RecordingError(recordings.fault)
+                live = sum(node.link in {"live", "limited"} for node in nodes.values())
+                said = session.verdict.summary if session.verdict else ""
+                status.say(f"{file}: {time.monotonic() - began:.0f} s, {live} of {len(nodes)} nodes  {said}")
+            status.clear()
+            need_a_node(session)
+        finally:
+            seen = sum(node.seen_at is not None for node in nodes.values())
+            if seen and not recordings.fault:
+                what = f"{duration(time.monotonic() - began)} of {count(seen, 'node')}"
+                told.append(f"hangtop: recorded {what}: hangtop replay {shlex.quote(file)}")

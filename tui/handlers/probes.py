@@ -132,10 +132,7 @@ def open_repairs(app: HangtopApp) -> None:
     from hangtop.session.probes.repair import survey
 
     found = survey(app.session.job())
-    silent: dict[str, list[str]] = {}
-    for node, why in found.unknown.items():
-        silent.setdefault(why, []).append(node)
-    notes = [f"not known of {folded_names(nodes)}: {why}" for why, nodes in silent.items()]
+    notes = [f"not known of {folded_names(one.nodes)}: {one.why}" for one in found.unknown]
     offers = [*_signals("End orphan", "TERM", found.orphans), *_signals("Continue stopped", "CONT", found.stopped)]
     if not offers:
         raise ActionRefused("; ".join(["no orphan and no stopped rank is seen", *notes]))

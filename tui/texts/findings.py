@@ -61,4 +61,5 @@ def answer_text(result: ProbeResult) -> Content:
     """A probe's result: the outcome, figures, and what was found."""
     head: Content = [[(outcome_words(result.outcome).upper(), Colour.STRONG), (f"  {result.summary}", Colour.TEXT)], []]
     lines = [[(text, SHADES.get(shade, Colour.TEXT)) for text, shade in line] for line in result.lines]
-    return [*head, *lines, [], *findings_text(result.findings)]
+    silent = plain(f"not known on {', '.join(one.nodes)}: {one.why}" for one in result.unknown)
+    return [*head, *lines, *silent, [], *findings_text(result.findings)]

@@ -83,6 +83,8 @@ class Probe:
     """Cost and risk for the job."""
     nodes: tuple[str, ...] = ()
     """Nodes on which it runs."""
+    signals: bool = False
+    """It ends or continues processes: somebody must say yes, also where no job runs."""
 
 
 def plain(lines: Iterable[Line]) -> Iterable[str]:

@@ -72,7 +72,7 @@ def result(
     }  # fmt: skip
     return ProbeResult(
         TITLE, outcome(report, found), found[0].summary if found else report.why or well,
-        tuple(_lines(ports, directions, unknown)), figures, found, unknown,
+        tuple(_lines(ports, directions)), figures, found, unknown,
     )  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def _unknown(
         yield Unknown("infiniband", tuple(sorted({node for node, reason in told if reason == why})), why)
 
 
-def _lines(ports: Sequence[IbPort], directions: Sequence[IbDirection], unknown: Sequence[Unknown]) -> Iterator[Line]:
+def _lines(ports: Sequence[IbPort], directions: Sequence[IbDirection]) -> Iterator[Line]:
     yield from table(PORTS, [
         (f"{one.node}:{one.name}", one.state, one.link_layer, str(one.max_mtu), str(one.active_mtu)) for one in ports
     ])  # fmt: skip
@@ -95,4 +95,3 @@ def _lines(ports: Sequence[IbPort], directions: Sequence[IbDirection], unknown: 
         (f"{one.a} → {one.b}", text_or_dash(one.gbits, "{:.2f}".format), (one.error, "bad")) for one in directions
     ])  # fmt: skip
     yield from text_lines(f"{one.a} → {one.b}  {line}" for one in directions for line in one.shown)
-    yield from text_lines(f"not possible on {', '.join(reason.nodes)}: {reason.why}" for reason in unknown)

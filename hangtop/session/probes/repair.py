@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from collectors.fleet.transport import TransportError
 from collectors.probes import repair
 from collectors.probes.remote.repair import Signalled
+from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import count, duration, size
 from hangtop.diagnosis.rules.placement import orphans
@@ -20,6 +21,7 @@ from hangtop.session.probes import Line, Probe, ProbeRefused, ProbeResult, Probe
 
 GOOD = frozenset(("terminated", "killed", "continued", "gone"))
 """Outcomes after which a process is as it was wanted."""
+UNKNOWN = "which ranks are the job's is not known there"
 
 
 class Repairable(NamedTuple):
@@ -66,20 +68,22 @@ class RepairSurvey:
 
     orphans: tuple[Repairable, ...]
     stopped: tuple[Repairable, ...]
-    unknown: dict[str, str]
+    unknown: tuple[Unknown, ...]
     """Nodes of which it is not known which ranks run there, and why: nothing is proposed there."""
 
 
 def survey(job: Job) -> RepairSurvey:
     """Orphans of earlier runs, and stopped ranks of the job."""
-    unknown = {}
+    silent: dict[str, list[str]] = {}
     for name, node in sorted(job.nodes.items()):
         known = node.sources.get("ranks")
         if known is None or known.state != "ok":
-            why = node.why or (known.why if known else "")
-            unknown[name] = f"which ranks are the job's is not known there{f': {why}' if why else ''}"
+            why = ": ".join(filter(None, (UNKNOWN, node.why or (known.why if known else ""))))
+            silent.setdefault(why, []).append(name)
+    unknown = tuple(Unknown("ranks", tuple(nodes), why) for why, nodes in silent.items())
     left = orphans(job)
-    living = [one for one in (*job.ranks, *job.others) if one.gone_at is None and one.node not in unknown]
+    dark = {name for one in unknown for name in one.nodes}
+    living = [one for one in (*job.ranks, *job.others) if one.gone_at is None and one.node not in dark]
     helped = [_repairable(job, one, left.get((one.node, one.process.pid), "")) for one in living]
     stopped = tuple(
         one._replace(why="a stop signal holds it (state T)")
@@ -93,7 +97,9 @@ def _repairable(job: Job, rank: Rank, why: str) -> Repairable:
     return Repairable(rank, why, max(0.0, job.now - rank.process.started), sum(one.memory or 0 for one in used))
 
 
-def signal_probe(session: ProbeSession, signal: repair.Signal, processes: Sequence[Repairable]) -> Probe:
+def signal_probe(
+    session: ProbeSession, signal: repair.Signal, processes: Sequence[Repairable], unknown: tuple[Unknown, ...] = ()
+) -> Probe:
     """End these processes (SIGTERM, after a grace SIGKILL to what is left) or let them go on (SIGCONT)."""
     by_node: dict[str, list[Repairable]] = {}
     for one in processes:
@@ -125,7 +131,10 @@ def signal_probe(session: ProbeSession, signal: repair.Signal, processes: Sequen
         ]
         rows = [one.row() | {"outcome": answer.outcome, "text": answer.text} for one, answer in results]
         summary = f"{count(len(results) - bad, 'process', 'processes')} mended" + (f", {bad} not" if bad else "")
-        return ProbeResult(title, "failed" if bad else "ok", summary, tuple(lines), {"results": rows})
+        return ProbeResult(
+            title, "failed" if bad or (unknown and not results) else "ok", summary, tuple(lines), {"results": rows},
+            unknown=unknown,
+        )  # fmt: skip
 
     title = f"{'End' if signal == 'TERM' else 'Continue'} {count(len(processes), 'process', 'processes')}"
     after = f"SIGTERM, after {repair.GRACE:g} s SIGKILL to what is left" if signal == "TERM" else "SIGCONT"
@@ -133,7 +142,8 @@ def signal_probe(session: ProbeSession, signal: repair.Signal, processes: Sequen
         f"on {node}: {repair.signal_command([one.rank.process.pid for one in some], signal)}"
         for node, some in by_node.items()
     ]
-    commands.append("Each signal is sent only if the pid still has the start time that was seen.")
+    if commands:
+        commands.append("Each signal is sent only if the pid still has the start time that was seen.")
     where = f"{count(len(processes), 'process', 'processes')} on {count(len(by_node), 'node')}"
     risk = "\n".join(f"{one.text()}\n    {one.why}" for one in processes)
-    return Probe(title, f"{where}, {after}", "\n".join(commands), run, risk, tuple(by_node))
+    return Probe(title, f"{where}, {after}", "\n".join(commands), run, risk, tuple(by_node), signals=True)

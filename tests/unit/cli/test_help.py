@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 
 import click
 import pytest
 
 from hangtop.cli.groups import COMMANDS, arrange
+from hangtop.cli.main import group
+
+ROOT = click.Context(group)
 
 
-def every_command() -> Iterator[tuple[str, click.Command]]:
+def commands_of(one: click.Group, words: str = "") -> Iterator[tuple[str, click.Command]]:
     """All commands, those of groups too, by the words that call them."""
-    for name, entry in COMMANDS.items():
-        module, _, attribute = entry.where.partition(":")
-        command = getattr(importlib.import_module(module), attribute)
+    for name in one.list_commands(ROOT):
+        command = one.get_command(ROOT, name)
+        assert command is not None
+        yield f"{words}{name}", command
         if isinstance(command, click.Group):
-            yield from ((f"{name} {inner}", one) for inner, one in command.commands.items())
-        yield name, command
+            yield from commands_of(command, f"{words}{name} ")
 
 
-EVERY = dict(every_command())
+EVERY = dict(commands_of(group))
 SINGLE = [words for words, command in EVERY.items() if not isinstance(command, click.Group)]
 
 

@@ -98,8 +98,8 @@ def session(monkeypatch: pytest.MonkeyPatch) -> PaperSession:
 def test_on_a_node_whose_ranks_are_not_known_nothing_is_proposed(session: PaperSession) -> None:
     session.samples("node2", [SourceState("ranks", "denied", "processes of other users", NOW)])
     found = survey(session.job())
-    assert (found.orphans, found.stopped, list(found.unknown)) == ((), (), ["node2"])
-    assert "which ranks are the job's is not known there" in found.unknown["node2"]
+    assert (found.orphans, found.stopped, found.unknown[0].nodes) == ((), (), ("node2",))
+    assert "which ranks are the job's is not known there" in found.unknown[0].why
 
 
 async def test_a_session_that_may_only_look_signals_nobody(

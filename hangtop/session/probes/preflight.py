@@ -1,0 +1,84 @@
+"""Preflight as a probe: what would stop a job on these nodes, as a matrix of nodes and checks."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from collectors.probes.preflight import survey
+from hangtop.diagnosis.addresses import address_of, names_of
+from hangtop.diagnosis.finding import Unknown
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import count
+from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
+from hangtop.diagnosis.preflight.table import cells, findings
+from hangtop.session.live import ssh_words
+from hangtop.session.probes import Line, Probe, ProbeResult, ProbeSession, Say, Shade, nodes_of
+
+PATHS = ("/tmp", "/dev/shm")
+NEEDED = ("ranks", "host", "software", "network", "gpus", "fabric", "topology")
+"""Sources that the checks look at: one that has not spoken yet would make a cell wrong, not only empty."""
+MARKS: dict[str, tuple[str, Shade]] = {
+    "fail": ("✗", "bad"), "warn": ("!", "middling"), "unknown": ("?", "accent"), "ok": ("✓", "good"), "": ("·", "dim"),
+}  # fmt: skip
+PORT = 29500
+"""torchrun's own default."""
+
+
+def preflight_probe(session: ProbeSession, master: tuple[str, int] | None = None) -> Probe:
+    """Check all nodes. It reads, listens on ports for a moment and connects nodes with each other: nobody is asked."""
+
+    async def run(say: Say) -> ProbeResult:
+        scene = replace(_scene(session.job(), master), by_hand=_by_hand(session))
+        answering = {node.name for node in scene.nodes()}
+        places = [place for place in nodes_of(session, scene.job)[0] if place.name in answering]
+        say(f"surveying {count(len(places), 'node')}")
+        host, port = scene.master
+        found = await survey(places, master=host, port=port, master_node=scene.master_node, paths=PATHS)
+        silent = {name: why.removeprefix(f"{name}: ") for name, why in found.errors.items()}
+        return result(cells(replace(scene, answers=found.answers, silent=silent)))
+
+    return Probe("Preflight", "", "", run)
+
+
+def _by_hand(session: ProbeSession) -> str:
+    """The command that reaches a node, as a shell takes it."""
+    return session.options.via or f"{shlex.join(ssh_words(session.options))} NODE true"
+
+
+def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
+    """Find out where the ranks meet, and on which node that is."""
+    ranks = [rank.process for rank in job.ranks if rank.process.master_addr]
+    names = sorted(job.nodes)
+    if master is None and ranks:
+        master = ranks[0].master_addr, ranks[0].master_port or PORT
+    if master is None and names:
+        master = address_of(job, job.nodes[names[0]]), PORT
+    host, port = master or ("", PORT)
+    rank0 = next((rank.node for rank in job.ranks if rank.rank == 0), "")
+    held = next((name for name in names if host in names_of(job.nodes[name])), "")
+    return Preflight(job, master=(host, port), master_node=held or rank0 or (names[0] if names else ""))
+
+
+def result(table: Sequence[CheckCell]) -> ProbeResult:
+    """The matrix, and what is wrong with what mends it."""
+    red = sum(cell.state == "fail" for cell in table)
+    silent = [cell for cell in table if cell.state == "unknown"]
+    summary = f"{red} of {len(table)} checks failed" if red else f"{len(table)} checks, none failed"
+    summary += f", {len(silent)} unknown" if silent else ""
+    unknown = tuple(Unknown(cell.check, (cell.node,), cell.figure) for cell in silent)
+    figures = {"checks": [cell._asdict() for cell in table]}
+    lines = tuple(_matrix(table))
+    return ProbeResult("Preflight", "failed" if red else "ok", summary, lines, figures, findings(table), unknown)
+
+
+def _matrix(table: Sequence[CheckCell]) -> Iterator[Line]:
+    checks = list(dict.fromkeys(cell.check for cell in sorted(table, key=lambda cell: cell.check)))
+    names = sorted({cell.node for cell in table})
+    state = {(cell.node, cell.check): cell.state for cell in table}
+    width = max([4, *map(len, names)]) + 2
+    yield [(" " * width + "  ".join(checks), "")]
+    for name in names:
+        marks = [(MARKS[state.get((name, check), "")], len(check)) for check in checks]
+        yield [(name.ljust(width), ""), *((mark.center(size) + "  ", shade) for (mark, shade), size in marks)]
