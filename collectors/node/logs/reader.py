@@ -26,12 +26,6 @@ _LOGGED = re.compile(
     rb"[\]|: -]"
 )
 """A logger's line; Hydra's, which logs an exception and ends, is none."""
-_MILD = re.compile(
-    rb"\bWARN(?:ING)?\b(?![^\r\n]{0,300}(?:abort|exit|crash|terminat|fatal|died|fail))"
-    rb"|\b[Rr]etry(?:ing)? (?:attempt|in)\b"
-)
-"""At the level of warnings, or before another try: what logs an exception so goes on."""
-_ENDING = re.compile(rb"(?i)abort|exit|crash|terminat|fatal|died")
 _UNCAUGHT = re.compile(
     r"\ATraceback \(most recent call last\):\s{1,8}File \"[^\"\r\n]{1,400}\", line \d{1,7},"
     r" in (?:<module>|_run_module_as_main|_bootstrap\w{0,8})\s"
@@ -185,8 +179,10 @@ class Reader:
                 opened.told["thread"] = thread.group(1).decode("utf-8", "replace")
             if _LOGGED.search(above):
                 opened.told["logged"] = True
-            caught = _MILD.search(above) or (line.warned and not _ENDING.search(above))
-            opened.survived = "ignored" if b"Exception ignored " in above else "caught" if caught else ""
+            if b"Exception ignored " in above:
+                opened.survived = "ignored"
+            elif line.warned or b"WARNING" in above:  # what logs an exception at this level goes on
+                opened.survived = "caught"
         self._open[line.stream] = opened
 
     def _above(self, stream: LogWriter, before: bytes) -> bytes:

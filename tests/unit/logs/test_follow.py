@@ -171,10 +171,10 @@ def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
         rank_process(os.getpid(), 2, "", nccl_log=str(tmp_path / "none.log")),
     )
     why = {(f.rank, f.stream): f.why for f in looker.look() if isinstance(f, LogFile)}
-    assert "terminal" in why[0, "stdout"]
+    assert "no file" in why[0, "stdout"]
     assert "--log" in why[0, "stderr"]
-    assert why[1, "stdout"] == "thrown away"
-    assert why[1, "stderr"] == "not a file"
+    assert why[1, "stdout"] == "no file: what was printed there cannot be read"
+    assert why[1, "stderr"] == "no file: what was printed there cannot be read"
     assert why[2, "nccl"] == "No such file or directory"
 
 

@@ -34,7 +34,6 @@ CONTAINER_LOGS = (
 )
 """Where the runtimes keep what a container prints: docker's json-file, the kubelet's links, podman's k8s-file."""
 _CONTAINER = re.compile(r"[0-9a-f]{64}\Z")
-_ACCESS = os.O_RDONLY | os.O_WRONLY | os.O_RDWR
 
 
 class WantedLog(NamedTuple):
@@ -96,12 +95,8 @@ class LogPlaces:
             where = (target, container, self._proc, self._root)
             behind = self._known((target, container), now, files_behind, *where)
             return [(path, "") for path in behind] or [(target, "a pipe: name the file behind it with --log")]
-        if target.startswith(("/dev/pts/", "/dev/tty", "/dev/console")):
-            return [(target, "a terminal: what was printed there cannot be read")]
-        if target == "/dev/null":
-            return [(target, "thrown away")]
-        if not target.startswith("/"):
-            return [(target, "not a file")]
+        if not target.startswith("/") or target.startswith(("/dev/null", "/dev/pts/", "/dev/tty", "/dev/console")):
+            return [(target, "no file: what was printed there cannot be read")]
         held = "%s/%d/fd/%d" % (self._proc, pid, descriptor)
         if target.endswith(" (deleted)"):
             return [(held, "")]
@@ -141,8 +136,7 @@ def _readers(pipe: str, proc: str) -> Iterator[int]:
             yield int(name)
         elif looked < READERS and files.read_text(base + "/comm") in CARRIERS:
             looked += 1
-            held = [number for number in files.list_folder(base + "/fd") if files.link(base + "/fd/" + number) == pipe]
-            if any(_access(base, number) == os.O_RDONLY for number in held):
+            if any(files.link(base + "/fd/" + number) == pipe for number in files.list_folder(base + "/fd")):
                 yield int(name)
 
 
@@ -154,14 +148,7 @@ def _written(pid: int, proc: str) -> Iterator[str]:
         path = files.link(held)
         if descriptor == "2" or not path.startswith("/") or path.startswith(("/dev/", "/proc/")):
             continue
-        if os.path.isfile(held) and _access(base, descriptor) != os.O_RDONLY and not path.endswith(" (deleted)"):
+        opened = re.search(r"^flags:\s+(\d+)$", files.read_text("%s/fdinfo/%s" % (base, descriptor)), re.M)
+        written = opened is not None and int(opened.group(1), 8) & (os.O_WRONLY | os.O_RDWR)
+        if written and os.path.isfile(held) and not path.endswith(" (deleted)"):
             yield seen_by(pid, path, proc)
-
-
-def _access(base: str, descriptor: str) -> int:
-    """How a descriptor was opened: O_RDONLY, O_WRONLY or O_RDWR; O_RDONLY where that may not be read."""
-    for line in files.read_text("%s/fdinfo/%s" % (base, descriptor)).splitlines():
-        name, _, value = line.partition(":")
-        if name == "flags" and value.strip().isdecimal():
-            return int(value.strip(), 8) & _ACCESS
-    return os.O_RDONLY

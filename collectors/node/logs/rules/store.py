@@ -105,17 +105,6 @@ RULES = (
          Example("[enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes."
                  " 16"
                  " vs 8", {"condition": "op.preamble.length <= op.nbytes. 16 vs 8"}, "gloo/transport/tcp/pair.cc")),
-    Rule("gloo.connect_failed", "connectFullMesh failed",
-         r"Gloo connectFullMesh failed with\s?(?P<error>[^\r\n]*?(?:(?:Connection closed by peer|[Rr]ead error"
-         r"|Connection refused) ?(?P<peer>\[[^\]]+\](?::\d+)?)?[^\r\n]*)?)$",
-         Example("Gloo connectFullMesh failed with [../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error",
-                 {"error": "[../third_party/gloo/gloo/transport/tcp/pair.cc:144] no error"},
-                 "torch c10d/ProcessGroupGloo.cpp"), begins=r"connectFullMesh failed with\s*$"),
-    Rule("gloo.connect_failed", "gloo/",
-         r"gloo/[^\n]{0,120}?[Cc]onnect(?:ion)? (?:\S{1,80}: Connection )?(?:timeout|timed out|refused) ?"
-         r"(?P<error>[^\r\n]*)",
-         Example("gloo/gloo/transport/tcp/pair.cc:799] connect [127.0.1.1]:42001: Connection refused", {},
-                 "gloo/transport/tcp/pair.cc")),
     Rule("gloo.closed", "gloo/|losed by peer",
          r"(?:gloo/[^\n]{0,200}?(?:Connection closed by peer|Connection reset by peer|Broken pipe|[Rr]ead error)"
          r"|Connection closed by peer) ?(?P<peer>\[[^\]]+\](?::\d+)?)",
