@@ -11,7 +11,7 @@ import glob
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -245,29 +245,22 @@ def _reader(file: BinaryIO) -> Read:
     return gzip.GzipFile(fileobj=file).read1 if packed else file.read
 
 
-def _may_be_trace(path: str) -> bool:
-    try:
-        with Path(path).open("rb") as file:
-            return looks_like(_reader(file)(HEAD))
-    except (EOFError, OSError, zlib.error):
-        return False
-
-
 def find(patterns: Sequence[str]) -> list[str]:
-    """Files that paths, folders and globs name, each once. A path that is given as it is comes whatever it holds.
+    """Files that paths, folders and globs name, each once: of folders the JSON, as far as it looks like a trace.
 
-    Of folders and globs only files count that look like traces. What names none comes as it is: reading it says why.
+    What names none comes as it is: reading it says why.
     """
     found: list[str] = []
     for pattern in patterns:
-        files = [] if Path(pattern).is_file() else list(_below(pattern))
-        found += [path for path in files if _may_be_trace(path)] or [pattern]
+        below = sorted(Path(pattern).rglob("*.json*")) if Path(pattern).is_dir() else []
+        named = sorted(glob.glob(pattern)) or [pattern]  # noqa: PTH207 - of an absolute pattern, too
+        found += [str(path) for path in below if _may_be_trace(path)] or named
     return list(dict.fromkeys(found))[:FILES]
 
 
-def _below(pattern: str) -> Iterator[str]:
-    """Files that a glob names, and those of JSON in the folders that it names."""
-    for path in map(Path, [pattern] if Path(pattern).is_dir() else sorted(glob.glob(pattern))):  # noqa: PTH207 - of an absolute pattern, too
-        if path.is_file():
-            yield str(path)
-        yield from (str(one) for one in sorted(path.rglob("*.json*")) if one.name.endswith((".json", ".json.gz")))
+def _may_be_trace(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return looks_like(_reader(file)(HEAD))
+    except (EOFError, OSError, zlib.error):
+        return False

@@ -1,12 +1,11 @@
-"""Saved output of nvidia-smi: its table, and CSV with a header (``--query-gpu``, ``--query-compute-apps``)."""
+"""The table that nvidia-smi prints, as somebody saved it."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import NamedTuple
 
-from collectors.node.gpus.nvidia_smi import NAMES, SmiRow, build_app, build_row
+from collectors.node.gpus.nvidia_smi import SmiRow, build_app, build_row
 from collectors.samples.gpus import GpuFault, GpuProcess
 
 _TABLE = re.compile(r"NVIDIA-SMI .{0,40}Driver Version: (?P<driver>[\w.]{1,32})")
@@ -24,8 +23,6 @@ _PROCESS = re.compile(
     r"\|\s{1,8}(?P<index>\d{1,4})\s{1,12}(?:\S{1,6}\s{1,8}\S{1,6}\s{1,24})?(?P<pid>\d{1,10})\s{1,12}[CGM+]{1,5}\s{1,8}"
     r"(?P<process_name>\S.{0,80}?)\s{1,80}(?P<used_gpu_memory>\S{1,16})\s{1,4}\|"
 )
-_APP_NAMES = {"used_memory": "used_gpu_memory", "name": "process_name"}
-"""Other names of the columns of ``--query-compute-apps``."""
 
 
 class SavedSmi(NamedTuple):
@@ -38,24 +35,14 @@ class SavedSmi(NamedTuple):
 
 
 def looks_like(head: str) -> bool:
-    """Whether a text that begins so has a table, or is CSV with a header."""
-    first = head.lstrip("\n").partition("\n")[0]
-    return _TABLE.search(head) is not None or bool(_columns(first)) or bool(_app_columns(first))
+    """Whether a text that begins so has a table."""
+    return _TABLE.search(head) is not None
 
 
 def read(text: str) -> SavedSmi:
-    """What the tables of a text, or the rows of its CSV, tell."""
+    """What the tables of a text tell."""
     table = _TABLE.search(text)
-    if table is not None:
-        return _table(text, table.group("driver"))
-    first, *lines = text.lstrip("\n").split("\n")
-    columns, app_columns = _columns(first), _app_columns(first)
-    apps = [build_app(cells) for cells in _csv(lines, app_columns)] if app_columns else []
-    rows = [build_row(cells) for cells in _numbered(_csv(lines, columns))] if columns and not app_columns else []
-    return SavedSmi([row for row in rows if row is not None], [], [app for app in apps if app is not None])
-
-
-def _table(text: str, driver: str) -> SavedSmi:
+    driver = "" if table is None else table.group("driver")
     gpus: dict[str, dict[str, str]] = {}
     faults: dict[str, GpuFault] = {}
     apps: list[GpuProcess] = []
@@ -77,37 +64,3 @@ def _table(text: str, driver: str) -> SavedSmi:
             bus_id = current["bus_id"].lower()
             faults.setdefault(bus_id, GpuFault(int(current["index"]), bus_id, line.strip("| \n")))
     return SavedSmi(rows, list(faults.values()), apps)
-
-
-def _columns(line: str) -> list[str]:
-    """Our names of the columns of ``--query-gpu`` (empty for one that is not ours); none where it is no header."""
-    titles = _titles(line)
-    keys = [NAMES.get(title, "") for title in titles]
-    return keys if sum(map(bool, keys)) >= 2 and not any(title.isdigit() for title in titles) else []
-
-
-def _app_columns(line: str) -> list[str]:
-    """The columns of ``--query-compute-apps``; none where it is no such header."""
-    titles = [_APP_NAMES.get(title, title) for title in _titles(line)]
-    is_header = "pid" in titles and {"used_gpu_memory", "gpu_bus_id", "gpu_uuid", "process_name"} & {*titles}
-    return titles if is_header else []
-
-
-def _titles(line: str) -> list[str]:
-    return [cell.strip().partition(" [")[0] for cell in line.split(",")]
-
-
-def _csv(lines: list[str], columns: list[str]) -> Iterator[dict[str, str]]:
-    """Rows below a header; the last column may have commas of its own."""
-    for line in lines:
-        cells = [cell.strip() for cell in line.split(",", max(0, len(columns) - 1))]
-        if len(cells) == len(columns) and _titles(line) != columns:
-            yield {key: cell for key, cell in zip(columns, cells, strict=True) if key}
-
-
-def _numbered(rows: Iterator[dict[str, str]]) -> Iterator[dict[str, str]]:
-    """Rows without an index are numbered in the order in which UUIDs, or else bus addresses, first appear."""
-    order: dict[str, int] = {}
-    for number, cells in enumerate(rows):
-        label = cells.get("uuid") or cells.get("bus_id") or str(number)
-        yield {"index": str(order.setdefault(label, len(order))), **cells}

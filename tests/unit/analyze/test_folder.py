@@ -145,9 +145,7 @@ def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:
     (node / "dmesg.txt").write_text(
         "[   12.345678] NVRM: Xid (PCI:0000:5f:00): 79, pid=1, GPU has fallen off the bus.\n"
     )
-    (node / "gpus.csv").write_text(
-        "index, uuid, pci.bus_id, utilization.gpu [%], memory.used [MiB]\n0, GPU-1, 00000000:5F:00.0, 0 %, 10 MiB\n"
-    )
+    (node / "gpus.txt").write_text((FIXTURES / "devices" / "h200-load-table.txt").read_text())
     (node / "ras.txt").write_text(
         "NCCL version 2.26.2\n\nJob summary\n===========\n\nCommunicators... (0.00s)\n=============\n\n"
         "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n"
@@ -162,7 +160,7 @@ def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:
         "core.4711": "",
         "dmesg.txt": "kernel log",
         "empty.log": "empty",
-        "gpus.csv": "nvidia-smi output",
+        "gpus.txt": "nvidia-smi output",
         "ibstat.txt": "ibstat output",
         "perfquery.txt": "perfquery output",
         "ras.txt": "NCCL RAS report",
@@ -170,7 +168,7 @@ def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:
     }
     assert [file.why for file in contents.files if not file.kind] == ["binary, and no kind that is known"]
     assert job.nodes["node1"].ports[0].counters["symbol_error"] == 4
-    assert job.nodes["node1"].gpus[0].looks[0].value.utilization == 0
+    assert job.nodes["node1"].gpus[0].looks[0].value.utilization == 100
     assert "gpu_lost" in {finding.kind for finding in verdict.findings}
 
 

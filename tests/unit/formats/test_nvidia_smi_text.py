@@ -1,4 +1,4 @@
-"""Saved outputs of nvidia-smi: the table and CSV."""
+"""Saved tables of nvidia-smi."""
 
 from pathlib import Path
 
@@ -8,7 +8,6 @@ from collectors.formats.nvidia_smi_text import looks_like, read
 
 FIXTURES = Path(__file__).parents[2] / "fixtures/devices"
 TABLE = (FIXTURES / "h200-load-table.txt").read_text()
-CSV = (FIXTURES / "h200-load.csv").read_text()
 APPS = [(10291, 2566 << 20), (10293, 1542 << 20), (10309, 28234 << 20)]
 OLD_TABLE = """\
 | NVIDIA-SMI 460.32.03    Driver Version: 460.32.03    CUDA Version: 11.2     |
@@ -38,13 +37,6 @@ def test_an_older_table_with_errors_in_it() -> None:
     assert (second.facts.gpu, second.sample.odd["utilization"]) == (1, "ERR!")
     assert [(app.pid, app.bus_id) for app in saved.apps] == [(12345, "00000000:06:00.0")]
     assert [(fault.gpu, fault.bus_id) for fault in saved.faults] == [(1, "00000000:07:00.0")]
-
-
-def test_csv() -> None:
-    saved = read(CSV)
-    assert (len(saved.rows), saved.apps, saved.faults) == (1, [], [])
-    saved = read((FIXTURES / "h200-apps.csv").read_text())
-    assert (saved.rows, [(app.pid, app.memory) for app in saved.apps]) == ([], APPS)
 
 
 @pytest.mark.parametrize("text", ["", "hello\nworld", "index,loss\n1,2\n", '{"loss": 1}', "pid, rank\n7, 1\n"])
