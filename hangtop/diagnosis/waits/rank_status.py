@@ -164,6 +164,12 @@ def with_meaning(doing: Activity, told: Activity) -> Activity:
     )  # fmt: skip
 
 
+def seen_waiting(job: Job, status: RankStatus) -> RankStatus:
+    """The same rank, which waits for others as other ranks tell, though its own frames do not."""
+    status = status._replace(state="waiting")
+    return status._replace(frozen=None if status.activity is None else _frozen(job, status, status.activity))
+
+
 def with_activity(job: Job, status: RankStatus, doing: Activity | None) -> RankStatus:
     """The same rank with what its stacks, or something besides, tell of it."""
     status = status._replace(activity=doing)

@@ -17,7 +17,15 @@ from hangtop.diagnosis.job import Job, Node, Rank
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.stacks.states import Activity, Meaning
 from hangtop.diagnosis.tables.thresholds import SILENT_S, WORTH_SAYING_S
-from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, stands, status_of, with_activity, with_meaning
+from hangtop.diagnosis.waits.rank_status import (
+    WAITS,
+    RankStatus,
+    seen_waiting,
+    stands,
+    status_of,
+    with_activity,
+    with_meaning,
+)
 
 STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 2.0, 0.2
 """Seconds, and share of its standing still, by which it is not known when exactly a job stopped: a look in that time
@@ -167,7 +175,7 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
         if 1 < len(own) < len(dumped) <= 2 * len(own):
             elsewhere = any(one.state not in (*WAITS, "unseen") and one.where != where for one in statuses)
             if all(one.in_c_code or one.blocked for one in own) or ((stands(job) or not job.live) and elsewhere):
-                found.update((one.rank, one._replace(state="waiting")) for one in own)
+                found.update((one.rank, seen_waiting(job, one)) for one in own)
     return found
 
 

@@ -60,3 +60,11 @@ def test_ranks_that_wait_for_one_that_evaluates_in_a_loop_that_counts_wait_for_i
     job.ranks(2).pulse(cores=0.9, switches=40.0)
     verdict = job.verdict()
     assert (verdict.outcome, first(verdict).ranks) == ("waiting", (2,)), verdict.summary
+
+
+def test_workers_that_nap_at_one_line_beside_their_server_stand_nowhere() -> None:
+    """Each wakes some times a second: neither the sleep of most ranks nor the server's receive is one and the same."""
+    job = Sketch(motion=MOVING, stood_still=0.6, patience=4.0)
+    job.ranks().at(["gradient hogwild.py:37", "main hogwild.py:60"], syscall="clock_nanosleep").pulse(switches=8.0)
+    job.ranks(0).at(c10d("recv", "forever hogwild.py:20")).pulse(switches=15.0)
+    assert job.verdict().outcome == "healthy"
