@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from collectors.fleet.sink import LinkChange
-from collectors.node.logs.parser import LogParser, kernel_event
+from collectors.node.logs.parser import LogParser, kernel_events
 from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.logs import StepCount
@@ -282,8 +282,7 @@ class Player:
             self.session.samples(self.case.down, [PORT._replace(state="DOWN", phys_state="Polling")])
         for number, (rank, kernel, text) in enumerate(self.case.logs):
             if rank is None:
-                found = [kernel_event(line, self.now, "dmesg") for line in text.splitlines()]
-                events = [event for event in found if event is not None]
+                events = kernel_events([(self.now, line) for line in text.splitlines()], "dmesg")
             else:
                 parser = LogParser(f"rank{rank}.err", rank=rank, now=self.now)
                 events = [*parser.feed((text + "\n").encode()), *parser.close()]

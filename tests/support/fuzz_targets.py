@@ -18,7 +18,7 @@ from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, n
 from collectors.node import redact as redaction
 from collectors.node.gpus.nvidia_smi import rejected_field
 from collectors.node.logs import file_names as names
-from collectors.node.logs.parser import LogParser, kernel_event
+from collectors.node.logs.parser import LogParser, kernel_events
 from collectors.node.machine.kernel import parse_dmesg, parse_kmsg
 from collectors.node.netlink import messages
 from collectors.node.network import ib_tools
@@ -53,8 +53,7 @@ _told = one_of(
 
 def _kernel(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
-    for line in text.splitlines():
-        kernel_event(line, 1.0, "dmesg")
+    kernel_events([(1.0, line) for line in text.splitlines()], "dmesg")
     parse_dmesg(text)
     parse_kmsg(data)
 

@@ -15,6 +15,8 @@ _MARKS = {
     INITIALISES: " nranks ",
 }  # fmt: skip
 _BITS = {16 << place: rule for place, rule in enumerate(RULES)}
+KERNEL = sum(bit for bit, rule in _BITS.items() if rule.kind.startswith("kernel."))
+"""Bits of the rules that read the kernel's log."""
 DIGITS = b"0123456789\0"
 _KNOWN = 256 << 10
 """Bytes of different lines that are remembered."""

@@ -7,7 +7,7 @@ sums them up.
 
 from __future__ import annotations
 
-from typing import Dict, List, Optional, Sequence
+from typing import Dict, List, Optional, Sequence, Tuple
 
 from collectors.node.logs import matching, prefixes
 from collectors.node.logs.collective_counts import COUNT, Block, CommunicatorProgress, without_varying
@@ -168,13 +168,14 @@ def _numbers(block: bytes, first: int, count: int) -> Sequence[int]:
     return [number for number, line in enumerate(lines, first) for _ in line.split(b"\r")]
 
 
-def kernel_event(text: str, at: Optional[float], source: str, line: int = 0) -> Optional[LogEvent]:
-    """The event of one line of the kernel's log; None when it says nothing. ``at`` is the line's time."""
-    clipped = text[:KERNEL_LINE]
-    mask = matching.mask_of(clipped)
-    if not mask:
-        return None
-    reader = Reader(source, None, None, "", at or 0.0)
-    reader.read(Line(line, clipped, LogWriter(), at, None, labelled=False, program="kernel"), mask, bytes)
-    reader.end()
-    return next((found._replace(at=at) for found in reader.told() if found.kind.startswith("kernel.")), None)
+def kernel_events(lines: Sequence[Tuple[float, str]], source: str) -> List[LogEvent]:
+    """Events of lines of the kernel's log, each with its time."""
+    clipped = [(at, said[:KERNEL_LINE]) for at, said in lines]
+    raw = [said.encode("utf-8", "replace") for _, said in clipped]
+    masks = matching.Prefilter().masks(set(raw))
+    reader = Reader(source, None, None, "", 0.0)
+    for (at, said), key in zip(clipped, raw):
+        mask = masks.get(key, 0) & matching.KERNEL
+        if mask:
+            reader.read(Line(0, said, LogWriter(), at, None, labelled=False, program="kernel"), mask, bytes)
+    return reader.told()

@@ -14,7 +14,7 @@ from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.child import run
 from collectors.node.files import read_text, text
-from collectors.node.logs.parser import kernel_event
+from collectors.node.logs.parser import kernel_events
 from collectors.node.machine.oom_counts import OomCounts
 from collectors.node.source import Absent, Denied, Shared, Source
 from collectors.samples.control import Settings
@@ -85,8 +85,7 @@ class KernelSource(Source):
             raise
         booted = time.time() - time.monotonic()
         stamped = [(now if fresh else booted + stamp, said) for stamp, said in lines]
-        found = [kernel_event(said, at, "dmesg") for at, said in stamped if now - at < HISTORY]
-        events = [event for event in found if event is not None]
+        events = kernel_events([(at, said) for at, said in stamped if now - at < HISTORY], "dmesg")
         yield from events[-FIRST:] if self._first else events
         self._first = False
         self._caught_up = fresh or len(lines) < BACKLOG_LINES
