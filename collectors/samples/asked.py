@@ -13,7 +13,7 @@ class Observation(NamedTuple):
     name: str
     """``loopback``, ``connect``, ``limit`` …: see ``collectors.node.machine.preflight``."""
     subject: str
-    """What was looked at: ``10.0.0.1:29500``, ``nofile``, ``/etc/nccl.conf``; empty where the name says it all."""
+    """What was looked at: ``10.0.0.1:29500``, ``memlock``, ``/etc/nccl.conf``; empty where the name says it all."""
     value: Value
     error: str
 

@@ -103,10 +103,9 @@ REPAIR = DefaultGroup(
         "list": CommandEntry(f"{_REPAIRS}:list_command", "List what can be mended now. Changes nothing."),
         "orphans": CommandEntry(f"{_REPAIRS}:orphans", "End processes that an earlier run left behind."),
         "continue": CommandEntry(f"{_REPAIRS}:continue_command", "Let stopped ranks (state T) go on."),
-        "launch": CommandEntry(f"{_REPAIRS}:launch", "Print the settings that would have caught this hang."),
     },
     "list",
-    help="Mend what people mend at night: orphans, stopped ranks, a launch that leaves no traces.",
+    help="Mend what people mend at night: orphans of an earlier run, stopped ranks.",
 )
 COMMANDS: dict[str, CommandEntry] = {
     "watch": CommandEntry("hangtop.cli.screen:command", "Watch a running job, live. The default: `hangtop gpu[1-8]`."),
@@ -117,7 +116,7 @@ COMMANDS: dict[str, CommandEntry] = {
     "flame": CommandEntry(f"{_PROBES}:flame", "Sample ranks for some seconds and save a flame graph."),
     "preflight": CommandEntry(f"{_PROBES}:preflight", "Check nodes before a job: what would stop it, and the remedy."),
     "probe": CommandEntry("hangtop.cli.groups:PROBE", "Measure all_reduce between nodes; name what is slow or wrong."),
-    "repair": CommandEntry("hangtop.cli.groups:REPAIR", "Mend, after asking: orphans, stopped ranks, a blind launch."),
+    "repair": CommandEntry("hangtop.cli.groups:REPAIR", "Mend, after asking: orphans of an earlier run, stopped ones."),
     "record": CommandEntry("hangtop.cli.triage:record", "Watch without a screen and write what is seen to a file."),
     "replay": CommandEntry("hangtop.cli.replay:command", "Show a recording as if it were live, or judge it."),
 }

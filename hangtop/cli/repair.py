@@ -8,7 +8,6 @@ import click
 
 from collectors.probes.repair import Signal
 from hangtop.cli.node_command import NodeRun, Reply, node_command
-from hangtop.diagnosis.environment.next_run import next_run
 from hangtop.session.probes import Probe, ProbeRefused
 from hangtop.session.probes.repair import signal_probe, survey
 
@@ -73,14 +72,3 @@ def _signal(run: NodeRun, names: tuple[str, ...], signal: Signal) -> Probe:
         raise ProbeRefused(f"--pid {wrong[0]} is not among those that can be mended now: {listed}")
     chosen = [one for one in there if not names or one.name in names]
     return signal_probe(run.session, signal, chosen, found.unknown)
-
-
-@reading("launch")
-async def launch(run: NodeRun) -> Reply:
-    """Print the environment and launch line that would have caught this hang, by what the job lacks. Only reads.
-
-    Exit code: 0 printed, 2 wrong usage, 3 no node reachable.
-    """
-    found = next_run(run.session.job())
-    document = {"torchrun": found.torchrun, "environment": [one._asdict() for one in found.settings]}
-    return Reply(document, found.text())

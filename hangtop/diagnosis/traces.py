@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, median
@@ -26,10 +26,9 @@ NEAR = 0.25
 """Ours: a rank counts as late with the last one when its time is this near to it, as a share of the distance."""
 AGREE = 0.9
 """Ours: share of the calls that must have the same operation for two lists to count as the same calls."""
-EXPOSED_SHARE = 0.3
-"""Ours: exposed communication over the wall time. Well tuned jobs report 5 to 15 %; at 30 % overlap is worth work."""
-DATA_SHARE = 0.3
-"""Ours: waiting for a data loader alone, over the wall time; a loader that keeps up shows next to none."""
+BOUND_SHARE = 0.3
+"""Ours: exposed communication, or waiting for a data loader alone, over the wall time. Well tuned jobs report 5 to 15 %
+of exposed communication, and a loader that keeps up shows next to none."""
 MEETINGS, OFTEN_LATE = 5, 0.6
 """Ours: collectives with a late rank, and the share of them to which a straggler comes last."""
 HELD_SHARE = 0.05
@@ -62,15 +61,10 @@ class Together(NamedTuple):
 
     op: str
     group: str
-    ranks: int
-    """Ranks whose traces have it."""
     calls: int
     """On the rank with most."""
     seconds: float
     """Median over the ranks of the time they spent in it."""
-    worst: float
-    """The longest single call, seconds."""
-    worst_rank: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +76,15 @@ class TracePicture:
     """Files that are no trace, or have nothing that counts, with the reason."""
     met: int
     """Collectives that could be compared among ranks."""
-    lateness: tuple[Lateness, ...]
+    lateness: Mapping[int | None, Lateness]
+    """By rank, of those that could be compared."""
     together: tuple[Together, ...]
     """The heaviest first."""
 
-    def late(self, rank: int | None) -> Lateness | None:
-        """A rank's lateness, where it could be compared."""
-        return next((one for one in self.lateness if one.rank == rank), None)
+    @property
+    def wall(self) -> float:
+        """Median length of a trace, seconds."""
+        return median(trace.wall for trace in self.ranks) or 1e-9
 
 
 def picture(traces: Sequence[RankTrace]) -> TracePicture:
@@ -131,9 +127,9 @@ def _paired(calls: Sequence[TraceCall], others: Sequence[TraceCall]) -> dict[int
     return same if len(same) >= AGREE * min(len(calls), len(others)) else {}
 
 
-def _lateness(found: Sequence[Mapping[int, float]]) -> tuple[Lateness, ...]:
+def _lateness(found: Sequence[Mapping[int, float]]) -> dict[int | None, Lateness]:
     """A collective's kernel runs from a rank's arrival to the common end, so the last to come has the shortest."""
-    by_rank = {rank: Lateness(rank) for rank in sorted({rank for seconds in found for rank in seconds})}
+    by_rank: dict[int | None, Lateness] = {}
     usuals = [median(sorted(seconds.values())[1:]) for seconds in found]
     lost = [usual - min(seconds.values()) for seconds, usual in zip(found, usuals, strict=True)]
     mean = statistics.fmean(lost) if lost else 0.0
@@ -141,23 +137,23 @@ def _lateness(found: Sequence[Mapping[int, float]]) -> tuple[Lateness, ...]:
         least = min(seconds.values())
         some_late = own_lost >= max(LATE_S, LATE_SHARE * usual, LATE_USUAL * mean)
         for rank, own in seconds.items():
-            by_rank[rank].met += some_late
+            one = by_rank.setdefault(rank, Lateness(rank))
+            one.met += some_late
             if some_late and own <= least + NEAR * own_lost:
-                by_rank[rank].late += 1
-                by_rank[rank].held_up += usual - own
-    return tuple(by_rank.values())
+                one.late += 1
+                one.held_up += usual - own
+    return by_rank
 
 
 def _together(ranks: Sequence[RankTrace]) -> tuple[Together, ...]:
-    rows: dict[tuple[str, str], dict[int, list[tuple[float, int | None]]]] = defaultdict(lambda: defaultdict(list))
+    rows: dict[tuple[str, str], list[list[float]]] = defaultdict(lambda: [[] for _ in ranks])
     for place, trace in enumerate(ranks):
         for call in trace.calls:
-            rows[call.op, call.group][place].append((call.seconds, trace.rank))
-    merged = []
-    for (op, group), of in rows.items():
-        worst, worst_rank = max((call for calls in of.values() for call in calls), key=lambda call: call[0])
-        seconds = median(sum(seconds for seconds, _ in calls) for calls in of.values())
-        merged.append(Together(op, group, len(of), max(map(len, of.values())), seconds, worst, worst_rank))
+            rows[call.op, call.group][place].append(call.seconds)
+    merged = [
+        Together(op, group, max(map(len, calls)), median(sum(seconds) for seconds in calls if seconds))
+        for (op, group), calls in rows.items()
+    ]
     return tuple(sorted(merged, key=lambda one: (-one.seconds, one.op, one.group)))
 
 
@@ -170,13 +166,6 @@ def findings(seen: TracePicture) -> tuple[Finding, ...]:
     return (*late, *data_bound(seen), *communication_bound(seen, late))
 
 
-def outcome(seen: TracePicture, found: Iterable[Finding]) -> str:
-    """``ok``, ``slow`` or ``failed``, as ``probe --json`` says it."""
-    if not seen.ranks:
-        return "failed"
-    return "slow" if any(found) else "ok"
-
-
 def _finding(
     kind: str, weight: float, summary: str, told: Sequence[tuple[RankTrace, str]], advice: str, cause: str = ""
 ) -> Finding:
@@ -186,20 +175,12 @@ def _finding(
         ranks=tuple(sorted(trace.rank for trace, _ in told if trace.rank is not None)),
         nodes=tuple(sorted({trace.node for trace, _ in told if trace.node})),
         evidence=tuple(
-            Evidence(
-                Observer.TRACE, trace.path, trace.began,
-                f"{trace.path if trace.rank is None else f'rank {trace.rank}'} {text}"
-            )
+            Evidence(Observer.TRACE, trace.path, trace.began,
+                     f"{trace.path if trace.rank is None else f'rank {trace.rank}'} {text}")
             for trace, text in told[:8]
         ),
         advice=advice, cause=cause,
     )  # fmt: skip
-
-
-def _who(traces: Sequence[RankTrace], verb: str) -> str:
-    """``rank 3 waits``, ``ranks 0-2 wait``, ``2 traces wait``."""
-    ranks = [trace.rank for trace in traces if trace.rank is not None]
-    return f"{ranks_text(ranks) if ranks else count(len(traces), 'trace')} {verb}{'s' if len(traces) == 1 else ''}"
 
 
 def straggler_rank(seen: TracePicture) -> Iterator[Finding]:
@@ -207,20 +188,21 @@ def straggler_rank(seen: TracePicture) -> Iterator[Finding]:
 
     Needs five collectives in which a rank was clearly late, and it more often than chance would have it for any rank.
     """
-    late = {one.rank: one for one in seen.lateness if _is_late(one, seen)}
+    late = {rank: one for rank, one in seen.lateness.items() if _is_late(one, seen)}
     if not late or len(late) > max(1, len(seen.lateness) // 4):
         return
     own = [trace for trace in seen.ranks if trace.rank in late]
     others = [trace for trace in seen.ranks if trace.rank not in late]
-    held = median(one.held_up for one in late.values()) / _median_wall(seen)
+    held = median(one.held_up for one in late.values()) / seen.wall
     more = {word: median(_part(t, word) for t in own) - median(_part(t, word) for t in others) for word in WHY_LATE}
     word = max(more, key=lambda word: more[word])
-    why, advice = WHY_LATE[word] if more[word] >= HELD_SHARE * _median_wall(seen) else ("", WHY_LATE["compute"][1])
-    where = f"{ranks_text(late)} {on_nodes(sorted({trace.node for trace in own if trace.node}))}".rstrip()
+    why, advice = WHY_LATE[word] if more[word] >= HELD_SHARE * seen.wall else ("", WHY_LATE["compute"][1])
+    nodes = on_nodes(sorted({trace.node for trace in own if trace.node}))
+    where = f"{ranks_text([one.rank for one in late.values()])} {nodes}".rstrip()
     told = [
         (trace, (f"came last to {one.late} of {count(one.met, 'collective')} in which a rank was late; the others "
                  f"waited {lasting(one.held_up)} for it"))
-        for trace in own if trace.rank is not None and (one := late[trace.rank])
+        for trace in own for one in [late[trace.rank]]
     ]  # fmt: skip
     whole = len(seen.ranks) >= max(trace.world_size or 0 for trace in seen.ranks)
     summary = f"the others wait for {where} for {held:.0%} of the time{why}"
@@ -231,27 +213,33 @@ def _is_late(one: Lateness, seen: TracePicture) -> bool:
     if one.met < MEETINGS or one.late < OFTEN_LATE * one.met:
         return False
     # how many come late together, over the ranks, is how often chance would make one of them late
-    usual = min(0.99, sum(other.late for other in seen.lateness) / sum(other.met for other in seen.lateness))
+    every = seen.lateness.values()
+    usual = min(0.99, sum(other.late for other in every) / sum(other.met for other in every))
     spread = sqrt(one.met * usual * (1 - usual))
     chance = 1 - NormalDist().cdf((one.late - 0.5 - one.met * usual) / spread)
-    return chance * len(seen.lateness) < TRACE_CHANCE and one.held_up >= HELD_SHARE * _median_wall(seen)
-
-
-def _median_wall(seen: TracePicture) -> float:
-    return median(trace.wall for trace in seen.ranks) or 1e-9
+    return chance * len(every) < TRACE_CHANCE and one.held_up >= HELD_SHARE * seen.wall
 
 
 def _part(trace: RankTrace, word: str) -> float:
     return {"compute": trace.compute, "data": trace.data, "idle": trace.idle - trace.data}[word]
 
 
+def _bound(seen: TracePicture, part: str) -> tuple[list[RankTrace], str, float]:
+    """The ranks that spend more than their share of the time so, where half of all do; their name and the share."""
+    bound = [trace for trace in seen.ranks if trace.wall and getattr(trace, part) >= BOUND_SHARE * trace.wall]
+    if not bound or 2 * len(bound) < len(seen.ranks):
+        return [], "", 0.0
+    ranks = [trace.rank for trace in bound if trace.rank is not None]
+    name = ranks_text(ranks) if ranks else count(len(bound), "trace")
+    return bound, name, median(getattr(trace, part) / trace.wall for trace in bound)
+
+
 def data_bound(seen: TracePicture) -> Iterator[Finding]:
     """data_bound: half of the ranks or more wait for their data loaders alone for more than the share of the time."""
-    bound = [trace for trace in seen.ranks if trace.wall and trace.data >= DATA_SHARE * trace.wall]
-    if bound and 2 * len(bound) >= len(seen.ranks):
-        share = median(trace.data / trace.wall for trace in bound)
+    bound, name, share = _bound(seen, "data")
+    if bound:
         yield _finding(
-            "data_bound", 0.85, f"{_who(bound, 'wait')} for data for {share:.0%} of the time, with nothing else to do",
+            "data_bound", 0.85, f"{name}: {share:.0%} of the time is waiting for data, with nothing else to do",
             [(trace, f"{lasting(trace.data)} of {lasting(trace.wall)} in the data loader alone") for trace in bound],
             "More workers, a larger prefetch factor, or faster storage.",
         )  # fmt: skip
@@ -262,25 +250,21 @@ def communication_bound(seen: TracePicture, late: Sequence[Finding]) -> Iterator
 
     Follows from a straggler where there is one: waiting for a late rank counts as communication.
     """
-    bound = [trace for trace in seen.ranks if trace.wall and trace.exposed >= EXPOSED_SHARE * trace.wall]
-    if not bound or 2 * len(bound) < len(seen.ranks):
-        return
-    share = median(trace.exposed / trace.wall for trace in bound)
-    heavy = ", ".join(f"{one.op} {one.group}".rstrip() for one in seen.together[:2]) or "the collectives"
-    yield _finding(
-        "communication_bound", 0.6 if late else 0.85,
-        f"{_who(bound, 'spend')} {share:.0%} of the time in communication that no computation hides",
-        [(trace, f"exposed {lasting(trace.exposed)} of {lasting(trace.wall)}") for trace in bound],
-        f"Overlap or shrink {heavy}: larger buckets, prefetching of shards, a smaller group within the node. "
-        "`hangtop probe` shows whether the network gives what it should.",
-        cause="straggler_rank" if late else "",
-    )  # fmt: skip
+    bound, name, share = _bound(seen, "exposed")
+    if bound:
+        heavy = ", ".join(f"{one.op} {one.group}".rstrip() for one in seen.together[:2]) or "the collectives"
+        yield _finding(
+            "communication_bound", 0.6 if late else 0.85,
+            f"{name}: {share:.0%} of the time is communication that no computation hides",
+            [(trace, f"exposed {lasting(trace.exposed)} of {lasting(trace.wall)}") for trace in bound],
+            f"Overlap or shrink {heavy}: larger buckets, prefetching of shards, a smaller group within the node. "
+            "`hangtop probe` shows whether the network gives what it should.",
+            cause="straggler_rank" if late else "",
+        )  # fmt: skip
 
 
 def lasting(seconds: float) -> str:
     """``80 µs``, ``4.2 ms``, ``1.5 s``, ``4 min``."""
     if seconds >= 0.9995:
         return duration(seconds)
-    if seconds >= 0.0009995:
-        return f"{seconds * 1e3:.3g} ms"
-    return f"{seconds * 1e6:.3g} µs"
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 0.0009995 else f"{seconds * 1e6:.3g} µs"

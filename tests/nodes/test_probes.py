@@ -135,7 +135,6 @@ def test_collectives_are_right_and_a_slow_node_stands_alone(cluster: Cluster) ->
     assert named["slow_node"] == [node.name]
     assert not any(result["wrong_ranks"] for result in answer["results"])
     assert len(answer["pairs"]) == 6
-    assert answer["expected"] is None  # a veth's speed is made up
 
 
 PROBING = 3

@@ -21,18 +21,10 @@ from collectors.node.processes import procfs
 from collectors.node.wire import say
 from collectors.samples.asked import Observation
 
-LIMITS = {
-    "memlock": resource.RLIMIT_MEMLOCK,
-    "nofile": resource.RLIMIT_NOFILE,
-    "nproc": resource.RLIMIT_NPROC,
-    "stack": resource.RLIMIT_STACK,
-}
 
-
-def limits() -> Iterator[Observation]:
-    """Soft limits that a login gets here, and so a rank started by ssh; -1 is unlimited."""
-    for name, number in LIMITS.items():
-        yield Observation("limit", name, list(resource.getrlimit(number)), "")
+def memlock() -> Observation:
+    """Locked memory that a login gets here, and so a rank started by ssh: soft and hard limit, -1 is unlimited."""
+    return Observation("limit", "memlock", list(resource.getrlimit(resource.RLIMIT_MEMLOCK)), "")
 
 
 def storage(paths: List[str]) -> Iterator[Observation]:
@@ -123,7 +115,7 @@ def main(arguments: Dict[str, object]) -> None:
     if arguments.get("look", True):
         looked = [
             Observation("loopback", "", True, tcp.loopback()),
-            *limits(),
+            memlock(),
             *storage([str(path) for path in _list(arguments, "paths")]),
             ptrace(),
             *names(str(arguments.get("master", ""))),

@@ -21,7 +21,8 @@ KEPT_LOG, MOST = 1 << 20, 1 << 30
 IMPORT_SECONDS = 60.0
 """For the import of torch, on a cold file system."""
 NCCL_LOG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV", "NCCL_DEBUG_FILE": "/dev/stdout"}
-"""NCCL tells its way in the worker's own output; the name of the file is said so that no nccl.conf says another."""
+"""NCCL tells its way in the worker's own output; the name of the file is said so that no nccl.conf says another, and
+NCCL writes it line by line."""
 
 _report = answer(WorkerReport)
 

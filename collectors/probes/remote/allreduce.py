@@ -55,23 +55,10 @@ def report(kind: str, **fields: Any) -> None:
     say(WorkerReport(kind, **fields))
 
 
-def write_whole_lines() -> None:
-    """Make C's standard output, to which NCCL logs, write line by line.
-
-    Into a pipe it would write blocks of 4 KB that end anywhere: reports would end up in the middle of its lines.
-    """
-    import ctypes
-
-    libc = ctypes.CDLL(None)
-    libc.setvbuf(ctypes.c_void_p.in_dll(libc, "stdout"), None, 1, ctypes.c_size_t(0))  # 1: _IOLBF of glibc and musl
-
-
 def main(arguments: Dict[str, Any]) -> None:
     """Entry. ``device``: ``cpu`` or ``cuda``."""
     signal.alarm(0)  # the launcher's heartbeat guards this process, by its parent-death signal
     device = arguments["device"]
-    if device == "cuda":
-        write_whole_lines()
     try:
         import torch
         import torch.distributed

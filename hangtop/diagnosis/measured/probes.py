@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.expected import bandwidth_low
 
 NEARLY_ALL = 2 / 3
 """Of a node's pairs: a node that loses one packet in twenty has a lucky pair now and then."""
@@ -25,8 +24,8 @@ LOST_BY_ITSELF = 0.03
 """A probe that fills a fast link loses up to 2 % in queues of its own making, and is none the slower for it."""
 HELD_UP = 1 / 2
 """Of the rate of pairs without loss: what is lost and costs nothing is the probe's own doing."""
-LOCATED = {"packet_loss", "path_blocked", "probe_absent", "silent_corruption", "slow_link", "slow_node"}
-"""Findings that explain by themselves why the whole is slow."""
+WORTH_USING = 25.0
+"""Gb/s: slower ports are for management."""
 WITH_TORCH = frozenset(("gloo", "nccl"))
 """Ways to measure for which a node needs torch."""
 
@@ -60,12 +59,31 @@ def _nodes(found: Iterable[Finding]) -> set[str]:
 
 
 def measured(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
-    """All that a report proves about the nodes of a job, worst first.
+    """All that a report proves about the nodes of a job, worst first."""
+    return (*findings(report), *_sockets(report, job))
 
-    That the whole is too slow is said only where nothing tells which node or link makes it so.
-    """
-    found = findings(report)
-    return found if {f.kind for f in found} & LOCATED else (*found, *bandwidth_low(job, report))
+
+def _sockets(report: ProbeReport, job: Job) -> Iterator[Finding]:
+    """bandwidth_low: NCCL goes over plain sockets on nodes that have a fast port."""
+    sockets = [name for name, said in sorted(report.network.items()) if said.get("network", "").startswith("Socket")]
+    fast = {
+        name: f"{port.facts.device}/{port.facts.port} at {port.facts.rate:g} Gb/s"
+        for name in sockets if name in job.nodes
+        for port in job.nodes[name].ports
+        if port.facts.state == "ACTIVE" and port.facts.rate is not None and port.facts.rate >= WORTH_USING
+    }  # fmt: skip
+    if fast:
+        yield Finding(
+            "bandwidth_low", "warning", 0.85,
+            f"NCCL goes over plain sockets on {', '.join(fast)}, though an InfiniBand or RoCE port is active there",
+            nodes=tuple(fast),
+            evidence=tuple(
+                Evidence(Observer.PROBE, "nccl probe", report.at, f"{name}: network Socket; {port}")
+                for name, port in list(fast.items())[:6]
+            ),
+            advice="Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, at NCCL_IB_HCA and "
+            "at the rights on /dev/infiniband.",
+        )  # fmt: skip
 
 
 def outcome(report: ProbeReport, found: Iterable[Finding]) -> str:

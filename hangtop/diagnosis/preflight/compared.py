@@ -13,9 +13,10 @@ from hangtop.diagnosis.preflight.scene import UNTOLD, Answers, CheckAnswer, Pref
 from hangtop.diagnosis.rules.nvlink import topology_differs
 
 BRIDGES = tuple(
-    ipaddress.ip_network(net) for net in ("172.17.0.0/16", "192.168.122.0/24", "10.0.2.0/24", "169.254.0.0/16")
+    ipaddress.ip_network(net)
+    for net in ("127.0.0.0/8", "::1/128", "172.17.0.0/16", "192.168.122.0/24", "10.0.2.0/24", "169.254.0.0/16")
 )
-"""Address ranges that docker, libvirt, slirp and link-local give out by default: never reachable from other nodes."""
+"""Loopback, and ranges of docker, libvirt, slirp and link-local by default: never reachable from other nodes."""
 
 
 class Compared(NamedTuple):
@@ -52,9 +53,10 @@ def _mtu(scene: Preflight, node: Node) -> str | None:
 
 
 def _adapters(_: Preflight, node: Node) -> str | None:
-    rates = sorted(port.facts.rate or 0.0 for port in node.ports if port.facts.state.upper() == "ACTIVE")
-    if not node.ports and not _has_told(node, "fabric"):
+    state = node.sources.get("fabric")
+    if not node.ports and (state is None or state.state not in ("ok", "absent")):
         return None
+    rates = sorted(port.facts.rate or 0.0 for port in node.ports if port.facts.state.upper() == "ACTIVE")
     return f"{len(rates)} active at {'/'.join(f'{rate:g}' for rate in sorted(set(rates)))} Gb/s" if rates else ""
 
 
@@ -66,10 +68,9 @@ def _gpus(_: Preflight, node: Node) -> str | None:
     return ", ".join(f"{number} × {name}" for name, number in sorted(kinds.items()))
 
 
-def _has_told(node: Node, source: str) -> bool:
-    """True when a source of a node has told all it knows: only then is what it does not name not there."""
-    state = node.sources.get(source)
-    return state is not None and state.state in ("ok", "absent")
+def _driver(_: Preflight, node: Node) -> str | None:
+    told = next((gpu.facts.driver for gpu in node.gpus if gpu.facts and gpu.facts.driver), None)
+    return told or (node.host.versions.get("nvidia") if node.host else None)
 
 
 def _version(name: str) -> Callable[[Preflight, Node], str | None]:
@@ -77,8 +78,7 @@ def _version(name: str) -> Callable[[Preflight, Node], str | None]:
 
     def value(scene: Preflight, node: Node) -> str | None:
         own = [rank.process.versions[name] for rank in scene.ranks(node.name) if name in rank.process.versions]
-        driver = [gpu.facts.driver for gpu in node.gpus if gpu.facts and gpu.facts.driver and name == "nvidia"]
-        return next(iter([*own, *driver]), node.host.versions.get(name) if node.host else None)
+        return own[0] if own else node.host.versions.get(name) if node.host else None
 
     return value
 
@@ -89,7 +89,7 @@ ALIKE = (
     Compared("fabric", "ib_port_down", "ibstat: check the cable of a port that is not active, the rate of one that is",
              _adapters, "fabric"),
     Compared("GPUs", "gpu_lost", "nvidia-smi -L; dmesg | grep -i xid", _gpus, "gpus"),
-    Compared("driver", "env_mismatch", _IMAGE, _version("nvidia")),
+    Compared("driver", "env_mismatch", _IMAGE, _driver),
     Compared("CUDA", "env_mismatch", _IMAGE, _version("cuda")),
     Compared("NCCL", "env_mismatch", _IMAGE, _version("nccl")),
     Compared("torch", "env_mismatch", _IMAGE, _version("torch")),
@@ -118,18 +118,20 @@ def addresses(scene: Preflight) -> Answers:
     told = Counter(found for name, found in resolved.items() if found and name != scene.master_node)
     usual = told.most_common(1)[0][0] if told else ""
     for name, answer in asked.items():
-        found = resolved[name]
+        found, figure = resolved[name], ""
         bad = next((address for address in texts(answer) if len(scene.job.nodes) > 1 and _is_local(address)), "")
-        remedy = f"Make /etc/hosts and DNS agree: getent hosts {master}"
         if not found:
-            yield name, CheckAnswer("fail", f"{master}: {answer.error}", "path_blocked", remedy)
-        elif bad:
+            figure = f"{master}: {answer.error}"
+        elif not bad and name != scene.master_node and found != usual:
+            figure = f"{master} is {found} here, elsewhere {usual}"
+        if bad:
             yield name, CheckAnswer(
                 "fail", f"{master} is {bad} here, which no other node can reach", "container_address",
                 "Set MASTER_ADDR to the address of the interface that the nodes share (ip -br address).",
             )  # fmt: skip
-        elif name != scene.master_node and found != usual:
-            yield name, CheckAnswer("fail", f"{master} is {found} here, elsewhere {usual}", "path_blocked", remedy)
+        elif figure:
+            remedy = f"Make /etc/hosts and DNS agree: getent hosts {master}"
+            yield name, CheckAnswer("fail", figure, "path_blocked", remedy)
         else:
             yield name, CheckAnswer("ok", found)
 
@@ -139,7 +141,7 @@ def _is_local(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return parsed.is_loopback or any(parsed in net for net in BRIDGES if parsed.version == net.version)
+    return any(parsed in net for net in BRIDGES)
 
 
 def meeting_port(scene: Preflight) -> Answers:
@@ -158,9 +160,8 @@ def meeting_port(scene: Preflight) -> Answers:
         else:
             remedy = f"{instead}; or: fuser -k {port}/tcp"
             yield node.name, CheckAnswer("fail", f"{port} is held by {holders}", "port_taken", remedy)
-    elif tried is None:
-        yield node.name, CheckAnswer("unknown", f"{port} was not tried")
-    elif tried.error:
+    elif tried is not None and tried.error:
         yield node.name, CheckAnswer("fail", f"{port}: {tried.error}", "port_taken", instead)
     else:
-        yield node.name, CheckAnswer("ok", f"{port} is free")
+        told = CheckAnswer("ok", f"{port} is free") if tried else CheckAnswer("unknown", f"{port} was not tried")
+        yield node.name, told

@@ -14,19 +14,17 @@ State = Literal["fail", "warn", "unknown", "ok"]
 
 
 class CheckAnswer(NamedTuple):
-    """What a check says of one node: the figure that was measured, and the command or sentence that mends it.
-
-    ``kind`` is the finding that an answer which is not well becomes (see ``docs/findings.md``).
-    """
+    """What a check says of one node: the figure that was measured, and the command or sentence that mends it."""
 
     state: State
     figure: str
     kind: str = ""
+    """The finding that an answer which is not well becomes (see ``docs/findings.md``)."""
     remedy: str = ""
 
 
 class CheckCell(NamedTuple):
-    """One check of one node."""
+    """The answer of one check of one node."""
 
     check: str
     node: str
@@ -64,24 +62,22 @@ class Preflight:
         """Living ranks of a node."""
         return [rank for rank in self.job.ranks_of(node) if rank.gone_at is None]
 
-    def answer(self, node: str, name: str, subject: str = "") -> Observation | None:
-        """One answer of a node; None when it was not asked or did not answer."""
-        return next((found for found in self.all(node, name) if found.subject == subject), None)
-
     def all(self, node: str, name: str) -> list[Observation]:
         """Every answer of a node under one name."""
         return [found for found in self.answers.get(node, ()) if found.name == name]
 
+    def answer(self, node: str, name: str, subject: str = "") -> Observation | None:
+        """One answer of a node; None when it was not asked or did not answer."""
+        return next((found for found in self.all(node, name) if found.subject == subject), None)
 
-def numbers(observation: Observation | None) -> list[int]:
-    """Whole numbers of an answer's list; empty when it has none."""
-    if observation is None or not isinstance(observation.value, list):
-        return []
-    return [int(item) for item in observation.value if isinstance(item, (int, float))]
+    def numbers(self, node: str, name: str, subject: str = "") -> list[int]:
+        """Whole numbers of an answer's list; empty when it has none."""
+        found = self.answer(node, name, subject)
+        value = found.value if found is not None else None
+        return [int(item) for item in value if isinstance(item, (int, float))] if isinstance(value, list) else []
 
 
 def texts(observation: Observation | None) -> list[str]:
     """Texts of an answer's list; empty when it has none."""
-    if observation is None or not isinstance(observation.value, list):
-        return []
-    return [item for item in observation.value if isinstance(item, str)]
+    value = observation.value if observation is not None else None
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []

@@ -1,8 +1,7 @@
 """All checks of preflight, those of one node by itself among them, and their answers as a table and as findings.
 
 Thresholds: NCCL's manual asks for unlimited memlock under InfiniBand, at least 1 GiB of /dev/shm, and for ACS and
-IOMMU translation to be off (runtime_and_mpi_issues, networking_troubleshooting, gpu_direct); 144 ranks were seen to
-open more than 32 K files a process there.
+IOMMU translation to be off (runtime_and_mpi_issues, networking_troubleshooting, gpu_direct).
 """
 
 from __future__ import annotations
@@ -24,11 +23,9 @@ from hangtop.diagnosis.preflight.scene import (
     CheckCell,
     Preflight,
     State,
-    numbers,
     texts,
 )
 
-OPEN_FILES = 65_536
 SHM = 1 << 30
 DISK_SHARE, DISK_FREE, INODES_FREE = 0.05, 1 << 30, 10_000
 """Of a file system: share of it, bytes and inodes that should be free."""
@@ -109,41 +106,25 @@ def pcie(scene: Preflight, node: Node) -> CheckAnswer | None:
     return CheckAnswer("unknown", found.error) if found.error else CheckAnswer("ok", "no ACS redirect, no translation")
 
 
-def open_files(scene: Preflight, node: Node) -> CheckAnswer:
-    """Open files that a rank may have: its own limit if it runs, else the login's."""
-    return _limited(
-        scene, node, "nofile", [rank.process.open_files_limit for rank in scene.ranks(node.name)], OPEN_FILES,
-        CheckAnswer("warn", "", "open_files_low", "ulimit -n 1048576 (for good: nofile in /etc/security/limits.conf)"),
-    )  # fmt: skip
-
-
 def memlock(scene: Preflight, node: Node) -> CheckAnswer:
-    """Locked memory: InfiniBand registers all its buffers. A node without an adapter needs none."""
-    return _limited(
-        scene, node, "memlock", [rank.process.memlock_limit for rank in scene.ranks(node.name)],
-        1 << 62 if node.ports else 0,
-        CheckAnswer("fail", "", "memlock_low", "ulimit -l unlimited (for good: in /etc/security/limits.conf)"),
-    )  # fmt: skip
+    """Locked memory (-1 is unlimited) of the node's ranks, else of a login: InfiniBand registers its buffers.
 
-
-def _limited(
-    scene: Preflight, node: Node, name: str, own: list[int | None], wanted: int, low: CheckAnswer
-) -> CheckAnswer:
-    """A limit (-1 for unlimited): the lowest of the node's ranks, else that of a login."""
-    login = numbers(scene.answer(node.name, "limit", name))[:1]
-    known = [value for value in own if value is not None] or login
+    A node without an adapter needs none.
+    """
+    own = [rank.process.memlock_limit for rank in scene.ranks(node.name)]
+    known = [limit for limit in own if limit is not None] or scene.numbers(node.name, "limit", "memlock")[:1]
     if not known:
         return CheckAnswer("unknown", UNTOLD)
-    limit = min(known, key=lambda value: float("inf") if value < 0 else value)
-    text = f"{'unlimited' if limit < 0 else limit} {'of its ranks' if known != login else 'of a login'}"
-    if 0 <= limit < wanted:
-        return low._replace(figure=f"{text}; wanted {wanted if wanted < 1 << 62 else 'unlimited'}")
-    return CheckAnswer("ok", text)
+    low = min((limit for limit in known if limit >= 0), default=-1)
+    if low < 0 or not node.ports:
+        return CheckAnswer("ok", "unlimited" if low < 0 else f"{low}, without an adapter")
+    remedy = "ulimit -l unlimited (for good: in /etc/security/limits.conf)"
+    return CheckAnswer("fail", f"{low} bytes; wanted unlimited", "memlock_low", remedy)
 
 
 def shared_memory(scene: Preflight, node: Node) -> CheckAnswer:
     """Size of /dev/shm: NCCL and data workers pass tensors through it; containers get 64 MiB unless told."""
-    found = numbers(scene.answer(node.name, "disk", "/dev/shm"))
+    found = scene.numbers(node.name, "disk", "/dev/shm")
     if not found:
         return CheckAnswer("unknown", UNTOLD)
     text = f"{size(found[1])} free of {size(found[0])}"
@@ -158,10 +139,10 @@ def shared_memory(scene: Preflight, node: Node) -> CheckAnswer:
 def disks(scene: Preflight, node: Node) -> CheckAnswer:
     """Room and inodes where the job writes."""
     room = {disk.path: (disk.total, disk.free, disk.free_inodes) for disk in node.disks if disk.role != "shm"}
-    for answer in scene.all(node.name, "disk"):
-        found = numbers(answer)
-        if len(found) == 3 and answer.subject != "/dev/shm":
-            room.setdefault(answer.subject, (found[0], found[1], found[2]))
+    for path in {answer.subject for answer in scene.all(node.name, "disk")} - {"/dev/shm"}:
+        found = scene.numbers(node.name, "disk", path)
+        if len(found) == 3:
+            room.setdefault(path, (found[0], found[1], found[2]))
     full = [
         f"{path}: {size(free)} free of {size(total)}, {inodes} inodes free"
         for path, (total, free, inodes) in sorted(room.items())
@@ -175,7 +156,7 @@ def disks(scene: Preflight, node: Node) -> CheckAnswer:
 
 def tracing(scene: Preflight, node: Node) -> CheckAnswer:
     """Whether stacks can be taken: root or CAP_SYS_PTRACE may trace all, others only where Yama's scope is 0."""
-    values = numbers(scene.answer(node.name, "ptrace"))
+    values = scene.numbers(node.name, "ptrace")
     if len(values) != 3:
         return CheckAnswer("unknown", UNTOLD)
     scope, root, capable = values
@@ -188,11 +169,10 @@ def tracing(scene: Preflight, node: Node) -> CheckAnswer:
             "fail", f"ptrace_scope is {scope} and this login is not root", "ptrace_denied",
             "sudo sysctl kernel.yama.ptrace_scope=0 (or --sudo; container: --cap-add SYS_PTRACE)",
         )  # fmt: skip
-    names = listed(sorted(owners))
-    remedy = f"log in as {names}, or as root"
-    return CheckAnswer("fail", f"the ranks belong to {names}", "ptrace_denied", remedy) if owners else CheckAnswer(
-        "ok", "scope 0"
-    )  # fmt: skip
+    if owners:
+        names = listed(sorted(owners))
+        return CheckAnswer("fail", f"the ranks belong to {names}", "ptrace_denied", f"log in as {names}, or as root")
+    return CheckAnswer("ok", "scope 0")
 
 
 def each(check: NodeCheck) -> Check:
@@ -216,7 +196,6 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("GPU use", each(gpu_use)),
     ("topology", topology),
     ("PCIe", each(pcie)),
-    ("open files", each(open_files)),
     ("memlock", each(memlock)),
     ("/dev/shm", each(shared_memory)),
     ("disk", each(disks)),

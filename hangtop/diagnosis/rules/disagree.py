@@ -170,7 +170,7 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
             Evidence(Observer.CONTEXT, "watch", job.now, f"no sign of motion from {duration(still)} ago on{step}"),
         ),
         advice="Look at what the rank does, and what that reads from or asks." if ranks else UNNAMED,
-        next=(NextStep("r", "hangtop repair launch"),),
+        next=(NextStep("r", "hangtop analyze FLIGHT_RECORDER_DUMPS"),),
     )  # fmt: skip
 
 

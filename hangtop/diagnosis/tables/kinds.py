@@ -210,7 +210,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("container_address", "none", 8, "a container gives an address that other nodes cannot reach"),
     Kind("shm_small", "none", 8, "/dev/shm is small"),
     Kind("pcie_redirect", "none", 8, "ACS or the IOMMU sends PCIe traffic between GPUs through the CPU"),
-    Kind("open_files_low", "none", 8, "the limit of open files is low"),
     Kind("memlock_low", "none", 8, "the limit of pinned memory is low"),
     Kind("disk_full", "none", 8, "a disk is full"),
     Kind("ptrace_denied", "none", 8, "stacks of a rank may not be read"),

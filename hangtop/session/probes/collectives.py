@@ -13,7 +13,7 @@ from collectors.samples.probes import ProbeFigure, ProbeReport
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
-from hangtop.diagnosis.measured import expected, probes
+from hangtop.diagnosis.measured import probes
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count, size
 from hangtop.session.probes import (
@@ -108,10 +108,9 @@ def busy_gpus(node: Node) -> list[str]:
 def result(report: ProbeReport, job: Job) -> ProbeResult:
     """What a report means for the nodes of a job."""
     found = probes.measured(report, job)
-    should = expected.expected(job, report)
     return ProbeResult(
         f"{TITLE}, {report.backend}, {count(report.world_size, 'rank')}, {report.took:.1f} s",
-        probes.outcome(report, found), _summary(report, found), tuple(_lines(report, should)), _figures(report, should),
+        probes.outcome(report, found), _summary(report, found), tuple(_lines(report)), _figures(report),
         found,
     )  # fmt: skip
 
@@ -126,13 +125,8 @@ def _summary(report: ProbeReport, found: Sequence[Finding]) -> str:
     return f"{report.world_size} ranks met over {report.backend}{speed}"
 
 
-def _lines(report: ProbeReport, should: expected.Expected | None) -> Iterator[Line]:
+def _lines(report: ProbeReport) -> Iterator[Line]:
     yield from table(HEADS, map(_figure, report.figures))
-    best = expected.best(report)
-    if should is not None and best is not None:
-        told = f"{should.of} should give {should.busbw:.3g} GB/s ({should.source}): "
-        measured = f"measured {best.busbw:.3g}, {best.busbw / should.busbw:.0%}"
-        yield [(told, "dim"), (measured, "bad" if best.busbw < should.least else "good")]
     alike: dict[str, list[str]] = {}
     for node, said in sorted(report.network.items()):
         facts = [f"NCCL {said.get('version', '')}".strip(), f"network {said.get('network', 'not said')}"]
@@ -159,10 +153,8 @@ def _figure(figure: ProbeFigure) -> list[Piece]:
     ]  # fmt: skip
 
 
-def _figures(report: ProbeReport, should: expected.Expected | None) -> Mapping[str, Any]:
+def _figures(report: ProbeReport) -> Mapping[str, Any]:
     """Members of the command's JSON (``docs/findings.md``)."""
-    best = expected.best(report)
-    share = best.busbw / should.busbw if best is not None and should is not None else None
     return {
         "backend": report.backend,
         "world_size": report.world_size,
@@ -171,5 +163,4 @@ def _figures(report: ProbeReport, should: expected.Expected | None) -> Mapping[s
         "ranks": [rank._asdict() for rank in report.ranks],
         "network": report.network,
         "nccl_tests": [test._asdict() | {"figures": [one._asdict() for one in test.figures]} for test in report.tested],
-        "expected": None if should is None else should._asdict() | {"share": share},
     }

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import statistics
 import threading
 from collections.abc import Iterator, Sequence
 
 from collectors.formats import kineto
 from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.phrasing import count
-from hangtop.diagnosis.traces import TracePicture, findings, lasting, outcome, picture
+from hangtop.diagnosis.traces import TracePicture, findings, lasting, picture
 from hangtop.session.probes import Line, Probe, ProbeResult, Say, table
 
 RANKS = ("rank", "wall", "compute", "communication", "exposed", "copies", "data", "idle", "late")
-COLLECTIVES = ("collective", "calls", "median of ranks", "longest", "on rank", "group")
+COLLECTIVES = ("collective", "calls", "median of ranks", "group")
 SHOWN = 12
 """Collectives that are shown; the JSON has all."""
 
@@ -47,17 +46,7 @@ def traces(patterns: Sequence[str]) -> Probe:
 def result(seen: TracePicture) -> ProbeResult:
     """What the traces say together, judged."""
     found = findings(seen)
-    summary = found[0].summary if found else "no trace could be read" if seen.unread else "there is no trace"
-    if seen.ranks and not found:
-        shares = [
-            f"{name} {statistics.median(share / (trace.wall or 1.0) for share, trace in pairs):.0%}"
-            for name, pairs in (
-                ("compute", [(trace.compute, trace) for trace in seen.ranks]),
-                ("exposed communication", [(trace.exposed, trace) for trace in seen.ranks]),
-                ("idle", [(trace.idle, trace) for trace in seen.ranks]),
-            )
-        ]
-        summary = f"{count(len(seen.ranks), 'rank')}: {', '.join(shares)}"
+    read = f"{count(len(seen.ranks), 'trace')} read, nothing stands out" if seen.ranks else "no trace could be read"
     document = {
         "backend": "trace",
         "world_size": max((trace.world_size or 0 for trace in seen.ranks), default=0) or None,
@@ -66,12 +55,14 @@ def result(seen: TracePicture) -> ProbeResult:
         "collectives": [one._asdict() for one in seen.together],
         "unread": [{"node": one.node, "path": one.path, "why": one.why} for one in seen.unread],
     }
-    return ProbeResult("Profiler traces", outcome(seen, found), summary, tuple(_lines(seen)), document, found)
+    outcome = "failed" if not seen.ranks else "slow" if found else "ok"
+    summary = found[0].summary if found else read
+    return ProbeResult("Profiler traces", outcome, summary, tuple(_lines(seen)), document, found)
 
 
 def _figures(seen: TracePicture, trace: RankTrace) -> dict[str, object]:
     """What a trace told, without its single calls, and how often its rank came late, of how many collectives."""
-    late = seen.late(trace.rank)
+    late = seen.lateness.get(trace.rank)
     told = {name: value for name, value in trace._asdict().items() if name != "calls"}
     return told | {"late": late and late.late, "late_of": late and late.met, "held_up": late and late.held_up}
 
@@ -80,8 +71,7 @@ def _lines(seen: TracePicture) -> Iterator[Line]:
     yield from table(RANKS, [_rank(seen, trace) for trace in seen.ranks])
     yield []
     yield from table(COLLECTIVES, [
-        (one.op, str(one.calls), lasting(one.seconds), lasting(one.worst), str(one.worst_rank), one.group or "–")
-        for one in seen.together[:SHOWN]
+        (one.op, str(one.calls), lasting(one.seconds), one.group or "–") for one in seen.together[:SHOWN]
     ])  # fmt: skip
     for trace in (*seen.unread, *(trace for trace in seen.ranks if trace.why)):
         place = f"{trace.node}:{trace.path}" if trace.node else trace.path
@@ -90,7 +80,7 @@ def _lines(seen: TracePicture) -> Iterator[Line]:
 
 def _rank(seen: TracePicture, trace: RankTrace) -> list[str]:
     name = trace.path.rsplit("/", 1)[-1][:24] if trace.rank is None else str(trace.rank)
-    late = seen.late(trace.rank)
+    late = seen.lateness.get(trace.rank)
     parts = (trace.compute, trace.communication, trace.exposed, trace.memcpy, trace.data, trace.idle)
     shares = [f"{seconds / trace.wall:.0%}" if trace.wall else "–" for seconds in parts]
     return [name, lasting(trace.wall), *shares, f"{late.late}/{late.met}" if late and late.met else "–"]

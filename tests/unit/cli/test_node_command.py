@@ -21,7 +21,7 @@ from tests.support.stacks import scenario
 from tests.unit.cli.test_main import run
 
 
-@pytest.mark.parametrize("words", ["flame --seconds 1 --json", "repair launch --json"])
+@pytest.mark.parametrize("words", ["flame --seconds 1 --json", "stacks --json"])
 def test_no_node_reachable_is_exit_code_3_with_the_reason(words: str, tmp_path: Path) -> None:
     done = run(*words.split(), "--batch", "127.0.0.1:1", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")

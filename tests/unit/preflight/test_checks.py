@@ -21,7 +21,6 @@ def answers(name: str, **changed: Observation) -> tuple[Observation, ...]:
     """What a healthy node says, with some answers replaced."""
     good = {
         "loopback": Observation("loopback", "", True, ""),
-        "nofile": Observation("limit", "nofile", [1 << 20, 1 << 20], ""),
         "memlock": Observation("limit", "memlock", [-1, -1], ""),
         "shm": Observation("disk", "/dev/shm", [64 * GIB, 60 * GIB, 1 << 20], ""),
         "disk": Observation("disk", "/tmp", [500 * GIB, 200 * GIB, 1 << 24], ""),
@@ -69,7 +68,6 @@ def test_a_good_cluster_is_green() -> None:
     ("kind", "changed"),
     [
         ("loopback_blocked", {"loopback": Observation("loopback", "", True, "no answer in 3 s")}),
-        ("open_files_low", {"nofile": Observation("limit", "nofile", [1024, 4096], "")}),
         ("memlock_low", {"memlock": Observation("limit", "memlock", [65536, 65536], "")}),
         ("shm_small", {"shm": Observation("disk", "/dev/shm", [64 << 20, 64 << 20, 1000], "")}),
         ("disk_full", {"disk": Observation("disk", "/tmp", [500 * GIB, 2 * GIB, 1 << 24], "")}),

@@ -12,6 +12,7 @@ from hangtop.diagnosis import traces
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.rules.inside import traced
+from hangtop.session.probes.traces import result
 from tests.support.traces import rank_document
 
 TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"
@@ -37,7 +38,7 @@ def test_a_real_straggler_explains_the_waiting() -> None:
     ]
     assert "it computes longer" in found[0].summary
     assert found[0].weight > 0.8
-    assert traces.outcome(traces.picture(seen), found) == "slow"
+    assert result(traces.picture(seen)).outcome == "slow"
 
 
 def test_real_ranks_that_wait_for_data() -> None:
@@ -61,7 +62,7 @@ def test_a_straggler_on_gpus(tmp_path: Path) -> None:
 def test_healthy_ranks_accuse_nobody() -> None:
     even = [rank_with(rank, [0.05 + 0.001 * ((rank * 7 + n * 3) % 5) for n in range(40)]) for rank in range(4)]
     assert judged(even) == {}
-    assert traces.outcome(traces.picture(even), ()) == "ok"
+    assert result(traces.picture(even)).outcome == "ok"
 
 
 def test_a_late_rank_that_costs_little_is_no_straggler() -> None:
