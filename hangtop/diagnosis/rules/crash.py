@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
-from hangtop.diagnosis.evidence.events import event_line, ranks_in, said
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when, words_of
+from hangtop.diagnosis.evidence.events import event_line, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import (
     RankEnd,
     ended_ranks,
@@ -24,17 +24,19 @@ from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import (
     count,
+    listed,
     of_several,
     on_nodes,
     ranks_on,
     ranks_text,
     who,
 )
-from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.roster import homes, known_ranks
 from hangtop.diagnosis.rules.engine import nccl_failures
-from hangtop.diagnosis.rules.nccl import retried
 from hangtop.diagnosis.waits.job_status import JobStatus
 
+TOLD_TO_END = frozenset({"Terminated", "Interrupt", "Hangup"})
+"""Signals, in strsignal's words, by which a data loader's worker is ended with its rank."""
 TIME_OUTS = frozenset({"store", "rendezvous", "collective_timeout", "fingerprint"})
 """Signatures of exceptions by which a wait ended: rules on what was waited for say more."""
 MORE_MEMORY = (
@@ -178,7 +180,7 @@ def _all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) 
     nccl = [end.cause for end in ends if end.cause.signature == "nccl" and not end.cause.event.data.get("consequence")]
     outside = [event for kind in ("slurm.cancelled", "elastic.signal") for event in said(job, kind)]
     signalled = bool(ends) and all(any(word.signal in ENDING_SIGNALS for word in end.words) for end in ends)
-    if nccl and not (nccl_failures(job) or retried(job)):
+    if nccl and not nccl_failures(job):
         yield _ended(
             job, "rank_crashed", 0.5, tuple(sorted({one.rank for one in nccl if one.rank is not None})), nccl,
             f"failed in NCCL: {nccl[0].what}", [one.event for one in nccl[:3]],
@@ -231,4 +233,49 @@ def _ended_from_outside(job: Job, ends: Sequence[RankEnd], outside: Sequence[Log
         f"the job is to be ended {what}; its ranks live" if lives and not by_user else text,
         nodes=tuple(sorted({event.host for event in proof} - {""}))[:8], evidence=tuple(map(event_line, proof)),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",
+    )  # fmt: skip
+
+
+def remote_error(job: Job) -> Iterator[Finding]:
+    """nccl_remote_error: connections closed by the peer. A consequence: the peer failed first."""
+    events = lost_connections(job)
+    if events:
+        ranks, nodes = ranks_in(events), hosts_in(job, events)
+        peers = sorted({text_of(event, "peer") for event in events} - {""})
+        living = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
+        silent = known_ranks(job) - {event.rank for event in job.events if event.kind != "log.end"} - living
+        wordless = f"; of {ranks_text(silent)} there is no word" if ranks and silent else ""
+        yield Finding(
+            "nccl_remote_error", "critical", 0.5,
+            f"{who(ranks, f'ranks on {listed(nodes)}' if nodes else 'ranks')} lost {listed(peers, 2) or 'a peer'}, "
+            f"which ended first{wordless}",
+            nodes=nodes, evidence=lines(events),
+            advice="These ranks are victims: look for the rank that they name, and for the one that left no word.",
+        )  # fmt: skip
+
+
+def worker_died(job: Job) -> Iterator[Finding]:
+    """rank_crashed through a data loader's worker that was killed or crashed; host_out_of_memory by the kernel's word.
+
+    One that ended by SIGBUS is shm_too_small, and one that was told to end (SIGTERM) was ended with its rank.
+    """
+    events = [
+        event for event in said(job, "torch.worker_died")
+        if text_of(event, "reason") not in ("bus", "timeout") and text_of(event, "signal") not in TOLD_TO_END
+    ]  # fmt: skip
+    if not events:
+        return
+    first, reason = events[0], text_of(events[0], "reason") or "ended"
+    ranks, worker = ranks_in([first]), number_of(first, "worker_pid")
+    kills = [event for event in said(job, "kernel.oom") if worker is not None and number_of(event, "pid") == worker]
+    nodes = homes(job, ranks)
+    beside = kernel_at(job, nodes[0], when(first), segfaults=False) if reason == "killed" and len(nodes) == 1 else None
+    kills = kills or ([beside] if beside else [])
+    yield Finding(
+        "host_out_of_memory" if kills else "rank_crashed", "critical", 0.9 if kills else 0.85,
+        f"the kernel killed a data loader worker of {who(ranks)}: out of memory" if kills
+        else f"a data loader worker of {who(ranks)} was lost: {reason}",
+        ranks=ranks, nodes=hosts_in(job, [first, *kills]), evidence=lines([*kills, *events]),
+        advice="Give the job more memory or use less: fewer workers, less that is cached or prefetched." if kills
+        else "Killed workers are mostly out of memory: look at the kernel log; num_workers=0 shows the real error.",
     )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.evidence.events import events_on, finished, hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.evidence.gpus import gpu_at, ranks_on_gpu
+from hangtop.diagnosis.evidence.gpus import gpu_at, gpus_in, ranks_on_gpu
 from hangtop.diagnosis.failures.first import reported_rank
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Finding, Severity
@@ -43,9 +43,11 @@ class Told(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRow:
-    """Events of one kind that are a finding."""
+    """Events of one kind, or of several that say the same, that are a finding."""
 
     event: Told
+    also: tuple[Told, ...] = ()
+    """Events that say the same in other words."""
     kind: str
     severity: Severity = "critical"
     weight: float
@@ -61,6 +63,8 @@ class EventRow:
     scope: Scope = "job"
     where: Callable[[LogEvent], bool] | None = None
     """What an event must have besides."""
+    first_within: float | None = None
+    """Seconds after the first event in which others are causes, too; later ones are its consequences."""
     over: bool = False
     """Only of a job that is over: a live one may have got over it."""
     unless: tuple[Told, ...] = ()
@@ -79,13 +83,21 @@ class EventRow:
         if self.scope != "job":
             yield from self._of_nodes(job)
             return
-        events = tuple(filter(self._wanted, said(job, self.event.kind)))
+        kinds = dict.fromkeys(told.kind for told in (self.event, *self.also))
+        events = tuple(event for kind in kinds for event in said(job, kind) if self._wanted(event))
+        if self.first_within is not None and (times := [event.at for event in events if event.at is not None]):
+            until = min(times) + self.first_within
+            events = tuple(event for event in events if event.at is not None and event.at <= until)
         told_more = any(more.fits(event) for more in self.unless for event in said(job, more.kind))
         if events and not told_more and not (self.last_resort and explained(job)):
-            yield self._finding(events, *self._culprits(job, events))
+            ranks, nodes = self._culprits(job, events)
+            own = {f"{rank.node}:{gpu}" for rank in job.ranks if rank.rank in ranks for gpu in rank.gpus}
+            named = gpus_in(job, events)  # by the numbers that a rank's own settings give to its GPUs
+            yield self._finding(events, ranks, nodes, tuple(sorted(own)) if own and named else named)
 
     def _wanted(self, event: LogEvent) -> bool:
-        return self.event.fits(event) and (self.where is None or self.where(event))
+        told = any(one.kind == event.kind and one.fits(event) for one in (self.event, *self.also))
+        return told and (self.where is None or self.where(event))
 
     def _culprits(self, job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:
         if not self.ranks_in:
@@ -104,7 +116,7 @@ class EventRow:
                     continue  # the same was told of a GPU by name
                 index = int(gpu) if gpu.isdecimal() else None
                 ranks = ranks_on_gpu(job, node, index) if self.scope == "gpu" else ranks_on_node(job, name)
-                found = self._finding(events, ranks, (name,), gpu)
+                found = self._finding(events, ranks, (name,), (f"{name}:{gpu}",) if gpu else ())
                 if self.scope == "process":
                     pids = {number_of(event, "pid") or event.pid for event in events} - {None}
                     own = tuple(sorted(
@@ -114,18 +126,19 @@ class EventRow:
                     found = replace(found, ranks=own, severity="critical" if own else self.severity)
                 yield found
 
-    def _finding(self, events: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...], gpu: str = ""
-                 ) -> Finding:  # fmt: skip
+    def _finding(self, events: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...],
+                 gpus: tuple[str, ...]) -> Finding:  # fmt: skip
         values = {
-            "who": who(ranks if self.ranks_in else ranks or ranks_in(events)), "node": listed(nodes),
-            "on": f" {on_nodes(nodes)}" if nodes else "", "gpu": f"GPU {gpu}" if gpu else "a GPU",
+            "who": who(ranks if self.ranks_in else ranks or ranks_in(events)),
+            "node": listed(nodes), "on": f" {on_nodes(nodes)}" if nodes else "",
+            "gpu": f"GPU {gpus[0].partition(':')[2]}" if gpus else "a GPU",
         }  # fmt: skip
         ends = [detail for detail in self.details if all(_value(events, name) for name in _names(detail))]
         names = _names(self.summary, *ends)
         values |= {name: _value(events, name) for name in names if name not in values}
         return Finding(
             self.kind, self.severity, self.weight, "".join((self.summary, *ends)).format_map(values),
-            ranks=ranks if self.accuses else (), nodes=nodes, gpus=(f"{nodes[0]}:{gpu}",) if gpu else (),
+            ranks=ranks if self.accuses else (), nodes=nodes, gpus=gpus,
             evidence=lines(events), advice=self.advice,
         )  # fmt: skip
 
@@ -137,8 +150,17 @@ def explained(job: Job) -> bool:
 
 
 def nccl_failures(job: Job) -> tuple[LogEvent, ...]:
-    """Warnings of NCCL after which its call fails on the rank that gives them."""
-    return said(job, "nccl.warn", *FAILING) if job.events_of("nccl.warn") else ()
+    """Warnings of NCCL after which its call fails on the rank that gives them, and connections tried in vain."""
+    return (*said(job, "nccl.warn", *FAILING), *filter(in_vain, said(job, "nccl.connect_retry")))
+
+
+def in_vain(event: LogEvent) -> bool:
+    """Whether a connection was tried so often that its peer is not only late."""
+    return event.kind != "nccl.connect_retry" or (number_of(event, "tried") or 0) >= MANY_RETRIES
+
+
+MANY_RETRIES = 8
+"""Retries of one connection of which a peer that only starts late needs fewer: about four seconds."""
 
 
 FAILING = (
@@ -165,6 +187,6 @@ def _value(events: Iterable[LogEvent], name: str) -> str:
     value = next((value for event in events if (value := event.data.get(name)) not in (None, "", [])), "")
     if isinstance(value, list):
         return listed([str(item) for item in value])
-    if isinstance(value, (int, float)) and name in ("tried", "seconds"):
-        return size(value) if name == "tried" else duration(value)
+    if isinstance(value, (int, float)) and name in ("tried", "capacity", "free", "seconds"):
+        return duration(value) if name == "seconds" else size(value)
     return str(value)

@@ -12,8 +12,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, signal_name
 from hangtop.diagnosis.finding import Severity
-from hangtop.diagnosis.rules.engine import EventRow, Told
-from hangtop.diagnosis.rules.nccl import MANY_RETRIES
+from hangtop.diagnosis.rules.engine import EventRow, Told, in_vain
 from hangtop.diagnosis.rules.not_launched import STACKS
 
 WATCHDOG_SAYS_MORE = tuple(map(Told, (
@@ -24,9 +23,6 @@ VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendez
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
 DRAIN_NODE = "Drain the node: its hardware or its kernel failed; see the management controller's log."
 BLOCKED = "Storage or a driver does not answer; drain the node if it does not come back."
-CONNECT = (
-    "Wrong interface (NCCL_SOCKET_IFNAME), a firewall between the nodes, or the peer was not up: probe the path to it."
-)
 _ADAPTER = re.compile(
     r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout|cause a leak|TX timeout"
     r"|transmit queue \d+ timed out|Unit Hang|adapter unexpectedly"
@@ -126,13 +122,12 @@ NCCL = (
         advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), and no CUDA_VISIBLE_DEVICES by hand "
         "under torchrun.",
     ),
-    _nccl("connect_failed", "nccl_connect_failed", 0.8, "{who} cannot connect to a peer", CONNECT, ": {peer}"),
     EventRow(
-        event=Told("nccl.connect_retry"), kind="nccl_connect_failed", weight=0.8,
-        where=lambda event: (number_of(event, "tried") or 0) >= MANY_RETRIES,
-        example={"tried": 34, "peer": "10.0.0.7<5>"}, other={"tried": 3},
-        unless=(Told("nccl.warn", {"signature": ("connect_failed",)}),),
-        summary="{who} cannot connect to a peer", details=(": {peer}",), advice=CONNECT,
+        event=Told("nccl.connect_retry"), also=(Told("nccl.warn", {"signature": ("connect_failed",)}),),
+        kind="nccl_connect_failed", weight=0.8, where=in_vain, example={"tried": 34, "peer": "10.0.0.7<5>"},
+        other={"tried": 3}, summary="{who} cannot connect to a peer", details=(": {peer}",),
+        advice="Wrong interface (NCCL_SOCKET_IFNAME), a firewall between the nodes, or the peer was not up: probe the "
+        "path to it.",
     ),
     _nccl("ib_retry_exceeded", "ib_retry_exceeded", 0.88, "{who} got no answer over InfiniBand",
           "A port, cable, switch or host on the way is dead or lossy: look at link_downed and symbol_error of both "
@@ -149,8 +144,6 @@ NCCL = (
           "{who} received a message of another size than expected",
           "Compare tensor sizes over the ranks, and settings that must agree (NCCL_ALGO, NCCL_PROTO, NCCL_BUFFSIZE).",
           ": {bytes} bytes from {peer}, {expected} expected", accuses=False),
-    _nccl("open_files", "open_files_limit", 0.9, "file descriptors ran out on {who}",
-          "Raise the limit of open files (ulimit -n 1048576)."),
     _nccl("duplicate_rank ib_queue_pair nvls cuda_ipc ib_completion", "nccl_init_failed", 0.75,
           "NCCL cannot set up its communicator ({who})",
           "Two processes with one rank: each needs its own RANK, all the same WORLD_SIZE. Queue pairs: leave "
@@ -221,8 +214,27 @@ JOBS = (
     _limit("host.processes", "process_limit", 0.85, "{who} could not start another process or thread",
            "Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
            "OMP_NUM_THREADS=1 need less."),
-    _limit("host.open_files", "open_files_limit", 0.9, "file descriptors ran out on {who}",
-           "Raise the limit of open files (ulimit -n 1048576)."),
+    EventRow(
+        event=Told("host.open_files"), also=(Told("nccl.warn", {"signature": ("open_files",)}),),
+        kind="open_files_limit", weight=0.9, summary="file descriptors ran out on {who}",
+        advice="Raise the limit of open files (ulimit -n 1048576).",
+    ),
+    EventRow(
+        event=Told("torch.out_of_memory"),
+        also=(Told("python.exception", {"signature": ("out_of_memory",)}), Told("nccl.warn", {"signature": ("cuda",)})),
+        kind="gpu_out_of_memory", weight=0.92, first_within=2.0, example={"tried": 1 << 31, "device": 0},
+        where=lambda event: event.kind != "nccl.warn" or "out of memory" in text_of(event, "error"),
+        summary="{who} ran out of GPU memory",
+        details=(" asking for {tried}", " on a GPU of {capacity}", " with {free} free"),
+        advice="Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is "
+        "fragmented. Where other GPUs have room, this one carries more than its share, or something else is on it.",
+    ),
+    EventRow(
+        event=Told("host.shared_memory"),
+        also=(Told("nccl.warn", {"signature": ("shared_memory",)}), Told("torch.worker_died", {"reason": ("bus",)})),
+        kind="shm_too_small", weight=0.92, summary="{who} could not get shared memory (/dev/shm){on}",
+        advice="Start the container with --shm-size=16g or --ipc=host; NCCL alone wants 1 GB.",
+    ),
     EventRow(
         event=Told("engine.timeout"), kind="watchdog_timeout", weight=0.6, accuses=False,
         example={"call": "execute_model", "seconds": 300}, summary="the engine's {call} got no answer",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -50,6 +51,13 @@ def test_the_example_of_a_row_is_its_finding(row: EventRow) -> None:
 @pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.other is not None], ids=name_of)
 def test_another_event_of_the_kind_is_no_finding(row: EventRow) -> None:
     assert list(row(told(row, fields=row.other))) == []
+
+
+@pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.also and row.where is None], ids=name_of)
+def test_other_events_say_the_same(row: EventRow) -> None:
+    for also in row.also:
+        (finding,) = row(told(replace(row, event=also)))
+        assert finding.kind == row.kind
 
 
 @pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.unless], ids=name_of)

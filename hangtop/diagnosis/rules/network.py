@@ -1,0 +1,246 @@
+"""The network under a job: InfiniBand and RoCE ports, NCCL on plain sockets, TCP between its nodes."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from hangtop.diagnosis.addresses import nodes_by_name
+from hangtop.diagnosis.evidence.event_fields import text_of
+from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
+from hangtop.diagnosis.job import Job, Node, Port
+from hangtop.diagnosis.node_names import nodes_text
+from hangtop.diagnosis.phrasing import count, listed, ranks_text, who
+from hangtop.diagnosis.roster import home_of
+from hangtop.diagnosis.waits.job_status import JobStatus
+
+FAST_GBPS = 40
+TCP_RETRANSMIT_SHARE = 0.03
+"""Ours: a host whose CPUs are overloaded sends one segment in a hundred again without losing any."""
+TCP_RETRANSMITS_PER_S = 10.0
+"""Ours: below that rate the share says nothing."""
+TCP_SEGMENTS_PER_S = 100.0
+"""Ours: a share of fewer segments is that of keepalives and of our own channels, not of the job's traffic."""
+FRESH_S = 15.0
+"""Seconds for which a sample of a rank's connections counts."""
+TOLD = 4
+"""Pairs of nodes, and ranks of each, that are written down as proof."""
+
+
+class Symptom(NamedTuple):
+    """What the growth of some counters means."""
+
+    kind: str
+    counters: tuple[str, ...]
+    meaning: str
+    advice: str
+
+
+SYMPTOMS = (
+    Symptom("ib_link_flapped", ("link_downed", "link_error_recovery"), "the link went down or had to recover",
+            "Check cable and transceiver at both ends; a link that flaps breaks every collective over it."),
+    Symptom("ib_port_errors", (
+                "symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors", "port_xmit_discards",
+                "excessive_buffer_overrun_errors", "local_link_integrity_errors",
+            ), "packets arrive broken or are thrown away",
+            "Symbol errors: replace cable or transceiver. Receive errors: look at the port at the far end. "
+            "Discards: congestion, or a slow receiver. Overruns: compare MTU and firmware of both ends."),
+    Symptom("roce_retransmits", (
+                "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err",
+                "rnr_nak_retry_err", "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",
+            ), "packets are lost and sent again: from the port that counts packet_seq_err to that of out_of_sequence",
+            "Check PFC and ECN settings along that path, then cable and switch port; the one peer that all time out on "
+            "is the faulty one."),
+)  # fmt: skip
+"""Counters of the kernel's sysfs ABI (``sysfs-class-infiniband``) and hw_counters of mlx5 (NVIDIA's "understanding mlx5
+counters"): growth of any while the job runs is a finding. CNP, ECN and port_xmit_wait are pressure, not errors."""
+HINTS = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}
+
+
+def port_down(job: Job) -> Iterator[Finding]:
+    """ib_port_down: a port that is not Active or has no link, while most of its peers are up.
+
+    Its peers are the same port of other nodes, else its neighbours on this node. A port that is down everywhere is not
+    cabled; one that waits for a subnet manager is at fault by itself.
+    """
+    same: dict[tuple[str, int], list[bool]] = defaultdict(list)
+    for _, port in _ports(job):
+        same[port.facts.device, port.facts.port].append(_is_up(port))
+    for node, port in _ports(job):
+        facts = port.facts
+        if _is_up(port) or _flaps(port):
+            continue
+        others = same[facts.device, facts.port][:]
+        others.remove(False)
+        peers = others or [_is_up(one) for one in node.ports if one is not port]
+        unmanaged = facts.state == "INIT" and facts.phys_state == "LinkUp" and facts.link_layer == "InfiniBand"
+        if not unmanaged and sum(peers) * 2 <= len(peers):
+            continue
+        hint = ": no subnet manager has set it up" if unmanaged else HINTS.get(facts.phys_state, "")
+        alone = unmanaged and not any(map(_is_up, node.ports))
+        yield Finding(
+            "ib_port_down", "critical" if others or alone else "warning", 0.9 if others else 0.7,
+            f"port {facts.device}/{facts.port} on {node.name} is "
+            f"{', '.join(filter(None, (facts.state, facts.phys_state)))}{hint}"
+            f"{f'; {sum(peers)} of {len(peers)} peers are up' if peers else ''}",
+            nodes=(node.name,), ports=(_name(node, port),), evidence=(_state_proof(node, port),),
+            advice="Check the cable and the switch port; Polling means that no light comes from the far end.",
+        )  # fmt: skip
+
+
+def port_errors(job: Job) -> Iterator[Finding]:
+    """The kinds of :data:`SYMPTOMS`, by any growth of their counters while the port was watched.
+
+    A port that went down and came back counts as ib_link_flapped.
+    """
+    for node, port in _ports(job):
+        grown, flaps = port.grown, _flaps(port)
+        for kind, counters, meaning, advice in SYMPTOMS:
+            words = [f"{name} +{grown[name]}" for name in counters if grown.get(name, 0) > 0]
+            if flaps and kind == "ib_link_flapped":
+                words.append(f"{flaps} times down and up again while watched")
+            if words:
+                counted = Evidence(Observer.PORT, f"counters of {_name(node, port)}", job.now, listed(words))
+                yield Finding(
+                    kind, "warning", 0.9,
+                    f"port {port.facts.device}/{port.facts.port} on {node.name}: {listed(words)}; {meaning}",
+                    nodes=(node.name,), ports=(_name(node, port),), evidence=(counted, _state_proof(node, port)),
+                    advice=advice,
+                )  # fmt: skip
+
+
+def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
+    """Every port with its node, in order."""
+    for _, node in sorted(job.nodes.items()):
+        for port in sorted(node.ports, key=lambda port: (port.facts.device, port.facts.port)):
+            yield node, port
+
+
+def _is_up(port: Port) -> bool:
+    return port.facts.state == "ACTIVE" and port.facts.phys_state in ("LinkUp", "")  # ibv_devinfo tells no link
+
+
+def _name(node: Node, port: Port) -> str:
+    return f"{node.name}:{port.facts.device}/{port.facts.port}"
+
+
+def _flaps(port: Port) -> int:
+    """Times that it was seen to come back; once, too, when it went away now and had done so before by its counter."""
+    states = list(itertools.pairwise(look.value.state == "ACTIVE" for look in port.changes))
+    back = sum(after and not before for before, after in states)
+    left = any(before and not after for before, after in states)
+    return back or int(left and port.counters.get("link_downed", 0) > 1)
+
+
+def _state_proof(node: Node, port: Port) -> Evidence:
+    facts = port.facts
+    text = f"state {facts.state}, physical state {facts.phys_state}, rate {facts.rate or 'unknown'} Gb/s"
+    at = port.changes[-1].at if port.changes else None
+    return Evidence(Observer.PORT, f"/sys/class/infiniband/{facts.device}/ports/{facts.port} on {node.name}", at, text)
+
+
+# --- sockets and TCP ----------------------------------------
+
+
+def socket_fallback(job: Job) -> Iterator[Finding]:
+    """network_socket_fallback: NCCL uses plain sockets though its nodes have active InfiniBand or RoCE ports.
+
+    Without the ports: on some ranks NCCL says that it uses sockets, on others a faster network.
+    """
+    told = said(job, "nccl.network")
+    sockets = [event for event in told if text_of(event, "network").lower().startswith("socket")]
+    at = home_of(job)
+    fast = {name for name, node in job.nodes.items() if any(map(_is_fast, node.ports))}
+    with_ports = [event for event in sockets if event.rank is not None and at.get(event.rank, event.host) in fast]
+    mixed = len(sockets) < len(told)
+    events = with_ports or (sockets if mixed else [])
+    if events:
+        why = "while other ranks use a faster network" if mixed else "though there are active InfiniBand or RoCE ports"
+        yield Finding(
+            "network_socket_fallback", "warning", 0.85 if with_ports else 0.75,
+            f"NCCL uses plain sockets on {who(ranks_in(events), 'some ranks')}, {why}",
+            ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
+            advice="Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, and at NCCL_IB_HCA.",
+        )  # fmt: skip
+
+
+def _is_fast(port: Port) -> bool:
+    return port.facts.state == "ACTIVE" and (port.facts.rate is None or port.facts.rate >= FAST_GBPS)
+
+
+def tcp_retransmits(job: Job) -> Iterator[Finding]:
+    """tcp_retransmits: the share of TCP segments that a node has to send again is over the threshold.
+
+    A node with more to do than it has CPUs for answers late, and what nobody lost is sent again.
+    """
+    for name, node in sorted(job.nodes.items()):
+        sent, again = node.network.segments_per_s or 0.0, node.network.retransmitted_per_s or 0.0
+        load = node.load.load / node.host.cpus if node.load and node.host and node.host.cpus else 0.0
+        if sent < TCP_SEGMENTS_PER_S or again < TCP_RETRANSMITS_PER_S:
+            continue
+        if again / sent >= TCP_RETRANSMIT_SHARE * max(1.0, load):
+            text = f"{again / sent:.1%} of {sent:.0f} segments per second"
+            yield Finding(
+                "tcp_retransmits", "warning", 0.8, f"{name} sends {text} again: packets get lost on their way from it",
+                nodes=(name,), evidence=(Evidence(Observer.NETWORK, f"/proc/net/snmp on {name}", job.now, text),),
+                advice="Look for drops at its interface and switch port; probe the path from this node to the others.",
+            )  # fmt: skip
+
+
+def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
+    """path_blocked: the job stands still, and the kernels of its nodes send to one another again and again in vain.
+
+    Of a rank that is stopped the kernel still acknowledges. One connection alone counts after the alarm: where packets
+    get lost, four losses running are no cut.
+    """
+    job = job_status.job
+    late = (job.stood_still or 0.0) >= job_status.alarm_after
+    if not job.live or not (job_status.hung or late):
+        return
+    silent = _unanswered(job)
+    ways = sum(len(ends) for own in silent.values() for ends in own.values())
+    if not ways or (ways == 1 and not late):
+        return
+    every = {name for pair in silent for name in pair}
+    common = [name for name in every if all(name in pair for pair in silent)]
+    nodes = tuple(common) if len(common) == 1 and len(every) > 2 else tuple(sorted(every))
+    ranks = {rank for own in silent.values() for rank in own}
+    where = f"to and from {nodes[0]}" if len(nodes) == 1 else f"between {nodes_text(nodes)}"
+    yield Finding(
+        "path_blocked", "critical", 0.85,
+        f"{where} nothing is acknowledged of what is sent on {count(ways, 'connection')} ({ranks_text(ranks)})",
+        nodes=nodes,
+        evidence=tuple(
+            Evidence(
+                Observer.NETWORK, f"sock_diag on {sender}", job.now,
+                f"to {receiver}, repeated: "
+                + "; ".join(f"{ranks_text((rank,))} to {listed(ends)}" for rank, ends in sorted(own.items())[:TOLD]),
+            )
+            for (sender, receiver), own in sorted(silent.items())[:TOLD]
+        ),
+        advice="Look at the link, the firewall and the MTU between these nodes: small packets may pass where full ones "
+        "do not.",
+        next=(next_step("P", "probe", "path", *sorted(every)),),
+    )  # fmt: skip
+
+
+def _unanswered(job: Job) -> Mapping[tuple[str, str], Mapping[int, list[str]]]:
+    """(sender, receiver) → rank of the sender → far ends that acknowledge nothing."""
+    ranks = {(one.node, one.process.pid): one.rank for one in job.ranks if one.gone_at is None}
+    newest = {
+        (node, dump.pid): dump for node, dump in zip(job.stack_nodes, job.stacks, strict=False)
+        if dump.pid == dump.rank_pid and dump.at >= job.now - FRESH_S and (node, dump.pid) in ranks
+    }  # fmt: skip
+    found: dict[tuple[str, str], dict[int, list[str]]] = defaultdict(dict)
+    if not any(dump.unanswered for dump in newest.values()):
+        return found
+    at = nodes_by_name(job, ((node, dump) for (node, _), dump in newest.items()))
+    for (node, pid), dump in newest.items():
+        for end in dump.unanswered:
+            far = at.get(end.rpartition(":")[0].strip("[]"), "")
+            if far and far != node:
+                found[node, far].setdefault(ranks[node, pid], []).append(end)
+    return found
