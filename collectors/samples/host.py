@@ -29,12 +29,11 @@ class HostSample(NamedTuple):
 
 
 class Disk(NamedTuple):
-    """A file system that the job writes to."""
+    """A file system that the job works on."""
 
     path: str
     role: str
-    """``tmp``, ``shm``, ``cwd``, ``checkpoint``."""
-    fstype: str
+    """``tmp``, ``shm``, ``cwd``."""
     total: int
     free: int
     free_inodes: Optional[int]

@@ -47,16 +47,8 @@ class Mounts:
     def of(self, path: str, now: float) -> Mount:
         """The file system of an absolute path, by its name alone: asking the file system itself might hang."""
         if not 0 <= now - self._read_at <= self._age:
-            self.read()
+            self._by_folder = {mount.folder: mount for mount in parse(read_text(self._path))}
             self._read_at = now
-        return self.known(path)
-
-    def read(self) -> None:
-        """Read them anew."""
-        self._by_folder = {mount.folder: mount for mount in parse(read_text(self._path))}
-
-    def known(self, path: str) -> Mount:
-        """As :meth:`of`, by what was read last."""
         folder = os.path.normpath(path)
         while folder not in self._by_folder and folder not in ("/", "", "."):
             folder = os.path.dirname(folder)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from collectors.node.machine import disks, software
-from collectors.node.machine.disks import DiskSource, checkpoint_folders
+from collectors.node.machine.disks import DiskSource
 from collectors.node.machine.host import HostSource
 from collectors.node.machine.software import SoftwareSource
 from collectors.node.processes.mounts import Mounts
@@ -53,27 +53,12 @@ MOUNTS = (
 def test_mounts_and_what_lies_on_them(tmp_path: Path) -> None:
     write(tmp_path, "self/mountinfo", MOUNTS)
     own = Mounts(str(tmp_path))
-    own.read()
-    found = {path: own.known(path) for path in ("/data/x", "/database", "/data/my runs/3", "/lxc/proc")}
+    found = {path: own.of(path, 0.0) for path in ("/data/x", "/database", "/data/my runs/3", "/lxc/proc")}
     assert {path: mount.kind for path, mount in found.items()} == {
         "/data/x": "nfs4", "/database": "ext4", "/data/my runs/3": "zfs", "/lxc/proc": "fuse.lxcfs",
     }  # fmt: skip
     assert [path for path, mount in found.items() if mount.remote] == ["/data/x", "/lxc/proc"]
     assert [path for path, mount in found.items() if mount.shared] == ["/data/x"]
-
-
-@pytest.mark.parametrize(
-    ("command", "folders"),
-    [
-        ("python train.py --output_dir /ckpt/run7 --lr 1", ["/ckpt/run7"]),
-        ("python train.py --save-dir=out/ck", ["/home/x/out/ck"]),
-        ("python train.py --checkpoint-path ../c/", ["/home/c"]),
-        ("python train.py --save s3://bucket/x --save-every 10 --save_total_limit", []),
-        ("python train.py --data /data --savings", []),
-    ],
-)
-def test_folders_for_checkpoints(command: str, folders: list[str]) -> None:
-    assert checkpoint_folders(rank(1, command)) == folders
 
 
 class Clock:
@@ -91,15 +76,13 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return moved
 
 
-def test_room_where_the_job_works_and_where_it_will_save(tmp_path: Path, clock: Clock) -> None:
+def test_room_where_the_job_works(tmp_path: Path, clock: Clock) -> None:
     shared = Shared()
-    shared.ranks = (rank(7, f"python x.py --save {tmp_path}/not/yet", cwd=str(tmp_path)),)
+    shared.ranks = (rank(7, cwd=str(tmp_path)),)
     source = DiskSource(shared)
     found = {(disk.role, disk.path): disk for disk in source.look(0.0) if isinstance(disk, Disk)}
-    assert ("cwd", str(tmp_path)) in found
-    saved = found["checkpoint", f"{tmp_path}/not/yet"]
-    assert 0 < saved.free <= saved.total
-    assert saved.fstype
+    own = found["cwd", str(tmp_path)]
+    assert 0 < own.free <= own.total
     assert list(source.look(0.0)) == []
     clock.now += disks.EVERY
     assert list(source.look(0.0)) != []
@@ -119,7 +102,7 @@ def test_a_file_system_that_hangs_is_named_and_hides_no_other(
     monkeypatch.setattr(os, "statvfs", hang)
     write(tmp_path, "self/mountinfo", MOUNTS)
     shared = Shared()
-    shared.ranks = (rank(7, "python x.py --save /zz", cwd="/data/run"),)
+    shared.ranks = (rank(7, cwd="/data/run"), rank(8, cwd="/zz"))
     source = DiskSource(shared)
     source._mounts = Mounts(str(tmp_path))
     source._guard._patience = 0.05
