@@ -10,12 +10,14 @@ from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import watchdog
 from collectors.node.files import is_ours, text
-from collectors.node.source import Absent
+from collectors.node.source import Absent, NotResponding
 
 ERRORS = 1 << 16
 """Bytes of standard error that are kept of a program that is run to its end; the rest is read and let go."""
 OUTPUT = 4 << 20
 """Bytes of its standard output, at which it is ended."""
+LINE = 1 << 16
+"""Bytes of a line."""
 
 
 PLACES = (
@@ -160,25 +162,75 @@ class Child:
         return b"".join(parts)
 
 
-class ToolLines:
-    """Whole lines out of chunks of bytes; a line without an end is cut off at ``limit`` bytes."""
+class LineStream:
+    """A program that prints lines for as long as it runs. Once it has ended it is started anew; never are there two."""
 
-    def __init__(self, limit: int = 65536) -> None:
-        self._limit = limit
-        self._rest = b""
+    def __init__(self, name: str, pause: float) -> None:
+        """``pause`` is the least time between two starts of one that ends by itself, in seconds."""
+        self._name = name
+        self._pause = pause
+        self._child: Optional[Child] = None
+        self._rests = [b"", b""]
+        self._begun = self._due = 0.0
+        self._heard: Optional[float] = None
+        self.killed = False
+        """It was ended from here."""
+        self.status: Optional[int] = None
+        """Its exit status, where the last call of :meth:`lines` met its end."""
 
-    def feed(self, data: bytes) -> List[str]:
-        """Lines that are complete now."""
-        *whole, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > self._limit:
-            whole.append(self._rest[: self._limit])
-            self._rest = b""
-        return [text(line).rstrip("\r") for line in whole]
+    def lines(self, command: Callable[[], Sequence[str]], *, feed: bytes = b"", wait: float = 0.0) -> List[str]:
+        """Lines that it has printed since the last call, on standard output and standard error, without empty ones.
 
-    def close(self) -> List[str]:
-        """The last line, if its end was missing."""
-        rest, self._rest = self._rest, b""
-        return [text(rest)] if rest else []
+        ``command`` gives its words where it is to be started, ``feed`` its standard input; ``wait`` is how long the
+        first lines are waited for then. A line without an end is cut off. Raises :class:`Absent`, as ``command`` may.
+        """
+        moment, self.status = time.monotonic(), None
+        if self._child is None:
+            if moment < self._due:
+                return []
+            self._child = Child(command(), feed=feed)
+            self._begun, self._due, self.killed = moment, moment + self._pause, False
+            self._heard = self._heard or moment
+            self._rests = [b"", b""]
+            self._child.wait_output(wait)
+        self.status = self._child.status
+        found: List[str] = []
+        for place, data in enumerate((self._child.read(), self._child.read_errors())):
+            *whole, rest = (self._rests[place] + data).split(b"\n")
+            cut = self.status is not None or len(rest) > LINE
+            self._rests[place] = b"" if cut else rest
+            found += filter(None, [text(line).strip() for line in [*whole, *([rest] if cut else [])]])
+        self._heard = moment if found else self._heard
+        if self.status is not None:
+            self.end()
+        return found
+
+    def check(self, silence: float, give_up: float) -> None:
+        """Raise :class:`NotResponding` after so many seconds without a line; kill it after ``give_up`` seconds."""
+        if self._heard is None:
+            return
+        moment = time.monotonic()
+        if moment - max(self._heard, self._begun) > give_up:
+            self.kill()
+        if moment - self._heard > silence:
+            raise NotResponding(self._name, moment - self._heard)
+
+    def kill(self) -> None:
+        """End it without asking; another one is started as soon as it is gone."""
+        if self._child is not None and not self.killed:
+            self._child.kill()
+            self.killed = True
+            self.soon()
+
+    def soon(self) -> None:
+        """Let the next start come without a pause."""
+        self._due = 0.0
+
+    def end(self) -> None:
+        """End it and forget it."""
+        if self._child is not None:
+            self._child.end()
+            self._child = None
 
 
 _unended: Dict[Tuple[str, ...], Child] = {}

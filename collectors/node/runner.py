@@ -7,7 +7,7 @@ import time
 from typing import Callable, List, NamedTuple, Optional, Tuple, Type
 
 from collectors.node.resources import yield_to_all
-from collectors.node.source import Absent, Denied, Failed, NotResponding, Shared, Source
+from collectors.node.source import Shared, Source, Unavailable
 from collectors.samples.control import Settings
 from collectors.samples.stream import SourceState
 
@@ -30,7 +30,7 @@ class Runner:
         self._next = 0.0
         self._deadline = Source.deadline
         self._state = ""
-        self._result: Optional[Tuple[List[NamedTuple], str, str, float, float]] = None
+        self._result: Optional[Tuple[List[NamedTuple], str, str, float]] = None
         self._period = Source.period
         self._retry = Source.retry
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
@@ -67,12 +67,12 @@ class Runner:
             if self._busy and moment - self._asked > self._deadline:
                 return self._change("late", "no answer within %g s" % self._deadline, moment - self._asked)
             return []
-        samples, state, why, age, rest = result
+        samples, state, why, age = result
         if self._settings is not None:  # they came while it looked
             self._next = 0.0
             return [*self._change(state, why, age), *samples]
         # a little early is in time: ticks are never exact
-        self._next = self._asked + (max(self._period, self._retry, rest) if state != "ok" else self._period) - 0.02
+        self._next = self._asked + (max(self._period, self._retry) if state != "ok" else self._period) - 0.02
         return [*self._change(state, why, age), *samples]
 
     def _change(self, state: str, why: str, age: float) -> List[NamedTuple]:
@@ -87,7 +87,7 @@ class Runner:
         while True:
             self._go.acquire()
             samples: List[NamedTuple] = []
-            state, why, age, rest = "ok", "", 0.0, 0.0
+            state, why, age = "ok", "", 0.0
             first = source is None
             try:
                 if source is None:
@@ -99,20 +99,14 @@ class Runner:
                     source.configure(settings)
                 for sample in source.look(time.time()):
                     samples.append(sample)  # noqa: PERF402 (what came before an exception must not be lost)
-            except Absent as reason:
-                state, why, rest = "absent", str(reason), reason.rest
-            except Denied as reason:
-                state, why = "denied", str(reason)
-            except NotResponding as reason:
-                state, why, age = "late", "no answer from " + str(reason), reason.age
-            except Failed as reason:
-                state, why = "failed", str(reason)
+            except Unavailable as reason:
+                state, why, age = reason.state, str(reason), reason.age
             except Exception as error:  # noqa: BLE001 (a fault in one source must stop no other; it is reported)
                 state, why = "failed", _describe(error)
             with self._finished:
                 if source is not None:
                     self._period, self._retry = source.period, source.retry
-                self._result = (samples, state, why, age, rest)
+                self._result = (samples, state, why, age)
                 self._busy = False
                 self._finished.notify()
             if first:

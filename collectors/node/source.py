@@ -9,30 +9,42 @@ if TYPE_CHECKING:  # every program that runs another one imports this module, fo
     from collectors.samples.ranks import RankProcess
 
 
-class Absent(Exception):
+class Unavailable(Exception):
+    """A source has nothing to say; the text says why."""
+
+    state = ""
+    """Of the source, as :class:`collectors.samples.stream.SourceState` has it."""
+    age = 0.0
+    """How many seconds ago it answered last."""
+
+
+class Absent(Unavailable):
     """There is nothing to read here (no driver, no HCA, no such tool); the text says what is missing."""
 
-    def __init__(self, what: str, rest: float = 0.0) -> None:
-        """``rest`` is how many seconds nothing will come, at least: until then the source is not asked."""
-        super().__init__(what)
-        self.rest = rest
+    state = "absent"
 
 
-class Denied(Exception):
+class Denied(Unavailable):
     """It is there but may not be read; the text says what right is missing."""
 
+    state = "denied"
 
-class NotResponding(Exception):
-    """It is there but does not answer; the text names it. The source's state is "late" then."""
+
+class NotResponding(Unavailable):
+    """It is there but does not answer."""
+
+    state = "late"
 
     def __init__(self, what: str, age: float = 0.0) -> None:
-        """``age`` is how many seconds ago it answered last."""
-        super().__init__(what)
+        """``what`` names it."""
+        super().__init__("no answer from " + what)
         self.age = age
 
 
-class Failed(Exception):
+class Failed(Unavailable):
     """It is there but gives an error for an answer; the text is that error."""
+
+    state = "failed"
 
 
 class Shared:
@@ -71,8 +83,8 @@ class Source:
     def look(self, now: float) -> Iterable[NamedTuple]:
         """Samples of this moment (``now`` is the wall clock).
 
-        Raises :class:`Absent`, :class:`Denied`, :class:`NotResponding` or :class:`Failed` when there is nothing to
-        read; what it yielded before that counts. It is asked again ``retry`` seconds later.
+        Raises :class:`Unavailable` when there is nothing to read; what it yielded before that counts. It is asked again
+        ``retry`` seconds later.
         """
         raise NotImplementedError
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from typing import Deque, Iterator, List, NamedTuple, Optional
+from typing import Deque, Iterator, List, NamedTuple
 
-from collectors.node.child import Child, ToolLines, find
+from collectors.node.child import LineStream, find
 from collectors.node.files import text
 from collectors.node.gpus.amd import AmdGpus
 from collectors.node.gpus.nvidia_smi import (
@@ -43,6 +43,8 @@ GIVE_UP = 30.0
 """Seconds without a line after which it is killed, and asked anew once it is gone."""
 BACK_OFF = 5.0
 """Seconds between starts of a nvidia-smi that ends by itself."""
+LOADED = "/driver/nvidia/gpus"
+"""Folder below /proc of a driver that is loaded."""
 NO_DRIVER = ("No devices were found", "couldn't communicate with the NVIDIA driver")
 
 
@@ -50,7 +52,6 @@ class Gpus(Source):
     """GPUs of NVIDIA's or AMD's make."""
 
     name = "gpus"
-    retry = 0.0
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
@@ -59,13 +60,9 @@ class Gpus(Source):
         self._amd = AmdGpus(shared, proc, os.environ.get(SYS, sys))
         self._absent = ""
         self._absent_until = 0.0
-        self._stream: Optional[Child] = None
-        self._killed = False
-        self._out = self._err = ToolLines()
+        self._stream = LineStream("nvidia-smi", BACK_OFF)
         self._columns = choose()
         self._rejected: List[str] = []
-        self._begun = self._heard = time.monotonic()
-        self._start_due = 0.0
         self._answered = False
         """A row has come."""
         self._failure = ""
@@ -76,59 +73,42 @@ class Gpus(Source):
         """Stream at the new interval, from a process that is started when the present one is gone."""
         if settings.interval != self._interval:
             self._interval = settings.interval
-            self._kill()
+            self._stream.kill()
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (nvidia-smi's rows carry no time)
-        """Rows since the last look."""
+        """Rows since the last look. Raises :class:`Failed` or :class:`NotResponding` when there are none."""
         moment = time.monotonic()
+        self.retry = 0.0
         if moment >= self._absent_until:
             try:
-                yield from self._rows(moment)
-                self._judge(moment)
+                yield from self._rows()
             except Absent as reason:
                 self._absent, self._absent_until = str(reason), moment + RELOOK
                 self.close()
             else:
+                if self._failure:
+                    raise Failed(self._failure)
+                self._stream.check(max(SILENCE, 4 * self._interval), max(GIVE_UP, 8 * self._interval))
                 return
         if not self._amd.there():  # a server's processor may have one beside NVIDIA's: those come first
-            raise Absent(self._absent, self._absent_until - moment)
+            self.retry = self._absent_until - moment
+            raise Absent(self._absent)
         yield from self._amd.look()
 
     def close(self) -> None:
         """End what runs; a later look starts anew."""
-        if self._stream is not None:
-            self._stream.end()
-            self._stream = None
+        self._stream.end()
 
-    def _kill(self) -> None:
-        if self._stream is not None and not self._killed:
-            self._stream.kill()
-            self._killed = True
-            self._start_due = 0.0
-
-    def _start(self, moment: float) -> None:
+    def _command(self) -> List[str]:
         path = find("nvidia-smi")
         if path is None:
             raise Absent(NO_TOOL)
-        query = "--query-gpu=" + ",".join(self._columns.values())
         milliseconds = int(max(FASTEST, self._interval) * 1000)
-        self._stream = Child([path, query, FORMAT, "-lms", str(milliseconds)])
-        self._out, self._err, self._killed = ToolLines(), ToolLines(), False
-        self._begun, self._start_due = moment, moment + BACK_OFF
-        self._stream.wait_output(1.5)
+        return [path, "--query-gpu=" + ",".join(self._columns.values()), FORMAT, "-lms", str(milliseconds)]
 
-    def _rows(self, moment: float) -> Iterator[NamedTuple]:
+    def _rows(self) -> Iterator[NamedTuple]:
         """Samples of its lines since the last look. Raises :class:`Absent` when there is no driver."""
-        if self._stream is None and moment >= self._start_due:
-            self._start(moment)
-        if self._stream is None:
-            return
-        ended = self._stream.status
-        lines = self._out.feed(self._stream.read()) + self._err.feed(self._stream.read_errors())
-        if ended is not None:
-            lines += self._out.close() + self._err.close()
-        for line in filter(None, map(str.strip, lines)):
-            self._heard = moment
+        for line in self._stream.lines(self._command, wait=1.5):
             row = gpu_row(list(self._columns), line)
             if row is not None:
                 self._answered, self._failure = True, ""
@@ -138,10 +118,8 @@ class Gpus(Source):
             self._said.append(line)
             if rejected_field(line) is None:
                 yield from self._roster.line(line)
-        if ended is not None:
-            self._stream.end()
-            self._stream = None
-            self._conclude(ended)
+        if self._stream.status is not None:
+            self._conclude(self._stream.status)
 
     def _conclude(self, status: int) -> None:
         """Draw the conclusion from its end. Raises :class:`Absent` when there is no driver."""
@@ -151,24 +129,11 @@ class Gpus(Source):
         if field is not None and field not in self._rejected:
             self._rejected.append(field)
             self._columns = choose(self._rejected)
-            self._start_due = 0.0
-        elif any(sign in words for sign in NO_DRIVER) and not self._answered and not self._driver_loaded():
+            self._stream.soon()
+        elif any(sign in words for sign in NO_DRIVER) and not self._answered and not os.path.isdir(self.proc + LOADED):
             raise Absent(words)
-        elif not self._killed:
+        elif not self._stream.killed:
             self._failure = words or "nvidia-smi ended with status %d and no word" % status
-
-    def _driver_loaded(self) -> bool:
-        return os.path.isdir(os.path.join(self.proc, "driver/nvidia/gpus"))
-
-    def _judge(self, moment: float) -> None:
-        """Raise :class:`Failed` or :class:`NotResponding` when it gives no rows; end one that has long been silent."""
-        if moment - max(self._heard, self._begun) > max(GIVE_UP, 8 * self._interval):
-            self._kill()
-        if self._failure:
-            raise Failed(self._failure)
-        age = moment - self._heard
-        if age > max(SILENCE, 4 * self._interval):
-            raise NotResponding("nvidia-smi", age)
 
 
 class GpuUsers(Source):

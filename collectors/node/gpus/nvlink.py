@@ -94,7 +94,7 @@ class GpuTopology(Source):
         """The matrix. Raises :class:`Absent` on a node without nvidia-smi or without a matrix."""
         ended = nvidia_smi("topo", "-m", patience=PATIENCE)
         if ended.status is None:
-            raise NotResponding("nvidia-smi topo -m gave no answer in %.0f s" % PATIENCE)
+            raise NotResponding("nvidia-smi topo -m", PATIENCE)
         if ended.status != 0:
             raise Failed("nvidia-smi topo -m ended with status %d" % ended.status)
         found = parse_topology(text(ended.stdout))

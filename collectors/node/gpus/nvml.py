@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node import loader
-from collectors.node.child import Child, ToolLines
-from collectors.node.files import text
-from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
+from collectors.node.child import LineStream
+from collectors.node.source import Absent, Failed, Shared, Source
 from collectors.samples.gpus import NvlinkCounters, bus_key
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault
@@ -44,58 +42,35 @@ class Nvml(Source):
     """Xid events, NVLinks and the SM share of processes."""
 
     name = "nvml"
-    retry = 0.0
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._child: Optional[Child] = None
-        self._lines = ToolLines()
-        self._heard = time.monotonic()
-        self._start_due = 0.0
-        self._failure = ""
+        self._stream = LineStream("NVML", RELOOK)
+        self._said = self._failure = ""
         self._shares: Dict[Tuple[str, int], int] = {}
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (events carry their own time)
         """What the child said since the last look."""
-        moment = time.monotonic()
-        if self._child is None:
-            self._start(moment)
-        if self._child is not None:
-            yield from self._read(self._child)
-        if self._failure:
-            raise Failed(self._failure)
-        age = moment - self._heard
-        if self._child is not None and age > SILENCE:
-            if age > GIVE_UP:
-                self._child.kill()
-            raise NotResponding("NVML", age)
-
-    def _start(self, moment: float) -> None:
+        self.retry = RELOOK
         if not os.path.exists(DEVICE):
-            raise Absent("no NVIDIA driver on this node (%s)" % DEVICE, RELOOK)
+            raise Absent("no NVIDIA driver on this node (%s)" % DEVICE)
+        self.retry = 0.0
         bundle = loader.blob(BUNDLE)
         if bundle is None:
             raise Absent("the NVML bindings have not come to this node")
-        if moment >= self._start_due:
-            self._start_due = moment + RELOOK
-            self._child = Child([sys.executable, "-I", "-S", "-B", "-u", "-c", _PROGRAM], feed=bundle)
-            self._lines, self._heard = ToolLines(), moment
-
-    def _read(self, child: Child) -> Iterator[NamedTuple]:
-        ended = child.status
-        for line in self._lines.feed(child.read()):
+        for line in self._stream.lines(lambda: [sys.executable, "-I", "-S", "-B", "-u", "-c", _PROGRAM], feed=bundle):
             try:
                 kind, *words = json.loads(line)
             except (ValueError, TypeError):
-                yield Fault(self.name, "a line of NVML's process was not understood: %s" % line[:200], 1)
+                self._said = line[:200]
+                yield Fault(self.name, "a line of NVML's process was not understood: %s" % self._said, 1)
                 continue
-            self._heard = time.monotonic()
             yield from self._take(kind, words)
-        if ended is not None:
-            said = text(child.read_errors()).strip().splitlines()
-            child.end()
-            self._child = None
-            self._failure = self._failure or (said[-1] if said else "NVML's process ended with status %s" % ended)
+        if self._stream.status is not None:
+            self._failure = self._failure or self._said or "NVML's process ended with status %s" % self._stream.status
+        if self._failure:
+            raise Failed(self._failure)
+        self._stream.check(SILENCE, GIVE_UP)
 
     def _take(self, kind: str, words: List[Any]) -> Iterator[NamedTuple]:
         if kind == "xid":

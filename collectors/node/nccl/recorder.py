@@ -36,21 +36,13 @@ DONE = -1
 """Rank of the line that ends the answer."""
 
 
-class DumpPlaces(NamedTuple):
-    """Where one rank's dump may be, most likely first, and its pipe; as the rank names them."""
-
-    files: Tuple[str, ...]
-    pipe: str
-
-
-def places(env: Mapping[str, str], rank: int) -> DumpPlaces:
-    """Paths that a rank's environment makes its dump and its pipe."""
+def places(env: Mapping[str, str], rank: int) -> Tuple[List[str], str]:
+    """Paths that a rank's environment makes its dump, most likely first, and its pipe, as the rank names them."""
     stems = [env[name] for name in STEMS if env.get(name)]
     if not stems:
         cache = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME", ""), ".cache")
         stems = [os.path.join(cache, "torch", "comm_lib_trace_rank_"), "/tmp/nccl_trace_rank_"]
-    pipe = env.get(PIPE, "")
-    return DumpPlaces(tuple("%s%d" % (stem, rank) for stem in stems), "%s%d.pipe" % (pipe, rank) if pipe else "")
+    return ["%s%d" % (stem, rank) for stem in stems], env.get(PIPE, "")
 
 
 def here(pid: int, path: str, proc: str = "/proc") -> str:
@@ -58,12 +50,6 @@ def here(pid: int, path: str, proc: str = "/proc") -> str:
     if not path.startswith("/"):
         path = os.path.join(link("%s/%d/cwd" % (proc, pid)), path)
     return seen_by(pid, path, proc)
-
-
-def modified(path: str) -> float:
-    """Time of a file's last change; 0 where there is none."""
-    found = _stat(path)
-    return 0.0 if found is None else found.st_mtime
 
 
 def _stat(path: str) -> Optional[os.stat_result]:
@@ -92,6 +78,51 @@ def ask(pipe: str, uid: Optional[int] = None) -> str:
     return ""
 
 
+class WantedDump(NamedTuple):
+    """One rank whose dump is wanted, and what came of asking for it."""
+
+    rank: int
+    pid: int
+    started: float
+    files: List[str]
+    """Where its dump may be, most likely first, and its pipe, as this side can open them."""
+    pipe: str = ""
+    uid: Optional[int] = None
+    """As root: who must own what is read and written, as the rank's environment names the paths. -1: nobody does."""
+    before: float = 0.0
+    """Time of the newest dump before asking."""
+    asked: bool = False
+    why: str = ""
+
+    def file(self, path: str, why: str, at: Optional[float] = None, data: bytes = b"") -> RecorderFile:
+        """What is sent of it."""
+        return RecorderFile(self.rank, self.pid, path, at, base64.b64encode(data).decode("ascii"), self.pipe, why)
+
+
+def request(rank: int, pid: int, started: float, fresh: bool) -> WantedDump:
+    """Find a rank's places and, for a fresh dump, ask for it; all ranks are asked before any is waited for."""
+    data = read_or_none("/proc/%d/environ" % pid)
+    if data is None:
+        return WantedDump(rank, pid, started, [""], why="the environment of pid %d may not be read" % pid)
+    named, stem = places(environ.parse(data), rank)
+    stem = stem or pages.told_pipe(pid)  # it may have opened one since its start
+    pipe = here(pid, "%s%d.pipe" % (stem, rank)) if stem else ""
+    files = [here(pid, path) for path in named]
+    found, uid, why = _stat(files[0]), _owner(pid), ""
+    if fresh:
+        why = ask(pipe, uid) if pipe else "the job was started without " + PIPE
+    before = 0.0 if found is None else found.st_mtime
+    return WantedDump(rank, pid, started, files, pipe, uid, before, fresh and not why, why)
+
+
+def _owner(pid: int) -> Optional[int]:
+    """Uid that must own the rank's files; None where the kernel already sees to it, or where the rank is root's."""
+    if os.geteuid() != 0:
+        return None
+    found = owner_of(pid)
+    return -1 if found is None else found.uid or None
+
+
 def settled(path: str, since: float, deadline: float) -> bool:
     """Wait until a file that was changed after ``since`` no longer grows; False when the time is up."""
     size = 0
@@ -103,50 +134,6 @@ def settled(path: str, since: float, deadline: float) -> bool:
             size = found.st_size
         time.sleep(0.2)
     return False
-
-
-class WantedDump(NamedTuple):
-    """One rank whose dump is wanted, and what came of asking for it."""
-
-    rank: int
-    pid: int
-    started: float
-    places: DumpPlaces
-    before: float
-    """Time of the newest dump before asking."""
-    asked: bool
-    why: str
-    uid: Optional[int] = None
-    """As root: who must own what is read and written, as the rank's environment names the paths. -1: nobody does."""
-
-    def file(self, path: str, why: str, at: Optional[float] = None, data: bytes = b"") -> RecorderFile:
-        """What is sent of it."""
-        text = base64.b64encode(data).decode("ascii")
-        return RecorderFile(self.rank, self.pid, path, at, text, self.places.pipe, why)
-
-
-def request(rank: int, pid: int, started: float, fresh: bool) -> WantedDump:
-    """Find a rank's places and, for a fresh dump, ask for it; all ranks are asked before any is waited for."""
-    data = read_or_none("/proc/%d/environ" % pid)
-    if data is None:
-        why = "the environment of pid %d may not be read" % pid
-        return WantedDump(rank, pid, started, DumpPlaces(("",), ""), 0.0, False, why)
-    files, pipe = places(environ.parse(data), rank)
-    stem = "" if pipe else pages.told_pipe(pid)  # it may have opened one since its start
-    pipe = "%s%d.pipe" % (stem, rank) if stem else pipe
-    found = DumpPlaces(tuple(here(pid, path) for path in files), here(pid, pipe) if pipe else "")
-    before, uid, why = modified(found.files[0]), _whose(pid), ""
-    if fresh:
-        why = ask(found.pipe, uid) if found.pipe else "the job was started without " + PIPE
-    return WantedDump(rank, pid, started, found, before, fresh and not why, why, uid)
-
-
-def _whose(pid: int) -> Optional[int]:
-    """Uid that must own the rank's files; None where the kernel already sees to it, or where the rank is root's."""
-    if os.geteuid() != 0:
-        return None
-    found = owner_of(pid)
-    return -1 if found is None else found.uid or None
 
 
 def _content(path: str, uid: Optional[int]) -> bytes:
@@ -167,24 +154,25 @@ def collect(wanted: WantedDump, deadline: float, room: int) -> Tuple[RecorderFil
 
     ``room`` bytes may be sent; what is larger is left out, and said.
     """
-    files, why = wanted.places.files, wanted.why
-    if wanted.asked and not settled(files[0], wanted.before, deadline):
+    why = wanted.why
+    if wanted.asked and not settled(wanted.files[0], wanted.before, deadline):
         why = "asked, but no dump came: its monitor thread does not run any more"
-    for path in files:
-        at = modified(path)
-        if 0 < at < wanted.started:
+    for path in wanted.files:
+        found = _stat(path)
+        if found is None:
+            continue
+        if found.st_mtime < wanted.started:
             why = why or "%s is of an earlier run" % path
-        elif at:
-            data = _content(path, wanted.uid)
-            if len(data) > SIZE_LIMIT:
-                return wanted.file(path, "%s was left out: it has more than %d MB" % (path, SIZE_LIMIT >> 20)), 0
-            if len(data) > room:
-                much = "with it the dumps of this node would have more than %d MB" % (NODE_LIMIT >> 20)
-                return wanted.file(path, "%s was left out: %s" % (path, much)), 0
-            if data:
-                return wanted.file(path, why, at, data), len(data)
-            why = "%s may not be read, is empty, or is not the rank's" % path
-    return wanted.file(files[0], why or "no dump was written"), 0
+            continue
+        data = _content(path, wanted.uid)
+        if len(data) > min(SIZE_LIMIT, room):
+            most, whose = (SIZE_LIMIT, "a dump") if len(data) > SIZE_LIMIT else (NODE_LIMIT, "the dumps of a node")
+            much = "of %s no more than %d MB are sent" % (whose, most >> 20)
+            return wanted.file(path, "%s was left out: %s" % (path, much)), 0
+        if data:
+            return wanted.file(path, why, found.st_mtime, data), len(data)
+        why = "%s may not be read, is empty, or is not the rank's" % path
+    return wanted.file(wanted.files[0], why or "no dump was written"), 0
 
 
 def dumps(ranks: Sequence[Sequence[float]], fresh: bool) -> Iterator[RecorderFile]:

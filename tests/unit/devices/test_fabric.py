@@ -76,7 +76,7 @@ def test_an_ibstat_that_hangs_gives_no_answer_until_it_does(
     tool.write_text(f'#!/bin/sh\n[ -e {waits} ] && exec sleep 9\necho "no adapter here" >&2\nexit 1\n')
     tool.chmod(0o755)
     waits.touch()
-    assert str(until_raised(source, NotResponding)) == "ibstat"
+    assert str(until_raised(source, NotResponding)) == "no answer from ibstat"
     waits.unlink()
     assert "ibstat says: no adapter here" in str(until_raised(source, Absent))
 

@@ -79,7 +79,7 @@ def test_what_is_no_line_is_counted_and_passed_over(start: Start) -> None:
 
 def test_a_wedged_driver_is_silence(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvml, "SILENCE", 0.2)
-    assert str(until_raised(start(say(["round"]) + WAIT), NotResponding)) == "NVML"
+    assert str(until_raised(start(say(["round"]) + WAIT), NotResponding)) == "no answer from NVML"
 
 
 def test_a_child_that_falls_over_says_why(start: Start) -> None:

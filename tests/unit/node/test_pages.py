@@ -116,7 +116,7 @@ def test_the_pipe_that_a_rank_opened_itself() -> None:
         stem = told_pipe(job.process.pid)
         assert stem.endswith("/fr_pipe_")
         wanted = recorder.request(3, job.process.pid, 0.0, fresh=False)
-        assert wanted.places.pipe == f"{stem}3.pipe"
+        assert wanted.pipe == f"{stem}3.pipe"
 
 
 def test_a_file_with_the_name_is_no_page(tmp_path: Path) -> None:
