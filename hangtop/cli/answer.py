@@ -67,7 +67,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
     for rank in job.ranks:
         if rank.rank >= 0:
             ranks_of.setdefault(rank.node, []).append(rank.rank)
-    hangs = verdict.outcome == "hung" and job.live and job.stood_still is not None
+    since = job.motion.stands_since if verdict.outcome == "hung" and job.live else None
     return {
         "schema": SCHEMA,
         "taken_at": _time(job.now),
@@ -78,7 +78,7 @@ def as_json(answer: Answer) -> dict[str, Any]:
             "moving": job.motion.moving, "proof": job.motion.proof, "last_step": job.motion.last_step,
             "last_step_at": _time(job.motion.last_step_at),
         },
-        "stands_since": _time(job.now - (job.stood_still or 0.0)) if hangs else None,
+        "stands_since": _time(since),
         "job": {
             "world_size": job.world_size,
             "ranks_seen": sum(map(len, ranks_of.values())),

@@ -178,6 +178,11 @@ class JobMotion:
     """When it was written."""
     step_s: float | None = None
     """Seconds that a step took at the longest, of the last few that were seen; None where no log told of two."""
+    stands_since: float | None = None
+    """When the last motion was seen, or the last step was written where no rank has moved while watched; None while
+    something moves, or no rank is in view."""
+    by_gpus: bool = False
+    """What the GPUs draw is the only sign of motion."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,6 +151,7 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     still = job.stood_still or 0.0
     if min([still, *(one.held for one in present if one.read)]) < _due(job_status, present) or on_its_way(job, present):
         return
+    lasted = job_status.lasted(still)
     empty = [one for one in present if one.load == "idle"]
     full = sum(one.load == "spinning" for one in present)
     odd = empty if full * 2 > len(present) and len(empty) + full == len(present) else []
@@ -162,12 +163,12 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
     step = f"; the last step in a log was {job.motion.last_step:,}" if job.motion.last_step is not None else ""
     yield Finding(
         "job_stalled", "critical", 0.8 if odd else 0.5,
-        f"{accused}nothing has moved for {duration(still)}: {listed(groups, GROUPS_TOLD)}",
+        f"{accused}nothing has moved for {duration(lasted)}: {listed(groups, GROUPS_TOLD)}",
         ranks=ranks, nodes=nodes_of(named),
         evidence=(
             *((load_proof(job, gpus),) if gpus else ()),
             *(Evidence(Observer.CONTEXT, "ranks", job.now, group) for group in groups[:GROUPS_TOLD]),
-            Evidence(Observer.CONTEXT, "watch", job.now, f"no sign of motion from {duration(still)} ago on{step}"),
+            Evidence(Observer.CONTEXT, "watch", job.now, f"no sign of motion from {duration(lasted)} ago on{step}"),
         ),
         advice="Look at what the rank does, and what that reads from or asks." if ranks else UNNAMED,
         next=(NextStep("r", "hangtop analyze FLIGHT_RECORDER_DUMPS"),),
@@ -181,7 +182,8 @@ def standing(job_status: JobStatus) -> str:
         return ""
     if not present or not all(one.read for one in present):
         return ""
-    return f"nothing has moved for {duration(job.stood_still or 0.0)}: {listed(_groups(present), GROUPS_TOLD)}"
+    lasted = duration(job_status.lasted(job.stood_still or 0.0))
+    return f"nothing has moved for {lasted}: {listed(_groups(present), GROUPS_TOLD)}"
 
 
 def _due(job_status: JobStatus, present: Sequence[RankStatus]) -> float:

@@ -136,7 +136,7 @@ def waits(job_status: JobStatus) -> Iterator[Finding]:
         ": ".join(filter(None, (ranks_on((one.rank for one in own), nodes_of(own)), _doing(job_status, own[0]))))
         for own in sorted(alike.values(), key=len, reverse=True)
     ]
-    held, timeout = graph.held, job_status.job.collective_timeout
+    held, timeout = job_status.lasted(graph.held), job_status.job.collective_timeout
     ends = timeout is not None and 0.5 * timeout <= held < timeout
     yield Finding(
         "waiting", "warning", 0.8 if len(members) <= len(graph.waiters) else MOST_ARE_BLAMED,

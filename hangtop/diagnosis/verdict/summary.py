@@ -10,13 +10,13 @@ from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Finding, Outcome
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on
+from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on, ranks_text
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules.disagree import standing
 from hangtop.diagnosis.rules.slow import slowness_judged
 from hangtop.diagnosis.rules.startup import launching
 from hangtop.diagnosis.tables.kinds import word_of
-from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION
+from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, LONG_WORK_S
 from hangtop.diagnosis.verdict.unread import other_jobs
 from hangtop.diagnosis.waits.job_status import JobStatus
 
@@ -90,7 +90,14 @@ def _unsettled(job_status: JobStatus, waiting: str) -> str:
     """What was seen of ranks that are alive, and what would tell a job that computes quietly from one that stands."""
     job, graph = job_status.job, job_status.graph
     nothing = "nothing was seen to move and nothing is known to be wrong"
-    still = ended_alone(job_status) or waiting or standing(job_status) or _gone_quiet(job) or nothing
+    still = (
+        contradiction(job_status)
+        or ended_alone(job_status)
+        or waiting
+        or standing(job_status)
+        or _gone_quiet(job)
+        or nothing
+    )
     if graph is not None and graph.held < job_status.alarm_after:
         ranks = count(len(graph.waiters or graph.culprits), "rank")
         return f"{still}; {ranks} began to wait {duration(graph.held)} ago: watch on"
@@ -114,21 +121,55 @@ def _nodes_seen(job: Job) -> int:
 
 
 def proof_of_motion(job_status: JobStatus) -> str:
-    """What proves that the job moves, for people; empty where nothing does.
+    """What proves that the job moves, for people; empty where nothing does, or what was seen contradicts it.
 
     Cores in use alone prove nothing: a rank that waits in NCCL spins. A rank that works and is met at other lines
     moves.
     """
     job = job_status.job
+    if contradiction(job_status):
+        return ""
     if job.motion.moving:
         return job.motion.proof
-    computing = sum(one.load == "computing" for one in job_status.statuses.values())
-    if computing:
-        return f"{count(computing, 'GPU')} {'computes' if computing == 1 else 'compute'}"
+    if computing := _computing(job_status):
+        return computing
     for status in job_status.statuses.values():
         if status.activity is not None and status.activity.moving and job_status.works(status):
             return f"rank {status.rank} works: {status.where}"
     return ""
+
+
+def contradiction(job_status: JobStatus) -> str:
+    """Both sides, where one sign says that the job moves while its ranks stand still, or the other way round.
+
+    GPUs that compute may do so for a while with every rank at one line. A rank that stands still in a wait while the
+    job's steps go on waits for no step of these.
+    """
+    job = job_status.job
+    signs = job.motion.proof if job.motion.moving else _computing(job_status)
+    read = [one for one in job_status.read if one.read]
+    if job.motion.moving and not job.motion.by_gpus:
+        least, standing = job_status.alarm_after, [one for one in read if one.state == "waiting" and one.frozen]
+    else:
+        least, standing = max(job_status.alarm_after, LONG_WORK_S), [one for one in read if one.frozen is not False]
+        if len(standing) < len(job_status.present):
+            return ""
+    standing = [one for one in standing if one.held >= least]
+    if not signs or not standing or not job.live:
+        return ""
+    held, first = min(one.held for one in standing), standing[0].activity
+    verb = "has" if len(standing) == 1 else "have"
+    told = f" ({first.label})" if first is not None else ""
+    return f"{signs}, but {ranks_text([one.rank for one in standing])} {verb} not moved for {duration(held)}{told}"
+
+
+def _computing(job_status: JobStatus) -> str:
+    """``2 GPUs compute``, where those of at least half of the ranks do."""
+    present = [one for one in job_status.present if one.load != "unknown"]
+    computing = sum(one.load == "computing" for one in present)
+    if not computing or 2 * computing < len(present):
+        return ""
+    return f"{count(computing, 'GPU')} {'computes' if computing == 1 else 'compute'}"
 
 
 def gpus_in_use(job: Job) -> int:

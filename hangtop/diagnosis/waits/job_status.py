@@ -62,6 +62,12 @@ class JobStatus:
         """
         return seen_after(self.job.alarm_after) if self.job.live else 0.0
 
+    def lasted(self, held: float) -> float:
+        """Seconds that a stand of so many, as watched, has lasted: since the last step or motion, for the text."""
+        since, still = self.job.motion.stands_since, self.job.stood_still or 0.0
+        covered = since is not None and held >= seen_after(still)
+        return max(held, self.job.now - since) if since is not None and covered else held
+
     def wake_set(self, status: RankStatus) -> WakeSet:
         """What may let this rank go on, and whether any of that makes progress, beside the ranks that wait."""
         since = self.job.now - (self.job.stood_still or 0.0) if stands(self.job) else None

@@ -81,6 +81,8 @@ class Progress:
         self._after_alarm: tuple[float, float] = (0.0, float("-inf"))
         """... and of the last one that had been called a hang."""
         self._steps = JobSteps(0.0)
+        self._found = False
+        """The job was found still: half of its ranks have not moved while they were watched."""
         self._now = 0.0
         self._stopped_by_us: set[Key] = set()
         """Processes that a look of ours held: what they show next is no movement of their own."""
@@ -144,6 +146,7 @@ class Progress:
         half = (len(ranks) + 1) // 2
         found = sum(not rank.moves and rank.looks >= LOOKED_OFTEN for rank in ranks) >= half
         self._steps = steps
+        self._found = found
         self._take(now, self._stillness(now, max(0.0, stills[-half]), found=found) if ranks else None)
         if spans:
             self.between = sum(spans) / len(spans)
@@ -236,20 +239,25 @@ class Progress:
         """What moves, and the strongest sign of it, for people."""
         steps, still = self._steps, self.stood_still
         stepping = steps.going_on() and (still is None or still <= steps.fresh)
-        proof = (steps.proof() if stepping else "") or self._proof(seen)
+        sign, shown = self._shown(seen)
+        proof = (steps.proof() if stepping else "") or shown
         moving = True if stepping or proof else False if still is not None and still > self._rhythm() else None
-        return JobMotion(moving, proof, steps.last, steps.told_at, steps.seconds)
+        since = None if still is None or moving else self._now - still
+        if since is not None and self._found and steps.told_at is not None:
+            since = min(since, steps.told_at)
+        by_gpus = sign is MotionSign.GPU and not stepping
+        return JobMotion(moving, proof, steps.last, steps.told_at, steps.seconds, since, by_gpus)
 
-    def _proof(self, seen: dict[str, list[RankProgress]]) -> str:
-        """What at least half of the ranks show, and more than one of several; empty when that is too little."""
+    def _shown(self, seen: dict[str, list[RankProgress]]) -> tuple[MotionSign | None, str]:
+        """The strongest sign that at least half of the ranks show, and more than one of several, with the words."""
         since = self._now - max(LATELY, LOOKS * self.between)
         ranks = [rank for of in seen.values() for rank in of]
         needed = max(1, min(2, len(ranks)), (len(ranks) + 1) // 2)
         for sign in MotionSign:
             showing = [rank for rank in ranks if rank.seen.get(sign, 0.0) >= since]
             if len(showing) >= needed:
-                return f"{count(len(showing), 'rank')}{self._told(sign, showing, seen)}"
-        return ""
+                return sign, f"{count(len(showing), 'rank')}{self._told(sign, showing, seen)}"
+        return None, ""
 
     def _told(self, sign: MotionSign, showing: Sequence[RankProgress], seen: dict[str, list[RankProgress]]) -> str:
         match sign:

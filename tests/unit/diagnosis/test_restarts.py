@@ -40,5 +40,7 @@ def test_the_first_failure_of_the_starts_before_is_told() -> None:
 
 def test_once_steps_are_counted_again_it_is_information() -> None:
     moves = JobMotion(True, "steps 3 to 5 in 2 s", 5, NOW - 0.5)
-    verdict = started_anew(3, motion=moves).verdict()
+    job = started_anew(3, motion=moves)
+    job.ranks().pulse(switches=40.0)
+    verdict = job.verdict()
     assert (verdict.outcome, told(verdict).severity) == ("healthy", "info")

@@ -290,3 +290,13 @@ def test_spinners_that_stood_before_the_watch_stand_since_the_last_step_of_their
     feed(job, step(job, 1204, 0, at=job.now - 600.0, every=12.0))
     assert job.run(4, spins) == pytest.approx(604, abs=1)
     assert job.progress.motion.last_step_at == pytest.approx(400)
+
+
+def test_a_stand_that_was_found_is_told_from_the_last_step_on_and_judged_from_the_first_look_on() -> None:
+    job = Job()
+    feed(job, step(job, 1204, 0, at=job.now - 600.0))
+    assert job.run(6, spins) == pytest.approx(6, abs=1)
+    assert job.progress.motion.stands_since == pytest.approx(400)
+    job.run(2, works)
+    job.run(20, spins)
+    assert job.progress.motion.stands_since == pytest.approx(1008, abs=1)
