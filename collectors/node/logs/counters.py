@@ -100,7 +100,7 @@ def counted(text: str) -> Optional[Counted]:
         epoch = max(epoch, value) if name == "epoch" else epoch
         found.append(Counted(name, _CLASS[name], value, 0.0, words(text[: match.start("n")])))
     steps = [each for each in found if each.kind != EPOCH] or _bare(text, within_epoch=bool(found))
-    if is_beat(text) or not (steps or found):
+    if not (steps or found) or is_beat(text):
         return None
     return min(steps, key=lambda each: each.kind)._replace(epoch=epoch) if steps else found[0]
 

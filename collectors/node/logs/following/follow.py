@@ -22,8 +22,8 @@ QUIET = 2.0
 """Seconds without growth, of a log or of one rank's part in it, after which a record is not waited for any more."""
 BACKLOG = 10.0
 """Seconds within which what was in a file before is read, even of one that floods."""
-CLOCKS = 10.0
-"""Seconds that a file server's clock may differ from the node's before its times are left alone."""
+OLD = 10.0
+"""Seconds since which nothing was written to a log: its last record is not waited for."""
 LONGEST_SHOWN = 2000
 """Characters of a line on view."""
 
@@ -99,10 +99,8 @@ class Followed:
         modified = self.tail.modified
         if late:
             self._grown = now
-            late_clock = modified is None or abs(now - modified) > CLOCKS
-            self._steps.take(late, now, now if live and late_clock else modified, live=live)
-            # what was written long ago is all that comes for now
-            rests = not self.tail.behind and modified is not None and now - modified > CLOCKS
+            self._steps.take(late, now, now if live else modified, live=live)
+            rests = not self.tail.behind and modified is not None and now - modified > OLD
         else:
             rests = not 0 <= now - self._grown <= QUIET  # a clock that was set back must not make it wait for a day
         if rests:

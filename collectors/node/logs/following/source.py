@@ -132,7 +132,7 @@ class LogSource(Source):
         told_to = []
         for place, followed in enumerate(order[start:] + order[:start]):
             followed.tail.refresh()
-            if self._file_id(followed, now) in self._settings.not_mine:
+            if self._settings.not_mine and self._identity(followed, now)[0] in self._settings.not_mine:
                 continue
             if place == 0 or time.thread_time() < until:
                 followed.read(now, until)
@@ -168,17 +168,18 @@ class LogSource(Source):
     def _files(self, now: float) -> Iterator[LogFile]:
         """Each file with its owners, and those that are not read."""
         for path, followed in self._followed.items():
-            identity, tail, shared = self._file_id(followed, now), followed.tail, self._mounts.of(path, now).shared
+            (identity, shared), tail = self._identity(followed, now), followed.tail
             why = "another node reads it" if identity in self._settings.not_mine else tail.why
             for owner in followed.owners:
                 yield LogFile(path, identity, *owner, tail.size, shared, why, tail.modified, tail.skipped)
         for wanted in self._unread.values():
             yield LogFile(wanted.path, "", wanted.pid, wanted.rank, wanted.stream, 0, "", wanted.why, None)
 
-    def _file_id(self, followed: Followed, now: float) -> str:
+    def _identity(self, followed: Followed, now: float) -> Tuple[str, str]:
+        """The ``file_id`` of a file, and the shared file system that it lies on."""
         device, inode = followed.tail.inode
         shared = self._mounts.of(followed.path, now).shared
-        return followed.path if (device, inode) == NOWHERE else "%s:%d" % (shared or device, inode)
+        return followed.path if (device, inode) == NOWHERE else "%s:%d" % (shared or device, inode), shared
 
     def _view(self, now: float) -> Iterator[NamedTuple]:
         on_view = set(self._settings.on_view)

@@ -15,7 +15,7 @@ from collectors.samples.logs import StepCount
 
 SEEN = 32 << 10
 """Bytes of the end of what came in one look that are read for steps."""
-ALIKE, LINES = 8, 128
+ALIKE, LINES = 4, 128
 """Lines of them that are read, the last ones: so many of one kind, and so many in all."""
 _KIND, _VARY = 400, b"0123456789abcdef.,+- "
 """Bytes of a line by which its kind is told, and what lines of one kind differ by."""

@@ -82,17 +82,11 @@ class Tail:
         return out
 
     def peek(self, start: int, end: int) -> bytes:
-        """Some of its bytes, whatever was read; none where it cannot be opened."""
+        """Some of its bytes, whatever was read; none where it is not open."""
         try:
-            file = self._descriptor()
+            return os.pread(self._file, end - start, start) if self._file >= 0 else b""
         except OSError:
             return b""
-        try:
-            return os.pread(file, end - start, start)
-        except OSError:
-            return b""
-        finally:
-            os.close(file)
 
     def is_there(self) -> bool:
         """Whether the path names anything."""
@@ -104,12 +98,9 @@ class Tail:
             os.close(self._file)
         self._file = -1
 
-    def _descriptor(self) -> int:
-        return opened(self.path) if self._uid is None else named_file(self.path, self._uid)
-
     def _open(self) -> bool:
         try:
-            self._file = self._descriptor()
+            self._file = opened(self.path) if self._uid is None else named_file(self.path, self._uid)
         except OSError as error:
             self.why = error.strerror or str(error)
             return False
