@@ -22,9 +22,8 @@ from hangtop.diagnosis.collectives.history import (
     histories,
     operation_of,
 )
-from hangtop.diagnosis.collectives.mismatch import Mismatch, mismatch
 from hangtop.diagnosis.collectives.p2p import p2p_edges
-from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge
+from hangtop.diagnosis.collectives.progress import LaunchProgress, Mismatch, Operation, WaitEdge, mismatch
 
 
 class Differs(NamedTuple):

@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.collectives.counts import communicators, last_answers
-from hangtop.diagnosis.collectives.members import CommRankResolver
+from hangtop.diagnosis.collectives.counts import CommRankResolver, communicators, last_answers
 from hangtop.diagnosis.evidence.event_fields import when
 from hangtop.diagnosis.evidence.events import event_line, finished, ranks_in, said
 from hangtop.diagnosis.failures.first import left_at_exit, left_before, lost_connections

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hangtop.diagnosis.evidence.gpus import load_proof
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text, who_wait
+from hangtop.diagnosis.rules.not_launched import CODE
 from hangtop.diagnosis.rules.stuck import COMING_UP, WHOLE_START
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, START_S
@@ -50,9 +51,7 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
         "collective_mismatch", "critical", weight_of(job_status, graph, graph.culprits),
         f"ranks wait at different {graph.by if graph.by == 'lines' else 'operations'}: {odd}{others}",
         ranks=tuple(culprit.rank for culprit in graph.culprits), nodes=nodes_of(graph.culprits),
-        evidence=_evidence(graph, graph.culprits),
-        advice="Look for a collective behind `if rank == …`, for ranks with a different number of batches, or for "
-        "branches that depend on the data.",
+        evidence=_evidence(graph, graph.culprits), advice=CODE,
         next=(NextStep("r", "hangtop analyze FLIGHT_RECORDER_DUMPS"),),
     )  # fmt: skip
 
@@ -196,13 +195,12 @@ def _due(job_status: JobStatus, present: Sequence[RankStatus]) -> float:
     own = [job_status.due(one) for one in present if one.state == "working" and one.read and one.load != "spinning"]
     if own:
         return max(due, *own)
-    if any(one.state == "unseen" and one.load == "unknown" and one.motion.busy for one in present):
-        return max(due, LONG_WORK_S)
     rests = sum(
         one.state in ("waiting", "on_gpu", "stopped", "uninterruptible") or one.load in ("spinning", "idle")
         or (one.state == "unseen" and one.motion.blocked) for one in present
     )  # fmt: skip
-    return due if rests * 2 >= len(present) else max(due, LONG_WORK_S)
+    burns_unseen = any(one.state == "unseen" and one.load == "unknown" and one.motion.busy for one in present)
+    return max(due, LONG_WORK_S) if burns_unseen or rests * 2 < len(present) else due
 
 
 def _groups(present: Iterable[RankStatus]) -> list[str]:

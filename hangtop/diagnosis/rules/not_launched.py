@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives import counts
-from hangtop.diagnosis.collectives.mismatch import mismatch, vote
-from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, leading
+from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, leading, mismatch, vote
 from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import LINES_SHOWN, event_line, finished, hosts_in, lines, ranks_in, said

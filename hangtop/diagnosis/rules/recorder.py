@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from hangtop.diagnosis.collectives.mismatch import vote
-from hangtop.diagnosis.collectives.progress import Operation, WaitEdge
+from hangtop.diagnosis.collectives.progress import Operation, WaitEdge, vote
 from hangtop.diagnosis.collectives.recorder import Differs, Matched
 from hangtop.diagnosis.collectives.sources import matched_dumps, waits_of
 from hangtop.diagnosis.evidence.events import lines, warned

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from hangtop.diagnosis.evidence.events import finished
 from hangtop.diagnosis.failures.first import left_at_exit
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Finding, Outcome
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on, ranks_text
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules.disagree import standing
-from hangtop.diagnosis.rules.slow import slowness_judged
 from hangtop.diagnosis.rules.startup import launching
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, LONG_WORK_S
-from hangtop.diagnosis.verdict.unread import other_jobs
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
@@ -44,71 +39,57 @@ def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding,
         case "healthy" if not job.live:
             return "the run ended well, and nothing is wrong in what was read" + _outlived(job)
         case "healthy":
-            judged = "" if ranks < 2 or slowness_judged(job_status) else "; whether a rank is slow is not judged yet"
-            beside = "; another job there is not judged" if other_jobs(job) else ""
-            return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)}){judged}{beside}"
+            return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)})"
         case "starting":
             return f"{seen} starting up{watched}{f': {waiting}' if waiting else ''}" if ranks else launching(job)
         case "idle":
             none = f"no rank runs on {f'this machine ({ELSEWHERE})' if job.unasked else nodes}"
             return f"{none}: if a job ended here, name its logs ({NAME_LOGS})"
+        case _ if not job.live:
+            told = (finding.summary for finding in findings if finding.kind == "rank_killed" or _speaks(finding))
+            return next(told, "") or _of_files(job_status) + _outlived(job)
         case _:
-            reason = _blinding(findings) if ranks else _without_ranks(job, findings)
-            if reason or not job.live:
-                ended = next((finding.summary for finding in findings if finding.kind == "rank_killed"), "")
-                return reason or (ended or _of_files(job_status)) + _outlived(job)
-            return f"{seen}{watched}: {_unsettled(job_status, waiting)}"
+            serious = filter(_speaks, findings) if ranks else (one for one in findings if one.severity != "info")
+            if (reason := next(iter(serious), None)) is not None:
+                return reason.summary
+            return f"{seen}{watched}: {_unsettled(job_status, waiting)}" if ranks else _without_ranks(job, nodes)
 
 
-def _without_ranks(job: Job, findings: Sequence[Finding]) -> str:
-    """Why nothing is known of a job without a living rank in view; empty where its ranks are merely not in view."""
-    nodes = count(_nodes_seen(job), "node")
-    if job.ranks and not finished(job) and job.live:
+def _speaks(finding: Finding) -> bool:
+    """Whether a finding says how the job is, or why nothing is known of it."""
+    return finding.severity != "info" and (word_of(finding.kind) != "none" or finding.kind in BLINDING)
+
+
+def _without_ranks(job: Job, nodes: str) -> str:
+    """Why nothing is known of a live job without a living rank in view."""
+    if job.ranks and not finished(job):
         gone = duration(max(0.0, job.now - max(rank.gone_at or 0.0 for rank in job.ranks)))
         return (
             f"all {count(len(job.ranks), 'rank')} ended {gone} ago while they were watched, and nothing that was read "
             f"says how: name their logs ({NAME_LOGS})"
         )
-    serious = [finding for finding in findings if finding.severity != "info"]
-    if serious or not job.live:
-        return serious[0].summary if serious else ""
     if job.nodes and all(node.link == "connecting" for node in job.nodes.values()):
         return f"{count(len(job.nodes), 'node')} asked, none has answered yet"
-    if used := gpus_in_use(job):
-        return f"no rank is known on {nodes}; GPUs in use there: {used}"
-    goes_on = not job.ranks and job.motion.moving
-    return f"no rank is known on {nodes}, but a log goes on: {job.motion.proof}" if goes_on else ""
-
-
-def _blinding(findings: Sequence[Finding]) -> str:
-    """The reason for which nothing is known of ranks that are alive; empty without one."""
-    blinding = [f for f in findings if f.severity != "info" and (word_of(f.kind) != "none" or f.kind in BLINDING)]
-    return blinding[0].summary if blinding else ""
+    used, goes_on = gpus_in_use(job), not job.ranks and job.motion.moving
+    in_use = f"; GPUs in use there: {used}" if used else f", but a log goes on: {job.motion.proof}" if goes_on else ""
+    return f"no rank is known on {nodes}{in_use}"
 
 
 def _unsettled(job_status: JobStatus, waiting: str) -> str:
     """What was seen of ranks that are alive, and what would tell a job that computes quietly from one that stands."""
     job, graph = job_status.job, job_status.graph
     nothing = "nothing was seen to move and nothing is known to be wrong"
-    still = (
-        contradiction(job_status)
-        or ended_alone(job_status)
-        or waiting
-        or standing(job_status)
-        or _gone_quiet(job)
-        or nothing
-    )
+    still = contradiction(job_status) or ended_alone(job_status) or waiting or standing(job_status) or nothing
     if graph is not None and graph.held < job_status.alarm_after:
         ranks = count(len(graph.waiters or graph.culprits), "rank")
         return f"{still}; {ranks} began to wait {duration(graph.held)} ago: watch on"
-    unknown = all(one.load == "unknown" for one in job_status.present)
-    missing = [
-        *(("the ranks' stacks",) if job_status.of("unseen") else ()),
-        *(("GPU figures",) if unknown else ()),
-        *(("a log that counts steps",) if job.motion.last_step is None else ()),
-        "watching for longer",
-    ]
-    return f"{still}; what would tell: {', '.join(missing)}"
+    missing = {
+        "the ranks' stacks": bool(job_status.of("unseen")),
+        "GPU figures": all(one.load == "unknown" for one in job_status.present),
+        "a log that counts steps": job.motion.last_step is None,
+        "watching for longer": True,
+    }
+    return f"{still}; what would tell: {', '.join(what for what, lacks in missing.items() if lacks)}"
 
 
 def _nodes_seen(job: Job) -> int:
@@ -133,10 +114,8 @@ def proof_of_motion(job_status: JobStatus) -> str:
         return job.motion.proof
     if computing := _computing(job_status):
         return computing
-    for status in job_status.statuses.values():
-        if status.activity is not None and status.activity.moving and job_status.works(status):
-            return f"rank {status.rank} works: {status.where}"
-    return ""
+    works = (one for one in job_status.statuses.values() if one.activity and one.activity.moving)
+    return next((f"rank {one.rank} works: {one.where}" for one in works if job_status.works(one)), "")
 
 
 def contradiction(job_status: JobStatus) -> str:
@@ -181,15 +160,6 @@ def gpus_in_use(job: Job) -> int:
     )
 
 
-def _gone_quiet(job: Job) -> str:
-    """Which nodes sent nothing for how long, so that it is open whether the job moves; empty where none did."""
-    heard = {name: node.seen_at for name, node in job.nodes.items() if node.link == "stale" and node.seen_at}
-    silent = duration(max(0.0, job.now - min(heard.values(), default=job.now)))
-    return (
-        f"{nodes_text(sorted(heard))} {'have' if len(heard) > 1 else 'has'} sent nothing for {silent}" if heard else ""
-    )
-
-
 def ended_alone(job_status: JobStatus) -> str:
     """Which ranks ended while the others stay, and nothing tells how; empty where none did, or steps go on since."""
     job = job_status.job
@@ -223,6 +193,4 @@ def _of_files(job_status: JobStatus) -> str:
     job = job_status.job
     if not (job.recorders or job.ras or job.progress or any(not one.kind.startswith("log.") for one in job.events)):
         return "nothing to judge: nothing that is known stands in what was read"
-    if any(event.data.get("consequence") is True for event in job.events):
-        return "only processes that were made to end speak in what was read: the cause is in other ranks' logs"
     return "nothing wrong was found in what was read, and it does not say how the run ended"
