@@ -31,12 +31,18 @@ from collectors.samples.probes import ProbeReport
 from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import Hello, SourceState
-from hangtop.diagnosis.waits.patience import alarm_after
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces import TracePicture
 
 T = TypeVar("T")
+
+DEFAULT_TIMEOUT = 600.0
+"""Seconds after which torch gives up a collective of NCCL, unless it is told otherwise."""
+OF_TIMEOUT = 0.5
+"""Part of that time-out up to which a pause may be usual: who is told later cannot look at the job any more."""
+OF_PAUSE = 2.0
+"""So many times its usual pause is far outside what a job did before."""
 
 LinkWord = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
 
@@ -273,5 +279,11 @@ class Job:
 
     @property
     def alarm_after(self) -> float:
-        """Seconds of status still that are far outside what this job did before and the user's patience."""
+        """Seconds of standing still that are far outside what this job did before and the user's patience."""
         return alarm_after(self.patience, self.usual_pause, self.collective_timeout)
+
+
+def alarm_after(patience: float, usual_pause: float | None, timeout: float | None) -> float:
+    """Seconds of standing still that are far outside what a job did before and the user's patience."""
+    usual = min(OF_PAUSE * (usual_pause or 0.0), OF_TIMEOUT * (timeout or DEFAULT_TIMEOUT))
+    return max(patience, usual)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -13,7 +14,6 @@ from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port, Rank
 from hangtop.diagnosis.roster import told_size
-from hangtop.diagnosis.waits.patience import own_timeout
 from hangtop.session.job_selection import select_job
 from hangtop.session.state.job_state import GpuState, JobState, NodeState, RankState
 from hangtop.session.state.time_series import SampleRing, TimeSeries
@@ -33,6 +33,11 @@ SAME = (
 """Fields of a node's state that its picture has as they are, …"""
 TABLES = ("disks", "fabric", "fabric_services", "launchers")
 """… and tables of which it has the values."""
+_TIMEOUT = re.compile(
+    r"--?(?:ddp|nccl|dist(?:ributed)?|pg|process[-_]group|collective)[-_]?timeout([-_]min\w*)?[-_\w]*[ =](\d{1,6})\b",
+    re.IGNORECASE,
+)
+"""Options by which scripts set the time-out of collectives."""
 NodeSnapshot: TypeAlias = tuple[Node, tuple[Rank, ...]]
 """One node and its ranks, ended ones too."""
 
@@ -84,6 +89,16 @@ def job_snapshot(state: JobState, about: Job) -> JobSnapshot:
         [(node, dump) for node, dump in state.stacks if dump.at >= oldest],
         tuple(state.events),
     )
+
+
+def own_timeout(commands: Iterable[str], seen_ms: Iterable[object] = ()) -> float | None:
+    """Seconds after which a job gives up a collective: what its watchdogs said, in ms, or options of its script.
+
+    None where neither tells. The shortest counts.
+    """
+    said = [ms / 1000.0 for ms in seen_ms if isinstance(ms, int | float)]
+    said += [float(n) * (60.0 if minutes else 1.0) for text in set(commands) for minutes, n in _TIMEOUT.findall(text)]
+    return min((seconds for seconds in said if seconds > 0), default=None)
 
 
 def _of_the_job(

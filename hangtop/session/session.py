@@ -12,8 +12,7 @@ from collectors.fleet.transport import Transport
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.waits.patience import alarm_after
+from hangtop.diagnosis.job import Job, alarm_after
 from hangtop.session.feed import Feed, Nobody
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
@@ -182,7 +181,6 @@ class Session(Intake):
         if self.can_act:
             verdict = completed(verdict, self.options, self.state.nodes)
         before, self.verdict = self.verdict, verdict
-        self.progress.alarmed = verdict.outcome == "hung"
         self.history.judged(self.now(), verdict)
         if before is None or before.outcome != verdict.outcome:
             self.state.changes.append(Change(self.now(), "", verdict.summary, verdict.outcome))

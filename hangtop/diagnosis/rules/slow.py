@@ -9,13 +9,12 @@ from statistics import median
 
 from hangtop.diagnosis.evidence.gpus import LoadShares, load_shares
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import OF_PAUSE, Job
 from hangtop.diagnosis.phrasing import duration, ranks_on, ranks_text
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import STOOD_STILL_S
 from hangtop.diagnosis.waits.evidence import stack_of
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.patience import OF_PAUSE
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.statuses import with_waits_of_many
 

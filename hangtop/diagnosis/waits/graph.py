@@ -134,8 +134,7 @@ def _network_works(one: RankStatus) -> bool:
 def _least_moving(working: Sequence[RankStatus], *, alone: bool) -> list[RankStatus]:
     """Of ranks that do not wait, those that stand still; when none does and nobody else is to blame, all of them."""
     still = [status for status in working if status.frozen is not False]
-    leaving = [status for status in working if status.state == "leaving"]
-    return still or leaving or (list(working) if alone else [])
+    return still or (list(working) if alone else [])
 
 
 def _all_wait(waiting: Sequence[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
@@ -165,19 +164,9 @@ def _all_wait(waiting: Sequence[RankStatus], points: tuple[WaitPoint, ...]) -> W
 
 
 def _fewest(points: Sequence[WaitPoint]) -> list[WaitPoint]:
-    """The points to accuse by how few ranks are there; empty where that is undecided.
-
-    Ranks in the same function of the program are in one loop, at most an operation apart; those in another function
-    left it. So functions are counted first, and places within them only where all are in one.
-    """
-    by_path: dict[tuple[str, ...], list[WaitPoint]] = defaultdict(list)
-    for point in points:
-        by_path[point.path].append(point)
-    groups = list(by_path.values()) if len(by_path) > 1 else [[point] for point in points]
-    sizes = [sum(len(point.members) for point in group) for group in groups]
-    if sizes.count(max(sizes)) > 1:
-        return []
-    return [point for group, size in zip(groups, sizes, strict=True) if size < max(sizes) for point in group]
+    """All points but the one with most ranks; empty where several have as many."""
+    sizes = [len(point.members) for point in points]
+    return [] if sizes.count(max(sizes)) > 1 else [point for point in points if len(point.members) < max(sizes)]
 
 
 def _beside_gpus(waiting: Sequence[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:

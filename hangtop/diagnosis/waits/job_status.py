@@ -8,20 +8,22 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from collectors.samples.logs import LogEvent
+from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.collectives.sources import waits_of
-from hangtop.diagnosis.evidence.sockets import FRESH_S, delivers
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
-from hangtop.diagnosis.waits.patience import seen_after
 from hangtop.diagnosis.waits.points import by_frames
-from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state, stands
+from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state, seen_after, stands
 from hangtop.diagnosis.waits.statuses import statuses_of, to_ask_natively
 from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
 
 PATIENCE_S, OF_USUAL_PAUSE = 60.0, 3.0
 """Seconds that a wait for something outside the job may take at the least, and so many times the longest ordinary
 pause."""
+FRESH_S = 30.0
+"""Seconds for which what looks showed to get through counts."""
 YOUNG_WAIT_S = 1.8
 """Ours: two looks of a short watch that show the same; cheap signals come once a second: they must be still twice."""
 
@@ -56,7 +58,7 @@ class JobStatus:
 
     @property
     def alarm_after(self) -> float:
-        """The job's own, as looks see it (:func:`~hangtop.diagnosis.waits.patience.seen_after`).
+        """The job's own, as looks see it (:func:`~hangtop.diagnosis.waits.rank_status.seen_after`).
 
         Nothing for saved dumps: who took them had waited.
         """
@@ -157,10 +159,30 @@ def on_its_way(job: Job, statuses: Iterable[RankStatus]) -> bool:
     A connection with more to send gets rid of some; or, as over a path that loses packets, two ranks carried some
     between their last two looks, both since the job stands still.
     """
-    if not job.live or delivers(job):
+    if not job.live or _delivers(job):
         return job.live
     since = max(job.now - (job.stood_still or 0.0), 0.0)
     return sum(_carries(one, since, job.now) for one in statuses if one.present) > 1
+
+
+def _delivers(job: Job) -> bool:
+    """Whether the last two looks at a rank saw more to send to another node, and some of it acknowledged in between."""
+    if not job.live or not any(dump.queued for dump in job.stacks):
+        return False
+    alive = {(rank.node, rank.process.pid) for rank in job.ranks if rank.gone_at is None}
+    looks: dict[tuple[str, int], list[StackDump]] = defaultdict(list)
+    for node, dump in zip(job.stack_nodes, job.stacks, strict=False):
+        if (node, dump.pid) in alive and dump.method != "none":
+            looks[node, dump.pid].append(dump)
+    nodes, since = nodes_by_name(job), job.now - (job.stood_still or 0.0)
+    for (node, _), dumps in looks.items():
+        before, last = sorted(dumps, key=lambda dump: dump.at)[-2:] if len(dumps) > 1 else (dumps[0], dumps[0])
+        acked = {(path.port, path.far): path.acked for path in before.queued}
+        for path in last.queued if before.at >= since and job.now - last.at <= FRESH_S else ():
+            far = nodes.get(path.far.rpartition(":")[0].strip("[]"), node)
+            if far != node and path.acked > acked.get((path.port, path.far), path.acked):
+                return True
+    return False
 
 
 def _carries(status: RankStatus, since: float, now: float) -> bool:

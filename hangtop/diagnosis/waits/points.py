@@ -49,11 +49,6 @@ class WaitPoint:
         one = self.kind != "device" or (self.members[0].seen and len({m.where for m in self.members}) == 1)
         return self.members[0].where if one else ""
 
-    @property
-    def path(self) -> tuple[str, ...]:
-        """The user's functions that lead there, outermost first, without their lines."""
-        return path_of(self.members[0])
-
 
 def path_of(status: RankStatus) -> tuple[str, ...]:
     """The user's functions that lead to where a rank is, outermost first, without their lines."""

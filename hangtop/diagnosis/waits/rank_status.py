@@ -11,8 +11,14 @@ from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.kernel import telling
 from hangtop.diagnosis.stacks.states import Activity
-from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, SOME_CORES, STOOD_STILL_S, UNINTERRUPTIBLE_S
-from hangtop.diagnosis.waits.patience import seen_after
+from hangtop.diagnosis.tables.thresholds import (
+    LATE_LOOKS,
+    LOOKS_SLACK_S,
+    LOOKS_SLACK_SHARE,
+    SOME_CORES,
+    STOOD_STILL_S,
+    UNINTERRUPTIBLE_S,
+)
 from hangtop.diagnosis.waits.process_motion import HALTED, NO_MOTION, Motion, motion, state_of
 
 State = Literal["waiting", "on_gpu", "working", "leaving", "stopped", "uninterruptible", "gone", "missing", "unseen"]
@@ -218,6 +224,11 @@ def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
 
 
 # --- for how long ------------------------------------------------------------------------------------------------
+
+
+def seen_after(due: float) -> float:
+    """What is left of this when the first and the last look have cut off their part of the time that was watched."""
+    return due - min(LOOKS_SLACK_S, LOOKS_SLACK_SHARE * due)
 
 
 def _stood_still(job: Job, doing: Activity) -> float:

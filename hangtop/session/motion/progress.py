@@ -33,8 +33,6 @@ PAUSE = 2.0
 """Seconds: shorter pauses are the rhythm of looking, not of the job."""
 HALF_LIFE = 600.0
 """Seconds in which a pause that does not come again is half forgotten."""
-ALARMS_APART = 1800.0
-"""Seconds between two hangs that the job came back from, at the most, where such a pause is how it runs."""
 LAG = 3.0
 """Seconds by which a node's last word may be old, where it speaks often; what it has not said then is not known."""
 LATELY, LOOKS = 5.0, 2.5
@@ -73,13 +71,9 @@ class Progress:
         """Seconds for which at least half of the ranks in view have been still; None without a rank in view."""
         self.motion = JobMotion()
         """What moved lately, and what proves it."""
-        self.alarmed = False
-        """Set while a hang is reported: such a pause is usual only when the job comes back from it again and again."""
         self._traffic: dict[str, Traffic] = {}
         self._longest: tuple[float, float] | None = None
-        """Seconds of the longest pause that the job came back from, and when it did; ..."""
-        self._after_alarm: tuple[float, float] = (0.0, float("-inf"))
-        """... and of the last one that had been called a hang."""
+        """Seconds of the longest pause that the job came back from, and when it did."""
         self._steps = JobSteps(0.0)
         self._found = False
         """The job was found still: half of its ranks have not moved while they were watched."""
@@ -208,21 +202,7 @@ class Progress:
         if lasted >= LONG_PAUSE:
             self._ended.append((began, ended))
         if lasted >= PAUSE:
-            self._learn(lasted)
-
-    def _learn(self, seconds: float) -> None:
-        """The job came back from a pause of so many seconds.
-
-        After an alarm once is no habit: somebody may have helped. Twice within some time it is how this job runs, and
-        an alarm each time would be one that nobody listens to.
-        """
-        if self.alarmed:
-            before, at = self._after_alarm
-            self._after_alarm = seconds, self._now
-            if self._now - at > ALARMS_APART:
-                return
-            seconds = min(seconds, before)
-        self._longest = max(seconds, self._faded() or 0.0), self._now
+            self._longest = max(lasted, self._faded() or 0.0), now
 
     def _stillness(self, now: float, still: float, *, found: bool) -> float:
         """Seconds for which the job stood still, by its logs too; ``found``: its ranks never moved while watched."""

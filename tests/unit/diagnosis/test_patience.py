@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hangtop.diagnosis.waits.patience import alarm_after, own_timeout
+from hangtop.diagnosis.job import alarm_after
+from hangtop.session.job_snapshot import own_timeout
 
 
 @pytest.mark.parametrize(

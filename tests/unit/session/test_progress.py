@@ -76,20 +76,6 @@ def test_a_slow_job_stands_still_no_longer_than_a_step() -> None:
     assert job.progress.usual_pause == pytest.approx(19, abs=1)
 
 
-def test_a_hang_that_was_reported_is_usual_once_the_job_comes_back_again() -> None:
-    job = Job()
-    job.run(5, works)
-    usual = []
-    for _ in range(2):
-        job.run(20, sleeps)
-        job.progress.alarmed = True
-        job.run(1, works)
-        job.progress.alarmed = False
-        job.run(3, works)
-        usual.append(job.progress.usual_pause)
-    assert usual == [None, pytest.approx(20, abs=2)]
-
-
 def test_a_pause_fades() -> None:
     job = Job()
     job.run(5, works)
