@@ -71,22 +71,26 @@ def _bare(peer: str) -> str:
     return peer.rpartition(":")[0] if peer.count(":") == 1 else peer
 
 
-def kernel_at(job: Job, node: str, at: float | None, *, segfaults: bool = True) -> LogEvent | None:
+KILLS = ("kernel.oom", "cgroup.oom_kill")
+"""The kernel's kills for want of memory. Where its log is refused, a counter of the control group tells of kills, but
+not of which process."""
+
+
+def kernel_at(job: Job, node: str, at: float | None) -> LogEvent | None:
     """The kernel's kill for want of memory, else its segmentation fault, on this node within seconds of ``at``."""
-    return None if at is None else kernel_between(job, node, at - AT_ONCE_S, at + AT_ONCE_S, segfaults=segfaults)
+    return None if at is None else kernel_between(job, node, at - AT_ONCE_S, at + AT_ONCE_S, *KILLS, "kernel.segfault")
 
 
-def kernel_between(job: Job, node: str, since: float, until: float, *, segfaults: bool = False) -> LogEvent | None:
-    """The latest such word in that time, of a process that is no living rank's.
+def kernel_between(job: Job, node: str, since: float, until: float, *kinds: str) -> LogEvent | None:
+    """The latest event of the first of these kinds in that time, of a process that is no living rank's.
 
-    None where processes of other runs are on the node: it may be one of theirs. Where the kernel's log is refused, a
-    counter of the control group tells of kills, but not of which process.
+    None where processes of other runs are on the node: it may be one of theirs.
     """
     known = job.nodes.get(node)
     if known is None or any(other.node == node for other in (*job.others, *job.bystanders)):
         return None
     alive = {rank.process.pid for rank in living_on(job, node)}
-    for kind in ("kernel.oom", "cgroup.oom_kill", *(("kernel.segfault",) if segfaults else ())):
+    for kind in kinds:
         found = [
             event for event in events_on(job, known, kind)
             if (at := when(event)) is not None and since <= at <= until

@@ -11,7 +11,7 @@ from hangtop.diagnosis.evidence.event_fields import when
 from hangtop.diagnosis.evidence.events import event_line, finished, ranks_in, said
 from hangtop.diagnosis.failures.first import left_at_exit, left_before, lost_connections
 from hangtop.diagnosis.failures.record import by_rank, failures
-from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_at, kernel_between, kernel_text, logs_read_to
+from hangtop.diagnosis.failures.unheard import KILLS, UNSEEN_LINKS, kernel_at, kernel_between, kernel_text, logs_read_to
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import (
@@ -69,7 +69,11 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     young = min(living, default=0.0) < START_S and job.motion.last_step is None
     belongs = _nodes_beside(job, numbers)
     beside = living_on(job, belongs[0]) if len(belongs) == 1 else ()
-    kill = kernel_between(job, belongs[0], max(rank.process.started for rank in beside), job.now) if beside else None
+    kill = (
+        kernel_between(job, belongs[0], max(rank.process.started for rank in beside), job.now, *KILLS)
+        if beside
+        else None
+    )
     past_start = job.motion.last_step is not None or begun(job_status.of("waiting"))
     yield Finding(
         "rank_missing", "warning" if young or others else "critical", 0.5 if others else 0.6 if young else 0.85,

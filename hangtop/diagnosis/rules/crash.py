@@ -19,7 +19,7 @@ from hangtop.diagnosis.failures.first import (
     lost_connections,
 )
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure
-from hangtop.diagnosis.failures.unheard import kernel_at, kernel_text, logs_behind, silent_ranks
+from hangtop.diagnosis.failures.unheard import KILLS, kernel_at, kernel_text, logs_behind, silent_ranks
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import (
@@ -220,17 +220,16 @@ def _ended_from_outside(job: Job, ends: Sequence[RankEnd], outside: Sequence[Log
     """All were told to end: by a batch system, by somebody, or by a launcher whose own reason is not in the logs."""
     reason = text_of(outside[0], "reason").replace("_", " ") if outside else ""
     # a notice comes before the end, and a job may be spared: ranks that live were not ended
-    lives = job.live and not ends and bool(job.ranks) and all(rank.gone_at is None for rank in job.ranks)
+    lives = job.live and not ends and any(rank.gone_at is None for rank in job.ranks)
     by_user = bool(outside) and all(
         text_of(event, "reason") == "user" or text_of(event, "signal").removeprefix("SIG") in ("INT", "HUP")
         for event in outside
     )
-    what = f"from outside{f': {reason}' if reason else ''}"
-    text = f"the job was ended {'by its user' if by_user else what}; no rank failed by itself"
+    by = "by its user" if by_user else f"from outside{f': {reason}' if reason else ''}"
     proof = [*outside[:2], *(end.cause.event for end in ends[:2])]
     return Finding(
         "rank_killed", "info" if by_user or lives else "critical", 0.8 if reason else 0.5,
-        f"the job is to be ended {what}; its ranks live" if lives and not by_user else text,
+        f"the job {'is to be' if lives else 'was'} ended {by}; no rank failed by itself",
         nodes=tuple(sorted({event.host for event in proof} - {""}))[:8], evidence=tuple(map(event_line, proof)),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",
     )  # fmt: skip
@@ -269,8 +268,8 @@ def worker_died(job: Job) -> Iterator[Finding]:
     ranks, worker = ranks_in([first]), number_of(first, "worker_pid")
     kills = [event for event in said(job, "kernel.oom") if worker is not None and number_of(event, "pid") == worker]
     nodes = homes(job, ranks)
-    beside = kernel_at(job, nodes[0], when(first), segfaults=False) if reason == "killed" and len(nodes) == 1 else None
-    kills = kills or ([beside] if beside else [])
+    beside = kernel_at(job, nodes[0], when(first)) if reason == "killed" and len(nodes) == 1 else None
+    kills = kills or ([beside] if beside is not None and beside.kind in KILLS else [])
     yield Finding(
         "host_out_of_memory" if kills else "rank_crashed", "critical", 0.9 if kills else 0.85,
         f"the kernel killed a data loader worker of {who(ranks)}: out of memory" if kills

@@ -78,7 +78,7 @@ def on_gpu(job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight
 def gpu_xid(job: Job) -> Iterator[Finding]:
     """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79; gpu_xid: any other Xid, by meaning."""
     for name, node in sorted(job.nodes.items()):
-        told: dict[tuple[int, int | str | None], list[Evidence]] = defaultdict(list)
+        told: dict[tuple[int, int | None], list[Evidence]] = defaultdict(list)
         faults: list[tuple[int | None, str]] = [(gpu.index, gpu.fault.text) for gpu in node.gpus if gpu.fault]
         if node.gpu_fault is not None and LOST_WORDS.search(node.gpu_fault.text):
             faults.append((gpu_at(node, node.gpu_fault.bus_id), node.gpu_fault.text))
@@ -86,9 +86,9 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
             told[LOST_XID, gpu].append(Evidence(Observer.GPU, f"nvidia-smi on {name}", None, text))
         for event in events_on(job, node, "kernel.xid"):
             if (code := number_of(event, "code")) is not None:
-                told[code, _gpu_of(node, text_of(event, "bus_id"))].append(event_line(event))
+                told[code, gpu_at(node, text_of(event, "bus_id"))].append(event_line(event))
         for (code, where), evidence in sorted(told.items(), key=str):
-            ranks = ranks_on_gpu(job, node, where) if isinstance(where, int) else ()
+            ranks = ranks_on_gpu(job, node, where)
             used = f", which {ranks_text(ranks)} {'uses' if len(ranks) == 1 else 'use'}," if ranks else ""
             gpu_text, meaning = "a GPU" if where is None else f"GPU {where}", xid(code)
             lost = code == LOST_XID
@@ -100,12 +100,6 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
                 ranks=ranks, nodes=(name,), gpus=() if where is None else (f"{name}:{where}",),
                 evidence=tuple(evidence[:4]), advice=DRAIN if lost else meaning.action,
             )  # fmt: skip
-
-
-def _gpu_of(node: Node, bus_id: str) -> int | str | None:
-    """The index of the GPU at this PCI address, else the address itself; None where the line names none."""
-    index = gpu_at(node, bus_id)
-    return (bus_id or None) if index is None else index
 
 
 def gpu_driver_hung(job: Job) -> Iterator[Finding]:
@@ -180,13 +174,11 @@ def hardware_kind(error: str) -> str:
 
 
 def _cuda_error(event: LogEvent) -> str:
-    """What an event says of an error of CUDA, with that word in front."""
+    """What an event says of an error of CUDA, with that word in front; empty where it tells of none."""
     if event.kind == "python.exception":
         return text_of(event, "message") if text_of(event, "signature") == "cuda" else ""
-    if event.kind == "process.signal":
-        error = text_of(event, "what").partition("CUDA error: ")[2].partition("\n")[0]
-    else:
-        error = cuda_error(event)
+    signalled = text_of(event, "what").partition("CUDA error: ")[2].partition("\n")[0]
+    error = signalled if event.kind == "process.signal" else cuda_error(event)
     return f"CUDA error: {error}" if error else ""
 
 

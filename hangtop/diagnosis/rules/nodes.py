@@ -128,7 +128,7 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
         allowed = listed(sorted({f"CPUs {one.cpu_wait.allowed}, nice {one.cpu_wait.nice}" for one in ranks
                                  if one.cpu_wait}))  # fmt: skip
         node, numbers = job.nodes[name], tuple(sorted(rank.rank for rank in ranks))
-        load = f"; {node.load.load:.0f} tasks want {node.host.cpus} CPUs of {name}" if node.load and node.host else ""
+        load = f"; {node.load.load:.0f} tasks want {node.host.cpus} CPUs" if node.load and node.host else ""
         share = min(rank.waited_for_cpu for rank in ranks)
         text = f"{share}% of the time or more for a CPU, the others {usual:.0f}%: may run on {allowed}{load}"
         yield Finding(

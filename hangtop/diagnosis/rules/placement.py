@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.evidence.gpus import gpu_name
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
-from hangtop.diagnosis.job import Gpu, Job, Rank
+from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import living_on
 
@@ -15,8 +15,6 @@ STARTING = 60.0
 """Ours: seconds within which ranks that are missing may still be started."""
 BY_HAND = frozenset(("", "env", "jax", "lightning"))
 """Ways to start ranks that need no launcher."""
-MEMORY_IDLE_BYTES = 1 << 30
-"""Ours: a CUDA context takes 0.3 to 0.6 GiB; under 1 GiB a GPU counts as unused."""
 
 
 def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
@@ -29,8 +27,6 @@ def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
         for rank in living_on(job, name):
             if rank.rank >= 0 or rank.process.master_port is not None:  # others may be notebooks of one user
                 only[tuple(rank.gpus)].append(rank)
-        idle = [str(g.index) for g in node.gpus if not g.processes and _used(g) < MEMORY_IDLE_BYTES]
-        free = f", while GPU {listed(idle)} is idle" if idle else ""
         for gpu in sorted(node.gpus, key=lambda gpu: gpu.index):
             sharing = only.get((gpu.index,), [])
             if len(sharing) < 2 or (gpu.facts and gpu.facts.mig.lower() == "enabled"):
@@ -38,7 +34,7 @@ def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
             numbers = tuple(sorted(rank.rank for rank in sharing))
             yield Finding(
                 "gpu_assignment_conflict", "warning", 0.92,
-                f"{ranks_text(numbers)} share GPU {gpu.index} on {name}{free}",
+                f"{ranks_text(numbers)} share GPU {gpu.index} on {name}",
                 ranks=numbers, nodes=(name,), gpus=(gpu_name(node, gpu),), evidence=tuple(map(_given, sharing[:4])),
                 advice="Call torch.cuda.set_device(LOCAL_RANK) before anything else touches CUDA, and leave "
                 "CUDA_VISIBLE_DEVICES alone under torchrun.",
@@ -109,10 +105,6 @@ def _missing(one: Rank, others: Sequence[Rank]) -> str:
     if its.local_world_size is None or len(left) >= its.local_world_size:
         return ""
     return f"{len(left)} of the {its.local_world_size} ranks that its run had here are left"
-
-
-def _used(gpu: Gpu) -> int:
-    return gpu.looks[-1].value.memory_used or 0 if gpu.looks else 0
 
 
 def _given(rank: Rank) -> Evidence:

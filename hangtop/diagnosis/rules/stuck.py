@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from hangtop.diagnosis.finding import Finding, next_step
 from hangtop.diagnosis.phrasing import count, duration, of_several, ranks_on, who_wait
@@ -188,14 +189,10 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
         elif state == "t":
             tracer = (doing.waiting_on if doing else "") or "a debugger"
             what, why, advice = "is stopped (state t)", f": {tracer} traces it", f"Detach {tracer}."
-        yield Finding(
-            "rank_stopped" if stopped else "rank_uninterruptible", "critical", 0.97 if stopped else 0.93,
-            f"{ranks_on([status.rank], [status.node])} {what}{held_up}{why}",
-            ranks=(status.rank,), nodes=nodes_of((status,)),
-            evidence=(*evidence_of(status), *(waiters_of(graph) if graph else ())),
-            advice=advice.format(pid=status.pid or "PID"),
-            next=(next_step("K", "repair", "continue", *nodes_of((status,))),) if advice == CONTINUE else (),
-        )  # fmt: skip
+        kind, weight = ("rank_stopped", 0.97) if stopped else ("rank_uninterruptible", 0.93)
+        found = _of_rank(status, kind, weight, f"{what}{held_up}{why}", advice.format(pid=status.pid or "PID"))
+        go_on = (next_step("K", "repair", "continue", *found.nodes),) if advice == CONTINUE else ()
+        yield replace(found, evidence=(*found.evidence, *(waiters_of(graph) if graph else ())), next=go_on)
 
 
 def keeps_gil(job_status: JobStatus) -> Iterator[Finding]:
@@ -211,12 +208,10 @@ def keeps_gil(job_status: JobStatus) -> Iterator[Finding]:
             continue
         if doing is None or not job_status.hung or {doing.kind, *doing.context} & {"data", "checkpoint", "lock"}:
             continue
-        yield Finding(
-            "gil_hang", "critical", 0.85,
-            f"{ranks_on([status.rank], [status.node])}: thread {owners.pop()} keeps the GIL in native code and does "
-            "not run, so no Python thread of that rank can",
-            ranks=(status.rank,), nodes=nodes_of((status,)), evidence=evidence_of(status),
-            advice="A C extension or a CUDA call blocks without giving the GIL back: dump it with native frames.",
+        yield _of_rank(
+            status, "gil_hang", 0.85,
+            f"keeps the GIL: thread {owners.pop()} is in native code and does not run, so no Python thread can",
+            "A C extension or a CUDA call blocks without giving the GIL back: dump it with native frames.",
         )  # fmt: skip
 
 
@@ -228,10 +223,16 @@ def proxy_lost_operation(job_status: JobStatus) -> Iterator[Finding]:
     for status in job_status.read:
         doing = status.activity
         if doing is not None and doing.meaning is Meaning.NCCL_PROXY and not doing.moving:
-            yield Finding(
-                "nccl_proxy_lost", "critical", 0.8,
-                f"{ranks_on([status.rank], [status.node])} spins in ncclLocalOpAppend: NCCL's proxy thread has lost an "
-                "operation",
-                ranks=(status.rank,), nodes=nodes_of((status,)), evidence=evidence_of(status),
-                advice="Move to NCCL 2.29.3 or newer: older ones lose operations on aarch64 (NVIDIA/nccl issue 2353).",
+            yield _of_rank(
+                status, "nccl_proxy_lost", 0.8,
+                "spins in ncclLocalOpAppend: NCCL's proxy thread has lost an operation",
+                "Move to NCCL 2.29.3 or newer: older ones lose operations on aarch64 (NVIDIA/nccl issue 2353).",
             )  # fmt: skip
+
+
+def _of_rank(status: RankStatus, kind: str, weight: float, text: str, advice: str) -> Finding:
+    """A finding about one rank; ``text`` goes on after ``rank 3 on node2``."""
+    return Finding(
+        kind, "critical", weight, f"{ranks_on([status.rank], [status.node])} {text}",
+        ranks=(status.rank,), nodes=nodes_of((status,)), evidence=evidence_of(status), advice=advice,
+    )  # fmt: skip

@@ -68,9 +68,9 @@ RANK_ENDS = (_job(WAITS_END, ENDS, "gil_hang"),)
 RUNS_OUT = (_job(WAITS_END, ENDS, "gil_hang", "rank_crashed", "nccl_init_failed", "gpu_assignment_conflict"),)
 NO_START = (_job(WAITS_END, "child_failed_no_detail", "init_hang", "nccl_init_failed", "rank_crashed"),)
 LOST_PEER = (_job("nccl_remote_error"),)
-BROKEN_GPU = (_same("rank", STUCK, GONE, "gil_hang", "rank_uninterruptible", "waiting"), _job(WAITS_END),
+BROKEN_GPU = (_same("rank", STUCK, GONE, "gil_hang", "rank_uninterruptible", "waiting"), _job(WAITS_END, "init_hang"),
               _same("gpu", "gpu_needs_reset", "gpu_row_remap"))  # fmt: skip
-LINK_DOWN = (_job(WAITS_END, "ib_retry_exceeded", "roce_retransmits"), _same("port", "ib_port_errors"))
+LINK_DOWN = (_job(WAITS_END, "init_hang", "ib_retry_exceeded", "roce_retransmits"), _same("port", "ib_port_errors"))
 NO_PATH = (_job(WAITS_END, "init_hang", "tcp_retransmits"),)
 SLOWS_RANK = (_same("rank", "straggler_rank", "data_bound", "waiting"),)
 
