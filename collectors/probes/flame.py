@@ -17,11 +17,11 @@ from collectors.fleet.transport import Transport
 from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import LIMIT, FlameRecording, FlameRequest
 from collectors.node.stacks.pyspy import record_command
-from collectors.probes.running import Limits, Running, one_of
+from collectors.probes.running import Limits, Running, answer
 from collectors.probes.stacks import lending_once, loan
 
 ANSWER_SECONDS = 40.0
-_decode = one_of(FlameRecording, WantsPySpy)
+_recording, _wish = answer(FlameRecording), answer(WantsPySpy)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,12 @@ async def record(
     lender = lending_once(loan)
 
     def take(line: bytes) -> bool:
-        sample = _decode(line)
-        if isinstance(sample, FlameRecording) and sample.pid in pids and sample.pid not in found:
-            found[sample.pid] = _unpacked(sample)
-        elif isinstance(sample, WantsPySpy):
-            running.write(lender(sample.machine))
+        if line.startswith(b'["WantsPySpy",'):
+            running.write(lender(_wish(line).machine))
+        else:
+            recording = _recording(line)
+            if recording.pid in pids:
+                found.setdefault(recording.pid, _unpacked(recording))
         return False
 
     request = FlameRequest(list(pids), seconds, rate, py_spy)

@@ -58,17 +58,6 @@ def answer(kind: type[T]) -> Callable[[bytes], T]:
     return of
 
 
-def one_of(*kinds: type) -> Callable[[bytes], object]:
-    """A decoder of lines that name their kind; None for one of another. It raises one of :data:`Unreadable`."""
-    decoders: dict[str, Callable[[bytes], object]] = {kind.__name__: answer(kind) for kind in kinds}
-
-    def of(line: bytes) -> object:
-        decode = decoders.get(_NAME(line)[0])
-        return None if decode is None else decode(line)
-
-    return of
-
-
 # --- one run -----------------------------------------------------------------------------------------------------
 
 
@@ -104,8 +93,6 @@ class Running:
         self._limits = limits
         self._process: Process | None = None
         self._rest = bytearray()
-        self._skips = False
-        """The present line is too long, and is left out."""
         self._left = limits.total
         self._errors = bytearray()
         self._done = asyncio.Event()
@@ -197,28 +184,23 @@ class Running:
             return
         self._left -= len(data)
         if self._left < 0:
-            self._complain(f"\nit said more than {self._limits.total >> 20} MB, and was ended\n".encode())
-            self.stop()
+            self._give_up(f"more than {self._limits.total >> 20} MB")
         elif self._raw:
             self._take_one(data)
         else:
-            *ends, rest = data.split(b"\n")
-            for end in ends:
-                self._add(end)
-                line, skipped = bytes(self._rest), self._skips
-                self._rest.clear()
-                self._skips = False
-                if not skipped:
+            for number, part in enumerate(data.split(b"\n")):
+                if number:  # a line has ended
+                    line = bytes(self._rest)
+                    self._rest.clear()
                     self._take_one(line)
-            self._add(rest)
-
-    def _add(self, part: bytes) -> None:
-        if not self._skips:
-            self._rest += part
+                self._rest += part
             if len(self._rest) > self._limits.line:
-                self._rest.clear()
-                self._skips = True
-                self._complain(f"\na line of more than {self._limits.line >> 20} MB was left out\n".encode())
+                self._give_up(f"a line of more than {self._limits.line >> 20} MB")
+
+    def _give_up(self, why: str) -> None:
+        self._complain(f"\nit said {why}, and was ended\n".encode())
+        self._left = -1
+        self.stop()
 
     def _take_one(self, part: bytes) -> None:
         try:
@@ -237,11 +219,22 @@ async def _beat(process: Process) -> None:
 # --- questions ---------------------------------------------------------------------------------------------------
 
 
-async def collect(
+@dataclass(frozen=True, slots=True)
+class NodeAccess:
+    """A node that takes part: its connection and interpreter, and where the job's network reaches it."""
+
+    name: str
+    transport: Transport
+    python: str
+    address: str
+
+
+@asynccontextmanager
+async def asking(
     transport: Transport, python: str, entry: str, arguments: Mapping[str, object], read: Callable[[bytes], T],
     seconds: float, *, last: Callable[[T], bool] = lambda _: True, limits: Limits = LIMITS,
-) -> list[T]:  # fmt: skip
-    """All lines that the program ``entry`` says, the ``last`` one too; without ``last`` that is the first one.
+) -> AsyncIterator[list[T]]:  # fmt: skip
+    """All that the program ``entry`` says up to the ``last`` line; it runs until the context is left.
 
     Raises :class:`TransportError`.
     """
@@ -254,17 +247,16 @@ async def collect(
     packed = payload.pack(entry, dict(arguments))
     async with Running(transport, payload.command(python), packed, take, limits=limits) as running:
         await running.finished(seconds)
-    return found
+        yield found
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAccess:
-    """A node that takes part: its connection and interpreter, and where the job's network reaches it."""
-
-    name: str
-    transport: Transport
-    python: str
-    address: str
+async def collect(
+    transport: Transport, python: str, entry: str, arguments: Mapping[str, object], read: Callable[[bytes], T],
+    seconds: float, *, last: Callable[[T], bool] = lambda _: True, limits: Limits = LIMITS,
+) -> list[T]:  # fmt: skip
+    """The same of a program that is asked once."""
+    async with asking(transport, python, entry, arguments, read, seconds, last=last, limits=limits) as found:
+        return found
 
 
 observation = answer(Observation)
@@ -272,27 +264,16 @@ observation = answer(Observation)
 
 @asynccontextmanager
 async def observing(
-    node: NodeAccess,
-    entry: str,
-    arguments: Mapping[str, object],
-    seconds: float,
+    node: NodeAccess, entry: str, arguments: Mapping[str, object], seconds: float
 ) -> AsyncIterator[list[Observation]]:
     """Observations of a program up to its ``done``; it runs until the context is left. May raise TransportError."""
-    found: list[Observation] = []
-
-    def take(line: bytes) -> bool:
-        one = observation(line)
-        if one.name != "done":
-            found.append(one)
-        return one.name == "done"
-
-    packed = payload.pack(entry, dict(arguments))
-    async with Running(node.transport, payload.command(node.python), packed, take) as running:
-        await running.finished(seconds)
-        yield found
+    async with asking(
+        node.transport, node.python, entry, arguments, observation, seconds, last=lambda one: one.name == "done"
+    ) as found:
+        yield found[:-1]
 
 
 async def observe(node: NodeAccess, entry: str, arguments: Mapping[str, object], seconds: float) -> list[Observation]:
-    """The same for a program that is asked once."""
+    """The same of a program that is asked once."""
     async with observing(node, entry, arguments, seconds) as found:
         return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import tarfile
@@ -34,7 +35,7 @@ from collectors.probes.infiniband import parse_bandwidth, parse_devinfo
 from collectors.probes.path import parse_iperf
 from collectors.probes.remote.allreduce import WorkerReport
 from collectors.probes.remote.repair import Signalled
-from collectors.probes.running import Unreadable, one_of
+from collectors.probes.running import Unreadable, answer
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
 from hangtop.session.entries import About
@@ -46,9 +47,12 @@ from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, PING, ROUTE
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
-_told = one_of(
-    Observation, PathFigure, RasAnswer, RecorderFile, Signalled, WorkerReport, Recorded, WantsPySpy,
-)  # fmt: skip
+_READERS = [
+    answer(kind)
+    for kind in (
+        Observation, PathFigure, RasAnswer, RecorderFile, Signalled, WorkerReport, Recorded, WantsPySpy,
+    )
+]  # fmt: skip
 
 
 def _kernel(data: bytes) -> None:
@@ -160,10 +164,9 @@ def _known_hosts(data: bytes) -> None:
 
 def _answers(data: bytes) -> None:
     for line in data.splitlines():
-        try:
-            _told(line)
-        except Unreadable:
-            continue
+        for read in _READERS:
+            with contextlib.suppress(*Unreadable):
+                read(line)
 
 
 def _trace(data: bytes) -> None:

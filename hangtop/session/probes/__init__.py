@@ -130,39 +130,15 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Piece | str]]) -> Iterat
         ]
 
 
-BARS = "▁▂▃▄▅▆▇█"
-CELL = 8
-LEGEND = f"pairs, GB/s; {BARS[-1]} as fast as the best pair, {BARS[0]} an eighth of it or less, × failed"
-
-
-def matrix(pairs: Sequence[ProbePair]) -> Iterator[Line]:
-    """The bandwidth of every pair of nodes: a bad node is a bad row and column, a bad link a single cell.
-
-    Rows and columns are nodes, each pair in two cells. Nothing for fewer than two pairs.
-    """
-    if len(pairs) < 2:
-        return
-    names = sorted({name for pair in pairs for name in (pair.a, pair.b)})
-    cells = {key: pair for pair in pairs for key in ((pair.a, pair.b), (pair.b, pair.a))}
-    best = max(pair.busbw or 0.0 for pair in pairs)
-    width = max(map(len, names))
-    yield []
-    yield [(LEGEND, "dim")]
-    yield [(" " * width + "".join(name[1 - CELL :].rjust(CELL) for name in names), "dim")]
-    for name in names:
-        yield [(name.ljust(width), ""), *(_cell(cells.get((name, other)), best, name == other) for other in names)]
-
-
-def _cell(pair: ProbePair | None, best: float, same: bool) -> Piece:
-    if pair is None:
-        return (" " if same else "·").rjust(CELL), "dim"
-    if pair.busbw is None:
-        return "×".rjust(CELL), "bad"
-    share = pair.busbw / best if best else 0.0
-    bar = BARS[min(len(BARS) - 1, max(0, int(share * len(BARS) - 1e-9)))]
-    shade: Shade = "good" if share >= 2 / 3 else "middling" if share >= 1 / 3 else "bad"
-    digits = 0 if pair.busbw >= 10 else 1 if pair.busbw >= 1 else 2
-    return f"{bar} {pair.busbw:.{digits}f}".rjust(CELL), shade
+def pair_lines(pairs: Sequence[ProbePair], most: int = 32) -> Iterator[Line]:
+    """What two nodes reach together, the slowest pair first: a bad node is in all of the first ones."""
+    slowest = sorted(pairs, key=lambda pair: pair.busbw or 0.0)
+    yield from table(("pair", "GB/s", ""), [
+        (f"{pair.a} - {pair.b}", text_or_dash(pair.busbw, "{:.3g}".format), (pair.error, "bad"))
+        for pair in slowest[:most]
+    ])  # fmt: skip
+    if len(pairs) > most:
+        yield [(f"and {len(pairs) - most} faster pairs", "dim")]
 
 
 def text_or_dash(value: float | None, text: Callable[[float], str]) -> str:

@@ -2,16 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-from collectors.probes.capture import Captured, CaptureNode, capture, describe
+from collectors.probes.capture import capture, tcpdump
+from collectors.probes.running import NodeAccess
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.phrasing import count, size
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say, nodes_of, text_lines
 
 EFFECT = "The headers of their packets are copied and sent here meanwhile."
+
+
+class Captured(NamedTuple):
+    """What became of one node's capture."""
+
+    node: str
+    file: str
+    """Empty where there is none."""
+    bytes: int
+    why: str
+    """Why there is no capture; empty when there is one."""
 
 
 def capture_probe(session: ProbeSession, folder: Path, *, seconds: float, most: int, sudo: bool) -> Probe:
@@ -21,28 +37,35 @@ def capture_probe(session: ProbeSession, folder: Path, *, seconds: float, most: 
     addresses = {name: address_of(job, node) for name, node in sorted(job.nodes.items())}
     ports = {rank.process.master_port for rank in job.ranks if rank.gone_at is None} - {None}
     port = next(iter(ports)) if len(ports) == 1 else None
-    nodes = [
-        CaptureNode(
-            node, chosen_interface(job, job.nodes[node.name]) or "",
-            tuple(address for other, address in addresses.items() if other != node.name), port,
-        )
-        for node in there
-    ]  # fmt: skip
+    words = {}
+    for node in there:
+        peers = [address for other, address in addresses.items() if other != node.name]
+        interface = chosen_interface(job, job.nodes[node.name]) or ""
+        words[node.name] = tcpdump(interface, peers, port, seconds, sudo=sudo)
+
+    async def one(node: NodeAccess, path: Path) -> Captured:
+        with path.open("wb") as file:
+            why = await capture(node, words[node.name], file, seconds, most)
+            taken = file.tell()
+        if not taken:
+            await asyncio.to_thread(path.unlink)
+        return Captured(node.name, str(path) if taken else "", taken, "" if taken else why)
 
     async def run(say: Say) -> ProbeResult:
-        say(f"capturing on {count(len(nodes), 'node')} for {seconds:g} s")
-        name = time.strftime("capture-%Y%m%d-%H%M%S")
+        say(f"capturing on {count(len(there), 'node')} for {seconds:g} s")
+        start = str(folder / time.strftime("capture-%Y%m%d-%H%M%S-"))
         try:
-            captures = await capture(nodes, folder, name, seconds=seconds, most=most, sudo=sudo)
+            await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
+            paths = [Path(start + re.sub(r"[^A-Za-z0-9._-]+", "_", node.name) + ".pcap") for node in there]
+            captures = await asyncio.gather(*map(one, there, paths))
         except OSError as error:
             raise ProbeRefused(f"{folder}: the capture cannot be written: {error.strerror or error}") from None
-        return result([*captures, *(Captured(node, "", 0, why) for node, why in absent.items())])
+        return result([*captures, *(Captured(name, "", 0, why) for name, why in absent.items())])
 
-    brief = (
-        f"{count(len(nodes), 'node')}, packet headers for {seconds:g} s, at most {most / 1e6:g} MB each, sends nothing"
-    )
-    command = "\n".join(describe(nodes, seconds, sudo=sudo))
-    return Probe("Capture packets", brief, command, run, EFFECT, tuple(node.name for node in there))
+    nodes = count(len(there), "node")
+    brief = f"{nodes}, packet headers for {seconds:g} s, at most {most / 1e6:g} MB each, sends nothing"
+    command = "\n".join(f"on {name}: {shlex.join(some)}" for name, some in words.items())
+    return Probe("Capture packets", brief, command, run, EFFECT, tuple(words))
 
 
 def result(captures: Sequence[Captured]) -> ProbeResult:

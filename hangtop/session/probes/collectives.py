@@ -26,8 +26,8 @@ from hangtop.session.probes import (
     ProbeSession,
     Say,
     cancelled,
-    matrix,
     nodes_of,
+    pair_lines,
     table,
 )
 
@@ -139,10 +139,7 @@ def _lines(report: ProbeReport) -> Iterator[Line]:
         why = f": {test.why}" if test.why else ""
         yield [(f"{test.node} by itself: nccl-tests, {test.ranks} GPUs{wrong}{why}", "bad" if wrong or why else "dim")]
         yield from table(HEADS, map(_figure, test.figures))
-    yield from matrix(report.pairs)
-    for pair in report.pairs:
-        if pair.error:
-            yield [(f"{pair.a} - {pair.b}: {pair.error}", "bad")]
+    yield from pair_lines(report.pairs)
 
 
 def _figure(figure: ProbeFigure) -> list[Piece]:

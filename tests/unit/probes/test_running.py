@@ -168,7 +168,7 @@ async def test_what_it_says_is_bounded() -> None:
         return False
 
     assert "a line of more than 1 MB" in await hears(r"b'a\n' + b'x' * (3 << 20) + b'\nb\n'", take, line=1 << 20)
-    assert lines == [b"a", b"b"]
+    assert lines == [b"a"]
     lines.clear()
     assert "more than 2 MB" in await hears(r"(b'x' * 1000 + b'\n') * 9000", take, total=2 << 20)
     assert len(lines) <= 2100
