@@ -147,6 +147,11 @@ class Running:
         assert self._end is not None
         return await asyncio.wait_for(asyncio.shield(self._end), seconds)
 
+    def when_over(self, call: Callable[[int], None]) -> None:
+        """Have its exit status told once it has ended."""
+        assert self._end is not None
+        self._end.add_done_callback(lambda end: None if end.cancelled() else call(end.result()))
+
     async def finished(self, seconds: float) -> None:
         """Wait for the last line. Raises :class:`TransportError` when the program ends before, or takes too long."""
         assert self._end is not None

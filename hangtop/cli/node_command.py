@@ -24,14 +24,13 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import outcome_words
 from hangtop.session.options import SessionOptions, completed
-from hangtop.session.probes import Line, Probe, ProbeRefused, ProbeResult, Shade
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, run_probe
 from hangtop.session.session import Session
 
 SCHEMA = 1
 """Version of the JSON of all commands here that have no verdict's own."""
 NOT_WATCHING = ("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 """Shared options of which a command that neither watches nor looks at stacks makes no use."""
-COLOURS: dict[Shade, str] = {"good": "green", "bad": "red", "middling": "yellow", "accent": "magenta", "dim": "blue"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ def node_command(
                     run = NodeRun(session, options, status)
                     try:
                         made = await work(run, **wishes)
-                        return made if isinstance(made, Reply) else await run_probe(run, made, began, yes=yes)
+                        return made if isinstance(made, Reply) else await ask_and_run(run, made, began, yes=yes)
                     except ProbeRefused as refused:
                         raise click.UsageError(str(refused)) from None
 
@@ -103,7 +102,7 @@ def node_command(
     return decorate
 
 
-async def run_probe(run: NodeRun, probe: Probe, began: float, *, yes: bool) -> Reply:
+async def ask_and_run(run: NodeRun, probe: Probe, began: float, *, yes: bool) -> Reply:
     """Show its command, ask where it changes or loads what a job uses, run it, and reply."""
     run.status.clear()
     if probe.command:
@@ -115,7 +114,7 @@ async def run_probe(run: NodeRun, probe: Probe, began: float, *, yes: bool) -> R
         agree(f"{probe.title}?", yes=yes)
     elif probe.risk and beside:
         agree(f"{beside} ranks of a job run there. {probe.risk} Go on?", yes=yes)
-    return probe_reply(await probe.run(run.status.say), job, began, run.options)
+    return probe_reply(await run_probe(probe, run.status.say), job, began, run.options)
 
 
 def probe_reply(result: ProbeResult, job: Job, began: float, options: SessionOptions | None = None) -> Reply:
@@ -132,23 +131,10 @@ def probe_reply(result: ProbeResult, job: Job, began: float, options: SessionOpt
 
 def _lines(answer: Answer, result: ProbeResult) -> Iterator[str]:
     yield f"{outcome_words(result.outcome).upper()}  {answer.verdict.summary}\n"
-    yield from painted(result.lines)
+    yield from result.lines
     if answer.verdict.findings or answer.verdict.unknown:
         text = as_text(answer, colour=wants_colour(sys.stdout))
         yield "".join(text.partition("\n\n")[1:]).rstrip("\n")
-
-
-def painted(lines: Iterable[Line]) -> Iterator[str]:
-    """A probe's lines with colours for their shades, where the terminal has colours."""
-    colour = wants_colour(sys.stdout)
-    for line in lines:
-        pieces = (
-            click.style(text, fg=COLOURS.get(shade), bold=shade == "strong")
-            if colour and shade and text.strip()
-            else text
-            for text, shade in line
-        )
-        yield "".join(pieces).rstrip()
 
 
 def finish(reply: Reply, *, as_json: bool) -> None:

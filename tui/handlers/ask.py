@@ -47,6 +47,7 @@ def confirm(app: HangtopApp, told: tuple[str, str, str, str], go: Callable[[], C
 
 async def run(app: HangtopApp, probe: Probe) -> None:
     """Run it under a dialog that shows its progress, then its answer, and mark it on the line of time."""
+    from hangtop.session.probes import run_probe
     from tui.dialogs.base import RunningDialog
     from tui.texts.findings import answer_text
 
@@ -55,7 +56,7 @@ async def run(app: HangtopApp, probe: Probe) -> None:
     dialog = RunningDialog(probe.title, task.cancel)
     await app.push_screen(dialog)
     try:
-        result = await probe.run(dialog.say)
+        result = await run_probe(probe, dialog.say)
         answer = answer_text(result)
         app.keep(result.title, answer)
         dialog.finish(result.title, answer)

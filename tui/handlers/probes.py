@@ -15,7 +15,7 @@ from tui.texts.findings import findings_text, plain
 
 if TYPE_CHECKING:
     from collectors.probes.repair import Signal
-    from hangtop.session.probes import Line, Probe, ProbeResult, Say
+    from hangtop.session.probes import Probe, ProbeResult, Say
     from hangtop.session.probes.repair import Repairable
     from tui.app import HangtopApp
 
@@ -69,12 +69,13 @@ def recorders(app: HangtopApp) -> Probe:
         summary = f"flight recorder dumps of {plural(came, 'rank')}; findings are made of them"
         if came:
             app.head.state.changes.append(Change(app.head.now(), "", summary.partition(";")[0], "dump"))
-        lines: list[Line] = []
-        for dump in sorted(dumps, key=lambda dump: dump.rank):
-            got = f"{dump.size:,} bytes from {dump.path}" if dump.size else dump.why
-            lines.append([(f"{rank_text(dump.rank):<10}", "strong"), (f"{dump.node}  {got}", "")])
+        lines = [
+            f"{rank_text(dump.rank):<10}{dump.node}  "
+            f"{f'{dump.size:,} bytes from {dump.path}' if dump.size else dump.why}"
+            for dump in sorted(dumps, key=lambda dump: dump.rank)
+        ]
         if dumps and not came and not armed:
-            lines += [[], [(HOW_TO_ENABLE, "accent")]]
+            lines += ["", HOW_TO_ENABLE]
         return ProbeResult("Flight recorder dumps", "ok" if came else "failed", summary, tuple(lines))
 
     return Probe("Flight recorder", f"{brief}; the job goes on", command, ask)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Finding, WaitBox
@@ -15,12 +15,6 @@ from tui.widgets.lines import Content
 
 if TYPE_CHECKING:
     from hangtop.session.probes import ProbeResult
-
-SHADES: Mapping[str, Colour] = {
-    "": Colour.TEXT, "dim": Colour.DIM, "strong": Colour.STRONG, "accent": Colour.ACCENT,
-    "good": Colour.OK, "middling": Colour.WARN, "bad": Colour.BAD,
-}  # fmt: skip
-"""Shades of probes' lines."""
 
 
 def plain(lines: Iterable[str], colour: Colour = Colour.TEXT) -> Content:
@@ -60,6 +54,5 @@ def findings_text(found: Iterable[Finding]) -> Content:
 def answer_text(result: ProbeResult) -> Content:
     """A probe's result: the outcome, figures, and what was found."""
     head: Content = [[(outcome_words(result.outcome).upper(), Colour.STRONG), (f"  {result.summary}", Colour.TEXT)], []]
-    lines = [[(text, SHADES.get(shade, Colour.TEXT)) for text, shade in line] for line in result.lines]
-    silent = plain(f"not known on {', '.join(one.nodes)}: {one.why}" for one in result.unknown)
-    return [*head, *lines, *silent, [], *findings_text(result.findings)]
+    lines = [*result.lines, *(f"not known on {', '.join(one.nodes)}: {one.why}" for one in result.unknown)]
+    return [*head, *plain(lines), [], *findings_text(result.findings)]

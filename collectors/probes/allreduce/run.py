@@ -112,7 +112,8 @@ class AllreduceProbe:
         try:
             report = await self._measure(at)
         finally:
-            await asyncio.gather(*(worker.stop() for worker in self._workers.values()))
+            for worker in self._workers.values():
+                worker.stop()
         return report._replace(took=time.monotonic() - started)
 
     async def _measure(self, at: float) -> ProbeReport:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -59,7 +58,6 @@ class Worker:
         """torch is imported there, or it is known why not."""
         self._on_report = on_report
         self._running: Running | None = None
-        self._watching: asyncio.Task[None] | None = None
 
     async def start(self, access: NodeAccess | None, backend: str, interpreter: str) -> None:
         """Start it and wait until it is ready; an error is kept in ``error``, since one node is not the whole."""
@@ -88,7 +86,7 @@ class Worker:
             self._end(str(error))
             return
         self._running = running
-        self._watching = asyncio.create_task(self._watch(running))
+        running.when_over(self._over)
         try:
             await asyncio.wait_for(self._settled.wait(), IMPORT_SECONDS)
         except TimeoutError:
@@ -99,20 +97,15 @@ class Worker:
         if self._running is not None:
             self._running.write(json.dumps(command).encode() + b"\n")
 
-    async def stop(self) -> None:
+    def stop(self) -> None:
         """End it and everything that it started."""
-        if self._watching is not None:
-            self._watching.cancel()
         if self._running is not None:
             self._running.stop()
-        if self._watching is not None:
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._watching
 
-    async def _watch(self, running: Running) -> None:
-        status = await running.ended()
+    def _over(self, status: int) -> None:
+        assert self._running is not None
         lines = clean(self.log[-4096:].decode("utf-8", "replace")).strip().split("\n")
-        self._end(running.said() or lines[-1].strip() or f"ended with status {status}")
+        self._end(self._running.said() or lines[-1].strip() or f"ended with status {status}")
 
     def _end(self, why: str) -> None:
         self.error = self.error or why

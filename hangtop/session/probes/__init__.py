@@ -6,9 +6,10 @@ any of them in one way: they show the command, ask, run it in view, and print or
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.running import NodeAccess
@@ -16,16 +17,13 @@ from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.measured.probes import outcome
 from hangtop.session.options import SessionOptions
 
 NEEDED = ("ranks", "network", "gpus", "fabric")
 """Sources that decide who takes part in a probe, through which port and on which GPUs."""
 LOADS = "The probe loads their network for some seconds."
 
-Shade = Literal["", "dim", "strong", "good", "middling", "bad", "accent"]
-"""What a piece of text is; it never carries meaning that its words or glyphs do not."""
-Piece = tuple[str, Shade]
-Line = list[Piece]
 Say = Callable[[str], None]
 """Takes a line of progress."""
 
@@ -59,7 +57,7 @@ class ProbeResult:
     outcome: str
     """``ok``, ``slow``, ``failed`` or ``cancelled``."""
     summary: str
-    lines: tuple[Line, ...] = ()
+    lines: tuple[str, ...] = ()
     """The figures for people."""
     figures: Mapping[str, Any] = field(default_factory=dict)
     """Members of the command's JSON (docs/findings.md)."""
@@ -78,28 +76,13 @@ class Probe:
     command: str
     """The exact commands on the nodes, several by line breaks; empty where nothing runs there."""
     run: Callable[[Say], Awaitable[ProbeResult]]
-    """Cancelled, it ends everything on every node; it may still answer. Raises :class:`ProbeRefused`."""
+    """Cancelled, it ends everything on every node. Raises :class:`ProbeRefused`."""
     risk: str = ""
     """Cost and risk for the job."""
     nodes: tuple[str, ...] = ()
     """Nodes on which it runs."""
     signals: bool = False
     """It ends or continues processes: somebody must say yes, also where no job runs."""
-
-
-def plain(lines: Iterable[Line]) -> Iterable[str]:
-    """The lines without their shades."""
-    return ("".join(text for text, _ in line) for line in lines)
-
-
-def text_lines(lines: Iterable[str]) -> tuple[Line, ...]:
-    """Lines without shades."""
-    return tuple([(line, "")] for line in lines)
-
-
-def mark(*, good: bool) -> Piece:
-    """Begins the line of something that went well or not."""
-    return ("✓ ", "good") if good else ("✗ ", "bad")
 
 
 def nodes_of(session: ProbeSession, job: Job) -> tuple[list[NodeAccess], dict[str, str]]:
@@ -114,31 +97,22 @@ def nodes_of(session: ProbeSession, job: Job) -> tuple[list[NodeAccess], dict[st
     return there, absent
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Piece | str]]) -> Iterator[Line]:
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Rows below their heads: the first and the last column to the left, the others to the right. Nothing for none."""
-    cells = [[(cell, "") if isinstance(cell, str) else cell for cell in row] for row in rows]
-    if not cells:
-        return
-    titles: list[Piece] = [(head, "dim") for head in heads]
-    lines: list[Line] = [titles, *cells]  # type: ignore[list-item]
-    widths = [max(len(line[column][0]) for line in lines) for column in range(len(heads))]
-    last = len(heads) - 1
-    for line in lines:
-        yield [
-            (text.ljust(width) + "  " if column == 0 else text if column == last else text.rjust(width) + "  ", shade)
-            for column, ((text, shade), width) in enumerate(zip(line, widths, strict=True))
-        ]
+    lines = [heads, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *middle, last in lines if len(lines) > 1 else ():
+        cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(middle, widths[1:], strict=False))]
+        yield "  ".join([*cells, last]).rstrip()
 
 
-def pair_lines(pairs: Sequence[ProbePair], most: int = 32) -> Iterator[Line]:
+def pair_lines(pairs: Sequence[ProbePair], most: int = 32) -> Iterator[str]:
     """What two nodes reach together, the slowest pair first: a bad node is in all of the first ones."""
     slowest = sorted(pairs, key=lambda pair: pair.busbw or 0.0)
-    yield from table(("pair", "GB/s", ""), [
-        (f"{pair.a} - {pair.b}", text_or_dash(pair.busbw, "{:.3g}".format), (pair.error, "bad"))
-        for pair in slowest[:most]
-    ])  # fmt: skip
+    rows = [(f"{one.a} - {one.b}", text_or_dash(one.busbw, "{:.3g}".format), one.error) for one in slowest[:most]]
+    yield from table(("pair", "GB/s", ""), rows)
     if len(pairs) > most:
-        yield [(f"and {len(pairs) - most} faster pairs", "dim")]
+        yield f"and {len(pairs) - most} faster pairs"
 
 
 def text_or_dash(value: float | None, text: Callable[[float], str]) -> str:
@@ -146,6 +120,21 @@ def text_or_dash(value: float | None, text: Callable[[float], str]) -> str:
     return "–" if value is None else text(value)
 
 
-def cancelled(title: str) -> ProbeResult:
-    """The result of a probe that somebody stopped; by then nothing is left on the nodes."""
-    return ProbeResult(title, "cancelled", "stopped on request")
+async def run_probe(probe: Probe, say: Say) -> ProbeResult:
+    """Run it; one that somebody stops answers that it was stopped, and by then nothing is left on the nodes.
+
+    Raises :class:`ProbeRefused`.
+    """
+    try:
+        return await probe.run(say)
+    except asyncio.CancelledError:
+        return ProbeResult(probe.title, "cancelled", "stopped on request")
+
+
+def measured(
+    title: str, report: ProbeReport, found: Sequence[Finding], well: str, lines: Iterable[str],
+    figures: Mapping[str, Any], unknown: tuple[Unknown, ...] = (),
+) -> ProbeResult:  # fmt: skip
+    """The result of a probe between nodes; ``well`` is said where nothing is wrong."""
+    summary = found[0].summary if found else report.why or well
+    return ProbeResult(title, outcome(report, found), summary, tuple(lines), figures, tuple(found), unknown)

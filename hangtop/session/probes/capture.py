@@ -14,7 +14,7 @@ from collectors.probes.capture import capture, tcpdump
 from collectors.probes.running import NodeAccess
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.phrasing import count, size
-from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say, nodes_of, text_lines
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say, nodes_of
 
 EFFECT = "The headers of their packets are copied and sent here meanwhile."
 
@@ -81,4 +81,4 @@ def result(captures: Sequence[Captured]) -> ProbeResult:
     ]
     figures = {"backend": "tcpdump", "captures": [one._asdict() for one in captures]}
     outcome = "failed" if failed or not captures else "ok"
-    return ProbeResult("Packet capture", outcome, summary, text_lines(lines), figures)
+    return ProbeResult("Packet capture", outcome, summary, tuple(lines), figures)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 from collectors.probes.allreduce.run import AllreduceProbe, ProbePlan, describe
 from collectors.probes.allreduce.worker import ProbeNode
 from collectors.samples.probes import ProbeFigure, ProbeReport
 from hangtop.diagnosis.addresses import address_of, chosen_interface
-from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, Node
 from hangtop.diagnosis.measured import probes
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count, size
 from hangtop.session.probes import (
     LOADS,
-    Line,
-    Piece,
     Probe,
     ProbeRefused,
     ProbeResult,
     ProbeSession,
     Say,
-    cancelled,
+    measured,
     nodes_of,
     pair_lines,
     table,
@@ -36,10 +30,8 @@ TITLE = "Collective probe"
 HEADS = ("all_reduce of", "time", "algbw GB/s", "busbw GB/s", "values")
 BUSY_SHARE = 10
 """Per cent of utilisation, or of memory, from which a GPU counts as busy."""
-STARTING = {"gloo": 2.0, "nccl": 6.0}
-"""Seconds until the processes of a backend have found one another."""
-EACH_SIZE = 0.5
-"""Seconds for each size."""
+SECONDS = {"gloo": 5, "nccl": 10}
+"""What it takes about, with few nodes."""
 
 
 def collectives_probe(session: ProbeSession, *, backend: str = "auto", force: bool = False) -> Probe:
@@ -48,16 +40,12 @@ def collectives_probe(session: ProbeSession, *, backend: str = "auto", force: bo
 
     async def run(say: Say) -> ProbeResult:
         access = {node.name: node for node in nodes_of(session, session.job())[0]}
-        try:
-            report = await AllreduceProbe(plan, access, say).run()
-        except asyncio.CancelledError:
-            return cancelled(TITLE)
+        report = await AllreduceProbe(plan, access, say).run()
         session.probed.append(report)
         return result(report, session.job())
 
-    names, sizes = tuple(node.name for node in plan.nodes), plan.extent.sizes
-    seconds = 5 * math.ceil((STARTING[plan.backend] + EACH_SIZE * len(sizes)) / 5)
-    largest = size(max(sizes)).replace(".0 ", " ")
+    names = tuple(node.name for node in plan.nodes)
+    largest, seconds = size(max(plan.extent.sizes)).replace(".0 ", " "), SECONDS[plan.backend]
     brief = f"{count(len(names), 'node')}, all_reduce to {largest}, about {seconds} s, {plan.backend}"
     command = f"on {folded_names(names)}: {describe(plan)}"
     return Probe(TITLE, f"{brief}, loads the network", command, run, LOADS, names)
@@ -107,57 +95,39 @@ def busy_gpus(node: Node) -> list[str]:
 
 def result(report: ProbeReport, job: Job) -> ProbeResult:
     """What a report means for the nodes of a job."""
-    found = probes.measured(report, job)
-    return ProbeResult(
-        f"{TITLE}, {report.backend}, {count(report.world_size, 'rank')}, {report.took:.1f} s",
-        probes.outcome(report, found), _summary(report, found), tuple(_lines(report)), _figures(report),
-        found,
+    best = max(report.figures, key=lambda figure: figure.busbw, default=None)
+    speed = f"; all_reduce reaches {best.busbw:.3g} GB/s (busbw)" if best else ""
+    figures = {
+        "backend": report.backend, "world_size": report.world_size,
+        "results": [figure._asdict() for figure in report.figures],
+        "pairs": [pair._asdict() for pair in report.pairs],
+        "ranks": [rank._asdict() for rank in report.ranks],
+        "network": report.network,
+        "nccl_tests": [test._asdict() | {"figures": [one._asdict() for one in test.figures]} for test in report.tested],
+    }  # fmt: skip
+    return measured(
+        f"{TITLE}, {report.backend}, {count(report.world_size, 'rank')}, {report.took:.1f} s", report,
+        probes.measured(report, job), f"{report.world_size} ranks met over {report.backend}{speed}", _lines(report),
+        figures,
     )  # fmt: skip
 
 
-def _summary(report: ProbeReport, found: Sequence[Finding]) -> str:
-    if found:
-        return found[0].summary
-    if report.outcome != "done":
-        return report.why
-    best = max(report.figures, key=lambda figure: figure.busbw, default=None)
-    speed = f"; all_reduce reaches {best.busbw:.3g} GB/s (busbw)" if best else ""
-    return f"{report.world_size} ranks met over {report.backend}{speed}"
-
-
-def _lines(report: ProbeReport) -> Iterator[Line]:
+def _lines(report: ProbeReport) -> Iterator[str]:
     yield from table(HEADS, map(_figure, report.figures))
     alike: dict[str, list[str]] = {}
     for node, said in sorted(report.network.items()):
         facts = [f"NCCL {said.get('version', '')}".strip(), f"network {said.get('network', 'not said')}"]
         facts += [f"GPU Direct RDMA {said['gdr']}"] if "gdr" in said else []
         alike.setdefault("; ".join(facts), []).append(node)
-    for text, nodes in alike.items():
-        yield [(f"{folded_names(nodes)}: ", "dim"), (text, "middling" if "network Socket" in text else "")]
+    yield from (f"{folded_names(nodes)}: {text}" for text, nodes in alike.items())
     for test in report.tested:
         wrong = f", {test.wrong} wrong elements" if test.wrong else ""
-        why = f": {test.why}" if test.why else ""
-        yield [(f"{test.node} by itself: nccl-tests, {test.ranks} GPUs{wrong}{why}", "bad" if wrong or why else "dim")]
+        yield f"{test.node} by itself: nccl-tests, {test.ranks} GPUs{wrong}{f': {test.why}' if test.why else ''}"
         yield from table(HEADS, map(_figure, test.figures))
     yield from pair_lines(report.pairs)
 
 
-def _figure(figure: ProbeFigure) -> list[Piece]:
-    wrong = f"wrong on rank {', '.join(map(str, figure.wrong_ranks))}" if figure.wrong_ranks else ""
-    return [
-        (str(figure.size), ""), (f"{figure.seconds * 1e6:.0f} µs", ""), (f"{figure.algbw:.3f}", ""),
-        (f"{figure.busbw:.3f}", "strong"), (wrong or "right", "bad" if wrong else "good"),
-    ]  # fmt: skip
-
-
-def _figures(report: ProbeReport) -> Mapping[str, Any]:
-    """Members of the command's JSON (``docs/findings.md``)."""
-    return {
-        "backend": report.backend,
-        "world_size": report.world_size,
-        "results": [figure._asdict() for figure in report.figures],
-        "pairs": [pair._asdict() for pair in report.pairs],
-        "ranks": [rank._asdict() for rank in report.ranks],
-        "network": report.network,
-        "nccl_tests": [test._asdict() | {"figures": [one._asdict() for one in test.figures]} for test in report.tested],
-    }
+def _figure(figure: ProbeFigure) -> tuple[str, ...]:
+    wrong = f"wrong on rank {', '.join(map(str, figure.wrong_ranks))}" if figure.wrong_ranks else "right"
+    time = f"{figure.seconds * 1e6:.0f} µs"
+    return str(figure.size), time, f"{figure.algbw:.3f}", f"{figure.busbw:.3f}", wrong

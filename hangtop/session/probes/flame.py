@@ -10,7 +10,7 @@ from pathlib import Path
 from collectors.fleet.transport import TransportError
 from collectors.probes.flame import Flame, FoldedStacks, profile, record, save, shown_command
 from hangtop.diagnosis.phrasing import count, rank_text, ranks_on
-from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say, text_lines
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say
 
 RATE = 50
 """Samples a second."""
@@ -71,6 +71,4 @@ def result(tree: Flame, saved: Path, errors: dict[int, str]) -> ProbeResult:
     }  # fmt: skip
     lines = [*heaviest[:SHOWN], *more, "", f"saved: {saved}", *missing]
     outcome = "failed" if errors or not total else "ok"
-    return ProbeResult(
-        f"Flame graph, {count(total, 'sample')}", outcome, f"{total} samples", text_lines(lines), figures
-    )
+    return ProbeResult(f"Flame graph, {count(total, 'sample')}", outcome, f"{total} samples", tuple(lines), figures)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -11,19 +10,17 @@ from collectors.samples.probes import IbDirection, IbPort, ProbeReport
 from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.network import infiniband_findings
-from hangtop.diagnosis.measured.probes import outcome, report_of
+from hangtop.diagnosis.measured.probes import report_of
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.session.probes import (
     LOADS,
-    Line,
     Probe,
     ProbeResult,
     ProbeSession,
     Say,
-    cancelled,
+    measured,
     nodes_of,
     table,
-    text_lines,
     text_or_dash,
 )
 
@@ -42,10 +39,7 @@ async def infiniband_probe(session: ProbeSession, *, device: str = "", seconds: 
     async def run(say: Say) -> ProbeResult:
         at, began = time.time(), time.monotonic()
         survey = FabricSurvey(nodes, looked, device, seconds)
-        try:
-            await survey.run(say)
-        except asyncio.CancelledError:
-            return cancelled(TITLE)
+        await survey.run(say)
         with_ports = [name for name, one in looked.items() if one.ports]
         report = report_of("infiniband", survey.pairs, with_ports, absent, at, time.monotonic() - began)
         return result(job, looked, list(survey.directions.values()), report)
@@ -70,10 +64,7 @@ def result(
         "backend": "infiniband", "ports": [port._asdict() for port in ports],
         "directions": [one._asdict() for one in directions],
     }  # fmt: skip
-    return ProbeResult(
-        TITLE, outcome(report, found), found[0].summary if found else report.why or well,
-        tuple(_lines(ports, directions)), figures, found, unknown,
-    )  # fmt: skip
+    return measured(TITLE, report, found, well, _lines(ports, directions), figures, unknown)
 
 
 def _unknown(
@@ -87,11 +78,11 @@ def _unknown(
         yield Unknown("infiniband", tuple(sorted({node for node, reason in told if reason == why})), why)
 
 
-def _lines(ports: Sequence[IbPort], directions: Sequence[IbDirection]) -> Iterator[Line]:
+def _lines(ports: Sequence[IbPort], directions: Sequence[IbDirection]) -> Iterator[str]:
     yield from table(PORTS, [
         (f"{one.node}:{one.name}", one.state, one.link_layer, str(one.max_mtu), str(one.active_mtu)) for one in ports
     ])  # fmt: skip
     yield from table(DIRECTIONS, [
-        (f"{one.a} → {one.b}", text_or_dash(one.gbits, "{:.2f}".format), (one.error, "bad")) for one in directions
+        (f"{one.a} → {one.b}", text_or_dash(one.gbits, "{:.2f}".format), one.error) for one in directions
     ])  # fmt: skip
-    yield from text_lines(f"{one.a} → {one.b}  {line}" for one in directions for line in one.shown)
+    yield from (f"{one.a} → {one.b}  {line}" for one in directions for line in one.shown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Mapping, Sequence
 
@@ -12,17 +11,16 @@ from collectors.samples.asked import Observation, PathFigure
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.measured.network import path_findings
-from hangtop.diagnosis.measured.probes import LOST_SHARE, outcome, report_of
+from hangtop.diagnosis.measured.probes import report_of
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.probes import (
     LOADS,
-    Piece,
     Probe,
     ProbeResult,
     ProbeSession,
     Say,
-    cancelled,
+    measured,
     nodes_of,
     table,
     text_or_dash,
@@ -39,13 +37,10 @@ def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = Tru
 
     async def run(say: Say) -> ProbeResult:
         at, began = time.time(), time.monotonic()
-        try:
-            say("tools and firewalls")
-            answers = await tools.look(nodes, ["iperf3"])
-            survey = PathSurvey(nodes, seconds, {name for name in answers if iperf and tools.found(answers[name])})
-            await survey.run(say)
-        except asyncio.CancelledError:
-            return cancelled(TITLE)
+        say("tools and firewalls")
+        answers = await tools.look(nodes, ["iperf3"])
+        survey = PathSurvey(nodes, seconds, {name for name in answers if iperf and tools.found(answers[name])})
+        await survey.run(say)
         missing, names = {**absent, **survey.absent}, [node.name for node in nodes]
         report = report_of("path", survey.pairs, names, missing, at, time.monotonic() - began)
         return result(list(survey.figures.values()), report, answers)
@@ -62,22 +57,19 @@ def result(
     """What the figures mean; ``answers`` by node, the active firewalls among them."""
     found = tuple(with_firewall(finding, answers, report.at) for finding in path_findings(figures, report))
     document = {"backend": "path", "world_size": report.world_size, "paths": [one._asdict() for one in figures]}
-    return ProbeResult(
-        f"{TITLE}, {count(report.world_size, 'node')}, {report.took:.1f} s", outcome(report, found),
-        found[0].summary if found else report.why or f"{count(len(report.pairs), 'pair')}, all well",
-        tuple(table(HEADS, map(_row, sorted(figures)))), document, found,
+    return measured(
+        f"{TITLE}, {count(report.world_size, 'node')}, {report.took:.1f} s", report, found,
+        f"{count(len(report.pairs), 'pair')}, all well", table(HEADS, map(_row, sorted(figures))), document,
     )  # fmt: skip
 
 
-def _row(figure: PathFigure) -> list[Piece]:
-    narrow = figure.mtu is not None and figure.local_mtu is not None and figure.mtu < figure.local_mtu
-    lossy = (figure.retransmitted or 0.0) > LOST_SHARE
-    return [
-        (f"{figure.a} → {figure.b}", ""),
-        (text_or_dash(figure.connect and figure.connect * 1e6, "{:.0f}".format), ""),
-        (text_or_dash(figure.round_trip and figure.round_trip * 1e6, "{:.0f}".format), ""),
-        (text_or_dash(figure.mtu, "{:g}".format), "bad" if narrow else ""),
-        (text_or_dash(figure.throughput and figure.throughput / 1e9, "{:.3f}".format), "strong"),
-        (text_or_dash(figure.retransmitted, "{:.2%}".format), "bad" if lossy else ""),
-        (figure.error, "bad") if figure.error else (figure.method, "dim"),
-    ]
+def _row(figure: PathFigure) -> tuple[str, ...]:
+    return (
+        f"{figure.a} → {figure.b}",
+        text_or_dash(figure.connect and figure.connect * 1e6, "{:.0f}".format),
+        text_or_dash(figure.round_trip and figure.round_trip * 1e6, "{:.0f}".format),
+        text_or_dash(figure.mtu, "{:g}".format),
+        text_or_dash(figure.throughput and figure.throughput / 1e9, "{:.3f}".format),
+        text_or_dash(figure.retransmitted, "{:.2%}".format),
+        figure.error or figure.method,
+    )

@@ -14,14 +14,12 @@ from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
 from hangtop.session.live import ssh_words
-from hangtop.session.probes import Line, Probe, ProbeResult, ProbeSession, Say, Shade, nodes_of
+from hangtop.session.probes import Probe, ProbeResult, ProbeSession, Say, nodes_of
 
 PATHS = ("/tmp", "/dev/shm")
 NEEDED = ("ranks", "host", "software", "network", "gpus", "fabric", "topology")
 """Sources that the checks look at: one that has not spoken yet would make a cell wrong, not only empty."""
-MARKS: dict[str, tuple[str, Shade]] = {
-    "fail": ("✗", "bad"), "warn": ("!", "middling"), "unknown": ("?", "accent"), "ok": ("✓", "good"), "": ("·", "dim"),
-}  # fmt: skip
+MARKS = {"fail": "✗", "warn": "!", "unknown": "?", "ok": "✓", "": "·"}
 PORT = 29500
 """torchrun's own default."""
 
@@ -73,12 +71,12 @@ def result(table: Sequence[CheckCell]) -> ProbeResult:
     return ProbeResult("Preflight", "failed" if red else "ok", summary, lines, figures, findings(table), unknown)
 
 
-def _matrix(table: Sequence[CheckCell]) -> Iterator[Line]:
+def _matrix(table: Sequence[CheckCell]) -> Iterator[str]:
     checks = list(dict.fromkeys(cell.check for cell in sorted(table, key=lambda cell: cell.check)))
     names = sorted({cell.node for cell in table})
     state = {(cell.node, cell.check): cell.state for cell in table}
     width = max([4, *map(len, names)]) + 2
-    yield [(" " * width + "  ".join(checks), "")]
+    yield " " * width + "  ".join(checks)
     for name in names:
-        marks = [(MARKS[state.get((name, check), "")], len(check)) for check in checks]
-        yield [(name.ljust(width), ""), *((mark.center(size) + "  ", shade) for (mark, shade), size in marks)]
+        marks = (MARKS[state.get((name, check), "")].center(len(check)) for check in checks)
+        yield name.ljust(width) + "  ".join(marks)

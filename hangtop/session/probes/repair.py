@@ -17,7 +17,7 @@ from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job, Rank
 from hangtop.diagnosis.phrasing import count, duration, size
 from hangtop.diagnosis.rules.placement import orphans
-from hangtop.session.probes import Line, Probe, ProbeRefused, ProbeResult, ProbeSession, Say, mark
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say
 
 GOOD = frozenset(("terminated", "killed", "continued", "gone"))
 """Outcomes after which a process is as it was wanted."""
@@ -125,10 +125,7 @@ def signal_probe(
             raise ProbeRefused("--read-only refuses repairs: they signal processes")
         results = [one for part in await asyncio.gather(*map(send, by_node)) for one in part]
         bad = sum(answer.outcome not in GOOD for _, answer in results)
-        lines: list[Line] = [
-            [mark(good=answer.outcome in GOOD), (f"{one.name}: ", "strong"), (answer.text, "")]
-            for one, answer in results
-        ]
+        lines = [f"{'✓' if answer.outcome in GOOD else '✗'} {one.name}: {answer.text}" for one, answer in results]
         rows = [one.row() | {"outcome": answer.outcome, "text": answer.text} for one, answer in results]
         summary = f"{count(len(results) - bad, 'process', 'processes')} mended" + (f", {bad} not" if bad else "")
         return ProbeResult(

@@ -10,7 +10,7 @@ from collectors.formats import kineto
 from collectors.samples.traces import RankTrace
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.traces import TracePicture, findings, lasting, picture
-from hangtop.session.probes import Line, Probe, ProbeResult, Say, table
+from hangtop.session.probes import Probe, ProbeResult, Say, table
 
 RANKS = ("rank", "wall", "compute", "communication", "exposed", "copies", "data", "idle", "late")
 COLLECTIVES = ("collective", "calls", "median of ranks", "group")
@@ -67,15 +67,15 @@ def _figures(seen: TracePicture, trace: RankTrace) -> dict[str, object]:
     return told | {"late": late and late.late, "late_of": late and late.met, "held_up": late and late.held_up}
 
 
-def _lines(seen: TracePicture) -> Iterator[Line]:
+def _lines(seen: TracePicture) -> Iterator[str]:
     yield from table(RANKS, [_rank(seen, trace) for trace in seen.ranks])
-    yield []
+    yield ""
     yield from table(COLLECTIVES, [
         (one.op, str(one.calls), lasting(one.seconds), one.group or "–") for one in seen.together[:SHOWN]
     ])  # fmt: skip
     for trace in (*seen.unread, *(trace for trace in seen.ranks if trace.why)):
         place = f"{trace.node}:{trace.path}" if trace.node else trace.path
-        yield [("not read  " if not trace.events else "", "strong"), (f"{place}: {trace.why}", "")]
+        yield f"{'' if trace.events else 'not read  '}{place}: {trace.why}"
 
 
 def _rank(seen: TracePicture, trace: RankTrace) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.job import Job, Node
-from hangtop.session.probes import pair_lines, plain
+from hangtop.session.probes import pair_lines
 from hangtop.session.probes.collectives import result
 
 NODES = ("node1", "node2", "node3")
@@ -22,14 +22,14 @@ def job() -> Job:
 
 
 def lines(found: ProbeReport) -> str:
-    return "\n".join(plain(result(found, job()).lines))
+    return "\n".join(result(found, job()).lines)
 
 
 def test_the_slowest_pairs_come_first() -> None:
     speeds: dict[tuple[str, str], float | None] = {
         ("node1", "node2"): 1.0, ("node1", "node3"): 0.05, ("node2", "node3"): None,
     }  # fmt: skip
-    rows = [line.split() for line in plain(pair_lines(report(pairs=speeds).pairs))]
+    rows = [line.split() for line in pair_lines(report(pairs=speeds).pairs)]
     assert [row[:4] for row in rows[1:]] == [
         ["node2", "-", "node3", "–"], ["node1", "-", "node3", "0.05"], ["node1", "-", "node2", "1"],
     ]  # fmt: skip
