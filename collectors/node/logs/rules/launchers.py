@@ -94,10 +94,6 @@ RULES = (
                  {"launcher": "mpi", "task": 3, "signal": "KILL", "by_host": "n7"}, "Open MPI help-orterun.txt"),
          {"launcher": "mpi"}, begins=r"noticed that process rank \d{1,9} with PID [^\r\n]{1,200} exited(?: on)?\s{0,4}$"
          r"|has exited due to process rank \d{1,9} with PID \w{1,12} on(?: node)?\s{0,4}$"),
-    Rule("launcher.exit", "MPI_ABORT was invoked", r"(?P<reason>MPI_ABORT) was invoked on rank (?P<task>\d+)",
-         Example("MPI_ABORT was invoked on rank 3 in communicator MPI_COMM_WORLD",
-                 {"launcher": "mpi", "task": 3, "signal": "ABRT"}, "Open MPI help-mpi-api.txt"),
-         {"launcher": "mpi", "signal": "ABRT"}),
     Rule("launcher.lost_node", "ssh: ",
          r"ssh: (?:Could not resolve hostname|connect to host) (?P<by_host>[\w.-]{1,200})(?: port \d+)?: "
          r"(?P<why>[^\r\n]{0,100})",

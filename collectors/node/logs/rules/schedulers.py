@@ -62,26 +62,6 @@ RULES = (
          r"[Dd]etected \d+ oom[_-]kill event|slurm[^\n]{0,80}[Ee]xceeded (?:job|step) memory limit(?! at some point)"
          r"|slurm[^\n]{0,80}oom-kill[^\n]{0,200}handler",
          Example("Detected 1 oom_kill event", {}, "slurm src/plugins/task/cgroup/task_cgroup_memory.c")),
-    Rule("slurm.cancelled", "local ephemeral storage|ephemeral local storage|EmptyDir volume|The node had condition|The"
-         " node was low on",
-         r"(?P<why>Pod ephemeral local storage usage exceeds[^\r\n]{0,80}|Usage of EmptyDir volume [^\r\n]{1,60} "
-         r"exceeds the limit|Container \S{1,80} exceeded its local ephemeral storage limit|The node had condition: "
-         r"\[\w{3,40}\]|The node was low on resource: [\w-]{1,40})",
-         Example("The node was low on resource: memory. Threshold quantity: 100Mi",
-                 {"reason": "evicted", "why": "The node was low on resource: memory"}, "kubernetes helpers.go"),
-         {"launcher": "kubernetes", "reason": "evicted"}),
-    Rule("slurm.cancelled", "Preempted |reempting to accommodate",
-         r"(?P<why>Preempted by (?:pod )?\S{1,120}(?: on node (?P<by_host>[\w.-]{1,120}))?"
-         "|Preempted in order to admit critical pod|[Pp]reempting to accommodate a higher priority pod)",
-         Example("Preempted by pod 8a7b on node n7", {"reason": "preemption", "by_host": "n7"},
-                 "kubernetes preemption.go"),
-         {"launcher": "kubernetes", "reason": "preemption"}),
-    Rule("launcher.lost_node", "Kubelet stopped posting|NodeNotReady",
-         r"Kubelet stopped posting node status|\bNodeNotReady\b[^\r\n]{0,80}?(?:Node (?P<by_host>[\w.-]{1,120}) )?"
-         r"[Nn]ode is not ready|Node (?P<by_host_2>[\w.-]{1,120}) status is now: NodeNotReady",
-         Example("Node n7 status is now: NodeNotReady", {"launcher": "kubernetes", "by_host": "n7"},
-                 "kubernetes node_lifecycle_controller.go"),
-         {"launcher": "kubernetes", "why": "it gives no sign of life"}),
     Rule("launcher.exit", "OOMKilled", r"[Rr]eason\"?: {0,12}\"?(?P<reason>OOMKilled)\b",
          Example("      Reason:       OOMKilled", {"launcher": "kubernetes", "reason": "OOMKilled", "signal": "KILL"},
                  "kubectl pkg/describe/describe.go"), {"launcher": "kubernetes", "signal": "KILL"}),

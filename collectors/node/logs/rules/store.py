@@ -42,13 +42,6 @@ RULES = (
          Example("Timed out after 31 seconds waiting for clients. 1/2 clients joined",
                  {"seconds": 31, "joined": 1, "expected": 2, "phase": "clients"}, "torch c10d/TCPStore.cpp"),
          {"phase": "clients"}),
-    Rule("torch.store_timeout", "store based barrier",
-         r"[Tt]imed out (?:initializing process group|waiting)[^\n]{0,300}?store based barrier(?:[^\n]{0,300}?"
-         r"world_size=(?P<expected>\d+),\s*(?:worker_count|num_workers_joined)=(?P<joined>\d+))?",
-         Example("RuntimeError: Timed out initializing process group in store based barrier on rank: 0, for key:"
-                 " store_based_barrier_key:1 (world_size=4, worker_count=3, timeout=0:30:00)",
-                 {"expected": 4, "joined": 3, "phase": "barrier"}, "torch distributed/distributed_c10d.py"),
-         {"phase": "barrier"}),
     Rule("torch.store_timeout", "failed to connect/validate",
          r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out",
          Example("[c10d] TCP client failed to connect/validate to host n1:29500 - timed out (try=3)",
