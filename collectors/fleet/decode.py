@@ -21,7 +21,7 @@ LINE_LIMIT = 1 << 20
 """Bytes after which a line without an end is dropped."""
 
 BAD_LIMIT = 16
-"""Bad lines kept between two calls of :meth:`Decoder.bad_lines`; of the others the number."""
+"""Bad lines kept between two calls of :meth:`Decoder.bad_lines`."""
 
 EXCERPT = 200
 """Bytes of a bad line that are kept."""
@@ -53,21 +53,20 @@ class RejectedLine(NamedTuple):
     """A line, or a part of one, that is no sample."""
 
     text: str
-    """Its beginning, cleaned; empty when it stands for several."""
+    """Its beginning, cleaned."""
     why: str
 
 
 class Decoder:
     """Decoder of one node's stream: it splits lines, decodes and cleans samples, and counts bad lines."""
 
-    __slots__ = ("_bad", "_bad_unsaid", "_line_limit", "_rest", "_skipping")
+    __slots__ = ("_bad", "_line_limit", "_rest", "_skipping")
 
     def __init__(self, line_limit: int = LINE_LIMIT) -> None:
         self._line_limit = line_limit
         self._rest = b""
         self._skipping = False
         self._bad: list[RejectedLine] = []
-        self._bad_unsaid = 0
 
     def feed(self, data: bytes) -> list[NamedTuple]:
         """Samples of all lines that ``data`` completes, in order."""
@@ -91,9 +90,6 @@ class Decoder:
     def bad_lines(self) -> list[RejectedLine]:
         """Bad lines since the last call."""
         bad, self._bad = self._bad, []
-        if self._bad_unsaid:
-            bad.append(RejectedLine("", f"{self._bad_unsaid} more lines that are no samples"))
-            self._bad_unsaid = 0
         return bad
 
     def _decode(self, line: bytes) -> list[Any]:
@@ -139,8 +135,6 @@ class Decoder:
     def _reject(self, line: bytes, why: str) -> None:
         if len(self._bad) < BAD_LIMIT:
             self._bad.append(RejectedLine(clean_bytes(line[:EXCERPT]), why))
-        else:
-            self._bad_unsaid += 1
 
 
 def greeted_once(samples: list[NamedTuple], greeted: bool) -> list[NamedTuple]:

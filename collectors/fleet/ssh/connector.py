@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import socket
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import asyncssh
 
-from collectors.fleet.clean import clean_bytes
 from collectors.fleet.ssh.asking import Passwords, Question, Questions
 from collectors.fleet.ssh.client import Client
 from collectors.fleet.ssh.config import HostSettings, SshConfig
@@ -96,26 +93,26 @@ class Connector:
         settings = client.settings
         how: dict[str, Any] = {"tunnel": tunnel}
         seconds, reached = settings.timeout or TIMEOUT, False
-        with tempfile.NamedTemporaryFile() as complaints:
-            try:
-                if settings.proxy_command:
-                    how["proxy_command"] = proxy_words(settings.proxy_command, complaints.name)
-                elif tunnel is None:
-                    async with self._reaching, asyncio.timeout(seconds):
-                        how["sock"] = await open_socket(settings)
-                reached = not settings.proxy_command
-                async with self._handshake(client, seconds):
-                    return await self._connect(settings, client, known, certificates, how)
-            except asyncssh.HostKeyNotVerifiable:
-                raise
-            except (OSError, asyncssh.Error, ValueError, TransportError) as error:
-                if complaint := _last_line(complaints.file):
-                    raise TransportError(f"ProxyCommand of {settings.original}: {complaint}") from None
-                if client.declined and isinstance(error, asyncssh.PermissionDenied):
-                    raise Declined(f"{settings.user}@{settings.host}: the question was not answered") from None
-                if reached and isinstance(error, TimeoutError):
-                    raise unfinished(settings, seconds) from None
-                raise explain(error, settings, client.tried) from None
+        try:
+            if settings.proxy_command:
+                how["proxy_command"] = proxy_words(settings.proxy_command)
+            elif tunnel is None:
+                async with self._reaching, asyncio.timeout(seconds):
+                    how["sock"] = await open_socket(settings)
+            reached = not settings.proxy_command
+            async with self._handshake(client, seconds):
+                return await self._connect(settings, client, known, certificates, how)
+        except asyncssh.HostKeyNotVerifiable:
+            raise
+        except (OSError, asyncssh.Error, ValueError, TransportError) as error:
+            if settings.proxy_command and isinstance(error, (OSError, asyncssh.ConnectionLost)):
+                why = f"the ProxyCommand of {settings.original} gives no connection: try ssh {settings.original}"
+                raise TransportError(why) from None
+            if client.declined and isinstance(error, asyncssh.PermissionDenied):
+                raise Declined(f"{settings.user}@{settings.host}: the question was not answered") from None
+            if reached and isinstance(error, TimeoutError):
+                raise unfinished(settings, seconds) from None
+            raise explain(error, settings, client.tried) from None
 
     @asynccontextmanager
     async def _handshake(self, client: Client, seconds: float) -> AsyncIterator[None]:
@@ -260,16 +257,10 @@ async def open_socket(settings: HostSettings) -> socket.socket:
     raise OSError(f"no address for {settings.host}")
 
 
-def proxy_words(command: str, complaints: str) -> list[str]:
-    """Words that run a ProxyCommand with its standard error in a file.
+def proxy_words(command: str) -> list[str]:
+    """Words that run a ProxyCommand without its standard error.
 
     asyncssh reads standard error as the host's output, and its end as the end of the connection; so the shell, which
     holds standard error open, must not exec the command.
     """
-    return ["/bin/sh", "-c", f"{{ {command}\n}} 2>>{shlex.quote(complaints)}; exit $?"]
-
-
-def _last_line(said: IO[bytes]) -> str:
-    said.seek(0)
-    lines = clean_bytes(said.read(1 << 16)).strip().splitlines()
-    return lines[-1].strip() if lines else ""
+    return ["/bin/sh", "-c", f"{{ {command}\n}} 2>/dev/null; exit $?"]

@@ -21,7 +21,6 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
 _NUMBERS = re.compile(r"\s*([0-9]{1,9})(?:-([0-9]{1,9})(?:/[0-9]{1,9})?)?\s*")
 """A part of a bracket. ClusterShell accepts other digits and signs too, and holds all numbers of a range in memory."""
-_OPTION = re.compile(r"[A-Za-z][A-Za-z0-9_-]*=\S*\Z")
 _PORT = re.compile(r"(.*[^:]):([0-9]+)\Z")
 
 
@@ -132,16 +131,11 @@ def read_hostfile(path: Path) -> list[Target]:
         raise TargetError(f"{path}: cannot be read: {reason}") from None
     found: list[Target] = []
     for number, line in enumerate(text.splitlines(), start=1):
-        words = re.sub(r"\s*=\s*", "=", line.partition("#")[0].strip()).split()
-        if not words:
-            continue
-        host, options = words[0], [word for word in words[1:] if not _OPTION.match(word)]
-        if options:
-            raise TargetError(f"{path}:{number}: {options[0]!r} is neither a host alone nor an option such as slots=8")
+        host = next(iter(line.partition("#")[0].split()), "")
         if count := re.fullmatch(r"([^:]+):(?!22\Z)([0-9]{1,3}|10[01][0-9]|102[0-3])", host):
             host = count[1]
         try:
-            found += parse([host])
+            found += parse([host] if host else [])
         except TargetError as error:
             raise TargetError(f"{path}:{number}: {error}") from None
     if not found:

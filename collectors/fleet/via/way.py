@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from collectors.fleet.targets.chosen import Target, TargetError
-from collectors.fleet.transport import Refused
 
 SSH = "ssh"
 """The system's own ``ssh``."""
@@ -111,11 +110,6 @@ def any_command(text: str) -> Way:
             "h": target.host, "n": target.name, "%": "%",
             "r": target.user or "", "p": "" if target.port is None else str(target.port),
         }  # fmt: skip
-        for token, what in (("r", "user"), ("p", "port")):
-            if token in tokens and not values[token]:
-                raise Refused(f"{target.name}: --via wants a {what} (%{token}), and this node is named without one")
-            if token not in tokens and "n" not in tokens and values[token]:
-                raise Refused(f"{target.name}: is named with a {what}, and --via has no %{token} for it")
         return [_TOKEN.sub(lambda found: values[found[1]], word) for word in words]
 
     return Way(

@@ -137,7 +137,7 @@ while data := s.recv(65536): os.write(1, data)
 """
 
 
-async def test_proxy_command_and_its_complaints(user: Home) -> None:
+async def test_proxy_command(user: Home) -> None:
     script = user.folder / "relay.py"
     script.write_text(RELAY)
     async with serve() as host:
@@ -147,5 +147,5 @@ async def test_proxy_command_and_its_complaints(user: Home) -> None:
         async with nodes(user, Person(), "node0", "node1") as (node, failing):
             await node.connect()
             assert (await node.run(["echo", "through"])).stdout == b"through\n"
-            with pytest.raises(TransportError, match="ProxyCommand of node1: gateway says"):
+            with pytest.raises(TransportError, match="the ProxyCommand of node1 gives no connection: try ssh node1"):
                 await failing.connect()

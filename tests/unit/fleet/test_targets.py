@@ -57,7 +57,6 @@ def test_hostfiles(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (b"node1\nnode2 8", "hosts:2: '8' is neither"),
         (b"\n\n-x slots=1", "hosts:3: '-x' is no host name"),
         (b"-oProxyCommand=id@node1", "hosts:1: '-oProxyCommand=id' is no user name|hosts:1: .* is no user name"),
         (b"node[1", "hosts:1: "),

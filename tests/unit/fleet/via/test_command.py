@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from collectors.fleet.targets.chosen import Target, TargetError
-from collectors.fleet.transport import Refused
 from collectors.fleet.via.way import any_command, way_of
 
 NODE = Target("eve@gpu1:2222", "gpu1", "eve", 2222)
@@ -29,14 +28,3 @@ def test_words_are_split_as_by_a_shell_and_nothing_is_expanded() -> None:
 def test_what_is_no_way(text: str, why: str) -> None:
     with pytest.raises(TargetError, match=why):
         way_of(text)
-
-
-def test_a_user_or_port_that_the_command_wants_or_drops() -> None:
-    with pytest.raises(Refused, match="wants a user"):
-        any_command("x %r@%h").words(Target("a", "a"))
-    with pytest.raises(Refused, match="wants a port"):
-        any_command("x -p %p %h").words(Target("a", "a"))
-    with pytest.raises(Refused, match="no %r"):
-        any_command("x %h").words(Target("eve@a", "a", "eve"))
-    with pytest.raises(Refused, match="no %p"):
-        any_command("x %h").words(Target("a:22", "a", None, 22))
