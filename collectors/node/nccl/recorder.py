@@ -17,7 +17,7 @@ import time
 from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import watchdog
-from collectors.node.files import link, opened, read_or_none, regular
+from collectors.node.files import link, opened, read_named, read_or_none
 from collectors.node.processes import environ, pages
 from collectors.node.processes.launch import owner_of
 from collectors.node.processes.namespaces import seen_by
@@ -59,14 +59,14 @@ def _stat(path: str) -> Optional[os.stat_result]:
         return None
 
 
-def ask(pipe: str, uid: Optional[int] = None) -> str:
+def ask(pipe: str, uid: int = 0) -> str:
     """Write the one byte that asks for a dump; the reason why that was not possible, or nothing.
 
     Without blocking: nobody reads the pipe of a rank whose monitor thread is gone. What is written to is what was
     looked at: the name is the rank's user's, who may put another file there in between.
     """
     try:
-        descriptor = opened(pipe, lambda one: stat.S_ISFIFO(one.st_mode) and uid in (None, one.st_uid), os.O_WRONLY)
+        descriptor = opened(pipe, lambda one: stat.S_ISFIFO(one.st_mode) and uid in (0, one.st_uid), os.O_WRONLY)
         try:
             os.write(descriptor, b"1")
         finally:
@@ -87,8 +87,8 @@ class WantedDump(NamedTuple):
     files: List[str]
     """Where its dump may be, most likely first, and its pipe, as this side can open them."""
     pipe: str = ""
-    uid: Optional[int] = None
-    """As root: who must own what is read and written, as the rank's environment names the paths. -1: nobody does."""
+    uid: int = 0
+    """Who must be able to read its dump, and own its pipe: the rank's environment names them."""
     before: float = 0.0
     """Time of the newest dump before asking."""
     asked: bool = False
@@ -108,19 +108,17 @@ def request(rank: int, pid: int, started: float, fresh: bool) -> WantedDump:
     stem = stem or pages.told_pipe(pid)  # it may have opened one since its start
     pipe = here(pid, "%s%d.pipe" % (stem, rank)) if stem else ""
     files = [here(pid, path) for path in named]
-    found, uid, why = _stat(files[0]), _owner(pid), ""
+    found, uid, why = _stat(files[0]), _user_of(pid), ""
     if fresh:
         why = ask(pipe, uid) if pipe else "the job was started without " + PIPE
     before = 0.0 if found is None else found.st_mtime
     return WantedDump(rank, pid, started, files, pipe, uid, before, fresh and not why, why)
 
 
-def _owner(pid: int) -> Optional[int]:
-    """Uid that must own the rank's files; None where the kernel already sees to it, or where the rank is root's."""
-    if os.geteuid() != 0:
-        return None
+def _user_of(pid: int) -> int:
+    """As root the rank's user, -1 where it has no single one; 0, who may read all, where the kernel sees to it."""
     found = owner_of(pid)
-    return -1 if found is None else found.uid or None
+    return 0 if os.geteuid() != 0 else -1 if found is None else found.uid
 
 
 def settled(path: str, since: float, deadline: float) -> bool:
@@ -134,19 +132,6 @@ def settled(path: str, since: float, deadline: float) -> bool:
             size = found.st_size
         time.sleep(0.2)
     return False
-
-
-def _content(path: str, uid: Optional[int]) -> bytes:
-    """A dump's bytes, and one more where it is too large; none for what cannot be read or, with ``uid``, is another's.
-
-    The rank says where its dump is: root must not be made to read what the rank's user may not.
-    """
-    try:
-        descriptor = opened(path, lambda found: regular(found) and uid in (None, found.st_uid))
-        with os.fdopen(descriptor, "rb") as file:
-            return file.read(SIZE_LIMIT + 1)
-    except OSError:
-        return b""
 
 
 def collect(wanted: WantedDump, deadline: float, room: int) -> Tuple[RecorderFile, int]:
@@ -164,7 +149,8 @@ def collect(wanted: WantedDump, deadline: float, room: int) -> Tuple[RecorderFil
         if found.st_mtime < wanted.started:
             why = why or "%s is of an earlier run" % path
             continue
-        data = _content(path, wanted.uid)
+        # the rank says where its dump is: root must not be made to read what the rank's user may not
+        data = read_named(path, wanted.uid, SIZE_LIMIT + 1) or b""
         if len(data) > min(SIZE_LIMIT, room):
             most, whose = (SIZE_LIMIT, "a dump") if len(data) > SIZE_LIMIT else (NODE_LIMIT, "the dumps of a node")
             much = "of %s no more than %d MB are sent" % (whose, most >> 20)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import socket
 import struct
 import sys
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, Optional, Tuple
 
 from collectors.node.files import link, read_int, text
 from collectors.node.netlink import attributes, dump, netlink
@@ -27,27 +27,6 @@ _KINDS = {772: "loopback", 32: "ipoib"}
 """Hardware types (linux/if_arp.h) that name the kind by themselves."""
 
 
-class Link(NamedTuple):
-    """What the kernel says about one interface."""
-
-    name: str
-    number: int
-    mtu: int
-    up: bool
-    hardware: int
-
-
-def links() -> Iterator[Link]:
-    """Every interface. Raises :class:`OSError`."""
-    with netlink(_ROUTE) as asked:
-        for body in dump(asked, _GET_LINK, _LINK.pack(socket.AF_UNSPEC, 0, 0, 0)):
-            _, hardware, index, flags = _LINK.unpack_from(body)
-            told = attributes(body, _LINK.size)
-            name, mtu = text(told.get(_NAME, b"").rstrip(b"\0")), told.get(_MTU)
-            if name and mtu is not None:
-                yield Link(name, index, int.from_bytes(mtu, sys.byteorder), flags & _WORKS == _WORKS, hardware)
-
-
 def addresses() -> Dict[int, List[str]]:
     """Addresses by index of the interface, with the length of their network's prefix: ``10.0.0.1/24``.
 
@@ -64,17 +43,23 @@ def addresses() -> Dict[int, List[str]]:
     return found
 
 
-def interfaces(folder: str) -> List[Interface]:
+def interfaces(folder: str = "/sys") -> List[Interface]:
     """Every interface; ``folder``, sysfs, adds speed and kind where it speaks of the same one. Raises OSError."""
     held = addresses()
     found: List[Interface] = []
-    for one in links():
-        base = "%s/class/net/%s" % (folder, one.name)
-        ours = read_int(base + "/ifindex") == one.number
-        kind = _KINDS.get(one.hardware) or ("physical" if ours and link(base + "/device") else "virtual")
-        speed = read_int(base + "/speed") if ours and one.up else None
-        own = sorted(held.get(one.number, []))
-        found.append(Interface(one.name, one.mtu, speed if speed and speed > 0 else None, one.up, own, kind))
+    with netlink(_ROUTE) as asked:
+        for body in dump(asked, _GET_LINK, _LINK.pack(socket.AF_UNSPEC, 0, 0, 0)):
+            _, hardware, index, flags = _LINK.unpack_from(body)
+            told = attributes(body, _LINK.size)
+            name, up = text(told.get(_NAME, b"").rstrip(b"\0")), flags & _WORKS == _WORKS
+            if not name or _MTU not in told:
+                continue
+            base = "%s/class/net/%s" % (folder, name)
+            ours = read_int(base + "/ifindex") == index
+            kind = _KINDS.get(hardware) or ("physical" if ours and link(base + "/device") else "virtual")
+            speed = (read_int(base + "/speed") or -1) if ours and up else -1
+            size = int.from_bytes(told[_MTU], sys.byteorder)
+            found.append(Interface(name, size, speed if speed > 0 else None, up, sorted(held.get(index, [])), kind))
     return found
 
 
@@ -92,8 +77,7 @@ def counters(data: bytes) -> Dict[str, InterfaceCounters]:
 
 def interface_of(address: str) -> Tuple[str, Optional[int]]:
     """Name and MTU of the interface that holds an address; empty and None for an address of no interface."""
-    held = addresses()
-    for one in links():
-        if address in [own.partition("/")[0] for own in held.get(one.number, [])]:
+    for one in interfaces():
+        if address in [own.partition("/")[0] for own in one.addresses]:
             return one.name, one.mtu
     return "", None

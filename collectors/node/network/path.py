@@ -17,7 +17,7 @@ import struct
 import sys
 import threading
 import time
-from typing import Callable, Dict, List, NamedTuple, Optional
+from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import watchdog
 from collectors.node.network import tcp
@@ -94,24 +94,16 @@ def udp_listener() -> socket.socket:
 # --- testing ---------------------------------------------------------------------------------------------------------
 
 
-class KernelFigures(NamedTuple):
-    """What the kernel tells of a connection, each None where it does not."""
-
-    round_trip: Optional[float] = None
-    resent: Optional[float] = None
-    """Share of its data segments that it sent again."""
-
-
-def kernel_figures(connection: socket.socket) -> KernelFigures:
-    """Figures of a connection so far."""
+def kernel_figures(connection: socket.socket) -> Tuple[Optional[float], Optional[float]]:
+    """Round trip of a connection so far, and the share of its data segments that it sent again; None for unknown."""
     try:
         info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     except OSError:
-        return KernelFigures()
+        return None, None
     if len(info) < _INFO.size:
-        return KernelFigures()
+        return None, None
     microseconds, again, sent = _INFO.unpack_from(info)
-    return KernelFigures(microseconds / 1e6, again / sent if sent else None)
+    return microseconds / 1e6, again / sent if sent else None
 
 
 def throughput(connection: socket.socket, seconds: float) -> float:
@@ -182,11 +174,11 @@ def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
         with socket.create_connection((host, port), timeout=tcp.CONNECT_SECONDS) as connection:
             took, source = time.monotonic() - started, str(connection.getsockname()[0])
             interface, local = interface_of(source)
-            trip = kernel_figures(connection).round_trip
+            trip, _ = kernel_figures(connection)
             figure = figure._replace(connect=took, round_trip=trip, local_mtu=local, interface=interface, source=source)
             figure = figure._replace(mtu=path_mtu(host, udp, local or 9000))
             rate = throughput(connection, seconds)
-            return figure._replace(throughput=rate, retransmitted=kernel_figures(connection).resent)
+            return figure._replace(throughput=rate, retransmitted=kernel_figures(connection)[1])
     except OSError as error:
         return figure._replace(error=tcp.reason(error))
 

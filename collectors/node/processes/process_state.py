@@ -12,7 +12,7 @@ import time
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
-from collectors.node.processes.procfs import colon_field, parse_stat, read_stat, read_status
+from collectors.node.processes.procfs import colon_field, parse_stat, read_stat, read_status, threads
 from collectors.node.processes.sockets import ALL, ESTABLISHED, LISTEN, TIME_WAIT, SocketOwners, TcpSocket, tcp_sockets
 from collectors.samples.stacks import BESIDE, RUNS, ThreadWait
 
@@ -215,9 +215,7 @@ def far_end(near: TcpSocket, pid: int, proc: str = "/proc") -> str:
 
 
 def _runs(pid: int, proc: str) -> bool:
-    folder = "%s/%d/task" % (proc, pid)
-    stats = (files.read_or_none("%s/%s/stat" % (folder, thread)) for thread in files.list_folder(folder)[:THREADS])
-    return any(stat is not None and stat.state == "R" for stat in (parse_stat(data or b"") for data in stats))
+    return any(stat.state == "R" for _, stat in threads(proc, pid, THREADS))
 
 
 def lock_holder(pid: int, proc: str = "/proc") -> str:

@@ -10,7 +10,7 @@ import re
 import time
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.files import read_or_none, text
+from collectors.node.files import list_folder, read_or_none, text
 
 CLOCK_TICKS: int = os.sysconf("SC_CLK_TCK")
 PAGE_SIZE: int = os.sysconf("SC_PAGE_SIZE")
@@ -81,6 +81,15 @@ def parse_stat(data: bytes) -> Optional[Stat]:
 def read_stat(proc: str, pid: int) -> Optional[Stat]:
     """Stat of a process; None when it is gone."""
     return parse_stat(read_or_none("%s/%d/stat" % (proc, pid)) or b"")
+
+
+def threads(proc: str, pid: int, most: int = 512) -> Iterator[Tuple[str, Stat]]:
+    """The folder and the stat of each thread of a process."""
+    for name in list_folder("%s/%d/task" % (proc, pid))[:most]:
+        folder = "%s/%d/task/%s" % (proc, pid, name)
+        stat = parse_stat(read_or_none(folder + "/stat") or b"")
+        if stat is not None:
+            yield folder, stat
 
 
 def read_status(proc: str, pid: int) -> Optional[ProcessStatus]:

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Dict, Iterator, NamedTuple, Optional, Set, Tuple
 
-from collectors.node.files import list_folder, read_or_none
+from collectors.node.files import read_or_none
 from collectors.node.processes.procfs import (
     ProcessStatus,
     Stat,
     parse_io,
-    parse_stat,
     parse_syscall,
     parse_wchan,
     read_stat,
+    threads,
 )
 from collectors.node.ranks.job_process import HeldFiles
 from collectors.samples.ranks import Helper, HelperGone, RankPulse
 
-THREADS = 512
-"""Threads of a process that are looked at for one that is left."""
 MOST = 64
 """Children that are looked at: a rank that waits for none of what it starts may leave thousands."""
 
@@ -53,15 +51,13 @@ def _thread_left(proc: str, pid: int) -> Optional[Tuple[str, bytes, bytes]]:
     it, with its memory and its GPU.
     """
     found: Dict[str, str] = {}
-    for name in list_folder("%s/%d/task" % (proc, pid))[:THREADS]:
-        folder = "%s/%d/task/%s/" % (proc, pid, name)
-        stat = parse_stat(read_or_none(folder + "stat") or b"")
-        if stat is not None and stat.state not in "ZX":
+    for folder, stat in threads(proc, pid):
+        if stat.state not in "ZX":
             found.setdefault(stat.state, folder)
     if not found:
         return None
     state = "D" if "D" in found else next(iter(found))
-    return state, *(read_or_none(found[state] + name) or b"" for name in ("wchan", "syscall"))  # type: ignore[return-value]
+    return state, *(read_or_none("%s/%s" % (found[state], name)) or b"" for name in ("wchan", "syscall"))  # type: ignore[return-value]
 
 
 def bytes_moved(proc: str, pid: int) -> Optional[int]:

@@ -108,15 +108,12 @@ class Search:
 
     def _due(self, pids: Set[int], moment: float, computing: AbstractSet[int]) -> List[int]:
         """New and young processes, and a few old ones whose turn it is."""
-        young: List[int] = []
-        old: List[int] = []
-        for pid in pids:
-            known = self._strangers.get(pid)
-            if known is None or moment - known.first < YOUNG:
-                young.append(pid)
-            elif moment >= known.again or (not known.computes and pid in computing):
-                old.append(pid)
-        return young + old[:TURNS]
+        again = [
+            (moment - known.first >= YOUNG, pid) for pid, known in self._strangers.items()
+            if moment >= known.again or (pid in computing and not known.computes)
+        ]  # fmt: skip
+        old = [pid for is_old, pid in again if is_old][:TURNS]
+        return [*(pids - self._strangers.keys()), *(pid for is_old, pid in again if not is_old), *old]
 
     def _is_unchanged(self, pid: int, stat: Stat) -> bool:
         """Whether a process runs what it ran when it was found to be of no job, and has not grown since."""
