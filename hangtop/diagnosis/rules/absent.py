@@ -190,3 +190,11 @@ def ras_away(job_status: JobStatus) -> Iterator[Finding]:
             evidence=(Evidence(Observer.RAS, f"NCCL RAS, communicator {comm}", last[-1].at, told),),
             advice="The process ended, is stopped, or its node is cut off: look at it first.",
         )  # fmt: skip
+
+
+STATUS_RULES = (
+    missing,
+    gone,
+    left_early,
+    ras_away,
+)

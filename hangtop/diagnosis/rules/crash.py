@@ -278,3 +278,10 @@ def worker_died(job: Job) -> Iterator[Finding]:
         advice="Give the job more memory or use less: fewer workers, less that is cached or prefetched." if kills
         else "Killed workers are mostly out of memory: look at the kernel log; num_workers=0 shows the real error.",
     )  # fmt: skip
+
+
+RULES = (
+    remote_error,
+    worker_died,
+)
+STATUS_RULES = (first_to_fail,)

@@ -215,3 +215,10 @@ def _groups(present: Iterable[RankStatus]) -> list[str]:
         groups[where].append(one.rank)
     ordered = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[1]))
     return [f"{ranks_text(ranks)} {of_several(where, len(ranks))}" for where, ranks in ordered]
+
+
+STATUS_RULES = (
+    mismatch,
+    deadlock,
+    stalled,
+)

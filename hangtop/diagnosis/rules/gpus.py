@@ -243,3 +243,13 @@ def _clock(looks: Iterable[Look[GpuSample]]) -> float:
 
 def _model(gpu: Gpu) -> str:
     return gpu.facts.name if gpu.facts else ""
+
+
+RULES = (
+    gpu_driver_hung,
+    gpu_xid,
+    gpu_memory_errors,
+    cuda_hardware,
+    gpu_throttled,
+    gpu_pcie_degraded,
+)

@@ -72,3 +72,10 @@ def probed(job: Job) -> Iterator[Finding]:
             last[report.backend] = report
     for report in last.values():
         yield from probes.measured(report, job)
+
+
+RULES = (
+    probed,
+    traced,
+    checks,
+)

@@ -244,3 +244,12 @@ def _unanswered(job: Job) -> Mapping[tuple[str, str], Mapping[int, list[str]]]:
             if far and far != node:
                 found[node, far].setdefault(ranks[node, pid], []).append(end)
     return found
+
+
+RULES = (
+    port_down,
+    port_errors,
+    tcp_retransmits,
+    socket_fallback,
+)
+STATUS_RULES = (path_blocked,)

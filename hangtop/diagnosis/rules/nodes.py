@@ -169,3 +169,12 @@ def storage_stalled(job: Job) -> Iterator[Finding]:
                 ranks=ranks_on_node(job, name), nodes=(name,), evidence=tuple(map(event_line, list(away.values())[:4])),
                 advice="Ranks that read or write there hang in the kernel until the server is back.",
             )  # fmt: skip
+
+
+RULES = (
+    node_unreachable,
+    node_rebooted,
+    node_limited,
+    cpu_starved,
+    storage_stalled,
+)

@@ -224,3 +224,12 @@ def _calls_differ(job: Job, kind: str, weights: tuple[float, float], calls: Mapp
         ranks=counted.odd_ranks, nodes=_nodes(job, counted.odd_ranks), evidence=_odd_first(proof, counted.odd_ranks),
         advice=CODE,
     )  # fmt: skip
+
+
+RULES = (
+    gloo_timed_out,
+    watchdog_timeout,
+    differing_calls,
+    fingerprints,
+)
+STATUS_RULES = (fewer_launched,)

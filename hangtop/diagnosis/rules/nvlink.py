@@ -116,3 +116,10 @@ def topology_differs(job: Job) -> Iterator[Finding]:
                     advice="Where an NVLink (NV) is gone: look at dmesg and nvidia-smi nvlink -s, and drain the node. "
                     "Else compare slots and BIOS settings (NUMA nodes per socket, ACS) with the others'.",
                 )  # fmt: skip
+
+
+RULES = (
+    nvlink_errors,
+    fabric_down,
+    topology_differs,
+)

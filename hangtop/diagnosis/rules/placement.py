@@ -111,3 +111,9 @@ def _given(rank: Rank) -> Evidence:
     visible = rank.process.env.get("CUDA_VISIBLE_DEVICES", "(not set)")
     text = f"LOCAL_RANK={rank.process.local_rank}, CUDA_VISIBLE_DEVICES={visible}"
     return Evidence(Observer.CONTEXT, f"{ranks_on([rank.rank], [rank.node])}, pid {rank.process.pid}", None, text)
+
+
+RULES = (
+    gpu_assignment_conflict,
+    zombie_process,
+)

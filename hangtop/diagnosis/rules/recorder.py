@@ -220,3 +220,6 @@ def _last(matched: Matched, rank: int) -> str:
     own = next((frame for frame in one.frames if not any(word in frame.file for word in torch)), None)
     where = f", at {own.name} ({own.file}:{own.line})" if own is not None else ""
     return f"launched last: {one.op} #{one.seq} ({one.state}){where}"
+
+
+STATUS_RULES = (flight_recorder,)

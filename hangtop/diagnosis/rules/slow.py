@@ -207,3 +207,6 @@ def _late_gpus(job_status: JobStatus, shares: Mapping[int, LoadShares]) -> list[
     if median(share.spinning for rank, share in shares.items() if rank not in late) < OTHERS_SPIN_SHARE:
         return []
     return [] if any(_works_for_all(job_status.statuses[rank]) for rank in late) else late
+
+
+STATUS_RULES = (straggler_rank,)

@@ -218,3 +218,11 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
             advice="A rank did not come, or its bootstrap connection is blocked: look at its stack, its interface, a "
             "firewall.",
         )  # fmt: skip
+
+
+RULES = (
+    no_rank_started,
+    nccl_init_stuck,
+    started_anew,
+)
+STATUS_RULES = (init_hang,)

@@ -109,3 +109,10 @@ def _after_the_end(job: Job, events: Sequence[LogEvent]) -> bool:
     end = next((event for event in finished_ranks(job) if event.kind == AT_EXIT and event.rank == 0), None)
     late = end is not None and all(event.at is None or end.at is None or event.at >= end.at - 1.0 for event in events)
     return late or finished(job)
+
+
+RULES = (
+    address_in_use,
+    store_timeout,
+    unresolved,
+)

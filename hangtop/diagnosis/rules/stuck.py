@@ -236,3 +236,12 @@ def _of_rank(status: RankStatus, kind: str, weight: float, text: str, advice: st
         kind, "critical", weight, f"{ranks_on([status.rank], [status.node])} {text}",
         ranks=(status.rank,), nodes=nodes_of((status,)), evidence=evidence_of(status), advice=advice,
     )  # fmt: skip
+
+
+STATUS_RULES = (
+    halted,
+    stuck_in_code,
+    waits,
+    keeps_gil,
+    proxy_lost_operation,
+)
