@@ -12,8 +12,7 @@ from typing import TypeVar
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankPulse
-from hangtop.diagnosis.job import Look
-from hangtop.session.state.job_state import GpuState, NodeState, PortState, RankState
+from hangtop.diagnosis.node import Gpu, Look, Node, Port, Rank
 
 T = TypeVar("T")
 
@@ -23,14 +22,14 @@ WITHOUT_CPU = 50
 """Per cent of the time that a rank waits for a CPU from which on state R does not say that it runs."""
 
 
-def is_stale(node: NodeState, now: float, interval: float) -> bool:
+def is_stale(node: Node, now: float, interval: float) -> bool:
     """True when what is known of the node is old: the link is down, or its ticks have stopped coming."""
     if node.link not in {"live", "limited", "offline"}:
         return True
     return node.link != "offline" and node.seen_at is not None and now - node.seen_at > SILENT_TICKS * interval + 1.0
 
 
-def source_is_stale(node: NodeState, source: str) -> bool:
+def source_is_stale(node: Node, source: str) -> bool:
     """True when the source stopped answering: its last values are still shown, but as old ones."""
     state = node.sources.get(source)
     return state is not None and state.state in {"late", "failed", "denied"}
@@ -57,19 +56,19 @@ def cpu_seconds(pulse: RankPulse) -> float:
 
 
 def cpu_percent(
-    rank: RankState, node: NodeState, interval: float, looks: Sequence[Look[RankPulse]] | None = None
+    rank: Rank, node: Node, interval: float, looks: Sequence[Look[RankPulse]] | None = None
 ) -> float | None:
     """CPU of a rank's own process: 100 is one core. ``looks`` are its last ones where they are at hand."""
     share = growth(rank.looks if looks is None else looks, cpu_seconds, node.seen_at, interval)
     return None if share is None or rank.gone_at is not None else max(0.0, 100.0 * share)
 
 
-def pulse_of(rank: RankState) -> RankPulse | None:
+def pulse_of(rank: Rank) -> RankPulse | None:
     """The latest look at a rank's process."""
     return rank.looks.newest
 
 
-def state_of(rank: RankState) -> str | None:
+def state_of(rank: Rank) -> str | None:
     """Letter of its state; ``r`` where it is ready to run, and is without a CPU for most of the time."""
     pulse, wait = pulse_of(rank), rank.cpu_wait
     if pulse is None:
@@ -77,12 +76,12 @@ def state_of(rank: RankState) -> str | None:
     return "r" if pulse.state == "R" and wait is not None and wait.waited >= WITHOUT_CPU else pulse.state
 
 
-def row_of(gpu: GpuState) -> GpuSample | None:
+def row_of(gpu: Gpu) -> GpuSample | None:
     """The latest row of a GPU; None also while nvidia-smi says something else in its place."""
     return gpu.looks.newest if gpu.fault is None else None
 
 
-def memory_percent(gpu: GpuState) -> float | None:
+def memory_percent(gpu: Gpu) -> float | None:
     """Share of the GPU's memory in use."""
     row = row_of(gpu)
     total = gpu.facts.memory_total if gpu.facts else None
@@ -116,7 +115,7 @@ ERRORS = frozenset(
 """Counters whose growth is trouble rather than pressure (kernel ABI sysfs-class-infiniband; NCCL's network guide)."""
 
 
-def grown_errors(port: PortState) -> dict[str, int]:
+def grown_errors(port: Port) -> dict[str, int]:
     """Error counters that grew while watched, the most grown first."""
     now, first = port.counters, port.first
     grown = [(name, by) for name in ERRORS & now.keys() if (by := now[name] - first.get(name, now[name])) > 0]

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Finding, WaitBox
-from hangtop.session.state.job_state import GpuState, JobState, NodeState, RankState
+from hangtop.diagnosis.node import Gpu, Node, Rank
+from hangtop.session.state.job_state import JobState
 from tui.frames import short_stack
 from tui.logs.logbook import LogBook
 from tui.measure import is_stale
@@ -37,7 +38,7 @@ class ViewModel:
         self._rows = Rows()
         self._waiting = WaitLookup(())
         self._book = LogBook()
-        self._owners: dict[str, list[tuple[GpuState, list[RankState]]]] = {}
+        self._owners: dict[str, list[tuple[Gpu, list[Rank]]]] = {}
 
     def show(self, session: Session) -> None:
         """Draw another session's state from now on: nothing is kept of the last one."""
@@ -107,7 +108,7 @@ class ViewModel:
         first = verdict.findings[0]
         return first if verdict.outcome in LOUD or first.severity == "critical" else None
 
-    def accused_parts(self, kind: Literal["gpus", "ports"]) -> Iterator[tuple[NodeState, str]]:
+    def accused_parts(self, kind: Literal["gpus", "ports"]) -> Iterator[tuple[Node, str]]:
         """GPUs or ports that the verdict names first: each one's node, if it is known, and its name there."""
         named = self.accusation
         for told in () if named is None else named.gpus if kind == "gpus" else named.ports:
@@ -126,7 +127,7 @@ class ViewModel:
         return rows if 2 * len(rows) <= len(self.ranks) else []
 
     @property
-    def suspected(self) -> NodeState | None:
+    def suspected(self) -> Node | None:
         """The node of the first suspect, else one that the verdict names first, if it does not name most of them."""
         if rows := self.suspects:
             return rows[0].node
@@ -148,11 +149,11 @@ class ViewModel:
 
     # --- what there is -----------------------------------------------------------------------------------------------
 
-    def stale(self, node: NodeState) -> bool:
+    def stale(self, node: Node) -> bool:
         """True when the node's numbers are old."""
         return self.session.live and is_stale(node, self.now, self.interval)
 
-    def silence(self, node: NodeState) -> float | None:
+    def silence(self, node: Node) -> float | None:
         """Seconds since the node was heard; None when it never was."""
         return None if node.seen_at is None else max(0.0, self.now - node.seen_at)
 
@@ -169,7 +170,7 @@ class ViewModel:
         return self._rows
 
     @property
-    def nodes(self) -> tuple[NodeState, ...]:
+    def nodes(self) -> tuple[Node, ...]:
         """All nodes, by name."""
         return self.rows.nodes
 
@@ -183,7 +184,7 @@ class ViewModel:
         """All GPUs, by node and index."""
         return self.rows.gpus
 
-    def strange(self, node: NodeState, pid: int) -> bool:
+    def strange(self, node: Node, pid: int) -> bool:
         """True of a process that looks like a rank and is not of the job."""
         unrelated = self.rows.unrelated
         return bool(unrelated) and (node.name, pid) in unrelated
@@ -209,11 +210,11 @@ class ViewModel:
 
     # --- ranks, their stacks and their GPUs --------------------------------------------------------------------------
 
-    def ranks_of(self, node: NodeState, gpu: GpuState) -> list[RankState]:
+    def ranks_of(self, node: Node, gpu: Gpu) -> list[Rank]:
         """Ranks whose process, or a helper's, is on the GPU."""
         return next((owners for each, owners in self.owners(node) if each is gpu), [])
 
-    def owners(self, node: NodeState) -> list[tuple[GpuState, list[RankState]]]:
+    def owners(self, node: Node) -> list[tuple[Gpu, list[Rank]]]:
         """The same for all GPUs of a node."""
         found = self._owners.get(node.name)
         if found is None:
@@ -239,10 +240,10 @@ class ViewModel:
         dump = None if row.rank.gone_at is not None else self.dump_of(row)
         return next(iter(short_stack(dump, 1)), None) if dump is not None else None
 
-    def gpus_of(self, row: RankRow) -> list[GpuState]:
+    def gpus_of(self, row: RankRow) -> list[Gpu]:
         """GPUs that a rank's process, or a helper's, is on."""
         return [gpu for gpu, owners in self.owners(row.node) if row.rank in owners]
 
-    def gpu_of(self, row: RankRow) -> GpuState | None:
+    def gpu_of(self, row: RankRow) -> Gpu | None:
         """First GPU that a rank's process, or a helper's, is on."""
         return next(iter(self.gpus_of(row)), None)

@@ -14,7 +14,8 @@ import click
 
 from collectors.node import redact
 from hangtop.diagnosis.finding import Finding, Verdict, WaitBox
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import count, outcome_words
 from hangtop.diagnosis.unnumbered import numbered, unnumbered
 from hangtop.diagnosis.verdict.wait_tree import chain_lines

@@ -13,9 +13,9 @@ import click
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
 from hangtop.cli.terminal import Status, TerminalAsker, asker
+from hangtop.diagnosis.node import Node
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.state.job_state import NodeState
 
 CONNECT = 8.0
 """Seconds after which the nodes that have not answered are left out."""
@@ -96,7 +96,7 @@ async def all_spoken(session: Session, needs: Collection[str] = ()) -> None:
             await asyncio.sleep(STEP)
 
 
-def _has_told(node: NodeState, source: str) -> bool:
+def _has_told(node: Node, source: str) -> bool:
     """nvidia-smi may take seconds from its start to its first figures."""
     state = node.sources.get(source)
     return state is not None and (source != "gpus" or state.state != "ok" or bool(node.gpus))

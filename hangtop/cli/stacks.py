@@ -10,7 +10,8 @@ import click
 from collectors.samples.stacks import StackDump
 from hangtop.cli.node_command import NodeRun, Reply, node_command
 from hangtop.cli.options import RANKS
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks.merge import Merged, StackGroup, as_text, merge, summary
 from hangtop.diagnosis.stacks.states import Activity

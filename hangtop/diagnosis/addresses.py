@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
 
 
 def interface_of(node: Node, setting: str | None) -> str | None:
@@ -14,7 +15,7 @@ def interface_of(node: Node, setting: str | None) -> str | None:
     NCCL's order (``src/misc/socket.cc``): the given list; else ``ib*``, then any but ``docker*`` and ``lo``, then
     ``docker*``, then ``lo``.
     """
-    names = [interface.name for interface in node.network.interfaces if interface.up]
+    names = [interface.name for interface in node.interface_facts if interface.up]
     if setting:
         exclude, exact = setting.startswith("^"), "=" in setting[:2]
         wanted = [word.strip().partition(":")[0] for word in setting.lstrip("^=").split(",") if word.strip()]
@@ -40,7 +41,7 @@ def chosen_interface(job: Job, node: Node) -> str | None:
 def address_of(job: Job, node: Node) -> str:
     """Address at which the job's network reaches a node (IPv4 first); its name where no interface tells one."""
     name = chosen_interface(job, node)
-    for interface in node.network.interfaces:
+    for interface in node.interface_facts:
         if interface.name == name and interface.addresses:
             held = [address.partition("/")[0] for address in interface.addresses]
             return next((address for address in held if ":" not in address), held[0])
@@ -49,7 +50,7 @@ def address_of(job: Job, node: Node) -> str:
 
 def names_of(node: Node) -> set[str]:
     """What lines call a node: its name, the one that it has itself, the addresses of its interfaces."""
-    own = {address.partition("/")[0] for interface in node.network.interfaces for address in interface.addresses}
+    own = {address.partition("/")[0] for interface in node.interface_facts for address in interface.addresses}
     return own | {node.name} | ({node.hello.hostname} if node.hello else set())
 
 

@@ -1,8 +1,6 @@
 """The job as the diagnosis sees it: one frozen picture, whether it comes live, from a recording or from a folder.
 
-All times are seconds since the epoch on *this* machine's clock (the session shifts every node's clock before it builds
-the picture). ``None`` and empty tuples mean unknown: a rule may conclude something from a source's
-:class:`~collectors.samples.stream.SourceState`, never from the mere absence of values.
+All times are seconds since the epoch on *this* machine's clock. ``None`` and empty tuples mean unknown.
 """
 
 from __future__ import annotations
@@ -10,27 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from collectors.samples.collectives import RasReport, RecorderDump
-from collectors.samples.fabric import Interface, PortFacts, PortUse
-from collectors.samples.gpus import (
-    FabricService,
-    GpuFabric,
-    GpuFacts,
-    GpuFault,
-    GpuProcess,
-    GpuSample,
-    NvlinkCounters,
-    Topology,
-)
-from collectors.samples.host import Disk, HostFacts, HostSample
-from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.probes import ProbeReport
-from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stacks import StackDump
-from collectors.samples.stream import Hello, SourceState
+from hangtop.diagnosis.node import Look, Node, Rank
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces import TracePicture
@@ -43,128 +27,6 @@ OF_TIMEOUT = 0.5
 """Part of that time-out up to which a pause may be usual: who is told later cannot look at the job any more."""
 OF_PAUSE = 2.0
 """So many times its usual pause is far outside what a job did before."""
-
-LinkWord = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
-
-
-class Look(NamedTuple, Generic[T]):
-    """One value and when it was seen."""
-
-    at: float
-    value: T
-
-
-@dataclass(frozen=True, slots=True)
-class Gpu:
-    """One GPU: the latest rows, oldest first, and who is on it."""
-
-    index: int
-    facts: GpuFacts | None
-    looks: Sequence[Look[GpuSample]] = ()
-    processes: tuple[GpuProcess, ...] = ()
-    fault: GpuFault | None = None
-    nvlinks: tuple[NvlinkCounters, ...] = ()
-    nvlink_grown: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
-    """By link: growth of ``replay_errors``, ``recovery_errors`` and ``crc_errors`` while it was watched."""
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """One HCA port: its state, its counters now and when watching began, and the states it went through, oldest first.
-
-    A counter that was reset meanwhile has its growth from before taken off ``first``.
-    """
-
-    facts: PortFacts
-    counters: Mapping[str, int] = field(default_factory=dict)
-    first: Mapping[str, int] = field(default_factory=dict)
-    changes: tuple[Look[PortFacts], ...] = ()
-
-    @property
-    def grown(self) -> dict[str, int]:
-        """Counters that moved since watching began, and by how much."""
-        return {name: now - was for name, now in self.counters.items() if (was := self.first.get(name, now)) != now}
-
-
-@dataclass(frozen=True, slots=True)
-class NetworkUse:
-    """The node's interfaces and TCP, with growth per second where it is known."""
-
-    interfaces: tuple[Interface, ...] = ()
-    segments_per_s: float | None = None
-    retransmitted_per_s: float | None = None
-    ports: tuple[PortUse, ...] = ()
-
-
-class Inside(NamedTuple):
-    """What a rank says of itself that called ``hangtop.inside.start()``."""
-
-    pulse: InsidePulse
-    """Its step and phase; it stays so until it says another."""
-    results: tuple[InsideResult, ...] = ()
-    """The latest of each check that it took part in."""
-
-
-@dataclass(frozen=True, slots=True)
-class Rank:
-    """One rank's process. ``gone_at`` is when it was seen to be no longer there."""
-
-    rank: int
-    """Global; an :class:`~hangtop.diagnosis.unnumbered.Unnumbered` where it is not known."""
-    node: str
-    process: RankProcess
-    looks: Sequence[Look[RankPulse]] = ()
-    helpers: tuple[Helper, ...] = ()
-    gone_at: float | None = None
-    gpus: tuple[int, ...] = ()
-    """Indices of the GPUs that its process is on."""
-    inside: Inside | None = None
-    cpu_wait: CpuWait | None = None
-    """How it gets its CPU; None for one that has not been seen to wait for one."""
-
-    @property
-    def own_pid(self) -> int:
-        """By which NCCL, RAS and torch know its process: in a container another one than the node's."""
-        return self.process.own_pid or self.process.pid
-
-    @property
-    def waited_for_cpu(self) -> int:
-        """Per cent of the time in which it was ready to run and had no CPU."""
-        return 0 if self.cpu_wait is None else self.cpu_wait.waited
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One node, how the connection to it is, and what its sources say."""
-
-    name: str
-    link: LinkWord = "live"
-    why: str = ""
-    since: float = 0.0
-    """When the link came into this state."""
-    seen_at: float | None = None
-    """When its last sample came."""
-    hello: Hello | None = None
-    sources: Mapping[str, SourceState] = field(default_factory=dict)
-    gpus: tuple[Gpu, ...] = ()
-    ports: tuple[Port, ...] = ()
-    network: NetworkUse = NetworkUse()
-    host: HostFacts | None = None
-    load: HostSample | None = None
-    disks: tuple[Disk, ...] = ()
-    clock_offset: float | None = None
-    """Seconds that the node's clock is ahead of ours."""
-    gpu_fault: GpuFault | None = None
-    """A complaint of nvidia-smi that names no GPU."""
-    fabric: tuple[Look[GpuFabric], ...] = ()
-    """How far its GPUs have come in joining their NVLink fabric, and since when they are seen so."""
-    fabric_services: tuple[FabricService, ...] = ()
-    topology: Topology | None = None
-    """How its GPUs and NICs are connected."""
-    logs_read: float | None = None
-    """What was in its logs by then is known; None before it told anything of them."""
-    launchers: tuple[IdleLauncher, ...] = ()
-    """Those that run there while no rank does."""
 
 
 @dataclass(frozen=True, slots=True)

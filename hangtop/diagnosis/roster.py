@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping
 
 from collectors.samples.values import MOST_RANK
 from hangtop.diagnosis.evidence.event_fields import number_of
-from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node, Rank
 from hangtop.diagnosis.tables.thresholds import SILENT_S
 from hangtop.diagnosis.unnumbered import numbered
 

@@ -11,7 +11,7 @@ from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import Frame, StackDump
 from collectors.samples.stream import Hello, Tick
-from hangtop.diagnosis.job import LinkWord, Look
+from hangtop.diagnosis.node import LinkWord, Look, Node
 from hangtop.session.apply import gpus, messages, network, ranks, stream  # noqa: F401 - each registers its functions
 from hangtop.session.apply.clock import TIMES, ClockOffset, shift_of, shifted
 from hangtop.session.apply.dispatch import APPLIERS, SampleContext
@@ -20,7 +20,7 @@ from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings
 from hangtop.session.state.changes import ChangeKind
-from hangtop.session.state.job_state import JobState, NodeState, surplus
+from hangtop.session.state.job_state import JobState, surplus
 
 MOST_FRAMES = 16_384
 """Frames that are remembered, so that ranks at one place share them."""
@@ -53,13 +53,12 @@ class Intake:
                 kind = type(sample)
                 taken = shifted(sample, TIMES[kind], shift) if shift and kind in TIMES else sample
                 APPLIERS[kind](here, taken)
-            here.flushed()
         much = surplus(state)
         if much and state.link == "live":
             self.link(LinkChange(node, "limited", f"it names {much}: more is not kept", arrived))
         self.recordings.take(node, samples)
 
-    def _flushed(self, node: NodeState, flush: Sequence[NamedTuple], arrived: float) -> float:
+    def _flushed(self, node: Node, flush: Sequence[NamedTuple], arrived: float) -> float:
         """Our time of a flush: its tick tells, also when several came in one chunk.
 
         A clock that was set since the flush before is known before the times of this one are read.
@@ -108,11 +107,11 @@ class Intake:
             self.state.ras.append(Look(self.now(), said))
         self.recordings.take("", [said])
 
-    def _node(self, name: str) -> NodeState:
+    def _node(self, name: str) -> Node:
         """State of a node, made when first named."""
         known = self.state.nodes.get(name)
         if known is None:
-            known = self.state.nodes[name] = NodeState(name)
+            known = self.state.nodes[name] = Node(name, "connecting")
         return known
 
 

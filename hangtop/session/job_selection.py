@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import NamedTuple, TypeAlias
 
 from collectors.samples.ranks import RankProcess
+from hangtop.diagnosis.node import Rank
 
 RunKey: TypeAlias = tuple[str, int | None, int | None, str]
 
@@ -19,36 +20,20 @@ TOGETHER_S = 30.0
 _NUMBER = re.compile(r"\d+")
 
 
-class RankOfJob(Protocol):
-    """A process of a rank: moving (:class:`~hangtop.session.state.job_state.RankState`) or frozen
-    (:class:`~hangtop.diagnosis.job.Rank`)."""  # noqa: D205, D209
-
-    @property
-    def process(self) -> RankProcess:
-        """What does not move in it."""
-
-    @property
-    def gone_at(self) -> float | None:
-        """When it ended."""
-
-
-P = TypeVar("P", bound=RankOfJob)
-
-
-class JobSelection(NamedTuple, Generic[P]):
+class JobSelection(NamedTuple):
     """All processes: those of the job, and the others."""
 
-    ranks: tuple[P, ...]
+    ranks: tuple[Rank, ...]
     """Of the job, by rank, each rank by its newest process; those without a number stand first."""
-    others: tuple[P, ...]
+    others: tuple[Rank, ...]
     """Living ones that claim a rank in another run."""
-    bystanders: tuple[P, ...]
+    bystanders: tuple[Rank, ...]
     """Living ones without a number that belong to something else."""
-    ended: tuple[P, ...] = ()
+    ended: tuple[Rank, ...] = ()
     """Ranks of other runs that are gone."""
 
 
-def select_job(processes: Iterable[P]) -> JobSelection[P]:
+def select_job(processes: Iterable[Rank]) -> JobSelection:
     """The ranks of one job, and the living processes that belong to something else.
 
     The run with the most living ranks is the job, the newest one when they are even. Ranks that its launcher started
@@ -59,11 +44,11 @@ def select_job(processes: Iterable[P]) -> JobSelection[P]:
     every = list(processes)
     numbered = [p for p in every if p.process.rank >= 0]
     without = [p for p in every if p.process.rank < 0] if len(numbered) < len(every) else []
-    runs: dict[RunKey, list[P]] = {}
+    runs: dict[RunKey, list[Rank]] = {}
     for p in numbered:
         runs.setdefault(_run_of(p.process), []).append(p)
     mine = _of_job(runs)
-    best: dict[int, P] = {}
+    best: dict[int, Rank] = {}
     for p in mine:
         known = best.get(p.process.rank)
         if known is None or _age(p) > _age(known):
@@ -91,7 +76,7 @@ def _run_of(process: RankProcess) -> RunKey:
     return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
 
 
-def _of_job(runs: dict[RunKey, list[P]]) -> list[P]:
+def _of_job(runs: dict[RunKey, list[Rank]]) -> list[Rank]:
     """The processes of the run that is the job, and of those that are one with it."""
     if len(runs) < 2:
         return [p for run in runs.values() for p in run]
@@ -108,11 +93,11 @@ def _of_job(runs: dict[RunKey, list[P]]) -> list[P]:
     return job
 
 
-def _begun(run: Sequence[P]) -> float:
+def _begun(run: Sequence[Rank]) -> float:
     return min(p.process.started for p in run)
 
 
-def _joined(without: Sequence[P], ranks: Sequence[P]) -> Sequence[P]:
+def _joined(without: Sequence[Rank], ranks: Sequence[Rank]) -> Sequence[Rank]:
     """Processes without a number that are of the job: that run what its ranks run, or meet where they meet."""
     programs = {_program(p.process) for p in ranks}
     masters = {_master(p.process) for p in ranks} - {None}
@@ -125,15 +110,15 @@ def _may_meet(process: RankProcess, programs: set[Hashable], masters: set[Hashab
     return _program(process) in programs and (_master(process) is None or not masters)
 
 
-def _largest_group(without: Sequence[P]) -> Sequence[P]:
+def _largest_group(without: Sequence[Rank]) -> Sequence[Rank]:
     """The most processes that run the same program and meet at one MASTER_PORT.
 
     A process without MASTER_PORT joins the largest group: a rank that is stuck before it sets the port is of the job.
     """
-    by_program: dict[Hashable, dict[Hashable, list[P]]] = {}
+    by_program: dict[Hashable, dict[Hashable, list[Rank]]] = {}
     for p in without:
         by_program.setdefault(_program(p.process), {}).setdefault(_master(p.process), []).append(p)
-    groups: list[list[P]] = []
+    groups: list[list[Rank]] = []
     for by_master in by_program.values():
         homeless = by_master.pop(None, [])
         largest = max(by_master.values(), key=len, default=[])
@@ -143,7 +128,7 @@ def _largest_group(without: Sequence[P]) -> Sequence[P]:
     return _of_last_run(found, found)
 
 
-def _of_last_run(found: Sequence[P], every: Sequence[P]) -> Sequence[P]:
+def _of_last_run(found: Sequence[Rank], every: Sequence[Rank]) -> Sequence[Rank]:
     """Each run has pids of its own, so those that ended before the newest process came are an earlier run's."""
     begun = max((p.process.started for p in every if p.gone_at is None), default=None)
     if begun is None:
@@ -161,5 +146,5 @@ def _master(process: RankProcess) -> Hashable:
     return None if process.master_port is None else (process.uid, process.master_port)
 
 
-def _age(process: RankOfJob) -> tuple[bool, float]:
+def _age(process: Rank) -> tuple[bool, float]:
     return process.gone_at is None, process.process.started

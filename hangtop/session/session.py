@@ -13,6 +13,7 @@ from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, alarm_after
+from hangtop.diagnosis.node import Rank
 from hangtop.session.feed import Feed, Nobody
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
@@ -21,7 +22,6 @@ from hangtop.session.job_snapshot import JobSnapshot, job_snapshot
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions, completed, names_no_node
 from hangtop.session.state.changes import Change
-from hangtop.session.state.job_state import RankState
 from hangtop.session.watching.job_sources import JobSources
 from hangtop.session.watching.looking import StackLooks
 from hangtop.session.watching.watcher import Watcher
@@ -60,7 +60,7 @@ class Session(Intake):
         self.unrelated: frozenset[tuple[str, int]] = frozenset()
         """Nodes and pids of processes that look like ranks and are not of the job, as the last job told."""
         self._timeout: float | None = None
-        self._living: tuple[int, list[RankState]] = (-1, [])
+        self._living: tuple[int, list[Rank]] = (-1, [])
         self.node_settings = NodeSettings(options, self.state, self._feed.settings)
         self._looks = StackLooks(self)
         self.watcher = Watcher(self)
@@ -149,7 +149,7 @@ class Session(Intake):
         self.unrelated = frozenset((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
         return job
 
-    def living(self) -> list[RankState]:
+    def living(self) -> list[Rank]:
         """The living ranks of the job, by rank; cheaper than a snapshot, and told anew only when one came or went."""
         nodes = self.state.nodes.values()
         roster = len(nodes) + sum([node.roster for node in nodes])

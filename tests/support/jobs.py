@@ -23,9 +23,10 @@ from collectors.samples.ranks import CpuWait, Helper, RankProcess, RankPulse
 from collectors.samples.stacks import Frame, QueuedPath, StackDump, ThreadStack
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.finding import Finding, Verdict
-from hangtop.diagnosis.job import Gpu, Inside, Job, JobMotion, Look, Node, Port, Rank
+from hangtop.diagnosis.job import Job, JobMotion
+from hangtop.diagnosis.node import Gpu, Inside, Look, Looks, Node, Port, Rank
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.made import gpu_row, process, pulse
+from tests.support.made import gpu_row, made_node, process, pulse
 
 NOW = 1_800_000_000.0
 GIB = 1 << 30
@@ -230,7 +231,7 @@ class Sketch:
 
     def node(self, name: str, **fields: Any) -> Sketch:
         """Set fields of a node."""
-        self.made_nodes[name] = replace(self.made_nodes[name], **fields)
+        self.made_nodes[name] = made_node(name, self.made_nodes[name], **fields)
         return self
 
     def says(self, kind: str, rank: int | None = None, at: float | None = None, **data: Any) -> Sketch:
@@ -279,15 +280,15 @@ class Sketch:
             number, 1000 + number, started=NOW - self.age, world_size=self.world, env=dict(one.env),
             local_rank=number % max(1, self.world // self.nodes), local_world_size=max(1, self.world // self.nodes),
         )._replace(**one.fields)  # fmt: skip
-        pulses = tuple(Look(at, self._pulse(own.pid, one, at - NOW + self.span)) for at in self._times())
+        pulses = Looks(Look(at, self._pulse(own.pid, one, at - NOW + self.span)) for at in self._times())
         return Rank(
-            number, one.node, own, () if not self.live else pulses, one.helpers,
+            one.node, own, pulses if self.live else Looks(), {child.pid: child for child in one.helpers},
             None if one.gone is None else NOW - one.gone, tuple(self._gpus_of(one.node, own.pid)),
             one.inside, one.cpu_wait,
         )  # fmt: skip
 
     def _gpus_of(self, node: str, pid: int) -> list[int]:
-        gpus = self.made_nodes[node].gpus if node in self.made_nodes else ()
+        gpus = self.made_nodes[node].gpus.values() if node in self.made_nodes else ()
         return [gpu.index for gpu in gpus if any(one.pid == pid for one in gpu.processes)]
 
     def _pulse(self, pid: int, one: SketchedRank, after: float) -> RankPulse:
@@ -359,7 +360,7 @@ def gpu(
         "Disabled",
     )  # fmt: skip
     samples: list[GpuSample] = [gpu_row(index, memory_used=memory, **row) for row in rows]
-    looks = tuple(Look(NOW - (len(samples) - 1 - i) * every, sample) for i, sample in enumerate(samples))
+    looks = Looks(Look(NOW - (len(samples) - 1 - i) * every, sample) for i, sample in enumerate(samples))
     users = tuple(GpuProcess(facts.bus_id, pid, memory, None, "python") for pid in pids)
     return replace(Gpu(index, facts, looks, users), **fields)
 

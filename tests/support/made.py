@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.ranks import RankProcess, RankPulse
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from collectors.samples.stream import Hello, Tick
+from hangtop.diagnosis.node import NetworkInterface, Node
 
 
 def hello(clock: float = 0.0, **fields: Any) -> Hello:
@@ -59,3 +62,23 @@ def stack(pid: int, *names: str, at: float = 0.0, **fields: Any) -> StackDump:
         threads=[thread],
     )  # fmt: skip
     return given._replace(**fields)
+
+
+_NAMES: dict[str, Callable[[Any], object]] = {
+    "gpus": lambda gpu: gpu.index,
+    "ports": lambda port: f"{port.facts.device}/{port.facts.port}",
+    "port_uses": lambda use: use.port,
+    "fabric": lambda look: look.value.gpu,
+    "fabric_services": lambda service: service.name,
+    "launchers": lambda launcher: launcher.pid,
+}
+
+
+def made_node(name: str = "node1", before: Node | None = None, **fields: Any) -> Node:
+    """A node, or one as before, with these fields; its devices and interfaces are given one after the other."""
+    for table, name_of in _NAMES.items():
+        if table in fields:
+            fields[table] = {name_of(each): each for each in fields[table]}
+    if "interfaces" in fields:
+        fields["interfaces"] = {each.name: NetworkInterface(each) for each in fields["interfaces"]}
+    return replace(before or Node(name), **fields)

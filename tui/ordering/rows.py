@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from hangtop.diagnosis.node import Gpu, Node, Rank
 from hangtop.diagnosis.roster import told_size
 from hangtop.session.job_selection import select_job
-from hangtop.session.state.job_state import GpuState, NodeState, RankState
 
 
 class RankRow(NamedTuple):
     """One rank's process and its node."""
 
-    node: NodeState
-    rank: RankState
+    node: Node
+    rank: Rank
 
     @property
     def number(self) -> int:
@@ -26,8 +26,8 @@ class RankRow(NamedTuple):
 class GpuRow(NamedTuple):
     """One GPU and its node."""
 
-    node: NodeState
-    gpu: GpuState
+    node: Node
+    gpu: Gpu
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Rows:
     """What there is, in order; made anew only when something appears or ends."""
 
     roster: int = -1
-    nodes: tuple[NodeState, ...] = ()
+    nodes: tuple[Node, ...] = ()
     ranks: tuple[RankRow, ...] = ()
     """Every living process of a rank, and the last one of a rank that has none; by rank."""
     gpus: tuple[GpuRow, ...] = ()
@@ -48,7 +48,7 @@ class Rows:
     """Who was known not to be of the job: their processes are in the list, and not counted."""
 
 
-def rows_of(roster: int, nodes: tuple[NodeState, ...], unrelated: frozenset[tuple[str, int]]) -> Rows:
+def rows_of(roster: int, nodes: tuple[Node, ...], unrelated: frozenset[tuple[str, int]]) -> Rows:
     """All rows of nodes in their order."""
     rows = [RankRow(node, rank) for node in nodes for rank in node.ranks.values()]
     alive = [row for row in rows if row.rank.gone_at is None]
@@ -85,7 +85,7 @@ class Count:
     oldest_node: str
 
 
-def counted(rows: Rows, stale: Callable[[NodeState], bool], now: float) -> Count:
+def counted(rows: Rows, stale: Callable[[Node], bool], now: float) -> Count:
     """Count; ``stale`` tells which nodes' numbers are old."""
     silent = (node for node in rows.nodes if node.ranks and stale(node))
     unheard = sum(len(with_a_number({rank.process.rank for rank in alive_on(node).values()})) for node in silent)
@@ -104,7 +104,7 @@ def counted(rows: Rows, stale: Callable[[NodeState], bool], now: float) -> Count
     )
 
 
-def alive_on(node: NodeState) -> dict[int, RankState]:
+def alive_on(node: Node) -> dict[int, Rank]:
     """Living processes of ranks on a node, by pid."""
     return {pid: rank for pid, rank in node.ranks.items() if rank.gone_at is None}
 
@@ -114,10 +114,10 @@ def with_a_number(numbers: Set[int]) -> Set[int]:
     return {number for number in numbers if number >= 0} or numbers
 
 
-def owners_of(node: NodeState, gpus: Iterable[GpuState]) -> list[tuple[GpuState, list[RankState]]]:
+def owners_of(node: Node, gpus: Iterable[Gpu]) -> list[tuple[Gpu, list[Rank]]]:
     """Ranks on each GPU: by their pids, those of their helpers, or where both are hidden by their place."""
     alive, hidden = alive_on(node), pids_are_hidden(node)
-    found: list[tuple[GpuState, list[RankState]]] = []
+    found: list[tuple[Gpu, list[Rank]]] = []
     for gpu in gpus:
         pids = {process.pid for process in gpu.processes}
         owners = [rank for pid, rank in alive.items() if pid in pids]
@@ -129,11 +129,11 @@ def owners_of(node: NodeState, gpus: Iterable[GpuState]) -> list[tuple[GpuState,
     return found
 
 
-def pids_are_hidden(node: NodeState) -> bool:
+def pids_are_hidden(node: Node) -> bool:
     """True where nvidia-smi names no process of the job, as in containers: then the local rank is all there is."""
     return not any(process.pid in node.ranks for process in node.gpu_processes)
 
 
-def ranks_on_node(node: NodeState) -> set[int]:
+def ranks_on_node(node: Node) -> set[int]:
     """Living ranks of a node."""
     return {rank.process.rank for rank in alive_on(node).values()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
-from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
+from hangtop.diagnosis.node import NetworkInterface, Node, Port
 from tui.looks.format import SILENT, plural, size
 from tui.looks.theme import Colour
 from tui.measure import grown_errors, source_is_stale
@@ -22,9 +22,9 @@ from tui.widgets.table import Column
 class LinkRow(NamedTuple):
     """A port of an HCA or a network interface of a node."""
 
-    node: NodeState
+    node: Node
     name: str
-    link: PortState | InterfaceState
+    link: Port | NetworkInterface
 
 
 def _blamed(model: ViewModel) -> Hashable:
@@ -37,7 +37,7 @@ def _blamed(model: ViewModel) -> Hashable:
 
 def _totals(model: ViewModel, rows: Sequence[LinkRow]) -> list[Piece]:
     """How many ports are up, which errors grow, how much TCP sends again."""
-    shown = [(row.node, row.link) for row in rows if isinstance(row.link, PortState)]
+    shown = [(row.node, row.link) for row in rows if isinstance(row.link, Port)]
     heard = [port for node, port in shown if not model.stale(node)]
     silent, growing = len(shown) - len(heard), sum(bool(grown_errors(port)) for port in heard)
     up = f" {sum(map(_is_up, heard)):,} of {plural(len(shown), 'HCA port')} up" if shown else " no HCA"
@@ -60,24 +60,24 @@ def _totals(model: ViewModel, rows: Sequence[LinkRow]) -> list[Piece]:
     ]
 
 
-def _links(node: NodeState) -> dict[str, PortState | InterfaceState]:
+def _links(node: Node) -> dict[str, Port | NetworkInterface]:
     """Ports of a node, and its interfaces that carry anything outside the machine."""
     outward = {name: here for name, here in node.interfaces.items() if here.facts.kind != "loopback"}
     return {**node.ports, **outward}
 
 
-def _is_up(port: PortState) -> bool:
+def _is_up(port: Port) -> bool:
     return port.facts.state.upper() == "ACTIVE" and port.facts.phys_state in {"LinkUp", ""}
 
 
 def _either(
-    port: Callable[[PortState], Value], interface: Callable[[InterfaceState], Value]
+    port: Callable[[Port], Value], interface: Callable[[NetworkInterface], Value]
 ) -> Callable[[LinkRow], Value]:
-    return lambda row: port(row.link) if isinstance(row.link, PortState) else interface(row.link)
+    return lambda row: port(row.link) if isinstance(row.link, Port) else interface(row.link)
 
 
 def _errors(row: LinkRow) -> Piece:
-    if isinstance(row.link, PortState):
+    if isinstance(row.link, Port):
         grown = ", ".join(f"{name} +{by}" for name, by in grown_errors(row.link).items())
         return (f"▲ {grown}", Colour.BAD) if grown else ("none", Colour.DIM)
     dropped = row.link.drops_grown
@@ -91,7 +91,7 @@ def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
         """As it is; what it was when its node was last heard is no state of it."""
         if model.stale(row.node):
             return f"◌ {SILENT}", Colour.WARN
-        if isinstance(row.link, PortState):
+        if isinstance(row.link, Port):
             facts = row.link.facts
             return ("● ACTIVE", Colour.OK) if _is_up(row.link) else (f"✖ {facts.state} {facts.phys_state}", Colour.BAD)
         return ("● up", Colour.OK) if row.link.facts.up else ("○ down", Colour.DIM)
@@ -127,7 +127,7 @@ FABRIC = TableSpec(
     node=lambda row: row.node.name,
     ranks=lambda _, row: ranks_on_node(row.node),
     stale=lambda model, row: (
-        model.stale(row.node) or source_is_stale(row.node, "fabric" if isinstance(row.link, PortState) else "network")
+        model.stale(row.node) or source_is_stale(row.node, "fabric" if isinstance(row.link, Port) else "network")
     ),
     facts=lambda model, row: (f"{row.name} of {row.node.name}", link_facts(row.node, row.link, model)),
     enter=lambda _, row: Place("ranks", f"node={row.node.name}"),

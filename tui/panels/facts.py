@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port
 from hangtop.diagnosis.phrasing import rank_text
-from hangtop.session.state.job_state import GpuState, InterfaceState, NodeState, PortState
 from tui.frames import short_stack
 from tui.looks.format import UNKNOWN, age, count, number, percent, rate, size
 from tui.looks.text import cells, fit
@@ -144,7 +144,7 @@ def _inside(row: RankRow, model: ViewModel) -> list[Fact]:
     return [("step", step), *_list("checks", checked)]
 
 
-def gpu_facts(node: NodeState, gpu: GpuState, model: ViewModel) -> list[Fact]:
+def gpu_facts(node: Node, gpu: Gpu, model: ViewModel) -> list[Fact]:
     """A GPU, its health and who is on it."""
     owners = ", ".join(rank_text(rank.process.rank) for rank in model.ranks_of(node, gpu)) or "none"
     return [
@@ -157,9 +157,9 @@ def gpu_facts(node: NodeState, gpu: GpuState, model: ViewModel) -> list[Fact]:
     ]
 
 
-def link_facts(node: NodeState, link: PortState | InterfaceState, model: ViewModel) -> list[Fact]:
+def link_facts(node: Node, link: Port | NetworkInterface, model: ViewModel) -> list[Fact]:
     """A port with its counters and the states it went through, or a network interface and what it lost."""
-    if isinstance(link, InterfaceState):
+    if isinstance(link, NetworkInterface):
         tcp = f"{count(node.segments_per_s)} segments/s, {count(node.retransmitted_per_s)} sent again/s"
         traffic = f"in {rate(link.received_per_s)}, out {rate(link.sent_per_s)}, +{link.drops_grown} dropped"
         return [("traffic", traffic), *facts_of(link.facts, link.counters), ("tcp of the node", tcp)]
@@ -173,7 +173,7 @@ def link_facts(node: NodeState, link: PortState | InterfaceState, model: ViewMod
     ]
 
 
-def node_facts(node: NodeState, model: ViewModel) -> list[Fact]:
+def node_facts(node: Node, model: ViewModel) -> list[Fact]:
     """A node, its connection, its sources and what they said."""
     hello, host, tick = node.hello, node.host, node.tick
     facts: list[Fact] = [
@@ -204,7 +204,7 @@ def node_facts(node: NodeState, model: ViewModel) -> list[Fact]:
     return facts
 
 
-def _topology(node: NodeState) -> Iterator[str]:
+def _topology(node: Node) -> Iterator[str]:
     """``nvidia-smi topo -m``: a head and a row a device, behind it the device's NUMA node."""
     found = node.topology
     if found is None:
@@ -215,7 +215,7 @@ def _topology(node: NodeState) -> Iterator[str]:
         yield "".join(word.ljust(wide) for word in (device, *links, numa)).rstrip()
 
 
-def _gpu(gpu: GpuState) -> str:
+def _gpu(gpu: Gpu) -> str:
     row = row_of(gpu)
     if row is None:
         return f"{gpu.index}: {gpu.fault.text if gpu.fault else 'no figures'}"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from hangtop.diagnosis.job import LinkWord
-from hangtop.session.state.job_state import NodeState
+from hangtop.diagnosis.node import LinkWord, Node
 from tui.looks.format import UNKNOWN, age, number, percent, plural
 from tui.looks.signs import link_sign
 from tui.looks.theme import Colour
@@ -22,7 +21,7 @@ from tui.widgets.table import Column
 LINKS: tuple[LinkWord, ...] = ("live", "limited", "offline", "connecting", "stale", "lost")
 
 
-def _totals(model: ViewModel, nodes: Sequence[NodeState]) -> list[Piece]:
+def _totals(model: ViewModel, nodes: Sequence[Node]) -> list[Piece]:
     """How many are in which state."""
     del model
     links, bad = Counter(node.link for node in nodes), sum(node.bad_lines for node in nodes)
@@ -34,12 +33,12 @@ def _totals(model: ViewModel, nodes: Sequence[NodeState]) -> list[Piece]:
     ]
 
 
-def _link_piece(row: NodeState) -> Piece:
+def _link_piece(row: Node) -> Piece:
     glyph, colour = link_sign(row.link)
     return f"{glyph} {row.link}", colour
 
 
-def _says(row: NodeState) -> Piece:
+def _says(row: Node) -> Piece:
     """Why the link is as it is; else sources that do not answer first: what is absent is no fault."""
     if row.why:
         return row.why, Colour.WARN
@@ -55,24 +54,24 @@ def _says(row: NodeState) -> Piece:
     return (f"▲ {', '.join(wrong)} · {text}", Colour.WARN) if wrong else (text, Colour.TEXT)
 
 
-def node_columns(model: ViewModel) -> Sequence[Column[NodeState]]:
+def node_columns(model: ViewModel) -> Sequence[Column[Node]]:
     """Columns over one model."""
 
-    def used_memory(row: NodeState) -> Value:
+    def used_memory(row: Node) -> Value:
         if row.load is None or row.host is None or not row.host.memory_total:
             return None
         return 100.0 * (1 - row.load.memory_available / row.host.memory_total)
 
-    def used_shm(row: NodeState) -> Value:
+    def used_shm(row: Node) -> Value:
         load = row.load
         if load is None or load.shm_used is None or not load.shm_total:
             return None
         return 100.0 * load.shm_used / load.shm_total
 
-    def stood(row: NodeState) -> Value:
+    def stood(row: Node) -> Value:
         return model.now - row.since if row.since and row.link != "offline" else None
 
-    def unheard(row: NodeState) -> Value:
+    def unheard(row: Node) -> Value:
         return None if row.link == "offline" else model.silence(row)
 
     return (

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from collectors.samples.gpus import GpuSample
 from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
+from hangtop.diagnosis.node import Gpu, Steps
 from hangtop.diagnosis.phrasing import ranks_on
-from hangtop.session.state.job_state import GpuState, StepState
 from tui.looks.format import SILENT, UNKNOWN, age, number, percent, ranks_word, size
 from tui.looks.theme import Colour
 from tui.measure import cpu_percent, memory_percent, pulse_of, row_of, source_is_stale, state_of
@@ -78,7 +78,7 @@ def _log(model: ViewModel, row: RankRow) -> Place:
 def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
     """Columns over one model; values of GPUs are those of the first GPU that the process is on."""
 
-    def gpu_value(get: Callable[[GpuState], Value]) -> Callable[[RankRow], Value]:
+    def gpu_value(get: Callable[[Gpu], Value]) -> Callable[[RankRow], Value]:
         return lambda row: None if (gpu := model.gpu_of(row)) is None else get(gpu)
 
     def sample(get: Callable[[GpuSample], Value]) -> Callable[[RankRow], Value]:
@@ -157,7 +157,7 @@ def _pid(row: RankRow) -> int:
     return row.rank.process.pid
 
 
-def _log_of(row: RankRow) -> StepState | None:
+def _log_of(row: RankRow) -> Steps | None:
     """The log that tells of its steps."""
     return next((log for log in row.node.steps.values() if log.count.pid == _pid(row) and log.told), None)
 

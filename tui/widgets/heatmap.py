@@ -13,7 +13,7 @@ from rich.style import Style
 from textual import events
 from textual.strip import Strip
 
-from hangtop.session.state.job_state import NodeState
+from hangtop.diagnosis.node import Node
 from tui.looks.format import age
 from tui.looks.signs import link_sign
 from tui.looks.text import cells, clip, fit
@@ -81,7 +81,7 @@ class HeatMap(Lines):
         self.limit = 10
         """Lines that it may take before it scrolls."""
         self.grid = Grid(8, 1, 4, 40, 1, 1)
-        self._rows: tuple[NodeState, ...] = ()
+        self._rows: tuple[Node, ...] = ()
 
     def draw(self) -> None:
         """Take the latest nodes and draw."""
@@ -103,7 +103,7 @@ class HeatMap(Lines):
         """The chosen figure of the first node."""
         return self.metric_of(self._rows[0]) if self._rows else OF_GPUS[0]
 
-    def metric_of(self, node: NodeState) -> Metric:
+    def metric_of(self, node: Node) -> Metric:
         """The chosen figure of a node."""
         metrics = metrics_of(self.model, node)
         return self.chosen if self.chosen in metrics else metrics[0]
@@ -116,18 +116,18 @@ class HeatMap(Lines):
 
     # --- where nodes lie -----------------------------------------------------------------------------------------
 
-    def stand_on(self, node: NodeState, rank: int | None) -> None:
+    def stand_on(self, node: Node, rank: int | None) -> None:
         """Put the cursor on a rank's cell."""
         self.node_at = next((at for at, each in enumerate(self._rows) if each is node), self.node_at)
         numbers = [cell.number for cell in self._cells(node)]
         self.cell_at = numbers.index(rank) if rank in numbers else 0
 
-    def _cells(self, node: NodeState) -> list[Cell]:
+    def _cells(self, node: Node) -> list[Cell]:
         metric = self.metric_of(node)
         return [cell_of(self.model, node, metric)] if self.grid.far else cells_of(self.model, node, metric)
 
     @property
-    def current(self) -> tuple[NodeState, Cell | None] | None:
+    def current(self) -> tuple[Node, Cell | None] | None:
         """Node and cell under the cursor; no cell where a node has but one."""
         if self.node_at >= len(self._rows):
             return None
@@ -175,7 +175,7 @@ class HeatMap(Lines):
             line += self._block(at, node)
         return Strip(line).crop(0, width)
 
-    def _label(self, node: NodeState, here: int | bool) -> list[Segment]:
+    def _label(self, node: Node, here: int | bool) -> list[Segment]:
         """Name of a node, or of the line that begins with it."""
         grid, palette = self.grid, self.palette
         under = here if grid.far else here == self.node_at
@@ -185,7 +185,7 @@ class HeatMap(Lines):
         strong = Colour.DIM if grid.far else Colour.STRONG if under else Colour.TEXT
         return [Segment(f"{glyph} ", palette.of(colour)), Segment(name, palette.of(strong, ground))]
 
-    def _block(self, at: int, node: NodeState) -> list[Segment]:
+    def _block(self, at: int, node: Node) -> list[Segment]:
         """The cells of a node."""
         grid, found, here = self.grid, self._cells(node), at == self.node_at
         if grid.far:
@@ -206,7 +206,7 @@ class HeatMap(Lines):
         left = room - len(found) * (grid.rank + grid.value + 1)
         return [*line, Segment(" " * max(0, left), self.palette.of(Colour.TEXT))]
 
-    def _why_none(self, node: NodeState, room: int) -> str:
+    def _why_none(self, node: Node, room: int) -> str:
         if node.link in {"live", "limited", "offline"}:
             return clip("no GPU, no rank", max(0, room))
         since = age(self.model.now - node.since) if node.since else ""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from hangtop.session.state.job_state import GpuState, NodeState
+from hangtop.diagnosis.node import Gpu, Node
 from tui.looks.format import UNKNOWN
 from tui.looks.signs import link_sign
 from tui.looks.theme import Colour
@@ -46,10 +46,10 @@ class Metric:
     title: str
     unit: str
     digits: int
-    of_gpu: Callable[[GpuState], float | None] | None = None
+    of_gpu: Callable[[Gpu], float | None] | None = None
     of_rank: Callable[[RankRow, float], float | None] | None = None
     """Of the row and the interval."""
-    full: Callable[[GpuState | None], float] = lambda _: 100.0
+    full: Callable[[Gpu | None], float] = lambda _: 100.0
     field: str = ""
     """Of a row; what nvidia-smi says instead of a number is kept under this name."""
 
@@ -57,7 +57,7 @@ class Metric:
         """A value in a cell; less than ten gigabytes with a tenth, or small ranks had none."""
         return f"{value:.1f}" if self.unit == "G" and value < 9.95 else f"{min(value, 9999):.0f}"
 
-    def values(self, model: ViewModel, node: NodeState) -> list[float]:
+    def values(self, model: ViewModel, node: Node) -> list[float]:
         """The values on one node."""
         if self.of_gpu is not None:
             found = [self.of_gpu(gpu) for gpu in node.gpus.values()]
@@ -66,7 +66,7 @@ class Metric:
         return [value for value in found if value is not None]
 
 
-def _row(name: str) -> Callable[[GpuState], float | None]:
+def _row(name: str) -> Callable[[Gpu], float | None]:
     return lambda gpu: None if (row := row_of(gpu)) is None else getattr(row, name)
 
 
@@ -75,7 +75,7 @@ def _gigabytes(row: RankRow, interval: float) -> float | None:
     return None if (pulse := pulse_of(row.rank)) is None else pulse.rss / 2**30
 
 
-def _limit(gpu: GpuState | None) -> float:
+def _limit(gpu: Gpu | None) -> float:
     return (gpu.facts.power_limit if gpu and gpu.facts else None) or 700.0
 
 
@@ -93,19 +93,19 @@ OF_RANKS = (
 """To add a figure of the map, add its line."""
 
 
-def metrics_of(model: ViewModel, node: NodeState) -> tuple[Metric, ...]:
+def metrics_of(model: ViewModel, node: Node) -> tuple[Metric, ...]:
     """The figures that a node's cells can show; of a job that hangs first who waits."""
     own = OF_GPUS if node.gpus else OF_RANKS
     return (WAITS, *own) if model.waits else own
 
 
-def ranks_on(node: NodeState) -> list[RankRow]:
+def ranks_on(node: Node) -> list[RankRow]:
     """Living ranks of a node, by number."""
     alive = [RankRow(node, rank) for rank in node.ranks.values() if rank.gone_at is None]
     return sorted(alive, key=lambda row: row.number)
 
 
-def cells_of(model: ViewModel, node: NodeState, metric: Metric) -> list[Cell]:
+def cells_of(model: ViewModel, node: Node, metric: Metric) -> list[Cell]:
     """All cells of a node: its GPUs, or its ranks where it has none."""
     if metric.of_rank is not None:
         return [_figure(row.number, metric, metric.of_rank(row, model.interval), None) for row in ranks_on(node)]
@@ -116,7 +116,7 @@ def cells_of(model: ViewModel, node: NodeState, metric: Metric) -> list[Cell]:
     return [_wait_cell(model, number) for number in numbers]
 
 
-def cell_of(model: ViewModel, node: NodeState, metric: Metric) -> Cell:
+def cell_of(model: ViewModel, node: Node, metric: Metric) -> Cell:
     """One cell for a whole node: the letter of the box that tells most, its mean, or how it is connected."""
     if metric is WAITS:
         ranks = [rank.process.rank for rank in node.ranks.values() if rank.process.rank in model.waiting.place_of]
@@ -141,7 +141,7 @@ def _wait_cell(model: ViewModel, number: int | None) -> Cell:
     return Cell(number, letter_of(place), None, Colour.BAD if blamed else Colour.TEXT, blamed)
 
 
-def _gpu_cell(gpu: GpuState, number: int | None, owners: int, metric: Metric) -> Cell:
+def _gpu_cell(gpu: Gpu, number: int | None, owners: int, metric: Metric) -> Cell:
     row = row_of(gpu)
     if gpu.fault is not None or (row is not None and metric.field in (row.odd or ())):
         return Cell(number, "ERR", None, Colour.BAD)
@@ -150,7 +150,7 @@ def _gpu_cell(gpu: GpuState, number: int | None, owners: int, metric: Metric) ->
     return cell._replace(colour=Colour.BAD) if owners > 1 else cell
 
 
-def _figure(number: int | None, metric: Metric, value: float | None, gpu: GpuState | None) -> Cell:
+def _figure(number: int | None, metric: Metric, value: float | None, gpu: Gpu | None) -> Cell:
     if value is None:
         return Cell(number, UNKNOWN, None, Colour.DIM)
     return Cell(number, metric.text(value), min(1.0, max(0.0, value / metric.full(gpu))))

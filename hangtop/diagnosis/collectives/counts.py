@@ -15,7 +15,8 @@ from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation
-from hangtop.diagnosis.job import Job, Look
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Look
 
 POLLS = 3
 """Answers of RAS over which counts must stand still (NCCL's manual asks for repeated queries)."""

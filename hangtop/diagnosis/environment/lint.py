@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import rank_text, ranks_on
 from hangtop.diagnosis.roster import world_or_logged
 
@@ -185,7 +186,7 @@ def _interfaces(job: Job, ranks: Sequence[Rank], name: str, value: str) -> Itera
     wanted = [word.strip().partition(":")[0] for word in value.lstrip("=").split(",") if word.strip()]
     lacking = set()
     for node in {rank.node: job.nodes[rank.node] for rank in ranks if rank.node in job.nodes}.values():
-        up = [interface.name for interface in node.network.interfaces if interface.up]
+        up = [interface.name for interface in node.interface_facts if interface.up]
         if up and not any(have == want if exact else have.startswith(want) for have in up for want in wanted):
             lacking.add(node.name)
     if lacking:

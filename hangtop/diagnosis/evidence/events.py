@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
 from hangtop.diagnosis.finding import Evidence, Observer
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.roster import home_of
 
 LINES_SHOWN = 4

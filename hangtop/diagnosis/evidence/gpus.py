@@ -19,7 +19,8 @@ from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import hosts_in
 from hangtop.diagnosis.finding import Evidence, Observer
-from hangtop.diagnosis.job import Gpu, Job, Look, Node, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Gpu, Look, Node, Rank
 from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.diagnosis.tables.thresholds import (
     FLAT_POWER_SHARE,
@@ -64,9 +65,9 @@ def gpus_of(job: Job, rank: Rank) -> tuple[Gpu, ...]:
     node = job.nodes.get(rank.node)
     if node is None:
         return ()
-    told = rank.gpus or any(gpu.processes for gpu in node.gpus)
+    told = rank.gpus or any(gpu.processes for gpu in node.gpus.values())
     wanted = rank.gpus if told else (given_gpu(rank.process),)
-    return tuple(gpu for gpu in node.gpus if gpu.index in wanted)
+    return tuple(gpu for gpu in node.gpus.values() if gpu.index in wanted)
 
 
 def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
@@ -82,7 +83,7 @@ def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
 def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
     """Every GPU with its node, in order."""
     for _, node in sorted(job.nodes.items()):
-        yield from ((node, gpu) for gpu in sorted(node.gpus, key=lambda gpu: gpu.index))
+        yield from ((node, gpu) for gpu in node.gpus.values())
 
 
 def seen_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
@@ -98,7 +99,9 @@ def gpu_name(node: Node, gpu: Gpu) -> str:
 def gpu_at(node: Node, bus_id: str) -> int | None:
     """Index of the GPU at this PCI address; None when the node has told of none there."""
     key = bus_key(bus_id)
-    return next((gpu.index for gpu in node.gpus if gpu.facts and key and bus_key(gpu.facts.bus_id) == key), None)
+    return next(
+        (gpu.index for gpu in node.gpus.values() if gpu.facts and key and bus_key(gpu.facts.bus_id) == key), None
+    )
 
 
 def gpus_in(job: Job, events: Iterable[LogEvent]) -> tuple[str, ...]:

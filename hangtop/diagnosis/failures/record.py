@@ -138,7 +138,7 @@ def _owner(job: Job, event: LogEvent) -> int | None:
         return named
     matching = [
         rank.rank for rank in job.ranks
-        if (pid in (rank.process.pid, rank.own_pid) or any(helper.pid == pid for helper in rank.helpers))
+        if (pid in (rank.process.pid, rank.own_pid) or pid in rank.helpers)
         and (event.host in ("", rank.node) or (rank.node in job.nodes and event.host in names_of(job.nodes[rank.node])))
     ]  # fmt: skip
     return matching[0] if len(matching) == 1 else None

@@ -13,7 +13,8 @@ from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
 from hangtop.diagnosis.evidence.events import events_on, ranks_in, said
 from hangtop.diagnosis.failures.record import failures
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import count, duration
 from hangtop.diagnosis.roster import home_of, living_on, world_or_logged
 from hangtop.diagnosis.waits.job_status import JobStatus

@@ -90,7 +90,7 @@ def _low(job: Job, carried: Sequence[IbDirection], at: float) -> Iterator[Findin
     rates = {
         (name, f"{port.facts.device}/{port.facts.port}"): port.facts.rate
         for name, node in job.nodes.items()
-        for port in node.ports
+        for port in node.ports.values()
     }
     low: list[tuple[float, float, IbDirection]] = []
     for one in carried:

@@ -69,7 +69,7 @@ def _sockets(report: ProbeReport, job: Job) -> Iterator[Finding]:
     fast = {
         name: f"{port.facts.device}/{port.facts.port} at {port.facts.rate:g} Gb/s"
         for name in sockets if name in job.nodes
-        for port in job.nodes[name].ports
+        for port in job.nodes[name].ports.values()
         if port.facts.state == "ACTIVE" and port.facts.rate is not None and port.facts.rate >= WORTH_USING
     }  # fmt: skip
     if fast:

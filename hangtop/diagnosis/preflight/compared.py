@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from hangtop.diagnosis.addresses import chosen_interface
-from hangtop.diagnosis.job import Node
+from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.preflight.scene import UNTOLD, Answers, CheckAnswer, Preflight, texts
 from hangtop.diagnosis.rules.nvlink import topology_differs
 
@@ -48,7 +48,7 @@ class Compared(NamedTuple):
 
 def _mtu(scene: Preflight, node: Node) -> str | None:
     name = chosen_interface(scene.job, node)
-    found = next((one for one in node.network.interfaces if one.name == name and one.kind != "loopback"), None)
+    found = next((one for one in node.interface_facts if one.name == name and one.kind != "loopback"), None)
     return str(found.mtu) if found else None
 
 
@@ -56,7 +56,7 @@ def _adapters(_: Preflight, node: Node) -> str | None:
     state = node.sources.get("fabric")
     if not node.ports and (state is None or state.state not in ("ok", "absent")):
         return None
-    rates = sorted(port.facts.rate or 0.0 for port in node.ports if port.facts.state.upper() == "ACTIVE")
+    rates = sorted(port.facts.rate or 0.0 for port in node.ports.values() if port.facts.state.upper() == "ACTIVE")
     return f"{len(rates)} active at {'/'.join(f'{rate:g}' for rate in sorted(set(rates)))} Gb/s" if rates else ""
 
 
@@ -64,12 +64,12 @@ def _gpus(_: Preflight, node: Node) -> str | None:
     state = node.sources.get("gpus")
     if not node.gpus and (state is None or state.state != "absent"):  # it answers, but not of any GPU yet
         return None
-    kinds = Counter(gpu.facts.name if gpu.facts else "unknown" for gpu in node.gpus)
+    kinds = Counter(gpu.facts.name if gpu.facts else "unknown" for gpu in node.gpus.values())
     return ", ".join(f"{number} × {name}" for name, number in sorted(kinds.items()))
 
 
 def _driver(_: Preflight, node: Node) -> str | None:
-    told = next((gpu.facts.driver for gpu in node.gpus if gpu.facts and gpu.facts.driver), None)
+    told = next((gpu.facts.driver for gpu in node.gpus.values() if gpu.facts and gpu.facts.driver), None)
     return told or (node.host.versions.get("nvidia") if node.host else None)
 
 
@@ -149,7 +149,7 @@ def meeting_port(scene: Preflight) -> Answers:
     node, port = scene.job.nodes.get(scene.master_node), scene.master[1]
     if node is None:
         return
-    use = next((use for use in node.network.ports if use.port == port and use.listening), None)
+    use = next((use for use in node.port_uses.values() if use.port == port and use.listening), None)
     free, tried = scene.answer(node.name, "free_port"), scene.answer(node.name, "listen", str(port))
     instead = f"MASTER_PORT={free.value} is free there" if free and free.value else "take another MASTER_PORT"
     if use is not None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from collectors.samples.asked import Observation
-from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node, Rank
 
 UNTOLD = "the node did not say"
 State = Literal["fail", "warn", "unknown", "ok"]

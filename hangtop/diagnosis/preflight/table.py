@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.firewall import firewall_of
-from hangtop.diagnosis.job import Node
+from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import listed, size
 from hangtop.diagnosis.preflight.compared import ALIKE, addresses, meeting_port, topology
 from hangtop.diagnosis.preflight.scene import (
@@ -76,13 +76,13 @@ def paths(scene: Preflight, node: Node) -> CheckAnswer | None:
 
 def gpu_use(scene: Preflight, node: Node) -> CheckAnswer | None:
     """GPUs: none lost, and idle unless the job's own ranks are on them."""
-    if lost := [f"GPU {gpu.index}: {gpu.fault.text}" for gpu in node.gpus if gpu.fault]:
+    if lost := [f"GPU {gpu.index}: {gpu.fault.text}" for gpu in node.gpus.values() if gpu.fault]:
         remedy = "Drain the node; nvidia-smi --gpu-reset or restart it."
         return CheckAnswer("fail", "; ".join(lost), "gpu_lost", remedy)
     mine = {rank.process.pid for rank in scene.ranks(node.name)}
     used = [
         f"GPU {gpu.index}: pid {process.pid} {process.name} ({size(process.memory or 0)})"
-        for gpu in node.gpus for process in gpu.processes if process.pid not in mine
+        for gpu in node.gpus.values() for process in gpu.processes if process.pid not in mine
     ]  # fmt: skip
     if used:
         return CheckAnswer("warn", listed(used, 4), "zombie_process", "nvidia-smi; end what an earlier run left")
@@ -138,7 +138,7 @@ def shared_memory(scene: Preflight, node: Node) -> CheckAnswer:
 
 def disks(scene: Preflight, node: Node) -> CheckAnswer:
     """Room and inodes where the job writes."""
-    room = {disk.path: (disk.total, disk.free, disk.free_inodes) for disk in node.disks if disk.role != "shm"}
+    room = {disk.path: (disk.total, disk.free, disk.free_inodes) for disk in node.disks.values() if disk.role != "shm"}
     for path in {answer.subject for answer in scene.all(node.name, "disk")} - {"/dev/shm"}:
         found = scene.numbers(node.name, "disk", path)
         if len(found) == 3:

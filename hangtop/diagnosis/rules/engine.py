@@ -20,7 +20,8 @@ from hangtop.diagnosis.evidence.gpus import gpu_at, gpus_in, ranks_on_gpu
 from hangtop.diagnosis.failures.first import reported_rank
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Finding, Severity
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import duration, listed, on_nodes, size, who
 from hangtop.diagnosis.roster import homes, ranks_on_node
 
@@ -121,7 +122,7 @@ class EventRow:
                     pids = {number_of(event, "pid") or event.pid for event in events} - {None}
                     own = tuple(sorted(
                         rank.rank for rank in job.ranks_of(name)
-                        if pids & {rank.process.pid, *(helper.pid for helper in rank.helpers)}
+                        if pids & {rank.process.pid, *rank.helpers}
                     ))  # fmt: skip
                     found = replace(found, ranks=own, severity="critical" if own else self.severity)
                 yield found

@@ -14,7 +14,8 @@ from hangtop.diagnosis.evidence.events import event_line, events_on, hosts_in, l
 from hangtop.diagnosis.evidence.gpus import gpu_at, gpu_name, gpus_in, ranks_on_gpu, seen_gpus
 from hangtop.diagnosis.failures.record import cuda_error
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
-from hangtop.diagnosis.job import Gpu, Job, Look, Node
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Gpu, Look, Node
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
 from hangtop.diagnosis.tables.xid import xid
@@ -79,7 +80,7 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
     """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79; gpu_xid: any other Xid, by meaning."""
     for name, node in sorted(job.nodes.items()):
         told: dict[tuple[int, int | None], list[Evidence]] = defaultdict(list)
-        faults: list[tuple[int | None, str]] = [(gpu.index, gpu.fault.text) for gpu in node.gpus if gpu.fault]
+        faults: list[tuple[int | None, str]] = [(gpu.index, gpu.fault.text) for gpu in node.gpus.values() if gpu.fault]
         if node.gpu_fault is not None and LOST_WORDS.search(node.gpu_fault.text):
             faults.append((gpu_at(node, node.gpu_fault.bus_id), node.gpu_fault.text))
         for gpu, text in faults:

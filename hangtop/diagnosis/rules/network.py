@@ -11,7 +11,8 @@ from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
-from hangtop.diagnosis.job import Job, Node, Port
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node, Port
 from hangtop.diagnosis.node_names import nodes_text
 from hangtop.diagnosis.phrasing import count, listed, ranks_text, who
 from hangtop.diagnosis.roster import home_of
@@ -75,12 +76,12 @@ def port_down(job: Job) -> Iterator[Finding]:
             continue
         others = same[facts.device, facts.port][:]
         others.remove(False)
-        peers = others or [_is_up(one) for one in node.ports if one is not port]
+        peers = others or [_is_up(one) for one in node.ports.values() if one is not port]
         unmanaged = facts.state == "INIT" and facts.phys_state == "LinkUp" and facts.link_layer == "InfiniBand"
         if not unmanaged and sum(peers) * 2 <= len(peers):
             continue
         hint = ": no subnet manager has set it up" if unmanaged else HINTS.get(facts.phys_state, "")
-        alone = unmanaged and not any(map(_is_up, node.ports))
+        alone = unmanaged and not any(map(_is_up, node.ports.values()))
         yield Finding(
             "ib_port_down", "critical" if others or alone else "warning", 0.9 if others else 0.7,
             f"port {facts.device}/{facts.port} on {node.name} is "
@@ -115,7 +116,7 @@ def port_errors(job: Job) -> Iterator[Finding]:
 def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
     """Every port with its node, in order."""
     for _, node in sorted(job.nodes.items()):
-        for port in sorted(node.ports, key=lambda port: (port.facts.device, port.facts.port)):
+        for port in sorted(node.ports.values(), key=lambda port: (port.facts.device, port.facts.port)):
             yield node, port
 
 
@@ -153,7 +154,7 @@ def socket_fallback(job: Job) -> Iterator[Finding]:
     told = said(job, "nccl.network")
     sockets = [event for event in told if text_of(event, "network").lower().startswith("socket")]
     at = home_of(job)
-    fast = {name for name, node in job.nodes.items() if any(map(_is_fast, node.ports))}
+    fast = {name for name, node in job.nodes.items() if any(map(_is_fast, node.ports.values()))}
     with_ports = [event for event in sockets if event.rank is not None and at.get(event.rank, event.host) in fast]
     mixed = len(sockets) < len(told)
     events = with_ports or (sockets if mixed else [])
@@ -177,7 +178,7 @@ def tcp_retransmits(job: Job) -> Iterator[Finding]:
     A node with more to do than it has CPUs for answers late, and what nobody lost is sent again.
     """
     for name, node in sorted(job.nodes.items()):
-        sent, again = node.network.segments_per_s or 0.0, node.network.retransmitted_per_s or 0.0
+        sent, again = node.segments_per_s or 0.0, node.retransmitted_per_s or 0.0
         load = node.load.load / node.host.cpus if node.load and node.host and node.host.cpus else 0.0
         if sent < TCP_SEGMENTS_PER_S or again < TCP_RETRANSMITS_PER_S:
             continue

@@ -12,7 +12,8 @@ from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import duration, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import out_of_sight, ranks_on_node, world_size
 from hangtop.diagnosis.waits.statuses import not_responding

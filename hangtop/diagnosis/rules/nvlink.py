@@ -31,14 +31,16 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
 
     Where no link of a node is up, cards without a bridge look the same as broken ones: nothing is said.
     """
-    joined = {node.name for node, gpu in all_gpus(job) if any(link.active for link in gpu.nvlinks)}
+    joined = {node.name for node, gpu in all_gpus(job) if any(link.active for link in gpu.nvlinks.values())}
     for node, gpu in all_gpus(job):
         grown = [
             f"link {link}: {listed([f'{name} +{number}' for name, number in counters.items() if number > 0])}"
             for link, counters in sorted(gpu.nvlink_grown.items())
             if any(number > 0 for number in counters.values())
         ]
-        wrong = grown + [f"link {one.link} is down" for one in gpu.nvlinks if not one.active and node.name in joined]
+        wrong = grown + [
+            f"link {one.link} is down" for one in gpu.nvlinks.values() if not one.active and node.name in joined
+        ]
         if wrong:
             yield on_gpu(
                 job, node, gpu, "nvlink_errors", "warning", 0.85 if grown else 0.6,
@@ -55,10 +57,10 @@ def fabric_down(job: Job) -> Iterator[Finding]:
     and nothing new may start.
     """
     for name, node in sorted(job.nodes.items()):
-        bad = [look for look in node.fabric if _is_wrong(look.value)]
+        bad = [look for look in node.fabric.values() if _is_wrong(look.value)]
         bad = [look for look in bad if look.value.state not in PENDING or job.now - look.at > SETTLES_S]
-        down = [one for one in node.fabric_services if one.state == "down" and one.needed]
-        if not bad and (not down or any(_is_wrong(look.value) for look in node.fabric)):
+        down = [one for one in node.fabric_services.values() if one.state == "down" and one.needed]
+        if not bad and (not down or any(_is_wrong(look.value) for look in node.fabric.values())):
             continue
         gpus, first = [look.value.gpu for look in bad], bad[0].value if bad else None
         told = [f"{one.name} is down ({one.said}) where {one.needed} needs it" for one in down]

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.evidence.gpus import gpu_name
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text
 from hangtop.diagnosis.roster import living_on
 
@@ -27,7 +28,7 @@ def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
         for rank in living_on(job, name):
             if rank.rank >= 0 or rank.process.master_port is not None:  # others may be notebooks of one user
                 only[tuple(rank.gpus)].append(rank)
-        for gpu in sorted(node.gpus, key=lambda gpu: gpu.index):
+        for gpu in node.gpus.values():
             sharing = only.get((gpu.index,), [])
             if len(sharing) < 2 or (gpu.facts and gpu.facts.mig.lower() == "enabled"):
                 continue

@@ -39,7 +39,7 @@ _NODES = re.compile(r"--nnodes[= ](\d+)")
 
 def _idle(job: Job) -> Sequence[tuple[str, IdleLauncher]]:
     """Launchers, each with its node, of a job of which no rank was seen, and that did not fail since they began."""
-    idle = [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers]
+    idle = [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers.values()]
     idle = idle if job.live and not job.ranks else []
     began = min((one.started for _, one in idle), default=job.now)
     return [] if any(failure.at is None or failure.at >= began for failure in failures(job)) else idle

@@ -27,7 +27,7 @@ def address_in_use(job: Job) -> Iterator[Finding]:
     held = [
         f"{listed(use.listeners, 2)} on {name}"
         for name, node in sorted(job.nodes.items())
-        for use in node.network.ports
+        for use in node.port_uses.values()
         if use.port == port and use.listeners
     ]
     yield Finding(

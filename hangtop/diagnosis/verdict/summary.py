@@ -156,7 +156,7 @@ def gpus_in_use(job: Job) -> int:
     return sum(
         bool(gpu.processes) and bool(gpu.looks) and (gpu.looks[-1].value.utilization or 0) > IDLE_UTILIZATION
         for node in job.nodes.values()
-        for gpu in node.gpus
+        for gpu in node.gpus.values()
     )
 
 

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.finding import Unknown
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.rules.placement import left_over
 from hangtop.diagnosis.waits.job_status import JobStatus

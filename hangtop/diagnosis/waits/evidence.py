@@ -91,7 +91,7 @@ def children_told(status: RankStatus) -> str:
     doing, process = status.activity, status.process
     if doing is None or process is None or doing.waits != "helper":
         return ""
-    children, looks = process.helpers, process.looks
+    children, looks = [*process.helpers.values()], process.looks
     if not children:
         known = len(looks) > 1 and looks[-1].at - looks[0].at >= HELPERS_KNOWN_S and doing.helper_pid is None
         return "no process that it started is left" if known else ""

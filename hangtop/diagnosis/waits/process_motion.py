@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from collectors.samples.ranks import RankPulse
-from hangtop.diagnosis.job import Look, Rank
+from hangtop.diagnosis.node import Look, Rank
 from hangtop.diagnosis.tables.thresholds import (
     A_POLL,
     BUSY_CORES,
@@ -106,7 +106,7 @@ def motion(rank: Rank, since: float | None = None) -> Motion:
         moved,
         helpers_cpu=_rate("helpers_cpu", first if helped is last else helped, last),
         helpers_bytes=_rate("helpers_bytes", helped, last),
-        helper_runs=any(helper.state == "R" for helper in rank.helpers),
+        helper_runs=any(helper.state == "R" for helper in rank.helpers.values()),
         halted_for=_halted_for(rank, moved.state) if moved.state in HALTED else 0.0,
     )
 

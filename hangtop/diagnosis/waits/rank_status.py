@@ -7,7 +7,8 @@ from typing import Literal, NamedTuple
 
 from collectors.samples.stacks import StackDump, ThreadWait
 from hangtop.diagnosis.evidence.gpus import Load
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.kernel import telling
 from hangtop.diagnosis.stacks.states import Activity

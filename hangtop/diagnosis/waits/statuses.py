@@ -13,7 +13,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.evidence.gpus import draws_work_power, gpu_loads
-from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node, Rank
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.stacks.states import Activity, Meaning
 from hangtop.diagnosis.tables.thresholds import SILENT_S, WORTH_SAYING_S

@@ -95,7 +95,7 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
     looks = status.process.looks if status.process is not None else ()
     if len(status.readings) < LATE_LOOKS or (looks and not moved.span):
         return WakeSet(WakeProgress.UNKNOWN, on)
-    children = status.process.helpers if status.process is not None else ()
+    children = tuple(status.process.helpers.values()) if status.process is not None else ()
     if doing.waits == "helper" and not children and len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S:
         return WakeSet(WakeProgress.UNKNOWN, on)  # a node looks at new processes every few seconds
     inside = native is None and _blocked_inside(status, doing, children, waiters)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from collectors.samples.fabric import PortUse
-from collectors.samples.gpus import GpuSample
 from collectors.samples.host import Disk, HostFacts, HostSample
-from collectors.samples.ranks import RankPulse
 from collectors.samples.stream import Fault
+from hangtop.diagnosis.node import Node
 from hangtop.session.state.changes import Change, ChangeKind
-from hangtop.session.state.job_state import JobState, NodeState
-from hangtop.session.state.time_series import LARGE, ROWS, ROWS_OF_LARGE
+from hangtop.session.state.job_state import JobState
 
 
 @dataclass(slots=True)
@@ -21,20 +19,9 @@ class SampleContext:
     """Where the samples of one flush belong."""
 
     job: JobState
-    node: NodeState
+    node: Node
     at: float
     """This machine's time of the flush; the times inside its samples are on this machine's clock already."""
-    pulses: list[RankPulse] = field(default_factory=list)
-    """Of this flush, for the node's past; the same for ``gpu_rows``."""
-    gpu_rows: list[GpuSample] = field(default_factory=list)
-
-    def flushed(self) -> None:
-        """All of the flush has been applied: keep what moved."""
-        rows = ROWS if len(self.job.nodes) <= LARGE else ROWS_OF_LARGE
-        if self.pulses:
-            self.node.pulses.append(self.at, self.pulses, rows)
-        if self.gpu_rows:
-            self.node.gpu_rows.append(self.at, self.gpu_rows, rows)
 
     def note(self, text: str, kind: ChangeKind = "other") -> None:
         """Remember a change that people want to see."""

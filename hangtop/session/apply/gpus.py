@@ -16,20 +16,18 @@ from collectors.samples.gpus import (
     Topology,
     bus_key,
 )
-from hangtop.diagnosis.job import Look
+from hangtop.diagnosis.node import Gpu, Look, Node
 from hangtop.session.apply.dispatch import SampleContext, applies
-from hangtop.session.state.job_state import GpuState, NodeState
-from hangtop.session.state.time_series import TimeSeries
 
 PROCESSES = 1024
 """Processes on the GPUs of a node that are told apart."""
 NVLINK_ERRORS = ("replay_errors", "recovery_errors", "crc_errors")
 
 
-def _gpu(node: NodeState, index: int) -> GpuState:
+def _gpu(node: Node, index: int) -> Gpu:
     known = node.gpus.get(index)
     if known is None:
-        node.gpus[index] = known = GpuState(index, TimeSeries(node.gpu_rows, index))
+        node.gpus[index] = known = Gpu(index)
         node.gpus = dict(sorted(node.gpus.items()))
         node.roster += 1
     return known
@@ -47,8 +45,7 @@ def facts(here: SampleContext, sample: GpuFacts) -> None:
 def row(here: SampleContext, sample: GpuSample) -> None:
     """A row of nvidia-smi."""
     gpu = here.node.gpus.get(sample.gpu) or _gpu(here.node, sample.gpu)
-    gpu.looks.take(here.at, sample)
-    here.gpu_rows.append(sample)
+    gpu.looks.take(here.at, sample, here.job.looks_kept)
     if gpu.fault is not None:
         _answers_again(here, gpu)
 
@@ -62,7 +59,7 @@ def processes(here: SampleContext, sample: GpuProcesses) -> None:
         gpu.processes = () if gpu.facts is None else tuple(users.get(bus_key(gpu.facts.bus_id), ()))
 
 
-def gpu_users(node: NodeState) -> Mapping[str, Sequence[GpuProcess]]:
+def gpu_users(node: Node) -> Mapping[str, Sequence[GpuProcess]]:
     """Who is on the GPUs of a node, by the PCI address of each."""
     users: dict[str, list[GpuProcess]] = {}
     for process in node.gpu_processes:
@@ -91,7 +88,7 @@ def fault(here: SampleContext, sample: GpuFault) -> None:
         _answers_again(here, gpu)
 
 
-def _answers_again(here: SampleContext, gpu: GpuState) -> None:
+def _answers_again(here: SampleContext, gpu: Gpu) -> None:
     gpu.fault = None
     here.note(f"GPU {gpu.index} answers again", "back")
 

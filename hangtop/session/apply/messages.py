@@ -7,8 +7,8 @@ while it is watched shows that it moves.
 from __future__ import annotations
 
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
+from hangtop.diagnosis.node import Node, Rank, Steps
 from hangtop.session.apply.dispatch import SampleContext, applies
-from hangtop.session.state.job_state import NodeState, RankState, StepState
 
 TOLD = 8
 """Words of one log on its steps that are remembered."""
@@ -67,7 +67,7 @@ def steps(here: SampleContext, sample: StepCount) -> None:
     """How far a log says that training is."""
     known = here.node.steps.get(sample.path)
     if known is None:
-        known = here.node.steps[sample.path] = StepState(sample)
+        known = here.node.steps[sample.path] = Steps(sample)
         grown = fresh = False
     else:
         # A new stream counts from zero again, and its first word is about what was there before.
@@ -91,5 +91,5 @@ def read(here: SampleContext, sample: LogsRead) -> None:
     here.node.logs_read = sample.at
 
 
-def _rank(node: NodeState, pid: int | None) -> RankState | None:
+def _rank(node: Node, pid: int | None) -> Rank | None:
     return None if pid is None else node.ranks.get(pid)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from sys import intern
 
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
-from hangtop.diagnosis.job import Look
+from hangtop.diagnosis.node import Look, NetworkInterface, Node, Port
 from hangtop.session.apply.dispatch import SampleContext, applies
-from hangtop.session.state.job_state import InterfaceState, NodeState, PortState
 
 CHANGES = 16
 """States of a port that are remembered."""
@@ -23,7 +22,7 @@ def port(here: SampleContext, sample: PortFacts) -> None:
     name = intern(f"{sample.device}/{sample.port}")
     known = here.node.ports.get(name)
     if known is None:
-        here.node.ports[name] = known = PortState(sample, here.at)
+        here.node.ports[name] = known = Port(sample, at=here.at)
         here.node.roster += 1
     else:
         before = (known.facts.state, known.facts.phys_state)
@@ -70,7 +69,7 @@ def interface(here: SampleContext, sample: Interface) -> None:
     """A network interface."""
     known = here.node.interfaces.get(sample.name)
     if known is None:
-        here.node.interfaces[sample.name] = InterfaceState(sample, here.at)
+        here.node.interfaces[sample.name] = NetworkInterface(sample, here.at)
         here.node.roster += 1
         return
     if known.facts.up != sample.up:
@@ -104,7 +103,7 @@ def tcp(here: SampleContext, sample: TcpCounters) -> None:
     here.node.tcp = Look(here.at, sample)
 
 
-def settle_rates(node: NodeState, at: float) -> None:
+def settle_rates(node: Node, at: float) -> None:
     """Counters that were not sent for a while have not moved: their rates are zero, as of now."""
     for port in node.ports.values():
         settled = SETTLED_BY_TOOL if port.source.startswith("perfquery") else SETTLED

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
-from hangtop.diagnosis.job import Inside
+from hangtop.diagnosis.node import Inside, Rank
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.session.apply.dispatch import SampleContext, applies
-from hangtop.session.state.job_state import THINGS, RankState
-from hangtop.session.state.time_series import TimeSeries
+from hangtop.session.state.job_state import THINGS
 
 ALARMING = {"T": "stopped", "D": "uninterruptible", "Z": "zombie"}
 HELPERS = 1024
@@ -38,7 +37,7 @@ def process(here: SampleContext, sample: RankProcess) -> None:
     ranks.pop(sample.pid, None)
     for ended in [pid for pid, rank in ranks.items() if rank.gone_at is not None][:-GONE_KEPT]:
         del ranks[ended]
-    ranks[sample.pid] = RankState(here.node.name, sample, TimeSeries(here.node.pulses, sample.pid))
+    ranks[sample.pid] = Rank(here.node.name, sample)
     here.node.roster += 1
     here.note(f"{rank_text(sample.rank)} started" + ("" if sample.rank < 0 else f" (pid {sample.pid})"), "started")
 
@@ -46,16 +45,15 @@ def process(here: SampleContext, sample: RankProcess) -> None:
 @applies(RankPulse)
 def pulse(here: SampleContext, sample: RankPulse) -> None:
     """A rank's process moved."""
-    here.pulses.append(sample)
     rank = here.node.ranks.get(sample.pid)
     if rank is not None:
         newest = rank.looks.newest
         if newest is not None and newest.state != sample.state:
             _note_state(here, rank, newest.state, sample.state)
-        rank.looks.take(here.at, sample)
+        rank.looks.take(here.at, sample, here.job.looks_kept)
 
 
-def _note_state(here: SampleContext, rank: RankState, was: str, now: str) -> None:
+def _note_state(here: SampleContext, rank: Rank, was: str, now: str) -> None:
     before, after = ALARMING.get(was), ALARMING.get(now)
     if before != after and (before == "stopped" or after is not None) and after != "uninterruptible":
         here.note(f"{rank_text(rank.process.rank)} is {after or 'running again'}", "stopped" if after else "back")
@@ -73,7 +71,7 @@ def gone(here: SampleContext, sample: RankGone) -> None:
         end_rank(here, rank, min(sample.at, here.at))
 
 
-def end_rank(here: SampleContext, rank: RankState, at: float) -> None:
+def end_rank(here: SampleContext, rank: Rank, at: float) -> None:
     """Mark a rank's process as gone; the first time counts."""
     if rank.gone_at is None:
         rank.gone_at = at

@@ -18,7 +18,8 @@ from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.traces import picture
 from hangtop.session.folder.documents import (
     DOCUMENTS,

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Outcome, Verdict
+from hangtop.diagnosis.node import Node
 from hangtop.session.history.series import Series
 from hangtop.session.motion.progress import Progress
 from hangtop.session.motion.rank_progress import RankProgress
-from hangtop.session.state.job_state import JobState, NodeState
+from hangtop.session.state.job_state import JobState
 
 LOCAL = ("loopback",)
 """Kinds of interfaces behind which no other node is."""
@@ -26,7 +27,7 @@ bytes in use of all GPUs; bytes that the ranks hold in memory; bytes a second th
 send; TCP segments a second that were sent again; the place of the verdict's word in :data:`WORDS`."""
 
 
-def figures_of(node: NodeState, moving: int, alive: int) -> dict[str, float]:
+def figures_of(node: Node, moving: int, alive: int) -> dict[str, float]:
     """Figures of one node that answers, as far as they are known; with the number of GPUs whose use is."""
     found: dict[str, float] = {"moving": moving, "alive": alive} if alive else {}
 
@@ -123,9 +124,7 @@ class History:
         for name, series in self.series.items():
             series.add(now, figures.get(name))
 
-    def _ranks(
-        self, now: float, node: NodeState, tracks: Mapping[int, RankProgress], between: float
-    ) -> tuple[int, int]:
+    def _ranks(self, now: float, node: Node, tracks: Mapping[int, RankProgress], between: float) -> tuple[int, int]:
         """Take the ranks of a node; how many moved, and how many there are."""
         moved = seen = 0
         for pid, rank in node.ranks.items():

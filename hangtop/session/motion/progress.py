@@ -19,11 +19,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.job import JobMotion
+from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.motion.rank_progress import MotionSign, RankProgress, begun
 from hangtop.session.motion.steps import JobSteps
 from hangtop.session.motion.traffic import Traffic
-from hangtop.session.state.job_state import JobState, NodeState
+from hangtop.session.state.job_state import JobState
 
 Key = tuple[str, int]
 """Node and pid."""
@@ -146,7 +147,7 @@ class Progress:
             self.between = sum(spans) / len(spans)
         self.motion = self._motion(seen)
 
-    def _look_at(self, node: NodeState, unrelated: Collection[Key], spans: list[float]) -> list[RankProgress]:
+    def _look_at(self, node: Node, unrelated: Collection[Key], spans: list[float]) -> list[RankProgress]:
         """Look at the ranks of a node; those in view, and to ``spans`` the seconds since each was looked at before.
 
         Not seen is not still: where a node does not answer its last word is kept, and none of its ranks is in view.

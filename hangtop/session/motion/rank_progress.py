@@ -13,10 +13,9 @@ from enum import Enum, auto
 
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame, StackDump
-from hangtop.diagnosis.job import Look
+from hangtop.diagnosis.node import Gpu, Look, Rank
 from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 from hangtop.diagnosis.waits.process_motion import Motion, between
-from hangtop.session.state.job_state import GpuState, RankState
 
 SWITCHES = 2
 """Voluntary switches of the main thread within a look and a second: a wait with a time-out wakes once in seconds."""
@@ -100,7 +99,7 @@ class RankProgress:
     looked_at: float = 0.0
     """... and when that was."""
 
-    def follow(self, at: float, rank: RankState, gpu: GpuState | None, *, exchanged: float | None, own: bool) -> None:
+    def follow(self, at: float, rank: Rank, gpu: Gpu | None, *, exchanged: float | None, own: bool) -> None:
         """Take the next look at it, as of ``at``. Every sign is learned from, so none is skipped.
 
         ``exchanged`` is when its node had the job's traffic, if it is seen to have had it since the last look; ``own``
@@ -195,14 +194,14 @@ class RankProgress:
             self.moves += 1
 
 
-def begun(rank: RankState, at: float, gpu: GpuState | None) -> RankProgress:
+def begun(rank: Rank, at: float, gpu: Gpu | None) -> RankProgress:
     """Begin to follow a rank, as of ``at``."""
     pulse = rank.looks.newest
     assert pulse is not None
     return RankProgress(pulse, at, at, rank.fresh_at, rank.launched, gpu=gpu_figures(gpu))
 
 
-def gpu_figures(gpu: GpuState | None) -> tuple[float, float] | None:
+def gpu_figures(gpu: Gpu | None) -> tuple[float, float] | None:
     """Power as a share of its limit, 0 where that is not known, and utilisation, of the GPU that a rank is on."""
     if gpu is None or (sample := gpu.looks.newest) is None:
         return None

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
+from hangtop.diagnosis.node import Node, Steps
 from hangtop.diagnosis.phrasing import count
-from hangtop.session.state.job_state import NodeState, StepState
 
 NUMBERED = ("step", "iteration", "update")
 """Counters whose number is that of a training step."""
@@ -27,7 +27,7 @@ class JobSteps:
     """What all logs of a job tell, at one moment."""
 
     now: float
-    best: StepState | None = None
+    best: Steps | None = None
     """The log that proves most."""
     ranks: int = 0
     """How many ranks have logs of their own that went on lately."""
@@ -46,7 +46,7 @@ class JobSteps:
     even: float | None = None
     """The same where the last few of that log took as good as the same: then that is the pace of the job."""
 
-    def take(self, node: NodeState, unrelated: Collection[tuple[str, int]]) -> None:
+    def take(self, node: Node, unrelated: Collection[tuple[str, int]]) -> None:
         """Take what the logs of a node tell; ``unrelated`` are processes of other runs."""
         here = node.link in {"live", "limited"}
         for log in node.steps.values():
@@ -55,7 +55,7 @@ class JobSteps:
             if pid is None or ((node.name, pid) not in unrelated and (rank is None or rank.gone_at is None)):
                 self.ranks += self._log(log, seen=here) and rank is not None
 
-    def _log(self, log: StepState, *, seen: bool) -> bool:
+    def _log(self, log: Steps, *, seen: bool) -> bool:
         """Take one log; True when it went on lately."""
         numbered, every = log.count.name in NUMBERED, _every(log)
         if log.told:
@@ -118,14 +118,14 @@ class JobSteps:
         return f"{who}{PLURALS.get(name, f'{name}s')} {_number(first)} to {_number(number)} in {seconds:,.0f} s"
 
 
-def _every(log: StepState) -> float | None:
+def _every(log: Steps) -> float | None:
     """Seconds between two steps of one log: as its lines say, or as they came while watched."""
     if log.count.every is not None or len(log.told) < 3:
         return log.count.every
     return median((after[0] - before[0]) / max(1, after[2] - before[2]) for before, after in pairwise(log.told))
 
 
-def _worth(log: StepState) -> tuple[bool, float]:
+def _worth(log: Steps) -> tuple[bool, float]:
     return log.count.name in NUMBERED, log.grown_at or 0.0
 
 

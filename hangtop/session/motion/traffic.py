@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from hangtop.session.state.job_state import NodeState, PortState
+from hangtop.diagnosis.node import Node, Port
 
 SHARE, FLOOR = 0.1, 10e6
 """Part of the most that this node was seen to exchange, and bytes per second each way, that traffic of a job has."""
@@ -32,7 +32,7 @@ class Traffic:
     rate: float = 0.0
     """… and how many bytes per second each way."""
 
-    def look(self, node: NodeState) -> float | None:
+    def look(self, node: Node) -> float | None:
         """Look at a node's counters; when it was seen anew to exchange what this job needs, if it was."""
         seen: list[tuple[float, str, float]] = []
         for way, (at, rate) in _rates(node).items():
@@ -48,7 +48,7 @@ class Traffic:
         return max(at for _, _, at in seen)
 
 
-def _rates(node: NodeState) -> dict[str, tuple[float, float]]:
+def _rates(node: Node) -> dict[str, tuple[float, float]]:
     """Way → when its counters were told, and bytes per second that went each way up to then."""
     rates: dict[str, tuple[float, float]] = {}
     for interface in node.interfaces.values():
@@ -65,6 +65,6 @@ def _rates(node: NodeState) -> dict[str, tuple[float, float]]:
     return rates
 
 
-def _exchanged(port: PortState) -> float:
+def _exchanged(port: Port) -> float:
     sent, received = port.rate("port_xmit_data"), port.rate("port_rcv_data")
     return 0.0 if sent is None or received is None else min(sent, received)

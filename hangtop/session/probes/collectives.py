@@ -8,8 +8,9 @@ from collectors.probes.allreduce.run import AllreduceProbe, ProbePlan, describe
 from collectors.probes.allreduce.worker import ProbeNode
 from collectors.samples.probes import ProbeFigure, ProbeReport
 from hangtop.diagnosis.addresses import address_of, chosen_interface
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import probes
+from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count, size
 from hangtop.session.probes import (
@@ -73,7 +74,7 @@ def plan_probe(job: Job, *, backend: str = "auto", python: str = "", force: bool
 
 def _probe_node(job: Job, node: Node, backend: str) -> ProbeNode:
     pids = [rank.process.pid for rank in job.ranks if rank.node == node.name and rank.gone_at is None]
-    gpus = tuple(sorted(gpu.index for gpu in node.gpus if gpu.fault is None)) if backend == "nccl" else ()
+    gpus = tuple(sorted(gpu.index for gpu in node.gpus.values() if gpu.fault is None)) if backend == "nccl" else ()
     interface = chosen_interface(job, node) or ""
     return ProbeNode(node.name, address_of(job, node), interface, min(pids) if pids else None, gpus)
 
@@ -81,7 +82,7 @@ def _probe_node(job: Job, node: Node, backend: str) -> ProbeNode:
 def busy_gpus(node: Node) -> list[str]:
     """GPUs of a node that somebody uses, as ``node:index``."""
     found = []
-    for gpu in node.gpus:
+    for gpu in node.gpus.values():
         latest = gpu.looks[-1].value if gpu.looks else None
         total = gpu.facts.memory_total if gpu.facts else None
         full = bool(latest and total and (latest.memory_used or 0) * 100 > total * BUSY_SHARE)

@@ -14,7 +14,8 @@ from collectors.fleet.transport import TransportError
 from collectors.probes import repair
 from collectors.probes.remote.repair import Signalled
 from hangtop.diagnosis.finding import Unknown
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count, duration, size
 from hangtop.diagnosis.rules.placement import orphans
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say
@@ -93,7 +94,7 @@ def survey(job: Job) -> RepairSurvey:
 
 
 def _repairable(job: Job, rank: Rank, why: str) -> Repairable:
-    used = [one for gpu in job.nodes[rank.node].gpus for one in gpu.processes if one.pid == rank.process.pid]
+    used = [one for gpu in job.nodes[rank.node].gpus.values() for one in gpu.processes if one.pid == rank.process.pid]
     return Repairable(rank, why, max(0.0, job.now - rank.process.started), sum(one.memory or 0 for one in used))
 
 

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport, RecorderDump
-from hangtop.session.job_selection import RankOfJob
-from hangtop.session.state.job_state import RankState
+from hangtop.diagnosis.node import Rank
 
 if TYPE_CHECKING:
     from collectors.probes.recorder import Dump
@@ -52,14 +51,14 @@ class JobSources:
 
         Returns what every rank had, its size instead of its bytes, or why it has nothing: for the person who asked.
         """
-        by_node: dict[str, list[RankState]] = {}
+        by_node: dict[str, list[Rank]] = {}
         for rank in self._session.living():
             if rank.process.rank >= 0:  # torch writes the number of the rank into the name of a dump
                 by_node.setdefault(rank.node, []).append(rank)
         parts = await asyncio.gather(*(self._of_node(node, ranks, fresh) for node, ranks in by_node.items()))
         return [dump for part in parts for dump in part]
 
-    async def _of_node(self, name: str, ranks: list[RankState], fresh: bool) -> list[Dump]:
+    async def _of_node(self, name: str, ranks: list[Rank], fresh: bool) -> list[Dump]:
         # Imported here: the probe brings the payload's machinery, which the first frame does not need.
         from collectors.probes.recorder import Dump, fetch
 
@@ -126,7 +125,7 @@ class JobSources:
         self._ras_at = now + RAS_RETRY
         return None
 
-    async def _ask(self, asked: RankState, now: float) -> RasReport | None:
+    async def _ask(self, asked: Rank, now: float) -> RasReport | None:
         """The answer of this rank's RAS; None where it gives none."""
         from collectors.probes import ras
 
@@ -138,9 +137,9 @@ class JobSources:
             return None
 
 
-def asked_ranks(ranks: Iterable[RankState]) -> list[RankState]:
+def asked_ranks(ranks: Iterable[Rank]) -> list[Rank]:
     """The first rank of each of a few nodes: RAS answers for the whole job, but another job there may have its port."""
-    first: dict[str, RankState] = {}
+    first: dict[str, Rank] = {}
     for rank in sorted(ranks, key=lambda one: one.process.rank):
         first.setdefault(rank.node, rank)
     return list(first.values())[:RAS_NODES]
@@ -152,7 +151,7 @@ def has_safe_ras(versions: Mapping[str, str]) -> bool:
     return release >= RAS_SAFE
 
 
-def about(report: RasReport, ranks: Sequence[RankOfJob]) -> bool:
+def about(report: RasReport, ranks: Sequence[Rank]) -> bool:
     """Whether a report is about these ranks: several jobs of one user on a node share the port."""
     told = {member.pid for communicator in report.communicators for member in communicator.ranks if member.pid > 0}
     return any((rank.process.own_pid or rank.process.pid) in told for rank in ranks)

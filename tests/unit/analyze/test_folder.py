@@ -167,7 +167,7 @@ def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:
         "spy.txt": "stacks",
     }
     assert [file.why for file in contents.files if not file.kind] == ["binary, and no kind that is known"]
-    assert job.nodes["node1"].ports[0].counters["symbol_error"] == 4
+    assert job.nodes["node1"].ports["mlx5_0/1"].counters["symbol_error"] == 4
     assert job.nodes["node1"].gpus[0].looks[0].value.utilization == 100
     assert "gpu_lost" in {finding.kind for finding in verdict.findings}
 

@@ -10,7 +10,8 @@ import pytest
 
 from hangtop.cli.answer import Answer, as_json, as_text
 from hangtop.diagnosis.finding import CONFIDENCE, Evidence, Finding, NextStep, Observer, Outcome, Unknown, Verdict
-from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node, Rank
 from tests.support.made import process
 
 HUNG = Verdict(
@@ -41,7 +42,7 @@ def _answer(verdict: Verdict = HUNG, **fields: Any) -> Answer:
         "node1": Node("node1", "live", seen_at=1000.0),
         "node2": Node("node2", "stale", "no word for 8 s", seen_at=990.0),
     }
-    ranks = tuple(Rank(rank, f"node{1 + rank // 2}", process(rank)) for rank in range(4))
+    ranks = tuple(Rank(f"node{1 + rank // 2}", process(rank)) for rank in range(4))
     given: dict[str, Any] = {"nodes": nodes, "ranks": ranks, "world_size": 4, **fields}
     return Answer(verdict, Job(now=1000.0, watched=4.0, live=True, **given), 6.24)
 
@@ -108,7 +109,7 @@ def test_the_text_is_plain_when_piped_and_has_the_proof() -> None:
     assert lines[1] == "1 of 2 nodes, 4 of 4 ranks, watched 4 s; took 6.2 s"
     at_hand = as_text(replace(_answer(), took=0.0), colour=False).splitlines()
     assert at_hand[1] == "1 of 2 nodes, 4 of 4 ranks, watched 4 s"
-    node, rank = Node("node1", "live", seen_at=1000.0), Rank(0, "node1", process(0))
+    node, rank = Node("node1", "live", seen_at=1000.0), Rank("node1", process(0))
     alone = _answer(world_size=1, nodes={"node1": node}, ranks=(rank,))
     assert "1 of 1 node, 1 of 1 rank, watched" in as_text(alone, colour=False)
     assert "   │   read_shard (data.py:88)" in lines

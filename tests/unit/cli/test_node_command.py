@@ -14,7 +14,8 @@ import pytest
 
 from hangtop.cli.stacks import command as stacks
 from hangtop.cli.stacks import stacks_reply
-from hangtop.diagnosis.job import Job, Node, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node, Rank
 from hangtop.diagnosis.stacks.merge import merge
 from tests.support.made import process
 from tests.support.stacks import scenario
@@ -86,7 +87,7 @@ def test_wrong_usage_is_exit_code_2(words: str, said: str) -> None:
 
 
 def job(world_size: int = 2) -> Job:
-    ranks = tuple(Rank(rank, f"node{rank}", process(rank)) for rank in range(2))
+    ranks = tuple(Rank(f"node{rank}", process(rank)) for rank in range(2))
     nodes = {name: Node(name, seen_at=1.0) for name in ("node0", "node1")}
     return Job(now=1000.0, watched=4.0, live=True, nodes=nodes, ranks=ranks, world_size=world_size)
 

@@ -12,7 +12,8 @@ from collectors.node.gpus.nvlink import parse_topology as parse
 from collectors.node.source import Shared
 from collectors.samples.gpus import Topology
 from hangtop.demo.devices.bench import Bench
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.rules.nvlink import topology_differs
 from tests.support.looks import look
 

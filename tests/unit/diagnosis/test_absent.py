@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from hangtop.diagnosis.job import JobMotion, Node
+from hangtop.diagnosis.job import JobMotion
+from hangtop.diagnosis.node import Node
 from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,

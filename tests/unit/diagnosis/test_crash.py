@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collectors.samples.fabric import Interface
-from hangtop.diagnosis.job import JobMotion, NetworkUse
+from hangtop.diagnosis.job import JobMotion
 from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
@@ -106,7 +106,7 @@ def test_killed_before_all_victims_have_been_read() -> None:
         job.says("gloo.closed", rank, ago=2, node=name, peer="[10.0.0.1]:4000")
     for index in (1, 2):
         eth = Interface("eth0", 1500, None, True, [f"10.0.0.{index}/24"], "physical")
-        job.node(f"node{index}", network=NetworkUse(interfaces=(eth,)))
+        job.node(f"node{index}", interfaces=(eth,))
     job.ranks().gone(ago=2.0)
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("rank_killed", (1,))

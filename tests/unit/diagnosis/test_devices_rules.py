@@ -8,7 +8,8 @@ import pytest
 
 from collectors.samples.gpus import GpuFault, NvlinkCounters
 from collectors.samples.host import HostFacts
-from hangtop.diagnosis.job import Gpu, Job, NetworkUse
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Gpu
 from hangtop.diagnosis.rules.placement import orphans
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
 
@@ -97,7 +98,7 @@ def test_memory_errors() -> None:
 
 
 def test_nvlink() -> None:
-    links = (NvlinkCounters(0, 0, True, 5, 0, 0, None, None), NvlinkCounters(0, 1, True, 0, 0, 0, None, None))
+    links = {0: NvlinkCounters(0, 0, True, 5, 0, 0, None, None), 1: NvlinkCounters(0, 1, True, 0, 0, 0, None, None)}
     bad = replace(gpu(0), nvlinks=links, nvlink_grown={0: {"replay_errors": 5}, 1: {"replay_errors": 0}})
     assert first(watched(bad).verdict()).kind == "nvlink_errors"
     assert alarms(watched(replace(bad, nvlink_grown={})).verdict()) == []
@@ -161,12 +162,12 @@ def test_pressure_is_no_error() -> None:
 
 def test_tcp_retransmits() -> None:
     job = Sketch(nodes=2)
-    job.node("node2", network=NetworkUse(segments_per_s=5000.0, retransmitted_per_s=300.0))
+    job.node("node2", segments_per_s=5000.0, retransmitted_per_s=300.0)
     found = first(job.verdict())
     assert (found.kind, found.nodes) == ("tcp_retransmits", ("node2",))
-    job.node("node2", network=NetworkUse(segments_per_s=100.0, retransmitted_per_s=6.0))
+    job.node("node2", segments_per_s=100.0, retransmitted_per_s=6.0)
     assert alarms(job.verdict()) == [], "a few segments are no share"
-    job.node("node2", network=NetworkUse(segments_per_s=3.0, retransmitted_per_s=40.0))
+    job.node("node2", segments_per_s=3.0, retransmitted_per_s=40.0)
     assert alarms(job.verdict()) == [], "a node that is cut off repeats what it cannot send"
 
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from hangtop.diagnosis.job import JobMotion, Rank
+from hangtop.diagnosis.job import JobMotion
+from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, MOVING, READING, Sketch
 from tests.support.jobs import gpu as sketched_gpu

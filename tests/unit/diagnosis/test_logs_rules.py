@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collectors.samples.fabric import PortUse
-from hangtop.diagnosis.job import NetworkUse
 from tests.support.jobs import COMPUTING, NOW, READING, Sketch, after, alarms, first, kinds, port
 
 
@@ -41,7 +40,7 @@ def test_of_a_rank_that_lives_and_says_nothing_it_is_not_said_that_its_log_was_n
 def test_address_in_use_with_its_holder() -> None:
     job = Sketch()
     use = PortUse(29500, ["4711 python old.py"], True)
-    job.node("node1", network=NetworkUse(ports=(use,)))
+    job.node("node1", port_uses=(use,))
     job.says("torch.address_in_use", 0, ago=9, port=29500)
     found = first(job.verdict())
     assert found.kind == "address_in_use"

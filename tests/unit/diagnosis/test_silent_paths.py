@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from collectors.samples.fabric import Interface
-from hangtop.diagnosis.job import NetworkUse
 from tests.support.jobs import ALL_REDUCE, READING, Sketch, alarms, first, kinds
 
 TO_2 = ["10.0.0.2:40001", "10.0.0.2:40002"]
@@ -20,7 +19,7 @@ def cut(unanswered: Mapping[int, Sequence[str]], *, nodes: int = 2, stood_still:
     for index in range(1, nodes + 1):
         eth = Interface("eth0", 1500, None, True, [f"10.0.0.{index}/24", f"fd00::{index}/64"], "physical")
         docker = Interface("docker0", 1500, None, True, ["172.17.0.1/16"], "bridge")
-        job.node(f"node{index}", network=NetworkUse(interfaces=(eth, docker)))
+        job.node(f"node{index}", interfaces=(eth, docker))
     job.ranks().at(ALL_REDUCE)
     for rank, ends in unanswered.items():
         job.ranks(rank).at(ALL_REDUCE, unanswered=ends)

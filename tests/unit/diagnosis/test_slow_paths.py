@@ -8,7 +8,7 @@ import pytest
 
 from collectors.samples.fabric import Interface
 from collectors.samples.stacks import QueuedPath
-from hangtop.diagnosis.job import JobMotion, NetworkUse
+from hangtop.diagnosis.job import JobMotion
 from tests.support.jobs import ALL_REDUCE, MOVING, Sketch, first, kinds
 
 LOOKS = 5
@@ -26,7 +26,7 @@ def between(queued: Sequence[Sequence[QueuedPath]]) -> Sketch:
     job = Sketch(looks=LOOKS, span=SPAN, patience=60.0, watched=60.0, stood_still=0.5, motion=MOVING)
     for index in (1, 2):
         eth = Interface("eth0", 1500, None, True, [f"10.0.0.{index}/24"], "physical")
-        job.node(f"node{index}", network=NetworkUse(interfaces=(eth,)))
+        job.node(f"node{index}", interfaces=(eth,))
     job.ranks().at(ALL_REDUCE).pulse(switches=50)
     job.ranks(0).at(ALL_REDUCE, queued=queued)
     return job

@@ -14,7 +14,7 @@ import pytest
 from collectors.samples.ranks import Helper, RankPulse
 from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.job import Look
+from hangtop.diagnosis.node import Look, Looks
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, LOCKED, READING, Sketch, first, gpu, thread
 
@@ -116,7 +116,7 @@ def verdict_of(case: Case, seconds: float) -> Verdict:
         }
         return look._replace(value=look.value._replace(**more))
 
-    ranks = [one if one.rank != WHO else replace(one, looks=tuple(map(grown, one.looks))) for one in made.ranks]
+    ranks = [one if one.rank != WHO else replace(one, looks=Looks(map(grown, one.looks))) for one in made.ranks]
     return diagnose(replace(made, ranks=tuple(ranks)))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, JobMotion
+from hangtop.diagnosis.node import Looks
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.job_status import native_wanted
 from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, alarms, c10d, first, gpu, kinds
@@ -137,7 +138,7 @@ def with_threads(job: Job, *cores: float) -> Finding:
     ranks = []
     for rank, beside in zip(job.ranks, cores, strict=True):
         began = rank.looks[0].at
-        looks = tuple(
+        looks = Looks(
             look._replace(
                 value=look.value._replace(cpu_user=(1.0 + beside) * (look.at - began), main_cpu=2.0 + look.at - began)
             )

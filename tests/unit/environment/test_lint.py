@@ -11,29 +11,28 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.environment.lint import lint
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.job import Job, NetworkUse, Node, Port, Rank
-from tests.support.made import process
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Port, Rank
+from tests.support.made import made_node, process
 
 
 def job(*envs: dict[str, str], versions: tuple[dict[str, str], ...] = ()) -> Job:
     """Rank i on node i // 2, with interfaces eth0 and lo, and adapters mlx5_0, mlx5_1, mlx5_10."""
     ranks = tuple(
-        Rank(i, f"node{i // 2}", process(i, env=env, versions=versions[i] if versions else {}, world_size=None))
+        Rank(f"node{i // 2}", process(i, env=env, versions=versions[i] if versions else {}, world_size=None))
         for i, env in enumerate(envs)
     )
-    network = NetworkUse(
-        (
-            Interface("lo", 65536, None, True, ["127.0.0.1"], "loopback"),
-            Interface("docker0", 1500, None, True, ["172.17.0.1"], "virtual"),
-            Interface("eth0", 1500, 10_000, True, ["10.0.0.1"], "physical"),
-            Interface("eth1", 1500, 10_000, False, [], "physical"),
-        )
+    interfaces = (
+        Interface("lo", 65536, None, True, ["127.0.0.1"], "loopback"),
+        Interface("docker0", 1500, None, True, ["172.17.0.1"], "virtual"),
+        Interface("eth0", 1500, 10_000, True, ["10.0.0.1"], "physical"),
+        Interface("eth1", 1500, 10_000, False, [], "physical"),
     )
     ports = tuple(
         Port(PortFacts(device, 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 1))
         for device in ("mlx5_0", "mlx5_1", "mlx5_10")
     )
-    nodes = {name: Node(name, network=network, ports=ports) for name in {rank.node for rank in ranks}}
+    nodes = {name: made_node(name, interfaces=interfaces, ports=ports) for name in {rank.node for rank in ranks}}
     return Job(now=0.0, watched=0.0, live=True, nodes=nodes, ranks=ranks)
 
 

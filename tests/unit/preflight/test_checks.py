@@ -10,9 +10,11 @@ from collectors.samples.asked import Observation
 from collectors.samples.fabric import Interface, PortFacts, PortUse
 from collectors.samples.gpus import GpuFacts
 from collectors.samples.stream import SourceState
-from hangtop.diagnosis.job import Gpu, Job, NetworkUse, Node, Port
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Gpu, Node, Port
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
+from tests.support.made import made_node
 
 GIB = 1 << 30
 
@@ -38,8 +40,8 @@ def node(name: str, mtu: int = 9000, state: str = "ACTIVE") -> Node:
     phys = "LinkUp" if state == "ACTIVE" else "Polling"
     port = Port(PortFacts("mlx5_0", 1, "InfiniBand", state, phys, 400.0, 1))
     gpu = Gpu(0, GpuFacts(0, "GPU-1", "0000:01:00.0", "H100", "590.48", 80 * GIB, 700.0, 1980, 5, 16, "Disabled"))
-    network = NetworkUse((Interface("eth0", mtu, 100_000, True, ["10.0.0.1/24"], "physical"),))
-    return Node(name, gpus=(gpu,), ports=(port,), network=network)
+    interface = Interface("eth0", mtu, 100_000, True, ["10.0.0.1/24"], "physical")
+    return made_node(name, gpus=(gpu,), ports=(port,), interfaces=(interface,))
 
 
 def scene(*nodes: Node, **changed: Observation) -> Preflight:
@@ -107,13 +109,13 @@ def test_nodes_that_differ_are_told_apart_from_the_others() -> None:
     assert red(cells(scene(three[0], node("node2", mtu=1500), three[2]))) == [("node2", "mtu_mismatch", "MTU")]
     assert red(cells(scene(three[0], node("node2", state="DOWN"), three[2]))) == [("node2", "ib_port_down", "fabric")]
     said = {"gpus": SourceState("gpus", "absent", "", 0.0)}
-    bare = replace(three[1], gpus=(), sources=said)
+    bare = replace(three[1], gpus={}, sources=said)
     assert red(cells(scene(three[0], bare, three[2]))) == [("node2", "gpu_lost", "GPUs")]
 
 
 def test_a_port_that_is_held_names_the_holder_and_a_free_one() -> None:
     use = PortUse(29500, ["812 python old.py"], True)
-    held = replace(node("node1"), network=replace(node("node1").network, ports=(use,)))
+    held = replace(node("node1"), port_uses={use.port: use})
     (cell,) = [cell for cell in cells(scene(held, node("node2"))) if cell.state == "fail"]
     assert cell.kind == "port_taken"
     assert "812 python old.py" in cell.figure

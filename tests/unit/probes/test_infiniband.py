@@ -21,11 +21,13 @@ from collectors.probes.pairs import pair_of
 from collectors.probes.running import NodeAccess
 from collectors.samples.fabric import PortFacts
 from collectors.samples.probes import IbDirection, IbPort, ProbeReport
-from hangtop.diagnosis.job import Job, Node, Port
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.network import infiniband_findings as findings
 from hangtop.diagnosis.measured.probes import report_of
+from hangtop.diagnosis.node import Port
 from hangtop.session.probes.infiniband import result
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, install
+from tests.support.made import made_node
 
 NODES = [NodeAccess(name, Local(name), sys.executable, "127.0.0.1") for name in ("a", "b")]
 
@@ -103,7 +105,7 @@ NAMES = ("n1", "n2", "n3", "n4")
 PORTS = [IbPort(name, "mlx5_0", 1, "PORT_ACTIVE", 4096, 4096, "InfiniBand", 7) for name in NAMES]
 GOOD = [IbDirection(a, b, "mlx5_0/1", "mlx5_0/1", 390.0, "") for a in NAMES for b in NAMES if a != b]
 SYSFS = Port(PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 7))
-JOB = Job(0.0, 10.0, True, {name: Node(name, ports=(SYSFS,)) for name in NAMES})
+JOB = Job(0.0, 10.0, True, {name: made_node(name, ports=(SYSFS,)) for name in NAMES})
 
 
 def report(carried: list[IbDirection], absent: dict[str, str]) -> ProbeReport:

@@ -8,8 +8,9 @@ import pytest
 
 from collectors.samples.fabric import PortFacts
 from collectors.samples.probes import ProbeFigure, ProbePair, ProbeRank, ProbeReport
-from hangtop.diagnosis.job import Job, Node, Port
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.probes import findings, measured, outcome
+from hangtop.diagnosis.node import Node, Port
 
 NODES = ("node1", "node2", "node3", "node4")
 
@@ -84,7 +85,7 @@ def test_wrong_values_name_rank_and_node() -> None:
 def test_plain_sockets_beside_an_active_port_are_told() -> None:
     said = {"node1": {"network": "Socket"}, "node2": {"network": "Socket"}, "node3": {"network": "IB"}}
     card = Port(PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 1))
-    there = Job(0.0, 10.0, True, {"node1": Node("node1", ports=(card,)), "node2": Node("node2")})
+    there = Job(0.0, 10.0, True, {"node1": Node("node1", ports={"mlx5_0/1": card}), "node2": Node("node2")})
     (finding,) = measured(report()._replace(network=said), there)
     assert (finding.kind, finding.nodes) == ("bandwidth_low", ("node1",))
     assert "NCCL_IB_DISABLE" in finding.advice

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
-from hangtop.diagnosis.job import Job, Node
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
 from hangtop.session.probes import pair_lines
 from hangtop.session.probes.collectives import result
 

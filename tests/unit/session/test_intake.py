@@ -17,9 +17,9 @@ from collectors.samples.ranks import Helper, RankGone
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Hello, SourceState
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
 from hangtop.session.intake import Intake
 from hangtop.session.options import SessionOptions
-from hangtop.session.state.job_state import NodeState
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
 PORT = PortFacts(
@@ -40,14 +40,14 @@ class Wire:
         self.now = 1000.0
         self.intake = Intake(SessionOptions(), lambda: self.now)
 
-    def say(self, *samples: NamedTuple, at: float | None = None) -> NodeState:
+    def say(self, *samples: NamedTuple, at: float | None = None) -> Node:
         """Deliver samples and the tick that ends their flush."""
         self.now = self.now if at is None else at
         self.intake.samples("node1", [*samples, tick(self.now)])
         return self.node
 
     @property
-    def node(self) -> NodeState:
+    def node(self) -> Node:
         return self.intake.state.nodes["node1"]
 
     @property

@@ -21,7 +21,7 @@ from collectors.formats import flight_recorder
 from collectors.node.nccl.ras import RasPlace, connect
 from collectors.probes import ras
 from collectors.probes.recorder import Dump
-from hangtop.diagnosis.job import Rank
+from hangtop.diagnosis.node import Rank
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.watching.job_sources import about, has_safe_ras
@@ -135,9 +135,9 @@ def test_which_nccl_may_be_asked(version: str, expected: bool) -> None:
 async def test_a_report_about_others_is_not_this_job_s() -> None:
     async with server(knows_json=True, answer=document(77)) as port:
         report = await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", port), 5.0)
-    assert about(report, [Rank(0, "node1", process(0, 77))])
-    assert not about(report, [Rank(0, "node1", process(0, 78))])
-    assert about(report, [Rank(0, "node1", process(0, 78, own_pid=77))]), "in a container it is known by another number"
+    assert about(report, [Rank("node1", process(0, 77))])
+    assert not about(report, [Rank("node1", process(0, 78))])
+    assert about(report, [Rank("node1", process(0, 78, own_pid=77))]), "in a container it is known by another number"
 
 
 async def test_when_a_dump_was_written_is_kept_beside_its_newest_entry() -> None:

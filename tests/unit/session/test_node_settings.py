@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collectors.samples.control import Settings
 from collectors.samples.logs import LogFile
+from hangtop.diagnosis.node import Node, Rank
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
-from hangtop.session.state.job_state import JobState, NodeState, RankState
-from hangtop.session.state.time_series import TimeSeries
+from hangtop.session.state.job_state import JobState
 from tests.support.made import process
 
 FILE = LogFile("/shared/rank0.log", "nas:7", 1000, 0, "stdout", 10, "nfs4 nas:/job", "")
@@ -20,7 +20,7 @@ class Watched:
         self.state = JobState()
         for name in nodes:
             files = {FILE.path: FILE._replace(shared=shared)}
-            self.state.nodes[name] = NodeState(name, link="live", log_files=files)
+            self.state.nodes[name] = Node(name, link="live", log_files=files)
         self.told: list[tuple[str | None, Settings]] = []
         self.node_settings = NodeSettings(SessionOptions(), self.state, self.settings)
 
@@ -36,7 +36,7 @@ class Watched:
 def test_a_log_on_shared_storage_is_read_by_the_node_of_its_rank_alone() -> None:
     watched = Watched("node1", "node2", "node3")
     node = watched.state.nodes["node2"]
-    node.ranks[1000] = RankState("node2", process(0), TimeSeries(node.pulses, 1000))
+    node.ranks[1000] = Rank("node2", process(0))
     assert watched.shared() == {"node1": ["nas:7"], "node2": [], "node3": ["nas:7"]}
     assert [name for name, _ in watched.told] == ["node1", "node3"]
     watched.shared()

@@ -10,7 +10,8 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankGone
-from hangtop.diagnosis.job import Job, Rank
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Rank
 from hangtop.session.job_selection import select_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -53,7 +54,7 @@ def test_a_rank_is_on_the_gpu_that_lists_its_pid(watched: Watched) -> None:
 
 
 def _rank(rank: int, *, gone_at: float | None = None, node: str = "node1", **fields: Any) -> Rank:
-    return Rank(rank, node, process(rank, **fields), gone_at=gone_at)
+    return Rank(node, process(rank, **fields), gone_at=gone_at)
 
 
 def test_the_newest_process_of_each_rank_is_the_job() -> None:

@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.ranks import RankPulse
+from hangtop.diagnosis.node import Rank
 from hangtop.session.motion.progress import HALF_LIFE, Progress
 from hangtop.session.motion.rank_progress import RankProgress, begun
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.state.job_state import RankState
-from hangtop.session.state.time_series import SampleRing, TimeSeries
 from tests.support.made import process, pulse, stack
 from tests.support.pulses import Behaviour, Job, loops_with_sleeps, polls, polls_often, sleeps, spins, wakes, works
 
@@ -141,8 +140,8 @@ any_pulse: st.SearchStrategy[RankPulse] = st.builds(
 )
 
 
-def followed(first: RankPulse, at: float) -> tuple[RankState, RankProgress]:
-    rank = RankState("node1", process(0), TimeSeries(SampleRing(RankPulse), 1000))
+def followed(first: RankPulse, at: float) -> tuple[Rank, RankProgress]:
+    rank = Rank("node1", process(0))
     rank.looks.take(at, first)
     return rank, begun(rank, at, None)
 

@@ -10,13 +10,13 @@ from typing import NamedTuple
 import pytest
 
 from collectors.fleet.sink import LinkChange
+from hangtop.diagnosis.node import Node
 from hangtop.session import recordings
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import SNAPSHOT_SECONDS, Recorder
 from hangtop.session.recordings import autosaved
 from hangtop.session.replay import SeekedSession, replay_session, run_to
 from hangtop.session.session import Session
-from hangtop.session.state.job_state import NodeState
 from tests.support.made import hello, process, pulse, tick
 from tests.support.screens import NOW, Paper, PaperSession, hung, say
 
@@ -66,7 +66,7 @@ SAME = ("link", "sources", "faults", "host", "load", "disks", "log_files", "gpu_
         "gpu_fault", "fabric_services", "port_uses", "ports")  # fmt: skip
 
 
-def assert_alike(one: NodeState, other: NodeState, looks: int) -> None:
+def assert_alike(one: Node, other: Node, looks: int) -> None:
     """Two nodes in the same state, with so many of the last looks at their GPUs and ranks."""
     for name in SAME[:-1]:
         assert getattr(one, name) == getattr(other, name), name

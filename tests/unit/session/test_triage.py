@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectors.samples.stream import SourceState
-from hangtop.session.state.job_state import NodeState
+from hangtop.diagnosis.node import Node
 from hangtop.session.watching.triage import proven
 from tests.support.jobs import ALL_REDUCE, BARRIER, MOVING, READING, Sketch, first
 
@@ -42,7 +42,7 @@ def test_of_two_ranks_either_of_which_may_be_the_odd_one_nothing_is_proven() -> 
 
 
 def test_a_source_has_said_its_first_word_once_it_tells_what_it_sees_or_why_nothing() -> None:
-    node = NodeState("node1")
+    node = Node("node1")
     assert not node.has_heard("kernel")
     node.sources = {**node.sources, "kernel": SourceState("kernel", "denied", "dmesg_restrict", 1.0)}
     assert node.has_heard("kernel")

@@ -10,7 +10,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.ranks import RankProcess
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.finding import Verdict
-from hangtop.diagnosis.job import Rank
+from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.job_status import status_of_job
@@ -30,7 +30,7 @@ def nameless(pid: int, **fields: Any) -> RankProcess:
 
 def of(node: str, sample: RankProcess, gone_at: float | None = None) -> Rank:
     number = sample.rank if sample.rank >= 0 else Unnumbered(node, sample.pid)
-    return Rank(number, node, sample._replace(rank=number), gone_at=gone_at)
+    return Rank(node, sample._replace(rank=number), gone_at=gone_at)
 
 
 def pids(ranks: tuple[Rank, ...]) -> list[int]:
