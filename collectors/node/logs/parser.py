@@ -37,43 +37,34 @@ class LogParser:
         self.line = 1
         """Number of the next line."""
         self.coll = CommunicatorProgress(source, rank, now)
-        self._reader = Reader(source, rank, pid, host, now)
+        self.reader = Reader(source, rank, pid, host, now)
         self._now = now
         self._prefilter = matching.Prefilter()
         self._pending = b""
         self._cutting = False
         self._before = b""
 
-    @property
-    def read_at(self) -> Optional[float]:
-        """Time of events whose lines have none; set while following, None for what was there before."""
-        return self._reader.read_at
-
-    @read_at.setter
-    def read_at(self, at: Optional[float]) -> None:
-        self._reader.read_at = at
-
     def own(self, rank: Optional[int], pid: Optional[int]) -> None:
         """From now on lines without a label are those of this process; None for nobody in particular."""
         self.coll.settle()
-        self._reader.rank = self.coll.rank = rank
-        self._reader.pid = pid
+        self.reader.rank = self.coll.rank = rank
+        self.reader.pid = pid
 
     def feed(self, chunk: bytes) -> List[LogEvent]:
         """Take the next bytes; events of the records that ended in them."""
         for start in range(0, len(chunk), PIECE):
             self._take(chunk[start : start + PIECE])
-        return self._reader.told()
+        return self.reader.told()
 
     def idle(self) -> List[LogEvent]:
         """Nothing came for a while: events of records that were waiting for their next line."""
-        self._reader.end()
-        return self._reader.told()
+        self.reader.end()
+        return self.reader.told()
 
     def rest(self, now: float, longest: float) -> List[LogEvent]:
         """All was read by ``now``: events of records of which nothing more came for ``longest`` seconds."""
-        self._reader.rest(now, longest)
-        return self._reader.told()
+        self.reader.rest(now, longest)
+        return self.reader.told()
 
     def gap(self) -> List[LogEvent]:
         """What follows is not what came next: bytes were left out, and nobody knows how many lines."""
@@ -81,7 +72,7 @@ class LogParser:
         self.coll.settle()
         self.coll.whole = False
         events = self.idle()
-        self._reader.counted = False
+        self.reader.counted = False
         return events
 
     def close(self) -> List[LogEvent]:
@@ -90,10 +81,6 @@ class LogParser:
             pending, self._pending = self._pending, b""
             self._block(pending if pending.endswith(b"\r") else pending + b"\n")
         return self.idle()
-
-    def last_said(self, event: LogEvent) -> int:
-        """The last line on which exactly what an event tells was said: what says the same again is not sent."""
-        return self._reader.last_said(event)
 
     def progress(self) -> List[CommProgress]:
         """Last collective of every communicator that the log tells of."""
@@ -121,7 +108,7 @@ class LogParser:
         bare = without_varying(text) if COUNT in text else text.translate(None, matching.DIGITS)
         kinds = bare.split(b"\n")
         masks = self._prefilter.masks(set(kinds))
-        if masks or self._reader.open:
+        if masks or self.reader.open:
             lines = text.split(b"\n")
             if len(kinds) != len(lines):  # a torn COLL line swallowed the next
                 kinds, masks = lines, self._prefilter.masks(set(lines))
@@ -134,11 +121,11 @@ class LogParser:
         inits = [kind for kind, mask in masks.items() if mask & matching.INITIALISES]
         if launches or inits:
             self.coll.take(block, launches, inits)
-        if len(launches) == len(masks) and not self._reader.open:
+        if len(launches) == len(masks) and not self.reader.open:
             return
         for index, kind in enumerate(block.kinds):
             mask = masks.get(kind, 0)
-            if (mask or self._reader.open) and kind not in launches:
+            if (mask or self.reader.open) and kind not in launches:
                 self._line(block, index, mask)
 
     def _in_front(self, lines: List[bytes], index: int) -> bytes:
@@ -157,7 +144,7 @@ class LogParser:
         found = list(prefixes.records(raw, block.numbers[index], self._now))
         for line in found:
             whole = len(found) == 1 and len(raw) <= prefixes.LONGEST
-            self._reader.read(line, mask if whole else matching.mask_of(line.text), before)
+            self.reader.read(line, mask if whole else matching.mask_of(line.text), before)
 
 
 def _numbers(block: bytes, first: int, count: int) -> Sequence[int]:

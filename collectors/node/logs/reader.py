@@ -81,6 +81,7 @@ class Reader:
         self.host = host
         self.now = now
         self.read_at: Optional[float] = None
+        """Time of events whose lines have none; set while following, None for what was there before."""
         self.counted = True
         """False once lines were left out: their numbers are unknown from there on."""
         self._events: List[LogEvent] = []
@@ -262,7 +263,7 @@ class Reader:
             self._events.append(event if times == 1 else event._replace(data=dict(event.data, times=times)))
 
     def last_said(self, event: LogEvent) -> int:
-        """The last line on which exactly that was said, as far as it is remembered; the event's own at least."""
+        """The last line on which exactly that was said, the event's own at least: the same is not told again."""
         return max(event.line, self._said.get(_exactly(event), 0))
 
 

@@ -43,12 +43,12 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[str, int, Content
     events += parser.close()
     end = LogEnd(tail, parser.line)
     begun = last_run(events, hints, end)
-    earlier = [event for event in events if event.line < begun and parser.last_said(event) < begun]
+    earlier = [event for event in events if event.line < begun and parser.reader.last_said(event) < begun]
     before = set(map(id, earlier))
     # what is true whatever follows was true of the run before; a machine's words are of both
     events = [event for event in events if id(event) not in before or event.kind.startswith("kernel.")]
     events = [event for event in events if event.kind != "job.started"]
-    over = outlived(events, hints, end, parser.last_said)
+    over = outlived(events, hints, end, parser.reader.last_said)
     passed = [event for event in earlier if not event.kind.startswith(TRUE_FOREVER)]
     passed += [event for event, done in zip(events, over, strict=True) if done]
     left = [event for event, done in zip(events, over, strict=True) if not done]

@@ -83,7 +83,7 @@ class Followed:
             self.events += self._parser.gap()
         if self.tail.fresh:
             self._again(now)
-        late, live = b"", self._parser.read_at is not None
+        late, live = b"", self._parser.reader.read_at is not None
         for data in self.tail.read():
             self._started = True
             late = (late + data if len(data) < SEEN else data)[-SEEN - 1 :]
@@ -92,7 +92,7 @@ class Followed:
                 self.sample()
                 break
         self._rest(late, now, live)
-        self._reading_backlog = self._parser.read_at is None and now - self._began < BACKLOG
+        self._reading_backlog = self._parser.reader.read_at is None and now - self._began < BACKLOG
 
     def _rest(self, late: bytes, now: float, live: bool) -> None:
         """Count steps in what came last, and tell the records of which nothing more came for a while."""
@@ -107,7 +107,7 @@ class Followed:
             self.events += self._parser.idle()
         if not self.tail.behind:
             self.events += self._parser.rest(now, QUIET)  # one rank's last words, while others write on
-            self._parser.read_at = now
+            self._parser.reader.read_at = now
             if rests or late:  # of what came just now the last record may go on
                 self.told_to = now if rests else self._looked
             self._looked = now
@@ -155,7 +155,7 @@ class Followed:
         self.events += self._parser.close()
         before, self._parser = self._parser, self._new_parser(now)
         self._parser.coll = before.coll
-        self._parser.read_at = before.read_at
+        self._parser.reader.read_at = before.reader.read_at
 
     def _owner(self) -> LogOwner:
         """The process that writes the file, or nobody in particular."""

@@ -23,11 +23,6 @@ def _fatal(_: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, fatal=str(data.get("fatal", data.get("detail", ""))).lower().startswith("fatal"))
 
 
-def _kilobytes(_: "Match[str]", data: Data) -> Optional[Data]:
-    rss = data.pop("rss_kb", None)
-    return data if rss is None else dict(data, rss=int(str(rss)) * 1024)
-
-
 def _server(_: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, ok=data.pop("ok", None) is not None)
 
@@ -80,10 +75,9 @@ RULES = (
                                                                 "cgroup": "/s/job_7/step", "process": "python"},
                  "Linux mm/oom_kill.c")),
     Rule("kernel.oom", "illed process|Kill process",
-         r"(?:[Kk]illed|[Oo]ut of memory: Kill) process (?P<pid>\d+),? \((?P<process>[^)]*)\)[^\r\n]*?"
-         r"(?:anon-rss:(?P<rss_kb>\d{1,15})kB|$)",
+         r"(?:[Kk]illed|[Oo]ut of memory: Kill) process (?P<pid>\d+),? \((?P<process>[^)]*)\)",
          Example("Out of memory: Killed process 4711 (python) total-vm:1kB, anon-rss:2048kB, file-rss:0kB",
-                 {"pid": 4711, "process": "python", "rss": 2048 << 10}, "Linux mm/oom_kill.c"), read=_kilobytes),
+                 {"pid": 4711, "process": "python"}, "Linux mm/oom_kill.c")),
     Rule("kernel.oom", "invoked oom-killer", r"(?P<asked_by>[^\s:\[\]]{1,64}) invoked oom-killer: ",
          Example("python invoked oom-killer: ", {"asked_by": "python"}, "Linux mm/oom_kill.c")),
     Rule("kernel.hung_task", "blocked for more than",

@@ -109,24 +109,20 @@ RULES = (
                   "group": "2", "guid": "3", "group_name": "dp_cp", "group_rank": 7, "by_rank": 31},
                  "torch c10d/ProcessGroupNCCL.cpp"), read=_timeout),
     Rule("torch.watchdog_status", "last completed",
-         r"(?:(?:Timeout at NCCL work:|detected by watchdog at work:|at work sequence id:)\s*"
-         r"(?P<work>-?\d+)[^\n]{0,80}?)?[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)(?: \([^)]*\))?"
-         r"(?:,\s*last started (?:NCCL )?work:\s*(?P<started>-?\d+)(?: \((?P<started_op>[^)]*)\))?)?,\s*last completed "
-         r"(?:NCCL )?work:\s*(?P<completed>-?\d+)",
+         r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)(?: \([^)]*\))?(?:,\s*last started (?:NCCL )?work:\s*"
+         r"(?P<started>-?\d+)(?: \([^)]*\))?)?,\s*last completed (?:NCCL )?work:\s*(?P<completed>-?\d+)",
          Example("[PG GUID 7(tp) Rank 2] failure detected by watchdog at work sequence id: 9 PG status: last enqueued"
                  " work: 9, last started work: 8 (ALLREDUCE), last completed work: 7",
-                 {"work": 9, "enqueued": 9, "started": 8, "started_op": "ALLREDUCE", "completed": 7, "guid": "7",
-                  "group_name": "tp", "group_rank": 2}, "torch c10d/ProcessGroupNCCL.cpp"), read=_status),
+                 {"enqueued": 9, "started": 8, "completed": 7, "guid": "7", "group_name": "tp", "group_rank": 2},
+                 "torch c10d/ProcessGroupNCCL.cpp"), read=_status),
     Rule("torch.watchdog_stuck", "watchdog got stuck|Heartbeat monitor timed out",
          r"watchdog got stuck for (?P<seconds>\d+) seconds|Heartbeat monitor timed out",
          Example("watchdog got stuck for 600 seconds", {"seconds": 600}, "torch c10d/ProcessGroupNCCL.cpp")),
     Rule("torch.dump_signal", "dump signal|Received a timeout|Received a global timeout",
          r"(?:Received a (?:dump signal|(?:global )?timeout)[^\r\n]{0,200}?|Observed (?:flight recorder )?dump signal) "
-         r"from\s+(?:(?P<local>this local rank)|rank (?P<from_rank>\d+)|another rank)",
+         r"from\s+(?:this local rank|rank (?P<from_rank>\d+)|another rank)",
          Example("Received a dump signal due to a collective timeout from rank 3 and we will try our best to dump the"
-                 " debug info.", {"origin": "rank", "from_rank": 3}, "torch c10d/ProcessGroupNCCL.cpp"),
-         read=lambda match, data: dict(data, origin="local" if data.pop("local", None) else "store"
-                                       if match.group().startswith("Observed") else "rank")),
+                 " debug info.", {"from_rank": 3}, "torch c10d/ProcessGroupNCCL.cpp")),
     Rule("torch.taken_down", "taking the entire process|tearing down the|Some NCCL operations have|attempting to dump",
          "taking the entire process down|tearing down the (?:entire )?process"
          "|Some NCCL operations have failed or timed out|Terminating the process after attempting to dump",
