@@ -36,6 +36,7 @@ LOOK_EVERY = 3
 """Seconds between two looks at the stacks."""
 SYNCHRONIZE = "synchronize /venv/lib/python3.11/site-packages/torch/cuda/__init__.py:985"
 SAVE = ["_save /venv/lib/python3.11/site-packages/torch/serialization.py:868", "save_state ckpt.py:31"]
+REPLICA = c10d("all_reduce", "reduce_replica mesh.py:12", "main loop.py:90")
 LOADER = [
     "_try_get_data /venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py:1131",
     "__next__ /venv/lib/python3.11/site-packages/torch/utils/data/dataloader.py:708",
@@ -53,6 +54,10 @@ class Place(NamedTuple):
     moves: Callable[[RankPulse], RankPulse] = sleeps
     row: dict[str, Any] = {"utilization": 0, "power": 75.0}  # noqa: RUF012 (never written to)
     """What its GPU shows, where the job has GPUs."""
+    then: list[str] = []  # noqa: RUF012 (never written to)
+    """Where every other look meets it, if elsewhere."""
+    group: bool = False
+    """Its operation is one of a process group, not of the whole job."""
 
 
 PORT = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 7)
@@ -64,6 +69,7 @@ PLACES = {
     # waits for other ranks: over gloo, and below Python as over NCCL
     "all_reduce": Place(ALL_REDUCE),
     "backward": Place(BACKWARD),
+    "all_reduce of its group": Place(REPLICA, group=True),
     "barrier": Place(BARRIER),
     "all_gather": Place(c10d("all_gather", "collect_metrics loop.py:61", "main loop.py:95")),
     "broadcast": Place(c10d("broadcast", "share_vocabulary loop.py:22", "main loop.py:80")),
@@ -87,7 +93,8 @@ PLACES = {
     "stopped": Place([], "", "", "T"),
     # goes on
     "long kernel": SPINS._replace(row=COMPUTES),
-    "steps": Place(BACKWARD, "none", "", "R", works, COMPUTES),
+    "steps": Place(BACKWARD, "none", "", "R", works, COMPUTES, COMPUTING),
+    "steps in its group": Place(REPLICA, "none", "", "R", works, COMPUTES, COMPUTING, group=True),
 }
 
 
@@ -233,7 +240,7 @@ class Player:
         """Let time pass, a second at a time."""
         for _ in range(seconds):
             self.now += 1.0
-            stepping = [rank for rank, place in places.items() if place is PLACES["steps"]]
+            stepping = [rank for rank, place in places.items() if place is not None and place.moves is works]
             self.steps += bool(stepping)
             for name in sorted(set(self.session.state.nodes) - {self.lost}):
                 own = [rank for rank in places if self.case.node(rank) == name and rank not in self.gone]
@@ -256,21 +263,19 @@ class Player:
             after = after._replace(main_cpu=(before.main_cpu or 0.0) + after.cpu_user - before.cpu_user)
             self.pulses[rank] = after
             yield after
-            if place is PLACES["steps"]:
+            if place.moves is works:
                 grown = self.steps - 100
                 yield StepCount(f"/logs/{rank}", PID + rank, rank, "step", self.steps, self.now, grown, 0, 1.0)
             if self.case.gpus:
                 yield gpu_row(rank % each, memory_used=9 << 30, **place.row)
 
     def _look(self, rank: int, place: Place) -> StackDump:
-        frames = place.frames
-        if place is PLACES["steps"]:
-            frames = (BACKWARD, COMPUTING)[self.steps % 2]
+        frames = place.then if place.then and self.steps % 2 else place.frames
         error = "" if frames else "stopped: the process is stopped"
+        main = thread(frames, {"group_given": "yes"} if place.group else {}, active=place.state == "R")
         return StackDump(
             PID + rank, PID + rank, self.now, "none" if error else "nonblocking", place.state, "", place.syscall,
-            self.pulses[rank].cpu_user, error, [thread(frames, {}, active=place.state == "R")] if frames else [],
-            place.waiting_on,
+            self.pulses[rank].cpu_user, error, [main] if frames else [], place.waiting_on,
         )  # fmt: skip
 
     def _strike(self) -> None:
