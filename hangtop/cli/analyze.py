@@ -36,8 +36,7 @@ def command(ctx: click.Context, paths: tuple[Path, ...], json: bool) -> None:
 
     PATH is a file, a folder or an archive (tar, tar.gz, gz), or - for what is piped in. Rank logs, merged logs, Slurm
     output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, saved stacks, RAS reports, nvidia-
-    smi, ibstat, perfquery, dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do not tell), 2 wrong
-    usage.
+    smi, dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do not tell), 2 wrong usage.
     """
     with as_files(paths) as files:
         ctx.exit(_analyzed(files, json=json))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,7 +10,6 @@ from typing import NamedTuple
 from collectors.fleet.clean import clean
 from collectors.formats import BadFormat, flight_recorder, kineto, nvidia_smi_text, ras, stack_text
 from collectors.node.logs import file_names as names
-from collectors.node.network.ib_tools import PortBlock, parse_ibstat, parse_perfquery
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.gpus import GpuProcesses
 from collectors.samples.logs import CommProgress, LogEvent
@@ -51,9 +49,7 @@ class Contents:
     stacks: list[tuple[str, int | None, StackDump]] = field(default_factory=list)
     """(node, rank where the file's name tells it, dump)."""
     devices: defaultdict[str, list[NamedTuple]] = field(default_factory=lambda: defaultdict(list))
-    """Samples of GPUs, NVLinks and ports by node, as its agent would send them."""
-    counters: defaultdict[str, list[PortBlock]] = field(default_factory=lambda: defaultdict(list))
-    """Counters of perfquery by node, in the order of the files: growth shows between two of one port."""
+    """Samples of GPUs by node, as its agent would send them."""
     traces: list[RankTrace] = field(default_factory=list)
     newest: float = 0.0
     """When the newest file was written; 0 without any."""
@@ -136,30 +132,15 @@ def _nvidia_smi(data: bytes, member: Member, contents: Contents) -> int:
     return len(saved.rows) + len(saved.apps)
 
 
-def _ibstat(data: bytes, member: Member, contents: Contents) -> int:
-    ports = parse_ibstat(_text(data))
-    contents.devices[_node(member)] += ports
-    return len(ports)
-
-
-def _perfquery(data: bytes, member: Member, contents: Contents) -> int:
-    blocks = parse_perfquery(_text(data))
-    contents.counters[_node(member)] += blocks
-    return len(blocks)
-
-
 DOCUMENTS: tuple[Document, ...] = (
     Document("flight recorder dump", lambda head, _: flight_recorder.looks_like(head), _recorder),
     Document("NCCL RAS report", lambda head, _: head.lstrip()[:1] == b"{" and ras.looks_like(_text(head)), _ras),
 )
 """Files that are read as a whole, the surest first."""
 
-_IBSTAT = re.compile(rb"^CA '", re.MULTILINE)
 TOOLS: tuple[Document, ...] = (
     Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras),
     Document("stacks", lambda head, _: stack_text.looks_like(_text(head)), _stacks),
     Document("nvidia-smi output", lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi),
-    Document("ibstat output", lambda head, _: _IBSTAT.search(head) is not None, _ibstat),
-    Document("perfquery output", lambda head, _: b"ounters: Lid " in head[:400], _perfquery),
 )
 """What tools print, looked for where a text begins: it is read as a log too, as many a job's output begins so."""

@@ -12,9 +12,7 @@ from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
 from collectors.formats import BadFormat, kineto
-from collectors.node.network.ib_tools import PortBlock
 from collectors.node.resources import reuse_memory
-from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
@@ -120,7 +118,7 @@ class FilesSession(Session):
         for rank, (host, pid) in sorted(_homes(processes, events).items()):
             self.samples(host, [_process(rank, pid, size)])
         for node, devices in contents.devices.items():
-            self._deliver_devices(node or NAMELESS, devices, contents.counters.get(node, ()))
+            self._deliver_devices(node or NAMELESS, devices)
         for host, told in groupby(events, key=lambda event: event.host):
             self.samples(host or NAMELESS, list(told))
         for progress in same_communicators(contents.progress, processes):
@@ -154,7 +152,7 @@ class FilesSession(Session):
             passed=self._passed,
         )
 
-    def _deliver_devices(self, node: str, devices: Sequence[NamedTuple], counters: Sequence[PortBlock]) -> None:
+    def _deliver_devices(self, node: str, devices: Sequence[NamedTuple]) -> None:
         """Rows of one GPU follow each other a second apart, as nothing tells when each was taken."""
         rows: dict[int, int] = {}
         for part in devices:
@@ -164,11 +162,6 @@ class FilesSession(Session):
                 self._at += rows[part.gpu]
             self.samples(node, [part])
         self._at = self._read_at
-        ports = [part for part in devices if isinstance(part, PortFacts)]
-        for block in counters:
-            for port in ports:
-                if block.port == port.port and block.lid in (None, port.lid):
-                    self.samples(node, [PortCounters(port.device, port.port, "perfquery", block.values)])
 
 
 def files_session(
@@ -187,7 +180,7 @@ def _has_devices(job: Job, node: Node) -> bool:
     told = any(
         at == node.name and e.kind.startswith("kernel.") for at, e in zip(job.event_nodes, job.events, strict=True)
     )
-    return bool(node.gpus or node.ports or node.gpu_fault or told)
+    return bool(node.gpus or node.gpu_fault or told)
 
 
 def _homes(processes: Mapping[Process, int], events: Sequence[LogEvent]) -> dict[int, Process]:

@@ -76,15 +76,6 @@ def test_a_hang_that_the_watchdog_ended_is_a_hang(tmp_path: Path) -> None:
     assert verdict(tmp_path, a=text.format(0) + text.format(1)).outcome == "hung"
 
 
-def test_a_port_without_a_subnet_manager(tmp_path: Path) -> None:
-    port = "CA 'mlx5_0'\n\tPort 1:\n\t\tState: {}\n\t\tPhysical state: LinkUp\n\t\tSM lid: {}\n\t\tLink layer: InfiniBand\n"  # noqa: E501
-    (tmp_path / "ibstat.txt").write_text(port.format("Initializing", 0))
-    found = diagnose(files_session([tmp_path]).job()).findings[0]
-    assert (found.kind, found.severity, "subnet manager" in found.summary) == ("ib_port_down", "critical", True)
-    (tmp_path / "ibstat.txt").write_text(port.format("Active", 1))
-    assert diagnose(files_session([tmp_path]).job()).findings == ()
-
-
 def test_nobody_is_blamed_where_nothing_is_wrong(tmp_path: Path) -> None:
     text = """I coordination_service.cc:553] /job:worker/replica:0/task:1 has connected to coordination service.
 INFO 05-28 14:44:28 [shm_broadcast.py:6] No available shared memory broadcast block found in 60 seconds.
