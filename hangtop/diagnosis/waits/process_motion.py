@@ -20,8 +20,6 @@ from hangtop.diagnosis.tables.wchan import is_frozen
 
 HALTED = ("T", "t", "D")
 """States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
-HELPERS_SPAN = 8.0
-"""Seconds over which helpers count: each is looked at every few ticks, and what they did before a hang is no sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +90,8 @@ NO_MOTION = Motion()
 def motion(rank: Rank, since: float | None = None) -> Motion:
     """Sum up the looks at one rank's process from ``since`` on, and one before where fewer than two came after it."""
     backwards = reversed(rank.looks)
-    last = first = helped = next(backwards)
+    last = first = next(backwards)
     for look in backwards:
-        if helped.at > last.at - HELPERS_SPAN and look.value.helpers_bytes is not None:
-            helped = look
         if since is not None and look.at < since and first is not last:
             break
         first = look
@@ -104,8 +100,6 @@ def motion(rank: Rank, since: float | None = None) -> Motion:
         return moved
     return replace(
         moved,
-        helpers_cpu=_rate("helpers_cpu", first if helped is last else helped, last),
-        helpers_bytes=_rate("helpers_bytes", helped, last),
         helper_runs=any(helper.state == "R" for helper in rank.helpers.values()),
         halted_for=_halted_for(rank, moved.state) if moved.state in HALTED else 0.0,
     )
@@ -123,6 +117,7 @@ def between(first: Look[RankPulse], last: Look[RankPulse]) -> Motion:
         cpu=cpu,
         threads=None if main is None else max(0.0, cpu - main),
         helpers_cpu=_rate("helpers_cpu", first, last),
+        helpers_bytes=_rate("helpers_bytes", first, last),
         switches=_rate("voluntary_switches", first, last),
         preempted=_rate("involuntary_switches", first, last) or 0.0,
         read=_rate("read_bytes", first, last),

@@ -16,7 +16,6 @@ from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
     LOOKS_SLACK_S,
     LOOKS_SLACK_SHARE,
-    SOME_CORES,
     STOOD_STILL_S,
     UNINTERRUPTIBLE_S,
 )
@@ -71,11 +70,8 @@ class RankStatus(NamedTuple):
 
     @property
     def blocked(self) -> bool:
-        """It hardly used its CPU. Where another Python thread does its work, that one."""
-        moved, doing = self.motion, self.activity
-        if doing is not None and doing.thread == "python" and moved.threads is not None:
-            return moved.threads < SOME_CORES
-        return moved.blocked
+        """It hardly used its CPU."""
+        return self.motion.blocked
 
     @property
     def seen(self) -> bool:
@@ -188,7 +184,7 @@ def with_activity(job: Job, status: RankStatus, doing: Activity | None) -> RankS
 
 def _judged(status: RankStatus) -> State:
     doing, moved = status.activity, status.motion
-    if moved.state in HALTED and _halted(status, moved.state):
+    if moved.halted_for > 0.0 and moved.halted_for >= HALTED_AFTER[moved.state]:
         return "uninterruptible" if moved.state == "D" else "stopped"
     if doing is None:
         return "unseen"
@@ -200,15 +196,6 @@ def _judged(status: RankStatus) -> State:
     if not waits_for_others(doing, moved) or status.load == "computing":
         return "working"  # a rank that waits while its own GPU computes is not held up by anybody
     return "waiting" if doing.kind != "device" or status.load == "spinning" else "on_gpu"
-
-
-def _halted(status: RankStatus, state: str) -> bool:
-    """A process state counts once every one of several looks showed it, for long enough."""
-    if status.motion.span > 0:
-        return status.motion.halted_for >= max(HALTED_AFTER[state], 1e-9)
-    late = status.readings[-LATE_LOOKS:]
-    lasted = len(late) >= LATE_LOOKS and late[-1].at - status.readings[0].at >= HALTED_AFTER[state]
-    return lasted and {reading.state for reading in late} == {state}
 
 
 def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
