@@ -75,15 +75,15 @@ class Hearing:
         return True
 
 
-def find_or_borrow(hearing: Hearing, given: str) -> Optional[pyspy.PySpy]:
-    """The py-spy of this node (see :func:`pyspy.find`), else a lent one; None when there is none to lend."""
+def find_or_borrow(hearing: Hearing, given: str) -> Optional[str]:
+    """Path of the py-spy of this node (see :func:`pyspy.find`), else of a lent one.
+
+    None when there is none to lend, or this kernel runs nothing from memory.
+    """
     found = pyspy.find(given)
-    return found or borrow(hearing, "py-spy %s" % (given + " cannot be run here" if given else "is not here"))
-
-
-def borrow(hearing: Hearing, why: str) -> Optional[pyspy.PySpy]:
-    """Ask for a py-spy; None when there is none to lend, or this kernel runs nothing from memory."""
-    say(WantsPySpy(os.uname().machine, why))
+    if found is not None:
+        return found
+    say(WantsPySpy(os.uname().machine, "py-spy %s" % (given + " cannot be run here" if given else "is not here")))
     try:
         lent = hearing.loan(FETCH_SECONDS)
         return pyspy.borrow(lent) if lent else None

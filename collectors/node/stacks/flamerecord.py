@@ -78,11 +78,11 @@ def main(arguments: Sequence[object]) -> None:
 class _Recording:
     """One process that is recorded. Raises :class:`Absent` where py-spy cannot be started."""
 
-    def __init__(self, pid: int, spy: pyspy.PySpy, request: FlameRequest) -> None:
+    def __init__(self, pid: int, spy: str, request: FlameRequest) -> None:
         self._pid = pid
         self._memory = os.memfd_create("stacks")
         target = "/proc/%d/fd/%d" % (os.getpid(), self._memory)
-        words = pyspy.record_command(spy.path, pid, request.seconds, request.rate, target)
+        words = pyspy.record_command(spy, pid, request.seconds, request.rate, target)
         try:
             self.child = Child(words, become=_limit_files)
         except Absent:

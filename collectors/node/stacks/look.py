@@ -47,7 +47,7 @@ class Sudo:
 class Manner(NamedTuple):
     """How processes are to be looked at."""
 
-    spy: Optional[pyspy.PySpy]
+    spy: Optional[str]
     sudo: Sudo
     native: bool
     blocking: bool
@@ -108,7 +108,7 @@ class _Look:
         """Make an attempt; those that may help after it."""
         spy, sudo = self._manner.spy, self._manner.sudo
         assert spy is not None
-        words = pyspy.dump_command(spy.path, self._pid, attempt.method, attempt.with_locals)
+        words = pyspy.dump_command(spy, self._pid, attempt.method, attempt.with_locals)
         try:
             command = ["sudo", "-n", *words] if attempt.sudo else words
             ended = child.run(command, self._manner.deadline, SAID)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import zlib
-from typing import List, NamedTuple, Optional
+from typing import List, Optional
 
 from collectors.node import child
 
@@ -13,27 +13,18 @@ PLACES = ("/opt/conda/bin", "/opt/venv/bin", os.path.expanduser("~/.local/bin"))
 """Beside those of other tools."""
 
 
-class PySpy(NamedTuple):
-    """A py-spy that can be run."""
-
-    path: str
-    lent: bool
-    """It is in this process's memory, sent by the other side."""
-
-
-def find(given: str = "") -> Optional[PySpy]:
-    """The py-spy of this node; as root only one that nobody else can change (see :func:`child.find`).
+def find(given: str = "") -> Optional[str]:
+    """Path of the py-spy of this node; as root only of one that nobody else can change (see :func:`child.find`).
 
     ``given`` is a path that the user named: nothing else is looked at then, and others may be able to change it.
     """
     if given:
-        return PySpy(given, False) if os.path.isfile(given) and os.access(given, os.X_OK) else None
-    path = child.find("py-spy", PLACES)
-    return None if path is None else PySpy(path, False)
+        return given if os.path.isfile(given) and os.access(given, os.X_OK) else None
+    return child.find("py-spy", PLACES)
 
 
-def borrow(compressed: bytes) -> PySpy:
-    """Put a py-spy that was sent along into memory, where it can be run; nothing is written on a disk.
+def borrow(compressed: bytes) -> str:
+    """Put a py-spy that was sent along into memory, where it can be run; nothing is written on a disk. Its path.
 
     Raises :class:`OSError` where the kernel allows no such memory, :class:`zlib.error` for a broken one.
     """
@@ -44,7 +35,7 @@ def borrow(compressed: bytes) -> PySpy:
     os.fchmod(descriptor, 0o700)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
     # by number of this process: children close the descriptor, and sudo runs as another user
-    return PySpy("/proc/%d/fd/%d" % (os.getpid(), descriptor), True)
+    return "/proc/%d/fd/%d" % (os.getpid(), descriptor)
 
 
 def dump_command(path: str, pid: int, method: str, with_locals: bool) -> List[str]:

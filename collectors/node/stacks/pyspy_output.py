@@ -28,11 +28,11 @@ _SIGNS = (
     ("ermission ?[Dd]enied|Operation not permitted|EPERM", "denied"),
     (r"No such file or directory \(os error 2\)|No such process|ESRCH", "gone"),
     ("unexpected waitpid result", "stopped"),
-    ("Unsupported version of Python", "unsupported"),
+    ("Unsupported version of Python", "no-py-spy"),
     ("Failed to find (?:a )?python|doesn't appear to be a python", "not-python"),
     ("Failed to (?:copy|get stack traces|get local variables)|Bad address|Max thread recursion", "torn"),
 )
-"""First sign wins: a refusal shows inside "Failed to get stack traces" too. ``unsupported`` never leaves the node."""
+"""First sign wins: a refusal shows inside "Failed to get stack traces" too."""
 
 
 def failure(stderr: bytes) -> DumpFailure:

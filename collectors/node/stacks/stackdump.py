@@ -72,11 +72,9 @@ class StackDumper:
     """Answers requests of one client about one job."""
 
     def __init__(self, request: DumpRequest, hearing: asking.Hearing) -> None:
-        self._hearing = hearing
         self._said = 0
         self._sudo = Sudo()
         self._spy = asking.find_or_borrow(hearing, request.py_spy)
-        self._asked = False
         self._wanted: "SimpleQueue[Tuple[Target, Manner]]" = SimpleQueue()
         self._done: "SimpleQueue[Union[StackDump, Exception]]" = SimpleQueue()
         self._workers = 0
@@ -88,39 +86,28 @@ class StackDumper:
         begun = time.monotonic()
         for number in range(request.samples):
             time.sleep(max(0.0, begun + number * GAP - time.monotonic()))
-            unsupported = self._dump(request, request.pids)
-            if unsupported and self._spy is not None and not self._spy.lent and not self._asked:
-                self._asked = True
-                why = "the py-spy here, %s, is older than the job's Python" % self._spy.path
-                self._spy = asking.borrow(self._hearing, why)
-            if unsupported:
-                self._dump(request, unsupported, last=True)
+            self._dump(request)
         return self._said
 
-    def _dump(self, request: DumpRequest, pids: List[int], last: bool = False) -> List[int]:
-        """Dump these processes, print what comes; return those whose Python this py-spy does not know.
+    def _dump(self, request: DumpRequest) -> None:
+        """Dump the processes of a request and print what comes.
 
         The children of one whose main thread may be waiting for one come, too.
         """
         manner = Manner(self._spy, self._sudo, request.native, request.blocking, request.deadline)
-        known = set(pids)
-        unsupported: List[int] = []
-        left = self._want([(pid, pid) for pid in pids], manner)
+        known = set(request.pids)
+        left = self._want([(pid, pid) for pid in request.pids], manner)
         while left:
             dump = self._done.get()
             if isinstance(dump, Exception):
                 raise dump
             left -= 1
-            if dump.error.startswith("unsupported") and not last:
-                unsupported.append(dump.pid)
-                continue
-            say(dump._replace(error=dump.error.replace("unsupported", "no-py-spy", 1)))
+            say(dump)
             self._said += 1
             if dump.pid == dump.rank_pid and _may_wait_for_children(dump):
                 children = [pid for pid in process_state.children(dump.pid) if pid not in known]
                 known.update(children)
                 left += self._want([(pid, dump.pid) for pid in children], manner)
-        return unsupported
 
     def _want(self, targets: Sequence[Target], manner: Manner) -> int:
         """Have these looked at by threads that live as long as this program: a child of theirs ends with its thread."""

@@ -75,7 +75,7 @@ def test_whether_a_group_was_handed_to_the_wrapper(placed: str, named: str, give
         (("Error: Failed to get stack traces\n\nCaused by:\n    0: Failed to suspend process\n"
          "    1: unexpected waitpid result PtraceEvent(Pid(17950), SIGSTOP, 128) to 17950"), "stopped"),
         ("Error: Failed to find python version from target process", "not-python"),
-        ("Error: Unsupported version of Python: 3.15.0", "unsupported"),
+        ("Error: Unsupported version of Python: 3.15.0", "no-py-spy"),
         (("Error: Failed to get stack traces\n\nCaused by:\n    0: Failed to copy PyFrameObject\n"
          "    1: Bad address (os error 14)"), "torn"),
         ("thread 'main' panicked at src/main.rs", "failed"),
