@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from collectors.samples.collectives import Collective
 from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.history import GroupHistory, is_done, operation_of
 from hangtop.diagnosis.collectives.recorder import Matched
@@ -72,7 +73,8 @@ def grids(job: Job) -> tuple[CollectiveGrid, ...]:
 def _grid(matched: Matched, group: Group, own: Mapping[int, GroupHistory]) -> CollectiveGrid:
     progress = matched.progress[group]
     numbers = sorted({seq for history in own.values() for seq in history.entries})[-KEPT:]
-    columns = tuple(_column(seq, own) for seq in numbers)
+    launched = {seq: [_what(one.entries[seq]) for one in own.values() if seq in one.entries] for seq in numbers}
+    columns = tuple(GridColumn(f"#{seq}", *Counter(launched[seq]).most_common(1)[0][0]) for seq in numbers)
     waited = {seq for history in own.values() for seq in history.unfinished}
     accused = {*progress.behind, *progress.untold} if progress.waiting else set()
     accused.update(rank for one in matched.differs if one.group == group for rank in one.how.counted.odd_ranks)
@@ -87,19 +89,17 @@ def _grid(matched: Matched, group: Group, own: Mapping[int, GroupHistory]) -> Co
     ordered = sorted(alike.items(), key=lambda item: (not item[0][0], len(item[1]), item[1]))
     dumps = [matched.dumps[rank] for rank in sorted(progress.members) if rank in matched.dumps]
     return CollectiveGrid(
-        name=group.label,
-        size=len(progress.members),
-        at=max((at for dump in dumps if (at := dump.written or dump.at) is not None), default=None),
-        sources=tuple(dump.source for dump in dumps),
-        columns=columns,
-        lines=tuple(GridLine(tuple(ranks), cells, odd) for (odd, cells), ranks in ordered),
-    )
+        group.label, len(progress.members),
+        max((at for dump in dumps if (at := dump.written or dump.at) is not None), default=None),
+        tuple(dump.source for dump in dumps), columns,
+        tuple(GridLine(tuple(ranks), cells, odd) for (odd, cells), ranks in ordered),
+    )  # fmt: skip
 
 
-def _column(seq: int, own: Mapping[int, GroupHistory]) -> GridColumn:
-    entries = [operation_of(history.entries[seq], "") for history in own.values() if seq in history.entries]
-    ((op, note), _), *_ = Counter((one.name, f"{one.size} {one.dtype}".strip()) for one in entries).most_common(1)
-    return GridColumn(f"#{seq}", op, note)
+def _what(entry: Collective) -> tuple[str, str]:
+    """``all_reduce`` and ``4096 Float``."""
+    one = operation_of(entry, "")
+    return one.name, f"{one.size} {one.dtype}".strip()
 
 
 def _cell(seq: int, history: GroupHistory | None, column: GridColumn, *, waited: bool) -> GridCell:
@@ -107,9 +107,7 @@ def _cell(seq: int, history: GroupHistory | None, column: GridColumn, *, waited:
     if history is None or entry is None:
         launched = history is not None and seq <= history.enqueued
         return GridCell("absent", "not in") if waited and not launched else GridCell("unknown", "")
-    if entry.op != column.title:
-        return GridCell("differs", entry.op)
-    one = operation_of(entry, "")
-    if waited and (note := f"{one.size} {one.dtype}".strip()) != column.note:
-        return GridCell("differs", note)
+    op, note = _what(entry)
+    if op != column.title or (waited and note != column.note):
+        return GridCell("differs", op if op != column.title else note)
     return GridCell("done", "") if is_done(entry) or seq <= history.completed else GridCell("open", "waits")

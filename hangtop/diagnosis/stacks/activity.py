@@ -43,11 +43,8 @@ class _Look(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Folded frames joined; without the line of an innermost user frame that is itself running."""
-        says = self.stack.says
-        running = says.where if not says.by_frame else ""
-        places = [line.rpartition(":")[0] if line == running else line for line in says.frames]
-        return ";".join([*places, *(place(frame) for frame in reversed(self.user) if self.inner)])
+        """Where the rank is, with where the helper is that it waits for."""
+        return ";".join([self.stack.says.place, *(place(frame) for frame in reversed(self.user) if self.inner)])
 
     @property
     def frames(self) -> tuple[str, ...]:
@@ -90,6 +87,7 @@ def _over_looks(looks: Sequence[_Look], last: _Look) -> Activity:
     where = _stays(looks) if moving else next(iter(last.user), None)
     return says._replace(
         where=place(where) if where is not None else "",
+        function=place(where, line=False) if where is not None else "",
         place=last.place,
         frames=last.frames,
         moving=moving,

@@ -56,8 +56,9 @@ _USER_NAMES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
 @lru_cache(maxsize=8192)
 def library(path: str) -> str:
     """Name of the library that a Python file belongs to, ``python`` for the interpreter's own; empty for user code."""
-    if installed := package(path):
-        return installed if installed in LIBRARIES else ""
+    if installed := _PACKAGES.findall(path):
+        name = str(installed[-1]).removesuffix(".py")
+        return name if name in LIBRARIES else ""
     if path.startswith("<frozen ") or _STDLIB.search(path):
         return "python"
     if path.startswith("<eval_with_key>"):
@@ -67,12 +68,6 @@ def library(path: str) -> str:
         return "python" if first in sys.stdlib_module_names else first if first in LIBRARIES else ""
     tree = next((tree for tree in _SOURCE_TREES if tree in path), "")
     return tree.removeprefix("/src").strip("/").partition("/")[0]
-
-
-def package(path: str) -> str:
-    """Name of the installed package that a file belongs to; empty outside of one."""
-    found = _PACKAGES.findall(path)
-    return str(found[-1]).removesuffix(".py") if found else ""
 
 
 def is_user(frame: Frame) -> bool:
@@ -114,14 +109,14 @@ def own(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     return tuple(frames)
 
 
-def place(frame: Frame) -> str:
+def place(frame: Frame, *, line: bool = True) -> str:
     """A frame as people write it: ``read_shard (data.py:88)``; native ones without a line."""
     folder, _, short = frame.file.rpartition("/")
     if short == "__init__.py":  # of a package, with its folder
         short = f"{folder.rpartition('/')[2]}/{short}"
     if frame.native:
         return f"{frame.name} ({short})" if short else frame.name
-    return f"{frame.name.replace('.<locals>', '')} ({short}:{frame.line})"
+    return f"{frame.name.replace('.<locals>', '')} ({short}{f':{frame.line}' if line else ''})"
 
 
 def phase_by_name(user: Sequence[Frame]) -> Phase | None:

@@ -79,7 +79,7 @@ def _key(doing: Activity) -> tuple[str, ...]:
     if doing.error:
         return ("no frames", doing.error, doing.state, doing.wchan)
     if doing.moving:
-        return ("moves", doing.kind, doing.where.rpartition(":")[0])
+        return ("moves", doing.kind, doing.function)
     return ("stands", doing.kind, doing.place)
 
 

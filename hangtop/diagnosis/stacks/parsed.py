@@ -17,7 +17,6 @@ from hangtop.diagnosis.stacks.frames import (
     is_user,
     library,
     own,
-    package,
     phase_by_name,
     place,
 )
@@ -104,13 +103,17 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
     label = words  # ranks at one line with different peers are at one place
     if found.peer is not None:
         label = f"waits to {'receive from' if 'recv' in found.op else 'send to'} {rank_text(found.peer)}"
+    shown = words if by_frame or meaning.kind not in ("code", "unknown") else ""
+    running = user[0] if user and not by_frame else None
     open_ended = waits == "unknown" or (waits in ("device", "nothing") and meaning.kind in _MAY_BE_WAITS)
     says = Activity(
         meaning.kind, meaning, found.op if meaning.kind in (*_NAMED_BY_CALLERS, "shutdown") else "", label, waits,
         frozenset(context), world=found.world, peer=found.peer,
         where=place(user[0]) if user else "",
         by_frame=by_frame,
-        frames=_folded(mine, user, words if by_frame or meaning.kind not in ("code", "unknown") else ""),
+        place=";".join(_folded(mine, user, shown, running)),
+        path=tuple(place(frame, line=False) for frame in reversed(user)),
+        frames=tuple(_folded(mine, user, shown)),
         by_name=peers is None and (meaning is Meaning.READS_FILE or (hinted and named == meaning.kind)),
         native_would_tell=open_ended and not by_frame and not any(frame.native for frame in mine),
     )  # fmt: skip
@@ -203,22 +206,22 @@ def _phase_of(frame: Frame) -> FrameRow | None:
 # --- how it is written -------------------------------------------------------------------------------------------
 
 
-def _folded(frames: Sequence[Frame], user: Sequence[Frame], words: str) -> tuple[str, ...]:
-    """Lines of a stack, outermost first: user frames, one ``[torch]`` a run of a library, ``⟨waits in all_reduce⟩``."""
+def _folded(frames: Sequence[Frame], user: Sequence[Frame], words: str, running: Frame | None = None) -> list[str]:
+    """Lines of a stack, outermost first: user frames, one ``[torch]`` a run of a library, ``⟨waits in all_reduce⟩``.
+
+    Frames alike to the ``running`` one are written without their line.
+    """
     lines: list[str] = []
+    ends = 0
     for frame in reversed(frames):
-        line = "" if is_carrier(frame) else place(frame) if frame in user else _library_line(frame)
+        own = frame in user
+        line = place(frame, line=frame != running) if own else "" if is_carrier(frame) else _library_line(frame)
         if line and (not lines or lines[-1] != line):
             lines.append(line)
-    if words:
-        while lines and lines[-1].startswith("["):
-            lines.pop()
-        lines.append(f"⟨{words}⟩")
-    return tuple(lines)
+        ends = len(lines) if own else ends
+    return [*lines[:ends], f"⟨{words}⟩"] if words else lines
 
 
 def _library_line(frame: Frame) -> str:
-    if frame.native:
-        return "[native]"
-    name = library(frame.file) or package(frame.file)
-    return "" if name == "python" else f"[{name}]"
+    name = "native" if frame.native else library(frame.file)
+    return "" if name in ("python", "") else f"[{name}]"

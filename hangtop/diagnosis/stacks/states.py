@@ -190,8 +190,13 @@ class Activity(NamedTuple):
     one."""
     by_frame: bool = False
     """A frame gave the meaning, not the kernel (state, system call) or the user's line itself."""
+    function: str = ""
+    """The function of :attr:`where`, without the line."""
     place: str = ""
-    """The folded frames joined by ``;``: ranks with equal places are at the same point of the program."""
+    """The folded frames joined by ``;``, that of a user frame which is itself running without its line: ranks with
+    equal places are at the same point of the program."""
+    path: tuple[str, ...] = ()
+    """The user's functions that lead there, outermost first, without their lines."""
     frames: tuple[str, ...] = ()
     """The folded frames for people, outermost first."""
     cpu: Cpu = "unknown"

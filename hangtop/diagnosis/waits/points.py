@@ -10,8 +10,6 @@ from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_state
 
-MEANING = "⟨"
-"""Begins a folded frame that says what library frames mean."""
 PointKey = tuple[str, str, str, bool]
 
 
@@ -52,8 +50,7 @@ class WaitPoint:
 
 def path_of(status: RankStatus) -> tuple[str, ...]:
     """The user's functions that lead to where a rank is, outermost first, without their lines."""
-    frames = () if status.activity is None else status.activity.frames
-    return tuple(frame.rpartition(":")[0] for frame in frames if not frame.startswith(MEANING))
+    return () if status.activity is None else status.activity.path
 
 
 def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.samples.stacks import StackDump, ThreadStack
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks.activity import activity
 from tests.support.stacks import SCRIPT, STDLIB, TORCH, dump, main_dump, thread
 
@@ -61,18 +61,6 @@ def test_autograds_thread_is_judged_where_main_waits_for_it() -> None:
     assert (doing.kind, doing.op, doing.thread) == ("collective", "all_reduce", "autograd")
 
 
-RAY = f"{TORCH.removesuffix('/torch')}/ray"
-
-
-def actor(*frames: str) -> tuple[ThreadStack, ThreadStack]:
-    """Main thread of an actor, and the thread in which its framework runs the job."""
-    main = thread(f"Worker.main_loop {RAY}/_private/worker.py:1069",
-                  f"<module> {RAY}/_private/workers/default_worker.py:323")  # fmt: skip
-    runner = f"ThreadRunner.run.<locals>._run_target {RAY}/train/v2/_internal/execution/thread_runner.py:37"
-    start = (f"run {STDLIB}/threading.py:982", f"_bootstrap {STDLIB}/threading.py:1002")
-    return main, thread(*frames, runner, *start, name="TrainingThread", tid=101)
-
-
 def test_the_holder_of_the_gil() -> None:
     busy = thread(f"compress {SCRIPT}:30", name="uploader", tid=101, gil=True)
     waiting = thread("take_gil /usr/bin/python3.10", STEP, f"<module> {SCRIPT}:90")
@@ -101,12 +89,6 @@ def test_a_main_thread_that_waits_for_a_pool_waits_for_what_that_does(
     saver = thread(*inner, *ITEM, *STARTED, name="saver_0", tid=101)
     tracker = thread(f"Tracker.run {SCRIPT}:36", *STARTED, name="tracker", tid=102)
     assert activity([dump(main, saver, tracker)]).where == where
-
-
-# --- no frames ---------------------------------------------------------------------------------------------------
-
-
-# --- anything ----------------------------------------------------------------------------------------------------
 
 
 # --- helpers -----------------------------------------------------------------------------------------------------
