@@ -34,9 +34,6 @@ MANY_STARTS = 2
 _NODES = re.compile(r"--nnodes[= ](\d+)")
 
 
-# --- launchers ---------------------------------------------------------------------------------------------------
-
-
 def _idle(job: Job) -> Sequence[tuple[str, IdleLauncher]]:
     """Launchers, each with its node, of a job of which no rank was seen, and that did not fail since they began."""
     idle = [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers.values()]
@@ -88,12 +85,12 @@ def started_anew(job: Job) -> Iterator[Finding]:
     since = min(rank.process.started for rank in living)
     stepped = job.motion.last_step_at is not None and job.motion.last_step_at > since
     roots = [failure for failure in failures_before_restart(job) if not failure.consequence]
-    first = next((failure for failure in roots if not failure.bare), roots[0] if roots else None)
+    first = min(roots, key=lambda failure: failure.bare, default=None)
     ranks = () if first is None or first.rank is None else (first.rank,)
-    why = f"; {who(ranks)} had failed first: {first.told}" if first else ""
     yield Finding(
         "job_restarts", "critical" if times >= MANY_STARTS and not stepped else "info", 0.85 if first else 0.6,
-        f"the ranks were started anew {count(times, 'time')}, {duration(max(0.0, job.now - since))} ago the last{why}",
+        f"the ranks were started anew {count(times, 'time')}, {duration(max(0.0, job.now - since))} ago the last"
+        f"{f'; {who(ranks)} had failed first: {first.told}' if first else ''}",
         ranks=ranks, nodes=homes(job, ranks),
         evidence=(
             *((event_line(first.event),) if first else ()),
@@ -102,9 +99,6 @@ def started_anew(job: Job) -> Iterator[Finding]:
         advice="Mend what ended the first start. The launcher tries again until its attempts are used up (torchrun "
         "--max-restarts).",
     )  # fmt: skip
-
-
-# --- ranks that wait to start ------------------------------------------------------------------------------------
 
 
 def init_hang(job_status: JobStatus) -> Iterator[Finding]:
@@ -220,9 +214,5 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-RULES = (
-    no_rank_started,
-    nccl_init_stuck,
-    started_anew,
-)
+RULES = (no_rank_started, started_anew, nccl_init_stuck)
 STATUS_RULES = (init_hang,)
