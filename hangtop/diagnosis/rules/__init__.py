@@ -18,11 +18,11 @@ from hangtop.diagnosis.rules import (
     event_rows,
     gpus,
     inside,
+    left_over,
     network,
     nodes,
     not_launched,
     nvlink,
-    placement,
     recorder,
     slow,
     startup,
@@ -33,7 +33,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 
 RULES: tuple[Callable[[Job], Iterable[Finding]], ...] = (
     *event_rows.EVENT_ROWS, *crash.RULES, *gpus.RULES, *inside.RULES, *network.RULES, *nodes.RULES,
-    *not_launched.RULES, *nvlink.RULES, *placement.RULES, *startup.RULES, *store.RULES, *lint.RULES,
+    *not_launched.RULES, *nvlink.RULES, *left_over.RULES, *startup.RULES, *store.RULES, *lint.RULES,
 )  # fmt: skip
 STATUS_RULES: tuple[Callable[[JobStatus], Iterable[Finding]], ...] = (
     *absent.STATUS_RULES, *crash.STATUS_RULES, *disagree.STATUS_RULES, *network.STATUS_RULES,

@@ -65,7 +65,7 @@ ENDS = _set("child_failed_no_detail", "init_hang", "rank_left_early", "rank_miss
 HOLDS_UP = (_job(WAITS_END, "init_hang", "waiting"), _same("rank", "collective_mismatch"))
 DISAGREES = (_job(WAITS_END, "child_failed_no_detail", "rank_crashed"),)
 RANK_ENDS = (_job(WAITS_END, ENDS, "gil_hang"),)
-RUNS_OUT = (_job(WAITS_END, ENDS, "gil_hang", "rank_crashed", "nccl_init_failed", "gpu_assignment_conflict"),)
+RUNS_OUT = (_job(WAITS_END, ENDS, "gil_hang", "rank_crashed", "nccl_init_failed"),)
 NO_START = (_job(WAITS_END, "child_failed_no_detail", "init_hang", "nccl_init_failed", "rank_crashed"),)
 LOST_PEER = (_job("nccl_remote_error"),)
 BROKEN_GPU = (_same("rank", STUCK, GONE, "gil_hang", "rank_uninterruptible", "waiting"), _job(WAITS_END, "init_hang"),
@@ -202,7 +202,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("env_unknown", "none", 8, "a setting that nobody reads, or that this release does not read"),
     Kind("env_debug_left_on", "none", 8, "a setting for finding faults slows the job"),
     Kind("nccl_known_bad", "none", 8, "a release of NCCL with a fault that hangs or ends jobs"),
-    Kind("gpu_assignment_conflict", "none", 8, "ranks share their only GPU, or their settings leave them without one"),
     Kind("zombie_process", "none", 8, "processes of another run hold GPUs of the job",
          (_same("gpu", "gpu_out_of_memory"),)),
     Kind("port_taken", "none", 8, "the rendezvous port is in use before the start"),

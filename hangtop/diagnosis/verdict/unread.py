@@ -11,7 +11,7 @@ from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count
-from hangtop.diagnosis.rules.placement import left_over
+from hangtop.diagnosis.rules.left_over import left_over
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 SOURCE_NAMES = {

@@ -17,7 +17,7 @@ from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count, duration, size
-from hangtop.diagnosis.rules.placement import orphans
+from hangtop.diagnosis.rules.left_over import orphans
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say
 
 GOOD = frozenset(("terminated", "killed", "continued", "gone"))

@@ -9,8 +9,8 @@ import pytest
 from collectors.samples.gpus import GpuFault, NvlinkCounters
 from collectors.samples.host import HostFacts
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.node import Gpu
-from hangtop.diagnosis.rules.placement import orphans
+from hangtop.diagnosis.node import Gpu, NetworkUse
+from hangtop.diagnosis.rules.left_over import orphans
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
 
 LOAD = {"utilization": 99, "power": 600.0, "sm_clock": 1980}
@@ -227,20 +227,7 @@ def test_limited() -> None:
     assert job.verdict().outcome == "unknown"
 
 
-# --- placement ---------------------------------------------------------------------------------------------------
-
-
-def test_two_ranks_on_one_gpu() -> None:
-    job = Sketch(world=2, nodes=1)
-    job.node("node1", gpus=(gpu(0, pids=[1000, 1001]), gpu(1, memory=0)))
-    found = first(job.verdict())
-    assert (found.kind, found.ranks, found.gpus) == ("gpu_assignment_conflict", (0, 1), ("node1:0",))
-
-
-def test_a_context_on_gpu_0_is_no_conflict() -> None:
-    job = Sketch(world=2, nodes=1)
-    job.node("node1", gpus=(gpu(0, pids=[1000, 1001]), gpu(1, pids=[1001])))
-    assert "gpu_assignment_conflict" not in kinds(job.verdict())
+# --- left over ---------------------------------------------------------------------------------------------------
 
 
 def test_leftovers_of_an_earlier_run() -> None:

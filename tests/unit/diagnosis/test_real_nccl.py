@@ -20,7 +20,7 @@ from hangtop.session.folder import files_session
 from hangtop.session.replay import replay_session, run_to
 
 H200 = Path(__file__).parents[2] / "fixtures" / "h200"
-OWN = ("gpu_assignment_conflict", "env_debug_left_on", "env_invalid", "gpu_xid", "zombie_process")
+OWN = ("env_debug_left_on", "env_invalid", "gpu_xid", "zombie_process")
 """What is true of all of them: they share a GPU, over the loopback, and some with another run, or after an assertion
 had failed."""
 EXPECTED = {
@@ -114,5 +114,5 @@ def test_what_is_not_known_yet_is_told_and_not_a_setting_beside_it() -> None:
     session, feed = replay_session(H200 / "gpu.rec")
     run_to(session, feed, feed.recording.span[0] + 2.0)
     verdict = session.diagnose()
-    assert (verdict.outcome, verdict.findings[0].kind) == ("unknown", "gpu_assignment_conflict")
+    assert (verdict.outcome, verdict.findings[0].kind) == ("unknown", "env_debug_left_on")
     assert "nothing was seen to move" in verdict.summary

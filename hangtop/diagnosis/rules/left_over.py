@@ -1,45 +1,19 @@
-"""Who is on which GPU: two ranks on one, and processes of other runs."""
+"""Ranks that a run which is over left behind, and that may hold GPUs or ports of the job."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from hangtop.diagnosis.evidence.gpus import gpu_name
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
-from hangtop.diagnosis.phrasing import count, listed, ranks_on, ranks_text
-from hangtop.diagnosis.roster import living_on
+from hangtop.diagnosis.phrasing import count, listed
 
 STARTING = 60.0
 """Ours: seconds within which ranks that are missing may still be started."""
 BY_HAND = frozenset(("", "env", "jax", "lightning"))
 """Ways to start ranks that need no launcher."""
-
-
-def gpu_assignment_conflict(job: Job) -> Iterator[Finding]:
-    """gpu_assignment_conflict: ranks that share their only GPU.
-
-    A rank that merely has a context on GPU 0 beside its own GPU is no conflict. GPUs split by MIG are left out.
-    """
-    for name, node in sorted(job.nodes.items()):
-        only: dict[tuple[int, ...], list[Rank]] = defaultdict(list)
-        for rank in living_on(job, name):
-            if rank.rank >= 0 or rank.process.master_port is not None:  # others may be notebooks of one user
-                only[tuple(rank.gpus)].append(rank)
-        for gpu in node.gpus.values():
-            sharing = only.get((gpu.index,), [])
-            if len(sharing) < 2 or (gpu.facts and gpu.facts.mig.lower() == "enabled"):
-                continue
-            numbers = tuple(sorted(rank.rank for rank in sharing))
-            yield Finding(
-                "gpu_assignment_conflict", "warning", 0.92,
-                f"{ranks_text(numbers)} share GPU {gpu.index} on {name}",
-                ranks=numbers, nodes=(name,), gpus=(gpu_name(node, gpu),), evidence=tuple(map(_given, sharing[:4])),
-                advice="Call torch.cuda.set_device(LOCAL_RANK) before anything else touches CUDA, and leave "
-                "CUDA_VISIBLE_DEVICES alone under torchrun.",
-            )  # fmt: skip
 
 
 def zombie_process(job: Job) -> Iterator[Finding]:
@@ -108,13 +82,4 @@ def _missing(one: Rank, others: Sequence[Rank]) -> str:
     return f"{len(left)} of the {its.local_world_size} ranks that its run had here are left"
 
 
-def _given(rank: Rank) -> Evidence:
-    visible = rank.process.env.get("CUDA_VISIBLE_DEVICES", "(not set)")
-    text = f"LOCAL_RANK={rank.process.local_rank}, CUDA_VISIBLE_DEVICES={visible}"
-    return Evidence(Observer.CONTEXT, f"{ranks_on([rank.rank], [rank.node])}, pid {rank.process.pid}", None, text)
-
-
-RULES = (
-    gpu_assignment_conflict,
-    zombie_process,
-)
+RULES = (zombie_process,)
