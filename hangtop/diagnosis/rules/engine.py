@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from string import Formatter
 from typing import Any, Literal, NamedTuple
 
@@ -84,11 +85,10 @@ class EventRow:
         if self.scope != "job":
             yield from self._of_nodes(job)
             return
-        kinds = dict.fromkeys(told.kind for told in (self.event, *self.also))
-        events = tuple(event for kind in kinds for event in said(job, kind) if self._wanted(event))
+        events = self._events(partial(said, job))
         if self.first_within is not None and (times := [event.at for event in events if event.at is not None]):
             until = min(times) + self.first_within
-            events = tuple(event for event in events if event.at is not None and event.at <= until)
+            events = [event for event in events if event.at is not None and event.at <= until]
         told_more = any(more.fits(event) for more in self.unless for event in said(job, more.kind))
         if events and not told_more and not (self.last_resort and explained(job)):
             ranks, nodes = self._culprits(job, events)
@@ -96,9 +96,12 @@ class EventRow:
             named = gpus_in(job, events)  # by the numbers that a rank's own settings give to its GPUs
             yield self._finding(events, ranks, nodes, tuple(sorted(own)) if own and named else named)
 
-    def _wanted(self, event: LogEvent) -> bool:
-        told = any(one.kind == event.kind and one.fits(event) for one in (self.event, *self.also))
-        return told and (self.where is None or self.where(event))
+    def _events(self, of_kind: Callable[[str], Iterable[LogEvent]]) -> list[LogEvent]:
+        told = (self.event, *self.also)
+        return [
+            event for kind in dict.fromkeys(one.kind for one in told) for event in of_kind(kind)
+            if any(one.kind == kind and one.fits(event) for one in told) and (self.where is None or self.where(event))
+        ]  # fmt: skip
 
     def _culprits(self, job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:
         if not self.ranks_in:
@@ -110,7 +113,7 @@ class EventRow:
         """One finding for each node, or for each of its GPUs, by lines of its kernel and its services."""
         for name, node in sorted(job.nodes.items()):
             together: dict[str, list[LogEvent]] = defaultdict(list)
-            for event in filter(self._wanted, events_on(job, node, self.event.kind)):
+            for event in self._events(partial(events_on, job, node)):
                 together[_gpu_of(node, event) if self.scope == "gpu" else ""].append(event)
             for gpu, events in sorted(together.items()):
                 if not gpu and len(together) > 1:

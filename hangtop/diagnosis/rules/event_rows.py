@@ -6,7 +6,6 @@ Signatures of NCCL's warnings are those of ``docs/log-events.md``.
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
@@ -22,7 +21,6 @@ VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendez
 """Signatures of errors that tell of somebody else's end, or of a wait."""
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
 DRAIN_NODE = "Drain the node: its hardware or its kernel failed; see the management controller's log."
-BLOCKED = "Storage or a driver does not answer; drain the node if it does not come back."
 _ADAPTER = re.compile(
     r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout|cause a leak|TX timeout"
     r"|transmit queue \d+ timed out|Unit Hang|adapter unexpectedly"
@@ -55,19 +53,6 @@ def _machine(problem: str, weight: float, summary: str) -> EventRow:
     )  # fmt: skip
 
 
-def _switch(kind: str, example: dict[str, Any]) -> EventRow:
-    return EventRow(
-        event=Told(kind, {"fatal": (True,)}), kind="nvlink_errors", weight=0.9, scope="node", example=example,
-        other={"fatal": False}, summary="a fatal error of NVLink or an NVSwitch was reported on {node}",
-        advice="Drain the node; restart it and its fabric manager.",
-    )  # fmt: skip
-
-
-def _limit(kind: str, finding: str, weight: float, summary: str, advice: str, *details: str) -> EventRow:
-    """Something that the host gives and that ran out."""
-    return EventRow(event=Told(kind), kind=finding, weight=weight, summary=summary, details=details, advice=advice)
-
-
 def _failed_by_itself(event: LogEvent) -> bool:
     """Torch's word that NCCL failed: no error of CUDA, which has a rule of its own, no time-out, no lost peer."""
     error = text_of(event, "error")
@@ -90,15 +75,17 @@ MACHINES = (
     _machine("pcie", 0.85, "a PCIe device reports an error that could not be corrected, or was lost"),
     _machine("panic", 0.83, "the kernel panicked"),
     EventRow(
-        event=Told("kernel.hung_task"), kind="kernel_trouble", weight=0.8, scope="process", severity="warning",
-        summary="a task is blocked in the kernel of {node}", details=(": {process}", ", for {seconds}"), advice=BLOCKED,
+        event=Told("kernel.hung_task"), also=(Told("kernel.lockup"),), kind="kernel_trouble", weight=0.8,
+        scope="process", severity="warning",
+        summary="a task or a CPU is stuck in the kernel of {node}", details=(": {process}", ", for {seconds}"),
+        advice="Storage or a driver does not answer; drain the node if it does not come back.",
     ),
     EventRow(
-        event=Told("kernel.lockup"), kind="kernel_trouble", weight=0.8, scope="process", severity="warning",
-        summary="a CPU is locked up in the kernel of {node}", details=(", for {seconds}",), advice=BLOCKED,
+        event=Told("kernel.sxid", {"fatal": (True,)}), also=(Told("kernel.fabric_manager", {"fatal": (True,)}),),
+        kind="nvlink_errors", weight=0.9, scope="node", example={"code": 12028}, other={"fatal": False},
+        summary="a fatal error of NVLink or an NVSwitch was reported on {node}",
+        advice="Drain the node; restart it and its fabric manager.",
     ),
-    _switch("kernel.sxid", {"code": 12028}),
-    _switch("kernel.fabric_manager", {"what": "gpu"}),
     EventRow(
         event=Told("kernel.link"), kind="kernel_trouble", weight=0.8, scope="node",
         where=lambda event: bool(_ADAPTER.search(text_of(event, "problem"))),
@@ -208,12 +195,18 @@ JOBS = (
         summary="NCCL's watchdog of {who} made no progress itself, so the GIL or a CUDA call there is stuck",
         advice="Dump the stacks there with native frames; look for Xid lines on the nodes.",
     ),
-    _limit("host.memory", "host_out_of_memory", 0.88, "{who} could not get memory of the host",
-           "Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
-           "pinned or cached data, or more memory.", ": it asked for {tried}"),
-    _limit("host.processes", "process_limit", 0.85, "{who} could not start another process or thread",
-           "Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
-           "OMP_NUM_THREADS=1 need less."),
+    EventRow(
+        event=Told("host.memory"), kind="host_out_of_memory", weight=0.88,
+        summary="{who} could not get memory of the host", details=(": it asked for {tried}",),
+        advice="Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
+        "pinned or cached data, or more memory.",
+    ),
+    EventRow(
+        event=Told("host.processes"), kind="process_limit", weight=0.85,
+        summary="{who} could not start another process or thread",
+        advice="Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
+        "OMP_NUM_THREADS=1 need less.",
+    ),
     EventRow(
         event=Told("host.open_files"), also=(Told("nccl.warn", {"signature": ("open_files",)}),),
         kind="open_files_limit", weight=0.9, summary="file descriptors ran out on {who}",
