@@ -9,7 +9,7 @@ import pytest
 from collectors.samples.gpus import GpuFault, NvlinkCounters
 from collectors.samples.host import HostFacts
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.node import Gpu, NetworkUse
+from hangtop.diagnosis.node import Gpu
 from hangtop.diagnosis.rules.left_over import orphans
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
 
