@@ -102,7 +102,7 @@ ACTIONS: tuple[Action, ...] = (
            in_panel("next_metric", 1), "Overview", "metric", 4),
     Action("metric.previous", "V", "Figure before", "The figure before.",
            in_panel("next_metric", -1), "Overview", "metric"),
-    Action("waits", "W", "Who waits", "Who waits for whom: arrows go from one to another, Enter opens.",
+    Action("waits", "W", "Who waits", "Who waits for whom; Enter goes to the stack, the group or the ranks of a line.",
            going.show_waits, "Job"),
     Action("log.severity", "w", "Severity", "All lines; warnings and worse; errors alone.",
            in_panel("next_severity"), "Logs", "log", 5),

@@ -11,8 +11,10 @@ from functools import lru_cache
 from typing import TypeVar
 
 from collectors.samples.gpus import GpuSample
+from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
-from hangtop.diagnosis.node import Gpu, Look, Node, Port, Rank
+from hangtop.diagnosis.node import Gpu, Look, Node, Port, Rank, Steps
+from tui.ordering.rows import RankRow
 
 T = TypeVar("T")
 
@@ -74,6 +76,35 @@ def state_of(rank: Rank) -> str | None:
     if pulse is None:
         return None
     return "r" if pulse.state == "R" and wait is not None and wait.waited >= WITHOUT_CPU else pulse.state
+
+
+def inside_of(row: RankRow) -> InsidePulse | None:
+    """What a living rank says of itself by ``hangtop.inside``."""
+    inside = row.rank.inside
+    return None if inside is None or row.rank.gone_at is not None else inside.pulse
+
+
+def _steps_of(row: RankRow) -> Steps | None:
+    """The log that tells of a rank's steps."""
+    pid = row.rank.process.pid
+    return next((log for log in row.node.steps.values() if log.count.pid == pid and log.told), None)
+
+
+def last_step(row: RankRow) -> float | None:
+    """The last training step that a rank said is done: by ``hangtop.inside``, or by its log."""
+    inside, log = inside_of(row), _steps_of(row)
+    if inside is not None and inside.step is not None:
+        return inside.step
+    return None if log is None else log.told[-1][1]
+
+
+def seconds_a_step(row: RankRow) -> float | None:
+    """How long a step takes, as the last ones of its log tell."""
+    log = _steps_of(row)
+    if log is None or len(log.told) < 2:
+        return None
+    (began, first, _), (ended, last, _) = log.told[0], log.told[-1]
+    return (ended - began) / (last - first) if last > first and ended > began else None
 
 
 def row_of(gpu: Gpu) -> GpuSample | None:

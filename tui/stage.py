@@ -58,7 +58,6 @@ class Stage(ContentSwitcher):
         self._way.clear()
         self._what = ""
         panel = await self.show(name)
-        panel.leave()
         if panel.scope:
             _narrow(panel, "", panel.query_text)
 

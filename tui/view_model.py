@@ -136,11 +136,6 @@ class ViewModel:
             return None
         return self.state.nodes.get(named.nodes[0])
 
-    @property
-    def accused(self) -> list[RankRow]:
-        """Whose last lines tell more: who is blamed for a wait, or named first for a crash."""
-        return self.suspects if self.crashed else self.blamed
-
     def hint(self, live: str) -> str:
         """What stands in place of what is not there; where nobody can be asked, no key brings more."""
         if self.session.can_act:

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from collectors.samples.inside import InsidePulse
+from collectors.samples.stream import Tick
 from hangtop.diagnosis.finding import Verdict, WaitBox
 from tests.support.piloted import screen
-from tests.support.screens import Paper, PaperSession, hung
-
-KEYS = "arrows, Enter opens, Esc leaves"
-"""What the title says while the cursor is in who waits for whom."""
+from tests.support.screens import NOW, PID, Paper, PaperSession, hung, say
 
 
 def hanging(nodes: int = 4, *, stacks: bool = False) -> PaperSession:
@@ -41,28 +40,19 @@ async def test_who_waits_is_on_the_overview_of_a_job_that_hangs(nodes: int, size
         assert "ranks wait" not in shown.text()
 
 
-async def test_w_goes_into_the_picture_and_enter_to_the_stack_and_back() -> None:
+async def test_w_lists_who_waits_and_enter_goes_to_the_stack_and_back() -> None:
     async with screen(hanging(stacks=True), size=(120, 36)) as shown:
-        await shown.press("7", "W")
-        assert "[Overview]" in shown.lines()[1]
-        assert KEYS in shown.text()
-        assert shown.app.panel.chosen_ranks() == {11}
-        await shown.press("right")
-        assert len(shown.app.panel.chosen_ranks()) == 31
-        assert shown.app.model.timeline.at is None, "the arrows are the picture's now"
-        await shown.press("left", "enter")
+        await shown.press("7", "W", "down", "enter")
         assert "[Stacks]" in shown.lines()[1]
-        assert "Stacks rank 11" in shown.lines()[2]
-        await shown.press("escape")
-        assert KEYS in shown.text()
-        assert shown.app.panel.chosen_ranks() == {11}
+        assert len(shown.app.panel.chosen_ranks()) == 31
         await shown.press("escape")
         assert "[Findings" in shown.lines()[1]
-        await shown.press("1")
-        assert KEYS not in shown.text()
+        shown.session.verdict = Verdict("healthy", "all is well")
+        await shown.press("W")
+        assert shown.notices()[-1] == "nobody waits for anybody: the job is healthy"
 
 
-async def test_a_chain_longer_than_the_screen_is_a_tree_and_follows_the_cursor_to_its_end() -> None:
+async def test_a_chain_longer_than_the_screen_is_a_list_to_its_end() -> None:
     session = hanging()
     chain = [WaitBox((11,), ("node2",), "in read_shard (data.py:88)", True)]
     chain += [
@@ -72,16 +62,23 @@ async def test_a_chain_longer_than_the_screen_is_a_tree_and_follows_the_cursor_t
     ]  # fmt: skip
     session.verdict = replace(hung(), waits=tuple(chain))
     async with screen(session, size=(80, 24)) as shown:
-        await shown.press("1", "W")
-        assert "more than fits" in shown.text()
-        for _ in range(9):
-            await shown.press_quickly("right")
-        assert shown.app.panel.chosen_ranks() == {8}
-        await shown.press("end")
-        assert shown.app.panel.chosen_ranks() == {30}
+        await shown.press("1", "W", "end")
         assert "rank 30 " in shown.text()
-        await shown.press("home")
-        assert shown.app.panel.chosen_ranks() == {11}
+        await shown.press("enter")
+        assert "[Ranks]" in shown.lines()[1]
+        assert shown.app.panel.chosen_ranks() == {30}
+
+
+@pytest.mark.parametrize("size", [(120, 36), (80, 24)])
+async def test_a_job_that_is_well_shows_step_pace_and_last_line_of_its_ranks(size: tuple[int, int]) -> None:
+    session = Paper(nodes=1, gpus=4).session()
+    session.verdict = Verdict("healthy", "all is well")
+    session.samples("node1", [InsidePulse(PID + 3, 41, NOW - 1, "forward", NOW), Tick(9, NOW, 0.01, 0.1, 9 << 20)])
+    say(session, "node1", 2, NOW - 1, "loss 2.31")
+    async with screen(session, size=size) as shown:
+        assert any(line.rstrip().endswith("     2        –       –  loss 2.31") for line in shown.lines())
+        assert any(line.rstrip().endswith("     3       41       –") for line in shown.lines())
+        assert session.nodes_told.viewed[-1] >= {f"/logs/rank{rank}.err" for rank in range(4)}
 
 
 @pytest.mark.parametrize(("nodes", "text"), [(4, "11  A"), (200, "A")])

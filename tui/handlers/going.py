@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
+from hangtop.diagnosis.phrasing import folded
 from tui.handlers.ask import ActionRefused
 from tui.looks.format import plural
 from tui.panels.base import Place
+from tui.widgets.lines import text_of
 
 if TYPE_CHECKING:
+    from hangtop.diagnosis.finding import WaitBox
     from tui.app import HangtopApp
     from tui.panels.table_panel import TablePanel
+    from tui.view_model import ViewModel
     from tui.widgets.table import Table
 
 
@@ -60,9 +64,7 @@ async def enter(app: HangtopApp) -> None:
 
 
 async def back(app: HangtopApp) -> None:
-    """Leave what was gone into within the panel, take the filter away, or go back."""
-    if app.panel.leave() and not app.stage.trail:
-        return
+    """Take the filter away, or go back."""
     if await app.stage.back():
         app.tick()
 
@@ -77,21 +79,34 @@ def show_details(app: HangtopApp) -> None:
         app.push_screen(TextDialog(title, facts_text(facts)))
 
 
-async def show_waits(app: HangtopApp) -> None:
-    """Show who waits for whom, and put the cursor there; leave it again."""
-    from tui.panels.overview import WAITS_PLACE, OverviewPanel
+def show_waits(app: HangtopApp) -> None:
+    """List who waits for whom; Enter goes to what a line stands for."""
+    from tui.dialogs.asking import ChoiceDialog
+    from tui.waits import wait_tree
 
-    panel = app.panel
-    if isinstance(panel, OverviewPanel) and panel.leave_waits():
-        return
-    if not app.model.waits:
+    boxes = app.model.waits
+    if not boxes:
         verdict = app.session.verdict
         why = "no verdict yet" if verdict is None else f"the job is {verdict.outcome}"
         raise ActionRefused(f"nobody waits for anybody: {why}")
-    if isinstance(panel, OverviewPanel):
-        panel.show_waits()
-    else:
-        await app.go(Place("overview", "", (WAITS_PLACE, app.model.waits[0].ranks[0]), WAITS_PLACE))
+    tree = wait_tree(boxes)
+
+    def take(place: int | None) -> None:
+        if place is not None:
+            app.run_worker(app.go(_behind(boxes[tree[place][0]], app.model)), name="go", exit_on_error=False)
+
+    app.push_screen(ChoiceDialog("Who waits for whom", [(text_of([line]), "") for _, line in tree]), take)
+
+
+def _behind(box: WaitBox, model: ViewModel) -> Place:
+    """Ranks that wait in an operation that a source names lead to its group, others to a stack that was taken."""
+    ranks, state = sorted(box.ranks), model.state
+    told = " " in box.operation  # with its number or its group: of a bare one frames alone tell
+    if told and not box.blamed and (state.recorders or state.progress or state.ras):
+        return Place("collectives", "", ranks[0])
+    if dumped := [rank for rank in ranks if rank in model.dumped]:
+        return Place("stacks", "", dumped[0])
+    return Place("ranks", f"rank={folded(ranks)}", ranks[0])
 
 
 async def ask_filter(app: HangtopApp) -> None:

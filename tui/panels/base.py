@@ -91,10 +91,6 @@ class Panel(Vertical):
         """Go into what is under the cursor: the place to go to, or None when it was done here."""
         return None
 
-    def leave(self) -> bool:
-        """Leave what was gone into within the panel; False when nothing was."""
-        return False
-
     def set_filter(self, text: str) -> None:
         """Show only what the filter lets through. Raises :class:`~tui.ordering.filter.FilterError`."""
 

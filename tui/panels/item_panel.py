@@ -22,7 +22,7 @@ class ItemPanel(Panel):
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)
         self.bar = Bar()
-        self.view = ItemList("items", self.EMPTY)
+        self.view = ItemList(self.EMPTY)
         self.wanted: int | None = None
         """A rank to stand on as soon as there is an item that has it."""
 

@@ -6,13 +6,22 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from collectors.samples.gpus import GpuSample
-from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
-from hangtop.diagnosis.node import Gpu, Steps
+from hangtop.diagnosis.node import Gpu
 from hangtop.diagnosis.phrasing import ranks_on
 from tui.looks.format import SILENT, UNKNOWN, age, number, percent, ranks_word, size
 from tui.looks.theme import Colour
-from tui.measure import cpu_percent, memory_percent, pulse_of, row_of, source_is_stale, state_of
+from tui.measure import (
+    cpu_percent,
+    inside_of,
+    last_step,
+    memory_percent,
+    pulse_of,
+    row_of,
+    seconds_a_step,
+    source_is_stale,
+    state_of,
+)  # fmt: skip
 from tui.ordering.filter import Value
 from tui.ordering.rows import RankRow
 from tui.panels.base import Place
@@ -93,7 +102,7 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
         place = model.waiting.place_of.get(row.number)
         if place is not None:
             return f"{letter_of(place)} {model.waits[place].doing}"
-        inside = _inside(row)
+        inside = inside_of(row)
         if inside is not None and inside.phase:
             since = "" if inside.phase_at is None else f" for {age(max(0.0, model.now - inside.phase_at))}"
             return f"{inside.phase}{since}"
@@ -117,9 +126,9 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
         Column("rank", "rank", 5, lambda row: row.number, who, align="right", colour=Colour.STRONG,
                help="number of the rank; dim where the process belongs to another job"),
         Column("node", "node", 5, lambda row: row.node.name, most=24, colour=Colour.INFO),
-        Column("step", "step", 7, _step, form=number, align="right",
+        Column("step", "step", 7, last_step, form=number, align="right",
                help="the last training step that it said is done: by its log, or by hangtop.inside"),
-        Column("pace", "s/step", 6, _pace, form=lambda value: f"{value:.3g}", align="right",
+        Column("pace", "s/step", 6, seconds_a_step, form=lambda value: f"{value:.3g}", align="right",
                help="seconds a step, as its log told the last ones"),
         Column("doing", "now", 16, doing, doing_piece, most=44,
                help="where it is: behind the letter of its box in who waits for whom; else its phase, or the code of "
@@ -155,31 +164,6 @@ def _still(model: ViewModel, row: RankRow) -> float | None:
 
 def _pid(row: RankRow) -> int:
     return row.rank.process.pid
-
-
-def _log_of(row: RankRow) -> Steps | None:
-    """The log that tells of its steps."""
-    return next((log for log in row.node.steps.values() if log.count.pid == _pid(row) and log.told), None)
-
-
-def _step(row: RankRow) -> Value:
-    inside, log = _inside(row), _log_of(row)
-    if inside is not None and inside.step is not None:
-        return inside.step
-    return None if log is None else log.told[-1][1]
-
-
-def _pace(row: RankRow) -> Value:
-    log = _log_of(row)
-    if log is None or len(log.told) < 2:
-        return None
-    (began, first, _), (ended, last, _) = log.told[0], log.told[-1]
-    return (ended - began) / (last - first) if last > first and ended > began else None
-
-
-def _inside(row: RankRow) -> InsidePulse | None:
-    inside = row.rank.inside
-    return None if inside is None or row.rank.gone_at is not None else inside.pulse
 
 
 def _pulse(get: Callable[[RankPulse], Value]) -> Callable[[RankRow], Value]:

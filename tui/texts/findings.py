@@ -10,7 +10,7 @@ from hangtop.diagnosis.phrasing import outcome_words
 from tui.looks.format import clock
 from tui.looks.signs import SEVERITIES
 from tui.looks.theme import Colour
-from tui.texts.waits import wait_items
+from tui.waits import wait_tree
 from tui.widgets.lines import Content
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def finding_text(finding: Finding, chain: Sequence[WaitBox] = ()) -> Content:
         lines += [[], *[[(f"   {line}", Colour.TEXT)] for line in finding.advice.splitlines()]]
     if chain:
         lines += [[], [("   who waits for whom", Colour.DIM)]]
-        lines += [[("     ", Colour.DIM), *line] for item in wait_items(chain) for line in item.lines]
+        lines += [[("    ", Colour.DIM), *line] for _, line in wait_tree(chain)]
     for evidence in finding.evidence:
         when = "" if evidence.at is None else f"  {clock(evidence.at, millis=False)}"
         lines += [[], [(f"   {evidence.source}", Colour.INFO), (when, Colour.DIM)]]

@@ -34,6 +34,15 @@ def lines_of(model: ViewModel, rows: Sequence[RankRow], wanted: int) -> list[Log
     return found[:wanted]
 
 
+def last_line_of_each(model: ViewModel, rows: Sequence[RankRow]) -> list[str]:
+    """The newest line of each of these ranks; empty where none was read."""
+    owner = {path: row.number for row in rows for path in paths_of([row])}
+    found: dict[int | None, str] = {}
+    for line in islice(reversed(model.book.lines), READ):
+        found.setdefault(owner.get(line.source, line.rank), line.text)
+    return [found.get(row.number, "") for row in rows]
+
+
 def paths_of(rows: Sequence[RankRow]) -> set[str]:
     """Files that these ranks write."""
     found = set[str]()

@@ -1,4 +1,4 @@
-"""A list of items of several lines each with a cursor: groups of stacks, who waits for whom, what happened."""
+"""A list of items of several lines each with a cursor: groups of stacks, tables of collectives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from textual.strip import Strip
 from tui.looks.format import plural
 from tui.looks.text import line_of
 from tui.looks.theme import Background, Colour
-from tui.widgets.lines import Lines, Move, Piece, ruled, step_of, strip_of
+from tui.widgets.lines import Lines, Move, Piece, step_of, strip_of
 from tui.widgets.textview import broken
 
 
@@ -27,20 +27,14 @@ class Item:
     """Lines that should be seen even when room is short; 0: all of them."""
     apart: bool = False
     """An empty line stands before it where there is room, and the cursor is seen on its heading alone."""
-    below: str = ""
-    """What stands before lines that go on."""
 
 
 class ItemList(Lines):
     """Draws items below each other, shortened when they would not fit, with a cursor on one."""
 
-    def __init__(self, id: str, empty: str = "", *, titled: bool = False) -> None:  # noqa: A002 (Textual's name)
-        super().__init__(id=id)
+    def __init__(self, empty: str) -> None:
+        super().__init__()
         self.empty = empty
-        self.titled = titled
-        """Whether the first line is a title: the list stands beside others, and its cursor is seen with the focus."""
-        self.title = "", ""
-        """What stands left and right in that line."""
         self.cursor = 0
         self.items: Sequence[Item] = ()
         self._rows: list[tuple[int, list[Piece]]] = []
@@ -65,15 +59,10 @@ class ItemList(Lines):
             if place and whole and item.apart:
                 self._rows.append((-1, []))
             for line in shown:
-                self._rows += [(place, part) for part in broken(line, max(20, self.room - 1), item.below)]
+                self._rows += [(place, part) for part in broken(line, max(20, self.room - 1))]
             if left_out := len(item.lines) - len(shown):
                 self._rows.append((place, [(f"    … {plural(left_out, 'line')} more", Colour.DIM)]))
-        self.resize_to(self.lines)
-
-    @property
-    def lines(self) -> int:
-        """Lines that it fills, with its title."""
-        return len(self._rows) + self.titled
+        self.resize_to(len(self._rows))
 
     @property
     def current(self) -> Item | None:
@@ -92,8 +81,8 @@ class ItemList(Lines):
             self.cursor = max(0, min(len(self.items) - 1, place))
             self.resized()
             rows = [row for row, (at, _) in enumerate(self._rows) if at == self.cursor]
-            self.bring(rows[-1], margin=int(self.titled))
-            self.bring(rows[0], margin=int(self.titled))
+            self.bring(rows[-1])
+            self.bring(rows[0])
             self.redraw()
 
     def move(self, how: Move) -> None:
@@ -101,31 +90,20 @@ class ItemList(Lines):
         self.go(self.cursor + step_of(how, self.size.height // 4))
 
     def paint(self, y: int, width: int) -> Strip:
-        """The title, then one line."""
-        if self.titled and y == 0:
-            colour = Colour.ACCENT if self.has_focus else Colour.DIM
-            return strip_of(ruled(*self.title, width, colour), width, self.palette)
-        at = self.top + y - self.titled
+        """One line."""
+        at = self.top + y
         if not self.items:
             return strip_of([(line_of(self.empty, width, at), Colour.DIM)], width, self.palette)
         place, pieces = self._rows[at] if at < len(self._rows) else (-1, [])
-        here = place == self.cursor and (self.has_focus or not self.titled)
+        here = place == self.cursor
         heading = at == 0 or (place >= 0 and self._rows[at - 1][0] != place)
         ground = Background.CURSOR if here and (heading or not self.items[place].apart) else Background.PLAIN
         return strip_of([("▌" if here else " ", Colour.ACCENT), *pieces], width, self.palette, ground)
 
-    def on_focus(self) -> None:
-        """The cursor is here now."""
-        self.redraw()
-
-    def on_blur(self) -> None:
-        """The cursor is elsewhere now."""
-        self.redraw()
-
     def on_click(self, event: events.Click) -> None:
         """Stand on an item; twice enters it."""
-        at = self.top + event.y - self.titled
-        if 0 <= at < len(self._rows) and self._rows[at][0] >= 0:
+        at = self.top + event.y
+        if at < len(self._rows) and self._rows[at][0] >= 0:
             self.go(self._rows[at][0])
             if event.chain == 2:
                 self.post_message(self.Entered())

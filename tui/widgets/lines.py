@@ -183,10 +183,10 @@ def width_of(pieces: list[Piece]) -> int:
     return sum(cells(text) for text, _ in pieces)
 
 
-def ruled(title: str, right: str, width: int, colour: Colour = Colour.DIM) -> list[Piece]:
+def ruled(title: str, right: str, width: int) -> list[Piece]:
     """A title at the left and a hint at the right of a line across; the hint gives way first."""
     line = width - cells(title) - cells(right)
-    return [(title, colour), ("─" * line + right if line >= 0 else "─" * max(0, width - cells(title)), Colour.DIM)]
+    return [(title, Colour.DIM), ("─" * line + right if line >= 0 else "─" * max(0, width - cells(title)), Colour.DIM)]
 
 
 def text_of(content: Content) -> str:

@@ -65,14 +65,11 @@ class TextView(Lines):
         return strip_of(line, width, self.palette, self._ground)
 
 
-def broken(line: list[Piece], width: int, below: str = "") -> Content:
-    """Lines of at most ``width`` cells. What goes on stands below the text behind a label, else below its beginning.
-
-    ``below`` is what stands before lines that go on: the branches of a tree.
-    """
+def broken(line: list[Piece], width: int) -> Content:
+    """Lines of at most ``width`` cells. What goes on stands below the text behind a label, else below its beginning."""
     if sum(cells(harmless(text)) for text, _ in line) <= width:
         return [line]
-    hang = below or " " * _hang([harmless(text) for text, _ in line], width // 3)
+    hang = " " * _hang([harmless(text) for text, _ in line], width // 3)
     lines: Content = [[]]
     used = 0
     for raw, colour in line:
