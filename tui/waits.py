@@ -1,20 +1,13 @@
-"""The verdict's boxes of who waits for whom: by rank, and as the lines of a tree."""
+"""The verdict's boxes of who waits for whom, by rank."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping
 
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import ranks_text
-from hangtop.diagnosis.verdict.wait_tree import chain_rows, row_text
-from tui.looks.theme import Colour
-from tui.widgets.lines import Piece
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-MOST = 64
-"""Boxes that the tree tells one by one."""
 
 
 class WaitLookup:
@@ -37,15 +30,3 @@ class WaitLookup:
 def letter_of(place: int) -> str:
     """Name of a box of the verdict by its place."""
     return LETTERS[place] if place < len(LETTERS) else "+"
-
-
-def wait_tree(boxes: Sequence[WaitBox]) -> list[tuple[int, list[Piece]]]:
-    """A line a box behind its place: who holds the others up first, below each who waits for it; at most 64."""
-    boxes = [replace(box, nodes=(folded_names(box.nodes),) if box.nodes else ()) for box in boxes]
-    waited = {other for box in boxes for other in box.waits_for}
-    lines: list[tuple[int, list[Piece]]] = []
-    for row in chain_rows(boxes, MOST):
-        text = f"{letter_of(row.place)} {row_text(boxes, row, waited=row.place in waited)}"
-        colour = Colour.BAD if boxes[row.place].blamed else Colour.TEXT
-        lines.append((row.place, [(f" {row.head}", Colour.DIM), (text, colour)]))
-    return lines

@@ -82,7 +82,7 @@ def show_details(app: HangtopApp) -> None:
 def show_waits(app: HangtopApp) -> None:
     """List who waits for whom; Enter goes to what a line stands for."""
     from tui.dialogs.asking import ChoiceDialog
-    from tui.waits import wait_tree
+    from tui.texts.findings import wait_tree
 
     boxes = app.model.waits
     if not boxes:

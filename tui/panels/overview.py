@@ -16,9 +16,9 @@ from tui.measure import last_step, seconds_a_step
 from tui.ordering.rows import RankRow
 from tui.panels.base import Fact, Panel, Place
 from tui.panels.story import change_line, figures, story
+from tui.texts.findings import wait_tree
 from tui.texts.lastlines import last_line_of_each, lines_of, paths_of
 from tui.view_model import ViewModel
-from tui.waits import wait_tree
 from tui.widgets.chart import TimeChart
 from tui.widgets.heatmap import HeatMap
 from tui.widgets.lines import Bar, Content, Lines, Piece
