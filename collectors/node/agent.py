@@ -14,6 +14,7 @@ from typing import Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from collectors.node import loader, watchdog, wire
 from collectors.node.files import read_text
+from collectors.node.processes.procfs import PAGE_SIZE
 from collectors.node.resources import give_memory_back, reuse_memory, yield_to_all
 from collectors.node.runner import Runner
 from collectors.node.source import ChangeFilter, Shared
@@ -56,11 +57,6 @@ class Agent:
         self._faults: Dict[Tuple[str, str], int] = {}
         self._rest = b""
         self._seq = 0
-        self._page = os.sysconf("SC_PAGE_SIZE")
-        try:  # now: later no file may be left to open
-            self._statm = os.open("/proc/self/statm", os.O_RDONLY | os.O_CLOEXEC)
-        except OSError:  # no /proc is mounted there: sources say so
-            self._statm = -1
         reuse_memory(one_arena=True)
         shared = Shared()
         self._runners = [
@@ -129,8 +125,8 @@ class Agent:
         self._seq += 1
         usage = os.times()
         cpu = time.process_time() + usage.children_user + usage.children_system
-        pages = int(os.pread(self._statm, 128, 0).split()[1]) if self._statm >= 0 else 0
-        tick = Tick(self._seq, time.time(), round(now - began, 6), round(cpu, 3), pages * self._page)
+        pages = int((read_text("/proc/self/statm") or "0 0").split()[1])
+        tick = Tick(self._seq, time.time(), round(now - began, 6), round(cpu, 3), pages * PAGE_SIZE)
         self._write([*lines, wire.encode(tick)])
         if self._seq % TRIM_EVERY == SETTLED:
             give_memory_back()

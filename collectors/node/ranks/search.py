@@ -52,7 +52,7 @@ ONLY = "HANGTOP_ONLY"
 """``KEY=VALUE`` in the node side's own environment: whose ranks it sees when one machine plays several nodes."""
 
 
-class _Stranger(NamedTuple):
+class _Unrelated(NamedTuple):
     """A process as it was when it was found to be of no job."""
 
     start_ticks: int
@@ -71,7 +71,7 @@ class Search:
     def __init__(self, proc: str, reader: GuardedReader) -> None:
         self._proc = proc
         self._reader = reader
-        self._strangers: Dict[int, _Stranger] = {}
+        self._unrelated: Dict[int, _Unrelated] = {}
         self._job: Optional[Tuple[str, str]] = None
         only = os.environ.get(ONLY, "").partition("=")
         self._only = (only[0], only[2]) if only[1] else None
@@ -83,25 +83,25 @@ class Search:
         if job == self._job:
             return False
         self._job = job
-        self._strangers.clear()
+        self._unrelated.clear()
         return True
 
     def find(self, present: Set[int], taken: AbstractSet[int], computing: AbstractSet[int]) -> Iterator[JobProcess]:
         """Processes of jobs among ``present`` that are not ``taken`` already; ``computing`` are those on a GPU."""
-        for pid in self._strangers.keys() - present:
-            del self._strangers[pid]
+        for pid in self._unrelated.keys() - present:
+            del self._unrelated[pid]
         self.refused &= present
         moment = time.monotonic()
         due = self._due(present - taken, moment, computing)
         for start in range(0, len(due), BATCH):
             stats: Dict[int, Stat] = {}
             for pid in due[start : start + BATCH]:
-                stat, known = read_stat(self._proc, pid), self._strangers.get(pid)
+                stat, known = read_stat(self._proc, pid), self._unrelated.get(pid)
                 if stat is None or stat.has_ended:
                     continue
                 old = known is not None and moment - known.first >= YOUNG and known.computes == (pid in computing)
                 if known is not None and old and self._is_unchanged(pid, stat):
-                    self._strangers[pid] = known._replace(again=moment + RELOOK)
+                    self._unrelated[pid] = known._replace(again=moment + RELOOK)
                 else:
                     stats[pid] = stat
             yield from self._look(stats, moment, computing)
@@ -109,15 +109,15 @@ class Search:
     def _due(self, pids: Set[int], moment: float, computing: AbstractSet[int]) -> List[int]:
         """New and young processes, and a few old ones whose turn it is."""
         again = [
-            (moment - known.first >= YOUNG, pid) for pid, known in self._strangers.items()
+            (moment - known.first >= YOUNG, pid) for pid, known in self._unrelated.items()
             if moment >= known.again or (pid in computing and not known.computes)
         ]  # fmt: skip
         old = [pid for is_old, pid in again if is_old][:TURNS]
-        return [*(pids - self._strangers.keys()), *(pid for is_old, pid in again if not is_old), *old]
+        return [*(pids - self._unrelated.keys()), *(pid for is_old, pid in again if not is_old), *old]
 
     def _is_unchanged(self, pid: int, stat: Stat) -> bool:
         """Whether a process runs what it ran when it was found to be of no job, and has not grown since."""
-        known = self._strangers.get(pid)
+        known = self._unrelated.get(pid)
         return known is not None and known[:2] == (stat.start_ticks, stat.comm) and stat.rss < known.rss + GROWN
 
     def _look(self, stats: Mapping[int, Stat], moment: float, computing: AbstractSet[int]) -> Iterator[JobProcess]:
@@ -137,16 +137,17 @@ class Search:
                     rank, library = rank_of_member(envs[pid], words), libraries[pid] or "gpu"
             self.refused.discard(pid)
             if rank is not None and self._passes(envs[pid]):
-                self._strangers.pop(pid, None)
+                self._unrelated.pop(pid, None)
                 shown = presentable(envs[pid])
                 yield JobProcess(pid, rank, stat, shown=shown, library=library, seen=moment, proc=self._proc)
                 continue
             if isinstance(answer, PermissionError) and stat.comm.startswith(("python", "pt_")):
                 self.refused.add(pid)
-            known = self._strangers.get(pid)
+            known = self._unrelated.get(pid)
             first = known.first if known is not None and known.start_ticks == stat.start_ticks else moment
             rss = stat.rss if pid in libraries or pid in ranks else 0
-            self._strangers[pid] = _Stranger(stat.start_ticks, stat.comm, rss, pid in computing, first, moment + RELOOK)
+            again = moment if moment - first < YOUNG else moment + RELOOK
+            self._unrelated[pid] = _Unrelated(stat.start_ticks, stat.comm, rss, pid in computing, first, again)
 
     def _read(self, pids: Sequence[int], name: str) -> Dict[int, Answer]:
         paths = {"%s/%d/%s" % (self._proc, pid, name): pid for pid in pids}

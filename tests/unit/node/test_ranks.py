@@ -128,6 +128,13 @@ def test_a_rank_that_waits_is_told_with_its_children_that_have_ended(bench: Benc
     assert of(bench.look(), HelperGone)[0][:2] == (61, 50)
 
 
+def test_a_young_process_may_get_its_rank_by_an_exec_under_the_same_name(bench: Bench) -> None:
+    bench.proc.add(50)
+    assert not of(bench.look(), RankProcess)
+    bench.proc.add(50, env=rank_env(0))
+    assert of(bench.look(), RankProcess)
+
+
 def test_a_wrapper_that_execs_its_rank_later(bench: Bench) -> None:
     env = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}
     bench.proc.add(50, env=env, argv=["bash", "run.sh"], executable="/usr/bin/bash", comm="bash")
