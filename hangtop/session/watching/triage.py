@@ -14,7 +14,6 @@ from hangtop.diagnosis.rules.slow import slowness_judged
 from hangtop.diagnosis.stacks.states import Kind
 from hangtop.diagnosis.tables.kinds import WAITS_END, word_of
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
-from hangtop.session.watching.scheduler import Scheduler
 
 if TYPE_CHECKING:
     from hangtop.session.session import Session
@@ -61,14 +60,14 @@ async def watch_until_sure(session: Session, watch: float, say: Callable[[str], 
     try:
         return await triage.run()
     finally:
-        triage.close()
+        session.watcher.close()
 
 
-class _Triage(Scheduler):
+class _Triage:
     """One watch."""
 
     def __init__(self, session: Session, watch: float, say: Callable[[str], None]) -> None:
-        super().__init__(session)
+        self._session, self._watcher = session, session.watcher
         self._watch, self._say = watch, say
         self._began = time.monotonic()
         self._looks = self._ras_answers = 0
@@ -79,37 +78,37 @@ class _Triage(Scheduler):
         return time.monotonic() - self._began
 
     async def run(self) -> Verdict:
-        session, watch = self.session, self._watch
+        session, watch = self._session, self._watch
         limit = max(AT_LEAST_TO, AT_MOST * watch)
         judge_at, so_far = 0.0, ""
         while True:
             self._look_when_due()
             self._say(f"watching {len(session.living())} ranks: {self._past:.0f} of {watch:.0f} s{so_far}")
             await asyncio.sleep(STEP)
-            await self.tick()
+            await self._watcher.tick()
             if self._past < LEAST:
                 continue
             if not self._dumps_asked:
                 self._dumps_asked = True
-                self.ask("recorders", session.job_sources.recorders())
-            stands = self.stands(LEAST)
+                self._watcher.ask("recorders", session.job_sources.recorders())
+            stands = self._watcher.stands(LEAST)
             if stands:
                 if not self._ras_answers:
-                    self.ask("RAS", self._hear_ras())
-                await self.look_natively(again=False)
+                    self._watcher.ask("RAS", self._hear_ras())
+                await self._watcher.look_natively(again=False)
             if time.monotonic() < judge_at or (self._past < watch and not stands and not self._ended()):
                 continue
             began = time.monotonic()
-            verdict = await self.judge()
+            verdict = await self._watcher.judge()
             judge_at = time.monotonic() + max(STEP, REST * (time.monotonic() - began))
             past = self._past
             if not self._settled(verdict, past) and past < limit:
                 so_far = f"; so far: {verdict.summary}" if past >= watch else ""
                 continue
             self._say("waiting for the last stacks")
-            await self.answers("look", "native look", seconds=LAST_LOOK)
-            await self.look_natively(again=False)
-            verdict = await self.judge()
+            await self._watcher.answers("look", "native look", seconds=LAST_LOOK)
+            await self._watcher.look_natively(again=False)
+            verdict = await self._watcher.judge()
             if self._settled(verdict, past) or past >= limit:
                 return await self._with_recorders(await self._with_ras(verdict))
 
@@ -118,11 +117,11 @@ class _Triage(Scheduler):
         due = LOOKS[number] * self._watch if number < len(LOOKS) else self._watch + THEN_EVERY * (number - len(LOOKS))
         if self._past >= due:
             self._looks += 1
-            self.look(f"look {number}")
+            self._watcher.look(f"look {number}")
 
     def _ended(self) -> bool:
         """A rank that was seen is gone."""
-        nodes = self.session.state.nodes.values()
+        nodes = self._session.state.nodes.values()
         return any(rank.gone_at is not None for node in nodes for rank in node.ranks.values())
 
     # --- whether the answer is sure ----------------------------------------------------------------------------------
@@ -130,11 +129,11 @@ class _Triage(Scheduler):
     def _settled(self, verdict: Verdict, past: float) -> bool:
         sure = proven(verdict)
         one_more = THEN_EVERY if verdict.outcome == "hung" and not sure else 0.0  # it may know whose hang it is
-        nodes = [node for node in self.session.state.nodes.values() if node.tick is not None and node.link == "live"]
+        nodes = [node for node in self._session.state.nodes.values() if node.tick is not None and node.link == "live"]
         heard = past >= FIRST_WORDS or all(node.has_heard(source) for node in nodes for source in CAUSES)
         if not heard or not (sure or past >= self._watch + one_more):
             return False
-        job_status = status_of_job(self.session.job())
+        job_status = status_of_job(self._session.job())
         return (sure or not self._undecided(verdict, job_status)) and not logs_behind(job_status)
 
     def _undecided(self, verdict: Verdict, job_status: JobStatus) -> bool:
@@ -145,7 +144,7 @@ class _Triage(Scheduler):
         A job that seems to start may as well hang, or train: a node may be overloaded, stacks that change quickly are
         torn, and a few looks may all fall between two collectives.
         """
-        session, graph = self.session, job_status.graph
+        session, graph = self._session, job_status.graph
         if verdict.outcome == "crashed" and verdict.findings[0].kind in WAITS_END:
             return self._past < self._watch + SOON
         if verdict.outcome == "healthy" and self._past < SLOWNESS * self._watch:
@@ -162,37 +161,37 @@ class _Triage(Scheduler):
 
     def _readable(self) -> int:
         """Ranks of which a look has frames."""
-        return len({(node, dump.rank_pid) for node, dump in self.session.state.stacks if dump.threads})
+        return len({(node, dump.rank_pid) for node, dump in self._session.state.stacks if dump.threads})
 
     # --- the job's own sources ---------------------------------------------------------------------------------------
 
     async def _with_recorders(self, verdict: Verdict) -> Verdict:
         """The verdict, once flight recorders have had their say; ranks of one time-out write theirs seconds apart."""
-        session = self.session
+        session = self._session
         self._say("fetching what flight recorders hold")
-        await self.answers("recorders", seconds=LAST_LOOK)
+        await self._watcher.answers("recorders", seconds=LAST_LOOK)
         if 0 < len(session.state.recorders) < len(session.living()):
             await session.job_sources.recorders()
         if verdict.names_nobody and not session.options.read_only:
             await session.job_sources.recorders(fresh=True)
-        return await self.judge() if session.state.recorders else verdict
+        return await self._watcher.judge() if session.state.recorders else verdict
 
     async def _hear_ras(self) -> None:
         """As many answers as tell counts that stand still, while the job does; none where there is no RAS."""
-        while self._ras_answers < POLLS and await self.session.job_sources.ras(again=RAS_GAP) is not None:
+        while self._ras_answers < POLLS and await self._session.job_sources.ras(again=RAS_GAP) is not None:
             self._ras_answers += 1
             await asyncio.sleep(RAS_GAP)
-            if not self.stands(LEAST):
+            if not self._watcher.stands(LEAST):
                 return
 
     async def _with_ras(self, verdict: Verdict) -> Verdict:
         """The verdict, once RAS has had its say, which is waited for longer where no culprit is named."""
-        if verdict.outcome not in {"hung", "unknown"} or not self.asking("RAS"):
+        if verdict.outcome not in {"hung", "unknown"} or not self._watcher.asking("RAS"):
             return verdict
         self._say("waiting for what NCCL's RAS answers")
         named = verdict.outcome == "hung" and not verdict.names_nobody
-        await self.answers("RAS", seconds=LAST_LOOK if named else RAS_SECONDS)
-        return await self.judge()
+        await self._watcher.answers("RAS", seconds=LAST_LOOK if named else RAS_SECONDS)
+        return await self._watcher.judge()
 
 
 def proven(verdict: Verdict) -> bool:

@@ -1,19 +1,29 @@
-"""The live session's own mind: follows progress, looks at stacks when a wait gets too long, and judges."""
+"""What watches a session: follows progress, looks at stacks, asks the job's sources, and judges.
+
+Live it does so by itself (:meth:`Watcher.run`); ``hangtop triage`` has it do the same at times of its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import importlib
+import random
 import time
+from collections.abc import Coroutine
 from functools import partial
 from typing import TYPE_CHECKING
 
-from hangtop.diagnosis.finding import Verdict
-from hangtop.session.watching.scheduler import Scheduler, failed
+from hangtop.diagnosis.finding import Unknown, Verdict
 
 if TYPE_CHECKING:
     from hangtop.session.session import Session
 
+SMALL = 8
+"""Nodes that are judged on the spot; with more of them the rules run in a thread, so that no key press waits."""
+LOOK_SECONDS = 5.0
+"""How long the verdict waits for a look; a node that is slower has its say in the next one."""
+TICK_EVERY = 1.0
+"""Seconds between two ticks while a look is waited for: charts had a hole at each of them else."""
 LOOKS, THEN_EVERY = (0.0, 1.0, 2.0, 4.0, 7.0, 10.0, 15.0, 20.0, 25.0, 30.0), 15.0
 """Seconds from the first look at a wait to each, and from each later look to the next: the first ones measure which
 ranks make progress, the later ones tell whether they still do."""
@@ -25,10 +35,8 @@ COMING, FIRST_WAIT = 15.0, 3.0
 but the banner can say what is being waited for."""
 SUSPECT = 1.5
 """Seconds within which a job that moves shows some sign of it, as a rule."""
-SAMPLE_EVERY, OF_IT, GOLDEN = 7.0, 6.0, 0.618034
-"""Seconds between two looks at the stacks of a job that moves: so many, and a part of so many more, uneven, or the
-looks would meet its rhythm in step. The multiples of this share, without their whole numbers, lie as evenly as they
-can."""
+SAMPLE_EVERY = (7.0, 13.0)
+"""Seconds between two looks at the stacks of a job that moves, by chance: they would meet its rhythm in step else."""
 SAMPLED_RANKS = 256
 """Ranks of a job beyond which it is not looked at while it moves."""
 PERIOD, LONGEST_PERIOD = 1.0, 4.0
@@ -41,16 +49,112 @@ NEEDED = ("hangtop.diagnosis.verdict.verdict", "collectors.probes.stacks")
 """What watching needs and the first screen does not: a second of imports."""
 
 
-class Watcher(Scheduler):
-    """Runs beside a session from its start to its end."""
+class Watcher:
+    """The watch of one session, and its tasks. A fault of one is raised by the next :meth:`tick`."""
 
     def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._looked = self._samples = 0
-        """Looks at the present wait, 0 while the job moves; and looks at the job while it moved."""
+        self._session = session
+        self._tasks: dict[asyncio.Task[object], str] = {}
+        self._verdict_cost = self._tick_cost = 0.0
+        """Seconds of CPU that the last verdict took, and the last tick."""
+        self._native_ranks: set[int] = set()
+        """Ranks whose native frames were asked for in the present wait."""
+        self._looked = 0
+        """Looks at the present wait, 0 while the job moves."""
         self._first_at = self._last_at = self._sample_at = self._judge_at = 0.0
         self._fresh_dumps = False
         """Recorders that the job has armed were asked for dumps of the present wait."""
+
+    def close(self) -> None:
+        """End what has not answered."""
+        for task in self._tasks:
+            task.cancel()
+
+    def stands(self, seconds: float) -> bool:
+        """Whether the job has stood still for so long."""
+        still = self._session.progress.stood_still
+        return still is not None and still >= seconds
+
+    async def tick(self) -> None:
+        """Look at the cheap signs of progress, a slice at a time."""
+        for task in [task for task in self._tasks if task.done()]:
+            del self._tasks[task]
+            task.result()
+        cost, began = 0.0, time.thread_time()
+        for _ in self._session.ticking():
+            cost += time.thread_time() - began
+            await asyncio.sleep(0)
+            began = time.thread_time()
+        self._tick_cost = cost + time.thread_time() - began
+
+    def ask(self, name: str, question: Coroutine[object, object, object]) -> None:
+        """Ask in the background, unless the last answer to the same is still being waited for."""
+        if self.asking(name):
+            question.close()
+        else:
+            self._tasks[asyncio.create_task(question, name=f"hangtop {name}")] = name
+
+    def asking(self, name: str) -> bool:
+        """Whether an answer to this is still being waited for."""
+        return any(known == name and not task.done() for task, known in self._tasks.items())
+
+    def look(self, name: str = "look") -> None:
+        """Look at the stacks of all ranks, which only reads; a node that works on an earlier look is left out."""
+        if not self._session.options.read_only:
+            self.ask(name, self._session.dump_stacks(None, unasked=True))
+
+    async def answers(self, *names: str, seconds: float = LOOK_SECONDS) -> None:
+        """Wait for the answers whose names begin so, no longer than so many seconds; what is late stays under way."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            waited = [task for task, name in self._tasks.items() if name.startswith(names) and not task.done()]
+            if not waited:
+                break
+            await asyncio.wait(waited, timeout=min(TICK_EVERY, left))
+            if not all(task.done() for task in waited):
+                await self.tick()
+
+    async def look_natively(self, *, again: bool) -> None:
+        """Read native frames of one rank a point, where Python's leave open what a job that stands still waits for.
+
+        ``again``: also of ranks that were asked in the present wait already.
+        """
+        if not self._session.can_act or self._session.options.read_only:
+            return
+        from hangtop.diagnosis.waits.job_status import native_wanted
+
+        snapshot = self._session.snapshot()
+
+        def wanted() -> tuple[int, ...]:
+            return native_wanted(self._session.job_of(snapshot))
+
+        ranks = wanted() if len(snapshot.nodes) <= SMALL else await asyncio.to_thread(wanted)
+        ranks = tuple(rank for rank in ranks if again or rank not in self._native_ranks)
+        if ranks and not self.asking("native look"):
+            self._native_ranks.update(ranks)
+            self.ask("native look", self._session.dump_stacks(ranks, native=True))
+            await self.answers("native look")
+
+    async def judge(self) -> Verdict:
+        """Make a verdict and publish it; where the rules fail on what a node sent, that is the verdict."""
+        from hangtop.diagnosis.verdict.verdict import diagnose
+
+        # CPU, not time: a machine that is busy with other work makes every verdict late, but none dearer.
+        began = time.thread_time()
+        snapshot = self._session.snapshot()
+        copying = time.thread_time() - began
+
+        def judged() -> Verdict:
+            began = time.thread_time()
+            verdict = diagnose(self._session.job_of(snapshot))
+            self._verdict_cost = copying + time.thread_time() - began
+            return verdict
+
+        try:
+            verdict = judged() if len(snapshot.nodes) <= SMALL else await asyncio.to_thread(judged)
+        except Exception as error:  # noqa: BLE001 - one fault must not end the watch
+            verdict = failed("the diagnosis", error)
+        return self._session.publish(verdict)
 
     async def run(self) -> None:
         """Watch until cancelled."""
@@ -58,22 +162,22 @@ class Watcher(Scheduler):
             await asyncio.to_thread(partial(importlib.import_module, name))
         try:
             while True:
-                await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self.tick_cost)))
+                await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._tick_cost)))
                 try:
                     await self.step()
                 except Exception as error:  # noqa: BLE001 - somebody looks at the screen and believes it
-                    self.session.publish(failed("watching", error))
+                    self._session.publish(failed("watching", error))
         finally:
             self.close()
 
     async def step(self) -> None:
         """Look once at progress, and do what it asks for."""
-        session = self.session
+        session = self._session
         await self.tick()
         due = self._look_due()
         if not self._looked:
             self._fresh_dumps = False
-            self.native_ranks.clear()
+            self._native_ranks.clear()
         if due:
             self.look()
             self.ask("recorders", session.job_sources.recorders())
@@ -89,19 +193,16 @@ class Watcher(Scheduler):
             if self._looked and not due:
                 await self._natively(again=False)  # what was not seen to stand at the last look may be by now
             verdict = await self.judge()
+            # no more than a twentieth of the time goes into verdicts
+            pause = min(LONGEST_PAUSE, max(LEAST_PAUSE, LEISURE * self._verdict_cost))
+            self._judge_at = time.monotonic() + pause
             if verdict.names_nobody and session.can_act and not (self._fresh_dumps or session.options.read_only):
                 self._fresh_dumps = True
                 self.ask("recorder dumps", session.job_sources.recorders(fresh=True))
 
-    async def judge(self) -> Verdict:
-        """Judge, and say when the next verdict is due: no more than a twentieth of the time goes into them."""
-        verdict = await super().judge()
-        self._judge_at = time.monotonic() + min(LONGEST_PAUSE, max(LEAST_PAUSE, LEISURE * self.verdict_cost))
-        return verdict
-
     async def _natively(self, *, again: bool) -> None:
         """Read native frames, which pauses a rank: no sooner than a pause that the job takes at that place is over."""
-        if self.stands(self._soonest(self.session.alarm_after)):
+        if self.stands(self._soonest(self._session.alarm_after)):
             await self.look_natively(again=again)
 
     def _look_due(self) -> bool:
@@ -109,7 +210,7 @@ class Watcher(Scheduler):
 
         However long the job is known to pause elsewhere: where it stands, and how long it may there, only a look tells.
         """
-        session = self.session
+        session = self._session
         if not self.stands(self._soonest(min(session.options.patience, session.alarm_after))):
             self._looked = 0
             return False
@@ -123,7 +224,7 @@ class Watcher(Scheduler):
 
     def _soonest(self, due: float) -> float:
         """Seconds of waiting after which a wait that becomes an alarm after ``due`` is looked into."""
-        session = self.session
+        session = self._session
         half = min(due, max(FIRST_WAIT, EARLY * due))
         return min(FIRST_WAIT, half) if session.now() - session.state.started < COMING else half
 
@@ -133,11 +234,16 @@ class Watcher(Scheduler):
         Looks only read and stop nobody; a large job is not looked at as a whole. They come within its pauses too, as
         far as those are usual, or the looks would all fall upon the moments in which it goes on.
         """
-        session = self.session
+        session = self._session
         now, still = session.now(), session.progress.stood_still
         moving = still is not None and still < max(SUSPECT, session.progress.usual_pause or 0.0)
         if not moving or not session.can_act or now < self._sample_at:
             return False
-        self._samples += 1
-        self._sample_at = now + SAMPLE_EVERY + OF_IT * (self._samples * GOLDEN % 1.0)
+        self._sample_at = now + random.uniform(*SAMPLE_EVERY)  # noqa: S311 - no secret
         return 1 < len(session.living()) <= SAMPLED_RANKS
+
+
+def failed(what: str, error: Exception) -> Verdict:
+    """The verdict where hangtop itself has a fault: an old one would stand there as if it were new."""
+    why = f"{what} failed: {type(error).__name__}: {error}"
+    return Verdict("unknown", why, unknown=(Unknown(what, (), why),))
