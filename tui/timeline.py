@@ -111,6 +111,6 @@ class Timeline:
     def marks(self) -> list[TimelineMark]:
         """What happened, the oldest first."""
         changes = self.head.state.changes
-        if changes.noted != self._marks[0]:
-            self._marks = changes.noted, marks(changes)
+        if changes.total != self._marks[0]:
+            self._marks = changes.total, marks(change for _, change in changes)
         return self._marks[1]

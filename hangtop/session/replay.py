@@ -21,7 +21,7 @@ from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.session import Session
 from hangtop.session.state.changes import Changes
-from hangtop.session.state.shares import NodeShares
+from hangtop.session.state.kept import Kept
 
 STEP = 0.05
 """Seconds between two deliveries at speed 1."""
@@ -196,7 +196,7 @@ def events_as_json(session: Session, feed: ReplayFeed) -> Iterator[str]:
 
     session.on_verdict.append(judged)
     links: dict[str, str] = {}
-    noted, judge_at = session.state.changes.noted, feed.at
+    noted, judge_at = session.state.changes.total, feed.at
     feed.open(session)
     for _ in feed.steps(feed.ends):
         session.tick()
@@ -206,10 +206,10 @@ def events_as_json(session: Session, feed: ReplayFeed) -> Iterator[str]:
                 told.append({"at": node.since, "node": name, "link": node.link, "why": node.why})
         told += [
             {"at": change.at, "node": change.node, "mark": change.kind, "text": change.text}
-            for change in session.state.changes.since(noted)
+            for _, change in session.state.changes.since(noted)
             if change.kind in MARKS
         ]
-        noted = session.state.changes.noted
+        noted = session.state.changes.total
         if feed.at >= judge_at or feed.at == feed.ends:
             session.diagnose()
             judge_at = feed.at + JUDGED
@@ -231,17 +231,21 @@ class SeekedSession(Session):
         """Take from the session that runs what it keeps itself, as far as it was known at this moment."""
         at, now, here = self.now(), head.state, self.state
         here.started = now.started
-        here.changes = Changes(change for change in now.changes if change.at <= at)
+        here.changes = Changes()
+        for _, change in now.changes:
+            if change.at <= at:
+                here.changes.append(change)
         here.stacks.clear()
         here.stacks.extend((node, dump) for node, dump in now.stacks if dump.at <= at)
         here.ras.clear()
         here.ras.extend(look for look in now.ras if look.at <= at)
-        here.log_lines = NodeShares()
-        here.log_lines.extend((node, lines) for node, lines in now.log_lines if lines.at <= at)
-        here.log_serial = len(here.log_lines)
-        here.events = NodeShares()
-        here.events.extend((node, event) for node, event in now.events if event.at is None or event.at <= at)
-        here.event_serial = len(here.events)
+        here.log_lines, here.events = Kept(), Kept()
+        for node, lines in now.log_lines:
+            if lines.at <= at:
+                here.log_lines.add(node, lines)
+        for node, event in now.events:
+            if event.at is None or event.at <= at:
+                here.events.add(node, event)
         self.verdict = head.history.verdict_at(at)
         self.history, self.traces = head.history, head.traces
         self.probed = [report for report in head.probed if report.at <= at]

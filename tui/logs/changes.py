@@ -67,7 +67,7 @@ def chosen(changes: Changes, most: int, began: float = 0.0) -> list[Change]:
     What matters to hangtop alone is none of it, and neither are its own sources that come late as it begins.
     """
     lines: list[Change] = []
-    for kind in changes.kinds():
+    for kind in changes.owners():
         if kind != "hangtop":
             lines += told((one for one in changes.of(kind) if not _is_chatter(one, began)), most)
     lines.sort(key=lambda line: (-line.at, -sign_of(line.kind).rank))

@@ -68,8 +68,7 @@ class LogBook:
         return passed
 
     def _new_lines(self, state: JobState) -> Iterator[LogLine]:
-        count, self._log_serial = state.log_serial - self._log_serial, state.log_serial
-        entries = list(islice(reversed(state.log_lines), count))[::-1]
+        entries, self._log_serial = state.log_lines.since(self._log_serial), state.log_lines.total
         for (node, path, backlog), group in groupby(entries, lambda one: (one[0], one[1].path, one[1].backlog)):
             batches = [batch for _, batch in group]
             texts = [text for batch in batches for text in batch.lines]
@@ -89,8 +88,8 @@ class LogBook:
         return next((end for end in ends if texts[max(0, end - len(last)) : end] == last[-end:]), 0)
 
     def _new_events(self, state: JobState) -> Iterator[LogLine]:
-        count, self._event_serial = state.event_serial - self._event_serial, state.event_serial
-        for node, event in list(islice(reversed(state.events), count))[::-1]:
+        events, self._event_serial = state.events.since(self._event_serial), state.events.total
+        for node, event in events:
             yield from self._event(node, event, state.started)
 
     def _event(self, node: str, event: LogEvent, began: float) -> Iterator[LogLine]:

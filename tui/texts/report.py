@@ -70,7 +70,7 @@ def _sections(state: JobState, job: Job) -> Iterator[str]:
         doing = "ended" if rank.gone_at is not None else "unknown" if pulse is None else f"{pulse.state} {pulse.wchan}"
         yield f"{rank_text(rank.rank)}: {rank.node} pid {rank.process.pid} {doing}  {rank.process.command}"
     yield _title("what changed lately")
-    for change in state.changes:
+    for _, change in state.changes:
         who = change.node or (outcome_words(change.kind) if is_outcome(change.kind) else "")
         yield " ".join(filter(None, (_clock(change.at), who, change.text)))
     yield _title("warnings and errors in the logs")

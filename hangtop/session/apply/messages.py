@@ -30,14 +30,12 @@ def file(here: SampleContext, sample: LogFile) -> None:
 def lines(here: SampleContext, sample: LogLines) -> None:
     """Lines of a file on view, its last old ones first."""
     here.job.log_lines.add(here.node.name, sample)
-    here.job.log_serial += 1
 
 
 @applies(LogEvent)
 def event(here: SampleContext, sample: LogEvent) -> None:
     """A line that says something."""
     here.job.events.add(here.node.name, sample)
-    here.job.event_serial += 1
     # At the start of a stream the kernel tells its old stories too: those are no change.
     if not sample.kind.startswith("kernel.") or (sample.at is not None and sample.at < here.job.started):
         return

@@ -34,12 +34,12 @@ from hangtop.session.folder.logs import read_log
 from hangtop.session.job_snapshot import JobSnapshot
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.state.shares import NodeShares
+from hangtop.session.state.kept import Kept
 
 NAMELESS = "node"
 """The node of what names none: it is shown where the files tell of its devices."""
 EVENTS, EVENT_BYTES = 500_000, 1 << 30
-"""Events of all files, and bytes of memory for those of one node: nothing comes later for which room must be kept."""
+"""Events of all files, and bytes of memory for them: nothing comes later for which room must be kept."""
 LARGEST_OUTPUT = 8 << 20
 """Bytes of the beginning of a text that are read as what a tool printed: hundreds of its answers."""
 
@@ -111,7 +111,7 @@ class FilesSession(Session):
 
     def _deliver(self, contents: Contents) -> None:
         state = self.state
-        state.events = NodeShares(EVENTS, EVENTS, EVENT_BYTES)
+        state.events = Kept(EVENTS, EVENT_BYTES)
         processes = ranks_of_processes(contents)
         events = contents.events = joined(contents.events, processes)
         size = world_size(contents)

@@ -1,15 +1,14 @@
-"""What happened: kept by kind, so that many of one never push out the few of another; and as marks of time."""
+"""What happened, kept by kind, and as marks of time."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Literal
 
 from hangtop.diagnosis.finding import Outcome
+from hangtop.session.state.kept import Kept
 
 TOGETHER = 5.0
 """Seconds within which the same thing happened once."""
@@ -66,9 +65,6 @@ ChangeKind = (
 """What happened: to a rank, a node, a source of samples, a GPU, a port or the kernel; what somebody asked for; what a
 verdict says from then on; ``hangtop``: what matters to hangtop alone."""
 
-MOST = 4096
-"""Changes of one kind that are kept."""
-
 
 @dataclass(slots=True)
 class Change:
@@ -80,34 +76,9 @@ class Change:
     kind: ChangeKind = "other"
 
 
-class Changes:
-    """As they were noted, the newest last; of each kind the newest are kept."""
-
-    def __init__(self, changes: Iterable[Change] = ()) -> None:
-        self._of: dict[ChangeKind, deque[tuple[int, Change]]] = {}
-        """Those of each kind, each with its number since the beginning."""
-        self.noted = 0
-        """How many there were since the beginning."""
-        for change in changes:
-            self.append(change)
+class Changes(Kept[Change]):
+    """What happened, by kind."""
 
     def append(self, change: Change) -> None:
-        """Note one; the oldest of its kind goes once there are too many of that."""
-        self._of.setdefault(change.kind, deque(maxlen=MOST)).append((self.noted, change))
-        self.noted += 1
-
-    def kinds(self) -> list[ChangeKind]:
-        """Kinds of which there are any."""
-        return list(self._of)
-
-    def of(self, kind: ChangeKind) -> Iterator[Change]:
-        """Those of one kind, the newest first."""
-        return (change for _, change in reversed(self._of.get(kind, ())))
-
-    def since(self, noted: int) -> list[Change]:
-        """Those that came after so many, in order, as far as they are kept."""
-        later = sorted((pair for kept in self._of.values() for pair in kept if pair[0] >= noted), key=itemgetter(0))
-        return [change for _, change in later]
-
-    def __iter__(self) -> Iterator[Change]:
-        return iter(self.since(0))
+        """Note one."""
+        self.add(change.kind, change)

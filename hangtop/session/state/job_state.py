@@ -14,7 +14,7 @@ from collectors.samples.logs import CommProgress, LogEvent, LogLines
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.node import MOST_LOOKS, Look, Node
 from hangtop.session.state.changes import Changes
-from hangtop.session.state.shares import NodeShares
+from hangtop.session.state.kept import Kept
 
 LEAST_LOOKS, LOOKS_OF_ALL = 10, 8192
 """Looks at one GPU or rank that are kept in any job, and those at one of each node together: each takes 0.6 KB."""
@@ -27,14 +27,10 @@ class JobState:
     started: float = 0.0
     nodes: dict[str, Node] = field(default_factory=dict)
     changes: Changes = field(default_factory=Changes)
-    log_lines: NodeShares[LogLines] = field(default_factory=NodeShares)
+    log_lines: Kept[LogLines] = field(default_factory=Kept)
     """(node, lines) as they came."""
-    log_serial: int = 0
-    """Entries ever appended to ``log_lines``: readers keep their place by it."""
-    events: NodeShares[LogEvent] = field(default_factory=NodeShares)
+    events: Kept[LogEvent] = field(default_factory=Kept)
     """(node, event) with times on this machine's clock."""
-    event_serial: int = 0
-    """Entries ever appended to ``events``."""
     progress: dict[tuple[str, str, int], CommProgress] = field(default_factory=dict)
     """By (node, comm, rank in it)."""
     stacks: deque[tuple[str, StackDump]] = field(default_factory=lambda: deque(maxlen=65_536))

@@ -66,6 +66,6 @@ def test_one_node_cannot_push_out_what_others_said() -> None:
     for start in range(0, 60_000, 1000):
         made.samples("bad", [event(n) for n in range(start, start + 1000)])
     assert ("good", event(1, "the cause")) in made.state.events
-    assert sum(node == "bad" for node, _ in made.state.events) <= 8000
-    assert made.state.events[-1] == ("bad", event(59_999))
-    assert made.state.event_serial == 60_001
+    assert sum(node == "bad" for node, _ in made.state.events) < 20_000
+    assert [*made.state.events][-1] == ("bad", event(59_999))
+    assert made.state.events.total == 60_001

@@ -94,7 +94,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_watch(tmp_path: Path) -> Non
         now = 1000.0 + second
         session.samples("node1", [gpu_row(0, power=float(second)), tick(now)])
     assert "cannot be written any more" in session.recordings.fault
-    told = [*session.state.changes][-1]
+    _, told = [*session.state.changes][-1]
     assert told.text.startswith("recording ended: ")
     assert told.kind != "hangtop", "those are hidden in what happened, and this is said nowhere else"
     assert len(session.state.nodes["node1"].gpus[0].looks) == 12

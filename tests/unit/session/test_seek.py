@@ -110,7 +110,7 @@ def test_what_the_session_keeps_itself_is_shown_as_far_as_it_was_known(tmp_path:
         assert [lines.lines for _, lines in found.state.log_lines] == [[f"line {each}"] for each in range(second + 1)]
         assert len(found.state.stacks) == (4 if after else 0)
         assert (found.verdict is not None) == after
-        assert any(change.kind == "lost" for change in found.state.changes) == after
+        assert any(change.kind == "lost" for _, change in found.state.changes) == after
         assert found.state.nodes["node2"].link == ("lost" if after else "live")
 
 

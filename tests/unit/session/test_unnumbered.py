@@ -111,7 +111,7 @@ def test_a_number_that_comes_later_is_taken_up_by_the_same_process(watched: Watc
     watched.session.samples("node1", [nameless(51)._replace(rank=3)])
     (rank,) = watched.session.job().ranks
     assert (rank.rank, len(rank.looks) >= 3) == (3, True)
-    assert "process 51 on node1 is rank 3" in [change.text for change in watched.session.state.changes]
+    assert "process 51 on node1 is rank 3" in [change.text for _, change in watched.session.state.changes]
 
 
 def test_idle_notebooks_and_servers_are_listed_and_not_judged(watched: Watched) -> None:

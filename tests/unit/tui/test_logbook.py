@@ -12,13 +12,11 @@ def lines(
     state: JobState, node: str, rank: int, at: float, *texts: str, skipped: int = 0, backlog: bool = False
 ) -> None:
     batch = LogLines(f"/log/{rank}", 1, rank, "stderr", at, list(texts), skipped, backlog=backlog)
-    state.log_lines.append((node, batch))
-    state.log_serial += 1
+    state.log_lines.add(node, batch)
 
 
 def event(state: JobState, at: float | None, text: str, source: str = "dmesg", kind: str = "kernel.xid") -> None:
-    state.events.append(("node1", LogEvent(kind, at, None, "node1", None, source, 7, text, {})))
-    state.event_serial += 1
+    state.events.add("node1", LogEvent(kind, at, None, "node1", None, source, 7, text, {}))
 
 
 def texts(book: LogBook) -> list[str]:
