@@ -6,10 +6,11 @@ Signatures of NCCL's warnings are those of ``docs/log-events.md``.
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
-from hangtop.diagnosis.failures.record import ENDING_SIGNALS, signal_name
+from hangtop.diagnosis.failures.record import ENDING_SIGNALS, cuda_error, signal_name
 from hangtop.diagnosis.finding import Severity
 from hangtop.diagnosis.rules.engine import EventRow, Told, in_vain
 from hangtop.diagnosis.rules.not_launched import STACKS
@@ -99,6 +100,39 @@ MACHINES = (
         advice="After a mismatch: restart the node, or reload the module. Else look at dmesg for an Xid; in a "
         "container, whether it lost its devices (systemd's daemon-reload does that): start it anew.",
     ),
+)  # fmt: skip
+
+FABRIC = "The NVLink fabric is not up: look at Fabric Manager and IMEX; their versions must be the driver's."
+CUDA_HARDWARE = (
+    ("nvlink_fabric_down", re.compile(r"system not yet initialized|\berror 802\b", re.IGNORECASE),
+     "system not yet initialized", FABRIC),
+    ("nvlink_errors", re.compile(r"nvlink", re.IGNORECASE), "uncorrectable NVLink error", DRAIN_GPU),
+    ("gpu_ecc", re.compile(r"uncorrectable|\becc\b", re.IGNORECASE), "uncorrectable ECC error encountered", DRAIN_GPU),
+    ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost|gpu hang", re.IGNORECASE),
+     "GPU is lost", DRAIN_GPU),
+)  # fmt: skip
+"""What errors of CUDA prove that no program can cause, by their words, of which the first counts."""
+
+
+def _proves(kind: str, event: LogEvent) -> bool:
+    """Whether an error of CUDA, whatever prints it, proves this kind."""
+    if text_of(event, "signature") == "nvls":  # NCCL cannot bind NVLink SHARP memory
+        return kind == "nvlink_fabric_down" and "401" in event.text
+    error = cuda_error(event)
+    if event.kind == "process.signal":
+        error = text_of(event, "what").partition("CUDA error: ")[2].partition("\n")[0]
+    elif event.kind == "python.exception" and text_of(event, "signature") == "cuda":
+        error = text_of(event, "message")
+    return kind == next((name for name, pattern, *_ in CUDA_HARDWARE if pattern.search(error)), "")
+
+
+CUDA = tuple(
+    EventRow(
+        event=Told("torch.cuda_error"),
+        also=tuple(map(Told, ("torch.watchdog_error", "nccl.warn", "python.exception", "process.signal"))),
+        kind=kind, weight=0.9, where=partial(_proves, kind), example={"error": error}, other={"error": "assert"},
+        summary="CUDA told {who}: ", details=("{error}", "{message}", "{what}"), advice=advice,
+    ) for kind, _, error, advice in CUDA_HARDWARE
 )  # fmt: skip
 
 NCCL = (
@@ -256,4 +290,4 @@ JOBS = (
 )  # fmt: skip
 """The last row is the fatal line of a rank of which nothing else is known."""
 
-EVENT_ROWS = (*MACHINES, *NCCL, *JOBS)
+EVENT_ROWS = (*MACHINES, *CUDA, *NCCL, *JOBS)

@@ -8,15 +8,13 @@ from collections.abc import Iterable, Iterator
 from statistics import median
 
 from collectors.samples.gpus import GpuSample
-from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
-from hangtop.diagnosis.evidence.events import event_line, events_on, hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.evidence.gpus import gpu_at, gpu_name, gpus_in, ranks_on_gpu, seen_gpus
-from hangtop.diagnosis.failures.record import cuda_error
+from hangtop.diagnosis.evidence.events import event_line, events_on
+from hangtop.diagnosis.evidence.gpus import gpu_at, gpu_name, ranks_on_gpu, seen_gpus
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Gpu, Look, Node
-from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who
+from hangtop.diagnosis.phrasing import duration, listed, ranks_text
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
 from hangtop.diagnosis.tables.xid import xid
 
@@ -53,17 +51,6 @@ LAST_LOOKS = 8
 """Samples back that count for a slow GPU: what was cured is not reported."""
 BAD_BITS = sum(BAD_EVENT_REASONS)
 DRAIN = "Drain the node, reset the GPU or restart the node; replace the GPU if it comes again."
-FABRIC = (
-    "The NVLink fabric is not up: look at Fabric Manager and IMEX on the node; their versions must be the driver's."
-)
-CUDA_HARDWARE: tuple[tuple[str, re.Pattern[str], str], ...] = (
-    ("nvlink_fabric_down", re.compile(r"system not yet initialized|\berror 802\b", re.IGNORECASE), FABRIC),
-    ("nvlink_errors", re.compile(r"nvlink", re.IGNORECASE), DRAIN),
-    ("gpu_ecc", re.compile(r"uncorrectable|\becc\b", re.IGNORECASE), DRAIN),
-    ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost|gpu hang", re.IGNORECASE), DRAIN),
-)
-"""Words of CUDA's errors that no program can cause (cudaErrorECCUncorrectable, cudaErrorSystemNotReady …)."""
-TELL_CUDA_ERRORS = ("torch.cuda_error", "torch.watchdog_error", "nccl.warn", "python.exception", "process.signal")
 
 
 def on_gpu(job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight: float, text: str, proof: Evidence,
@@ -147,42 +134,6 @@ def gpu_memory_errors(job: Job) -> Iterator[Finding]:
                 yield on_gpu(job, node, gpu, kind, severity, weight, text, proof)
 
 
-def cuda_hardware(job: Job) -> Iterator[Finding]:
-    """gpu_ecc, gpu_lost, nvlink_errors and nvlink_fabric_down by CUDA's own errors, whatever prints them.
-
-    NCCL's failure to bind NVLS memory (CUDA error 401) is the NVLink fabric's, too.
-    """
-    found: dict[str, list[LogEvent]] = defaultdict(list)
-    for event in (event for kind in TELL_CUDA_ERRORS for event in said(job, kind)):
-        nvls = text_of(event, "signature") == "nvls" and "401" in event.text
-        if kind := "nvlink_fabric_down" if nvls else hardware_kind(_cuda_error(event)):
-            found[kind].append(event)
-    advice = {kind: text for kind, _, text in CUDA_HARDWARE}
-    for kind, events in sorted(found.items()):
-        told = _cuda_error(events[0]).removeprefix("CUDA error: ") or "NVLink SHARP memory cannot be bound (error 401)"
-        yield Finding(
-            kind, "critical", 0.9, f"CUDA told {who(ranks_in(events))}: {told}",
-            ranks=ranks_in(events), nodes=hosts_in(job, events), gpus=gpus_in(job, events), evidence=lines(events),
-            advice=advice[kind],
-        )  # fmt: skip
-
-
-def hardware_kind(error: str) -> str:
-    """The kind of finding that an error of CUDA proves by itself; empty where the program may be to blame."""
-    if "cuda" not in error.lower():
-        return ""
-    return next((kind for kind, pattern, _ in CUDA_HARDWARE if pattern.search(error)), "")
-
-
-def _cuda_error(event: LogEvent) -> str:
-    """What an event says of an error of CUDA, with that word in front; empty where it tells of none."""
-    if event.kind == "python.exception":
-        return text_of(event, "message") if text_of(event, "signature") == "cuda" else ""
-    signalled = text_of(event, "what").partition("CUDA error: ")[2].partition("\n")[0]
-    error = signalled if event.kind == "process.signal" else cuda_error(event)
-    return f"CUDA error: {error}" if error else ""
-
-
 # --- slow GPUs ---------------------------------------------------------------------------------------------------
 
 
@@ -201,15 +152,14 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
             continue
         clock, usual, last = _clock(bad), median(clocks[_model(gpu)]), bad[-1].value
         top = gpu.facts.sm_clock_max if gpu.facts and gpu.facts.sm_clock_max else 0
-        slower = clock < SLOW_CLOCK_SHARE * usual
-        if not clock or not (slower or clock < LOW_CLOCK_SHARE * top):
+        if not 0 < clock < max(SLOW_CLOCK_SHARE * usual, LOW_CLOCK_SHARE * top):
             continue
         reasons = listed([text for bit, text in BAD_EVENT_REASONS.items() if (last.event_reasons or 0) & bit])
         proof = f"GPU {gpu.index}: {last.utilization} %, {last.sm_clock} MHz, {last.power} W, {last.temperature} °C"
         yield on_gpu(
-            job, node, gpu, "gpu_throttled", "warning", 0.9 if slower else 0.75,
-            f"runs at {clock:.0f} MHz, {f'its peers run at {usual:.0f}' if slower else f'its maximum is {top}'}: "
-            f"{reasons}", Evidence(Observer.GPU, f"nvidia-smi on {node.name}", bad[-1].at, proof),
+            job, node, gpu, "gpu_throttled", "warning", 0.85,
+            f"runs at {clock:.0f} MHz, its peers at {usual:.0f}, its maximum is {top}: {reasons}",
+            Evidence(Observer.GPU, f"nvidia-smi on {node.name}", bad[-1].at, proof),
             "Every rank waits for the slowest GPU. Check cooling, power supply and power cap of this one; move the job "
             "off it.",
         )  # fmt: skip
@@ -250,7 +200,6 @@ RULES = (
     gpu_driver_hung,
     gpu_xid,
     gpu_memory_errors,
-    cuda_hardware,
     gpu_throttled,
     gpu_pcie_degraded,
 )

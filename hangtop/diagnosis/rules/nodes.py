@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from math import inf
-from statistics import median
+from statistics import median, median_low
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of
@@ -14,7 +14,7 @@ from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
-from hangtop.diagnosis.phrasing import duration, listed, ranks_on, ranks_text
+from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_on, ranks_text
 from hangtop.diagnosis.roster import out_of_sight, ranks_on_node, world_size
 from hangtop.diagnosis.waits.statuses import not_responding
 
@@ -113,17 +113,14 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     with more to do than it has CPUs while other nodes have not. A machine that is busy everywhere is no reason.
     """
     known = [rank for rank in job.ranks if rank.rank >= 0 and rank.gone_at is None and _counts_cpu(job, rank)]
-    late = [rank for rank in known if rank.waited_for_cpu >= CPU_WAITED_SHARE]
-    rest = [rank for rank in known if rank not in late]
-    if not late or len(late) > len(rest):
-        return
-    usual = median(rank.waited_for_cpu for rank in rest)
-    nice = min((rank.cpu_wait.nice for rank in rest if rank.cpu_wait), default=None)
+    usual = median_low(rank.waited_for_cpu for rank in known) if known else 0
+    late = [one for one in known if one.waited_for_cpu >= max(CPU_WAITED_SHARE, CPU_PEERS_SHARE * usual)]
+    nice = min((one.cpu_wait.nice for one in known if one.cpu_wait and one not in late), default=None)
     by_node: dict[str, list[Rank]] = defaultdict(list)
-    for rank in late:
+    for rank in late if 2 * len(late) <= len(known) else ():
         own = rank.cpu_wait
         slowed = own is not None and (own.allowed.isdecimal() or (nice is not None and own.nice > nice))
-        if rank.waited_for_cpu >= CPU_PEERS_SHARE * usual and (slowed or _is_crowded(job, rank.node)):
+        if slowed or _is_crowded(job, rank.node):
             by_node[rank.node].append(rank)
     for name, ranks in by_node.items():
         allowed = listed(sorted({f"CPUs {one.cpu_wait.allowed}, nice {one.cpu_wait.nice}" for one in ranks
@@ -131,10 +128,10 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
         node, numbers = job.nodes[name], tuple(sorted(rank.rank for rank in ranks))
         load = f"; {node.load.load:.0f} tasks want {node.host.cpus} CPUs" if node.load and node.host else ""
         share = min(rank.waited_for_cpu for rank in ranks)
-        text = f"{share}% of the time or more for a CPU, the others {usual:.0f}%: may run on {allowed}{load}"
+        text = f"{share}% of the time or more for a CPU, the others {usual}%: may run on {allowed}{load}"
         yield Finding(
             "cpu_starved", "warning", 0.8,
-            f"{ranks_on(numbers, (name,))} {'waits' if len(ranks) == 1 else 'wait'} {text}",
+            f"{ranks_on(numbers, (name,))} {of_several('waits', len(ranks))} {text}",
             ranks=numbers, nodes=(name,),
             evidence=(Evidence(Observer.PROCESS, f"/proc/*/schedstat on {name}", node.seen_at or job.now, text),),
             advice="Give each rank CPUs of its own (Slurm's --cpus-per-task and --cpu-bind, numactl, taskset), the "
