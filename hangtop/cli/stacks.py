@@ -16,6 +16,9 @@ from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks.merge import Merged, StackGroup, as_text, merge, summary
 from hangtop.diagnosis.stacks.states import Activity
 
+TOLD = tuple("kind op label waits peer where moving cpu state wchan syscall waiting_on".split())
+"""What the JSON tells of a rank as it is."""
+
 
 @node_command("stacks", hidden=("interval", "patience"))
 @RANKS
@@ -70,33 +73,16 @@ def _as_json(job: Job, merged: Merged, missing: Collection[int]) -> dict[str, An
 
 
 def _group(group: StackGroup) -> dict[str, Any]:
-    return {
-        "ranks": sorted(group.ranks),
-        "folded": group.folded,
-        "summary": summary(group),
-        "frames": [{"text": line.text, "differs": line.differs} for line in group.lines],
-    }
+    frames = [{"text": line.text, "differs": line.differs} for line in group.lines]
+    return {"ranks": sorted(group.ranks), "folded": group.folded, "summary": summary(group), "frames": frames}
 
 
 def _rank(rank: Rank, doing: Activity) -> dict[str, Any]:
     return {
-        "rank": rank.rank,
-        "node": rank.node,
-        "pid": rank.process.pid,
-        "kind": doing.kind,
-        "op": doing.op,
-        "label": doing.label,
-        "waits": doing.waits,
+        "rank": rank.rank, "node": rank.node, "pid": rank.process.pid,
+        **{name: getattr(doing, name) for name in TOLD},
         "context": sorted(doing.context),
-        "peer": doing.peer,
-        "where": doing.where,
-        "moving": doing.moving,
-        "cpu": doing.cpu,
-        "state": doing.state,
-        "wchan": doing.wchan,
-        "syscall": doing.syscall,
-        "waiting_on": doing.waiting_on,
         "error": f"{doing.error}: {doing.said}" if doing.error else "",
         "frames": list(reversed(doing.frames)),
         "threads": [{"name": note.name, "role": note.role, "where": note.where} for note in doing.others],
-    }
+    }  # fmt: skip

@@ -9,16 +9,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from collectors.fleet.transport import Transport, TransportError
+from collectors.fleet.transport import TransportError
 from collectors.probes.running import NodeAccess
 from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.probes import outcome
-from hangtop.session.options import SessionOptions
+
+if TYPE_CHECKING:
+    from hangtop.session.session import Session
 
 NEEDED = ("ranks", "network", "gpus", "fabric")
 """Sources that decide who takes part in a probe, through which port and on which GPUs."""
@@ -26,23 +28,6 @@ LOADS = "The probe loads their network for some seconds."
 
 Say = Callable[[str], None]
 """Takes a line of progress."""
-
-
-class ProbeSession(Protocol):
-    """What a probe needs of a session."""
-
-    options: SessionOptions
-    probed: list[ProbeReport]
-    """Reports of collectives, for the verdict."""
-
-    def job(self) -> Job:
-        """The frozen picture of this moment."""
-
-    def transport(self, node: str) -> Transport:
-        """The open connection to a node. Raises :class:`TransportError`."""
-
-    def python(self, node: str) -> str:
-        """The interpreter that was found on a node. Raises :class:`TransportError`."""
 
 
 class ProbeRefused(Exception):
@@ -85,7 +70,7 @@ class Probe:
     """It ends or continues processes: somebody must say yes, also where no job runs."""
 
 
-def nodes_of(session: ProbeSession, job: Job) -> tuple[list[NodeAccess], dict[str, str]]:
+def nodes_of(session: Session, job: Job) -> tuple[list[NodeAccess], dict[str, str]]:
     """Nodes of a job that can take part in a probe, and why the others cannot."""
     there: list[NodeAccess] = []
     absent: dict[str, str] = {}

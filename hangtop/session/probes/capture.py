@@ -14,7 +14,8 @@ from collectors.probes.capture import capture, tcpdump
 from collectors.probes.running import NodeAccess
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.phrasing import count, size
-from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say, nodes_of
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_of
+from hangtop.session.session import Session
 
 EFFECT = "The headers of their packets are copied and sent here meanwhile."
 
@@ -30,7 +31,7 @@ class Captured(NamedTuple):
     """Why there is no capture; empty when there is one."""
 
 
-def capture_probe(session: ProbeSession, folder: Path, *, seconds: float, most: int, sudo: bool) -> Probe:
+def capture_probe(session: Session, folder: Path, *, seconds: float, most: int, sudo: bool) -> Probe:
     """Capture headers into ``folder``, ``most`` bytes a node at most; with ``sudo``, through ``sudo -n``."""
     job = session.job()
     there, absent = nodes_of(session, job)

@@ -18,13 +18,13 @@ from hangtop.session.probes import (
     Probe,
     ProbeRefused,
     ProbeResult,
-    ProbeSession,
     Say,
     measured,
     nodes_of,
     pair_lines,
     table,
 )
+from hangtop.session.session import Session
 
 TITLE = "Collective probe"
 
@@ -35,7 +35,7 @@ SECONDS = {"gloo": 5, "nccl": 10}
 """What it takes about, with few nodes."""
 
 
-def collectives_probe(session: ProbeSession, *, backend: str = "auto", force: bool = False) -> Probe:
+def collectives_probe(session: Session, *, backend: str = "auto", force: bool = False) -> Probe:
     """Measure all_reduce between all nodes; see :func:`plan_probe`. Raises :class:`ProbeRefused`."""
     plan = plan_probe(session.job(), backend=backend, python=session.options.python or "", force=force)
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from collectors.fleet.transport import TransportError
 from collectors.probes.flame import Flame, FoldedStacks, profile, record, save, shown_command
 from hangtop.diagnosis.phrasing import count, rank_text, ranks_on
-from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say
+from hangtop.session.session import Session
 
 RATE = 50
 """Samples a second."""
@@ -20,7 +21,7 @@ LEAST = 0.02
 """Share of samples under which a frame is not told."""
 
 
-def flame_probe(session: ProbeSession, ranks: Collection[int] | None, folder: Path, *, seconds: float) -> Probe:
+def flame_probe(session: Session, ranks: Collection[int] | None, folder: Path, *, seconds: float) -> Probe:
     """Sample these ranks, or all, without pausing them; an SVG file in ``folder``."""
     wanted = [rank for rank in session.job().ranks if rank.gone_at is None and (ranks is None or rank.rank in ranks)]
     by_node: dict[str, list[int]] = {}

@@ -16,20 +16,20 @@ from hangtop.session.probes import (
     LOADS,
     Probe,
     ProbeResult,
-    ProbeSession,
     Say,
     measured,
     nodes_of,
     table,
     text_or_dash,
 )
+from hangtop.session.session import Session
 
 TITLE = "InfiniBand"
 PORTS = ("port", "state", "link layer", "largest MTU", "MTU")
 DIRECTIONS = ("direction", "Gb/s", "")
 
 
-async def infiniband_probe(session: ProbeSession, *, device: str = "", seconds: int = 2) -> Probe:
+async def infiniband_probe(session: Session, *, device: str = "", seconds: int = 2) -> Probe:
     """Look what the nodes have; the probe then measures every pair that can be, ``seconds`` of sending a direction."""
     job = session.job()
     nodes, absent = nodes_of(session, job)

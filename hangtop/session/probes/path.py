@@ -18,19 +18,19 @@ from hangtop.session.probes import (
     LOADS,
     Probe,
     ProbeResult,
-    ProbeSession,
     Say,
     measured,
     nodes_of,
     table,
     text_or_dash,
 )
+from hangtop.session.session import Session
 
 TITLE = "Path probe"
 HEADS = ("path", "connect µs", "round trip µs", "MTU", "GB/s", "resent", "by")
 
 
-def path_probe(session: ProbeSession, *, seconds: float = 0.5, iperf: bool = True) -> Probe:
+def path_probe(session: Session, *, seconds: float = 0.5, iperf: bool = True) -> Probe:
     """Measure between all nodes; ``seconds`` of sending a direction, with iperf3 where two nodes have it."""
     job = session.job()
     nodes, absent = nodes_of(session, job)

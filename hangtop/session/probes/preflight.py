@@ -14,7 +14,8 @@ from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
 from hangtop.session.live import ssh_words
-from hangtop.session.probes import Probe, ProbeResult, ProbeSession, Say, nodes_of
+from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of
+from hangtop.session.session import Session
 
 PATHS = ("/tmp", "/dev/shm")
 NEEDED = ("ranks", "host", "software", "network", "gpus", "fabric", "topology")
@@ -24,7 +25,7 @@ PORT = 29500
 """torchrun's own default."""
 
 
-def preflight_probe(session: ProbeSession, master: tuple[str, int] | None = None) -> Probe:
+def preflight_probe(session: Session, master: tuple[str, int] | None = None) -> Probe:
     """Check all nodes. It reads, listens on ports for a moment and connects nodes with each other: nobody is asked."""
 
     async def run(say: Say) -> ProbeResult:
@@ -40,7 +41,7 @@ def preflight_probe(session: ProbeSession, master: tuple[str, int] | None = None
     return Probe("Preflight", "", "", run)
 
 
-def _by_hand(session: ProbeSession) -> str:
+def _by_hand(session: Session) -> str:
     """The command that reaches a node, as a shell takes it."""
     return session.options.via or f"{shlex.join(ssh_words(session.options))} NODE true"
 

@@ -18,7 +18,8 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count, duration, size
 from hangtop.diagnosis.rules.left_over import orphans
-from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, ProbeSession, Say
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say
+from hangtop.session.session import Session
 
 GOOD = frozenset(("terminated", "killed", "continued", "gone"))
 """Outcomes after which a process is as it was wanted."""
@@ -99,7 +100,7 @@ def _repairable(job: Job, rank: Rank, why: str) -> Repairable:
 
 
 def signal_probe(
-    session: ProbeSession, signal: repair.Signal, processes: Sequence[Repairable], unknown: tuple[Unknown, ...] = ()
+    session: Session, signal: repair.Signal, processes: Sequence[Repairable], unknown: tuple[Unknown, ...] = ()
 ) -> Probe:
     """End these processes (SIGTERM, after a grace SIGKILL to what is left) or let them go on (SIGCONT)."""
     by_node: dict[str, list[Repairable]] = {}
