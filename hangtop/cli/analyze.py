@@ -20,8 +20,8 @@ from hangtop.cli.terminal import Status
 from hangtop.diagnosis.phrasing import size
 from hangtop.session.folder.documents import Recognised
 
-NAMED, LISTED = 12, 2000
-"""Files that people are told by name, and scripts."""
+NAMED = 12
+"""Files that people are told by name; scripts get all."""
 PATIENCE, BETWEEN = 0.7, 0.2
 """Seconds of reading before its progress is said, and between two words of it."""
 STANDARD_INPUT = ("-", "/dev/stdin")
@@ -38,31 +38,22 @@ def command(ctx: click.Context, paths: tuple[Path, ...], json: bool) -> None:
     output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, saved stacks, RAS reports, nvidia-
     smi, dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do not tell), 2 wrong usage.
     """
-    with as_files(paths) as files:
-        ctx.exit(_analyzed(files, json=json))
-
-
-def _analyzed(paths: Sequence[Path], *, json: bool) -> int:
-    """Read, judge and say; returns the exit code."""
     from hangtop.cli.answer import Answer, print_answer
     from hangtop.diagnosis.verdict.verdict import diagnose
     from hangtop.session.folder import files_session
 
-    began = time.monotonic()
-    missing = [path for path in paths if not path.exists()]
-    if missing:
-        raise click.UsageError(f"{missing[0]}: there is no such file")
-    status = Status()
-    try:
-        session = files_session(paths, _progress(status), name=", ".join(path.name for path in paths))
-    finally:
-        status.clear()
-    job = session.job()
+    began, status = time.monotonic(), Status()
+    with as_files(paths) as files:
+        try:
+            session = files_session(files, _progress(status), name=", ".join(path.name for path in files))
+        finally:
+            status.clear()
+        job = session.job()
     answer = Answer(diagnose(job), job, time.monotonic() - began)
-    print_answer(answer, json=json, more=_files(session.files) if json else None)
+    print_answer(answer, json=json, more={"files": list(map(_file, session.files))} if json else None)
     if not json:
-        click.echo(_summary(session.files))
-    return answer.exit_code
+        click.echo("\n".join(_summary(session.files)))
+    ctx.exit(answer.exit_code)
 
 
 def _progress(status: Status) -> Callable[[int], None]:
@@ -81,43 +72,34 @@ def _progress(status: Status) -> Callable[[int], None]:
     return advance
 
 
-def _files(every: Sequence[Recognised]) -> dict[str, Any]:
-    """What was read, file by file; of very many those that could not be, and the first of the others."""
-    files = every if len(every) <= LISTED else sorted(every, key=lambda file: not file.why)[:LISTED]
-    left_out = len(every) - len(files)
-    rows = [
-        {
-            "path": file.name, "kind": file.kind or None, "bytes": file.size, "lines": file.lines,
-            "events": file.events, "why": file.why,
-        }
-        for file in files
-    ]  # fmt: skip
-    return {"files": rows, **({"files_left_out": left_out} if left_out else {})}
+def _file(file: Recognised) -> dict[str, Any]:
+    """What was read of a file."""
+    told = {"path": file.name, "kind": file.kind or None, "bytes": file.size, "lines": file.lines}
+    return told | {"events": file.events, "why": file.why}
 
 
-def _summary(files: Sequence[Recognised]) -> str:
+def _summary(files: Sequence[Recognised]) -> Iterator[str]:
     """What was recognised, by kind, and what was not, by name."""
-    known = [file for file in files if file.kind]
-    lines = ["", "read:"]
-    for kind, count in Counter(file.kind for file in known).most_common():
-        own = [file for file in known if file.kind == kind]
+    yield "\nread:"
+    for kind, count in Counter(file.kind for file in files if file.kind).most_common():
+        own = [file for file in files if file.kind == kind]
         names = ", ".join(file.name for file in own[:3]) + (" …" if count > 3 else "")
-        lines.append(f"- {count} × {kind} ({size(sum(file.size for file in own))}): {names}")
-    damaged = [file for file in files if file.why]
-    if damaged:
-        lines.append("not read, or not to the end:")
-        lines += [f"- {file.name}: {file.why}" for file in damaged[:NAMED]]
+        yield f"- {count} × {kind} ({size(sum(file.size for file in own))}): {names}"
+    if damaged := [file for file in files if file.why]:
+        yield "not read, or not to the end:"
+        yield from (f"- {file.name}: {file.why}" for file in damaged[:NAMED])
         if len(damaged) > NAMED:
-            lines.append(f"- and {len(damaged) - NAMED} more (--json has all)")
-    return "\n".join(lines)
+            yield f"- and {len(damaged) - NAMED} more (--json has all)"
 
 
 @contextmanager
 def as_files(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
     """The paths; what is piped in is copied into a file that is gone afterwards.
 
-    Raises :class:`click.UsageError` where standard input is a keyboard.
+    Raises :class:`click.UsageError` for a path that is not there, and where standard input is a keyboard.
     """
+    if missing := next((path for path in paths if not path.exists() and str(path) not in STANDARD_INPUT), None):
+        raise click.UsageError(f"{missing}: there is no such file")
     if not any(str(path) in STANDARD_INPUT for path in paths):
         yield tuple(paths)
         return

@@ -16,7 +16,7 @@ from collectors.node import redact
 from hangtop.diagnosis.finding import Finding, Verdict, WaitBox
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
-from hangtop.diagnosis.phrasing import count, outcome_words
+from hangtop.diagnosis.phrasing import count, listed, outcome_words
 from hangtop.diagnosis.unnumbered import numbered, unnumbered
 from hangtop.diagnosis.verdict.wait_tree import chain_lines
 
@@ -161,7 +161,7 @@ def _lines(answer: Answer, colour: bool) -> Iterator[str]:
     if verdict.unknown:
         yield from ("", "not known:")
         for unknown in verdict.unknown:
-            where = f" on {_some(unknown.nodes)}" if unknown.nodes else ""
+            where = f" on {listed(unknown.nodes)}" if unknown.nodes else ""
             yield from _wrapped(f"- {unknown.source}{where}: {unknown.why}", "  ")
 
 
@@ -187,10 +187,6 @@ def _age(at: float | None, now: float) -> str:
         return ""
     age = max(0.0, now - at)
     return f", {age:.0f} s ago" if age < 120 else f", {datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S}"
-
-
-def _some(nodes: Sequence[str], most: int = 4) -> str:
-    return ", ".join(nodes[:most]) + (f" and {len(nodes) - most} more" if len(nodes) > most else "")
 
 
 def _wrapped(text: str, indent: str) -> list[str]:
