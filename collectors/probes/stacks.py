@@ -22,7 +22,7 @@ from collectors.node.stacks.stackdump import GAP, DumpRequest
 from collectors.probes.running import Limits, Running, Unreadable, answer
 from collectors.samples.stacks import StackDump
 
-__all__ = ["DumpRequest", "Dumper", "dump", "lending_once", "loan", "prepare"]
+__all__ = ["DumpRequest", "Dumper", "dump", "lending_once", "loan"]
 
 ENTRY = "collectors.node.stacks.stackdump"
 LINE_LIMIT = 16 << 20
@@ -38,11 +38,6 @@ NATIVE_DEADLINE = 20.0
 """Seconds that one py-spy may take with native frames."""
 _START_SECONDS = 20.0
 _ANY = DumpRequest()
-
-
-def prepare() -> None:
-    """Read and compress what is sent, once: tens of milliseconds, in which an event loop would stand still."""
-    pack(ENTRY)
 
 
 class Dumper:
