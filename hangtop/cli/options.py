@@ -49,21 +49,16 @@ class SectionedCommand(click.Command):
                     formatter.write_dl(rows)
 
 
-class Converted(click.ParamType[Any]):
-    """An option's value as ``read`` makes it of the text; a :class:`ValueError` of it is the user's mistake."""
+def converted(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
+    """An option's callback: its value as ``read`` makes it of the text. A :class:`ValueError` is the user's mistake."""
 
-    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
-        self.name = name
-        self._read = read
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read a text; what is none was read already."""
-        if not isinstance(value, str):
-            return value
+    def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
         try:
-            return self._read(value)
+            return None if value is None else read(value)
         except ValueError as error:
-            self.fail(str(error), param, ctx)
+            raise click.BadParameter(str(error), ctx, param) from None
+
+    return convert
 
 
 def _key_value(text: str) -> tuple[str, str]:
@@ -79,7 +74,9 @@ def _ranks(text: str) -> frozenset[int]:
     return parse_ranks(text)
 
 
-RANKS = click.option("--rank", "ranks", type=Converted("RANKS", _ranks), help="Only these ranks, such as 3,7-9.")
+RANKS = click.option(
+    "--rank", "ranks", metavar="RANKS", callback=converted(_ranks), help="Only these ranks, such as 3,7-9."
+)
 FILE = click.Path(dir_okay=False)
 
 _reached = functools.partial(click.option, cls=SharedOption, section=NODES)
@@ -100,7 +97,7 @@ CONNECTION: tuple[Decorator, ...] = (
     _reached("--python", metavar="PATH", help="The interpreter to use on the nodes."),
     _reached("--py-spy", metavar="PATH", help="The py-spy to use on the nodes."),
     _reached("--sudo", is_flag=True, help="Try sudo -n for py-spy, dmesg and tcpdump where the login may not."),
-    _looked("--job", type=Converted("KEY=VALUE", _key_value), help="Only ranks whose environment has KEY=VALUE."),
+    _looked("--job", metavar="KEY=VALUE", callback=converted(_key_value), help="Only ranks whose environment has KEY=VALUE."),
     _looked("--log", "logs", metavar="GLOB", multiple=True, help="Further log files on the nodes; repeatable."),
     _looked("--interval", metavar="S", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True,
             help="Seconds between two looks."),

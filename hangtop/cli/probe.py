@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_command, probe_reply
-from hangtop.cli.options import RANKS, Converted, Decorator, SectionedCommand
+from hangtop.cli.options import RANKS, Decorator, SectionedCommand, converted
 from hangtop.cli.terminal import Status, interrupted_cleanly
 from hangtop.diagnosis.job import Job
 from hangtop.session.probes import NEEDED, Probe
@@ -115,7 +115,7 @@ def _master(text: str) -> tuple[str, int]:
 
 
 @node_command("preflight", needs=FOR_PREFLIGHT, node_needed=False)
-@click.option("--master", type=Converted("HOST[:PORT]", _master),
+@click.option("--master", metavar="HOST[:PORT]", callback=converted(_master),
               help="Where the ranks will meet; else the job's own, else the first node.")  # fmt: skip
 async def preflight(run: NodeRun, master: tuple[str, int] | None) -> Probe:
     """Check nodes before a job, or beside one: what would stop it, and the command that mends it.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from hangtop.diagnosis.addresses import chosen_interface
 from hangtop.diagnosis.node import Node
-from hangtop.diagnosis.preflight.scene import UNTOLD, Answers, CheckAnswer, Preflight, texts
+from hangtop.diagnosis.preflight.scene import UNTOLD, CheckCell, Preflight, State, texts
 from hangtop.diagnosis.rules.nvlink import topology_differs
 
 BRIDGES = tuple(
@@ -30,7 +30,7 @@ class Compared(NamedTuple):
     source: str = ""
     """The source that would tell; its reason is said where the value is not known."""
 
-    def compare(self, scene: Preflight) -> Answers:
+    def cells(self, scene: Preflight) -> Iterator[CheckCell]:
         """Compare all nodes; nothing where none has a value."""
         values = {node.name: self.value(scene, node) for node in scene.nodes()}
         told = Counter(value for value in values.values() if value is not None)
@@ -38,12 +38,12 @@ class Compared(NamedTuple):
         for name, value in values.items():
             state = scene.job.nodes[name].sources.get(self.source)
             if value is None and (any(told) or state is not None):
-                yield name, CheckAnswer("unknown", (state.why if state else "") or UNTOLD)
+                yield CheckCell(self.check, name, "unknown", (state.why if state else "") or UNTOLD)
             elif value is not None and value != usual:
                 figure = f"{value or 'none'}, elsewhere {usual or 'none'}"
-                yield name, CheckAnswer("fail", figure, self.kind, self.remedy)
+                yield CheckCell(self.check, name, "fail", figure, self.kind, self.remedy)
             elif value:
-                yield name, CheckAnswer("ok", value)
+                yield CheckCell(self.check, name, "ok", value)
 
 
 def _mtu(scene: Preflight, node: Node) -> str | None:
@@ -97,17 +97,18 @@ ALIKE = (
 """To compare something else, write a row."""
 
 
-def topology(scene: Preflight) -> Answers:
+def topology(scene: Preflight) -> Iterator[CheckCell]:
     """``nvidia-smi topo -m``: wired as most nodes with the same devices."""
     odd = {finding.nodes[0]: finding for finding in topology_differs(scene.job)}
     for node in scene.nodes():
         if finding := odd.get(node.name):
-            yield node.name, CheckAnswer("warn", finding.evidence[0].text, finding.kind, finding.advice)
+            figure = finding.evidence[0].text
+            yield CheckCell("topology", node.name, "warn", figure, finding.kind, finding.advice)
         elif node.topology is not None:
-            yield node.name, CheckAnswer("ok", "as most nodes")
+            yield CheckCell("topology", node.name, "ok", "as most nodes")
 
 
-def addresses(scene: Preflight) -> Answers:
+def addresses(scene: Preflight) -> Iterator[CheckCell]:
     """Whether the master's address is one that other nodes can reach, and whether all nodes agree on what it means."""
     master = scene.master[0]
     asked = {
@@ -117,23 +118,22 @@ def addresses(scene: Preflight) -> Answers:
     resolved = {name: ", ".join(texts(answer)) for name, answer in asked.items()}
     told = Counter(found for name, found in resolved.items() if found and name != scene.master_node)
     usual = told.most_common(1)[0][0] if told else ""
+    agree = f"Make /etc/hosts and DNS agree: getent hosts {master}"
     for name, answer in asked.items():
-        found, figure = resolved[name], ""
+        found = resolved[name]
         bad = next((address for address in texts(answer) if len(scene.job.nodes) > 1 and _is_local(address)), "")
-        if not found:
-            figure = f"{master}: {answer.error}"
-        elif not bad and name != scene.master_node and found != usual:
-            figure = f"{master} is {found} here, elsewhere {usual}"
         if bad:
-            yield name, CheckAnswer(
-                "fail", f"{master} is {bad} here, which no other node can reach", "container_address",
+            yield CheckCell(
+                "address", name, "fail", f"{master} is {bad} here, which no other node can reach", "container_address",
                 "Set MASTER_ADDR to the address of the interface that the nodes share (ip -br address).",
             )  # fmt: skip
-        elif figure:
-            remedy = f"Make /etc/hosts and DNS agree: getent hosts {master}"
-            yield name, CheckAnswer("fail", figure, "path_blocked", remedy)
+        elif not found:
+            yield CheckCell("address", name, "fail", f"{master}: {answer.error}", "path_blocked", agree)
+        elif name != scene.master_node and found != usual:
+            figure = f"{master} is {found} here, elsewhere {usual}"
+            yield CheckCell("address", name, "fail", figure, "path_blocked", agree)
         else:
-            yield name, CheckAnswer("ok", found)
+            yield CheckCell("address", name, "ok", found)
 
 
 def _is_local(address: str) -> bool:
@@ -144,7 +144,7 @@ def _is_local(address: str) -> bool:
     return any(parsed in net for net in BRIDGES)
 
 
-def meeting_port(scene: Preflight) -> Answers:
+def meeting_port(scene: Preflight) -> Iterator[CheckCell]:
     """The rendezvous port on the master's node: free, or who holds it, with a free one to use instead."""
     node, port = scene.job.nodes.get(scene.master_node), scene.master[1]
     if node is None:
@@ -152,16 +152,15 @@ def meeting_port(scene: Preflight) -> Answers:
     use = next((use for use in node.port_uses.values() if use.port == port and use.listening), None)
     free, tried = scene.answer(node.name, "free_port"), scene.answer(node.name, "listen", str(port))
     instead = f"MASTER_PORT={free.value} is free there" if free and free.value else "take another MASTER_PORT"
+    state: State = "ok"
     if use is not None:
-        holders = ", ".join(use.listeners) or "a process that may not be seen"
         own = {str(pid) for rank in scene.ranks(node.name) for pid in (rank.process.pid, rank.process.parent)}
-        if any(holder.split(" ")[0] in own for holder in use.listeners):
-            yield node.name, CheckAnswer("ok", f"{port} is held by the job: {holders}")
-        else:
-            remedy = f"{instead}; or: fuser -k {port}/tcp"
-            yield node.name, CheckAnswer("fail", f"{port} is held by {holders}", "port_taken", remedy)
+        figure = f"{port} is held by {', '.join(use.listeners) or 'a process that may not be seen'}"
+        if not any(holder.split(" ")[0] in own for holder in use.listeners):  # else it is the job's own
+            state, instead = "fail", f"{instead}; or: fuser -k {port}/tcp"
     elif tried is not None and tried.error:
-        yield node.name, CheckAnswer("fail", f"{port}: {tried.error}", "port_taken", instead)
+        state, figure = "fail", f"{port}: {tried.error}"
     else:
-        told = CheckAnswer("ok", f"{port} is free") if tried else CheckAnswer("unknown", f"{port} was not tried")
-        yield node.name, told
+        state, figure = ("ok", f"{port} is free") if tried else ("unknown", f"{port} was not tried")
+    more = ("port_taken", instead) if state == "fail" else ()
+    yield CheckCell("port", node.name, state, figure, *more)

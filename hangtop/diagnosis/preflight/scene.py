@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -14,16 +14,6 @@ UNTOLD = "the node did not say"
 State = Literal["fail", "warn", "unknown", "ok"]
 
 
-class CheckAnswer(NamedTuple):
-    """What a check says of one node: the figure that was measured, and the command or sentence that mends it."""
-
-    state: State
-    figure: str
-    kind: str = ""
-    """The finding that an answer which is not well becomes (see ``docs/findings.md``)."""
-    remedy: str = ""
-
-
 class CheckCell(NamedTuple):
     """The answer of one check of one node."""
 
@@ -32,11 +22,9 @@ class CheckCell(NamedTuple):
     state: State
     figure: str
     kind: str = ""
+    """The finding that an answer which is not well becomes (see ``docs/findings.md``)."""
     remedy: str = ""
-
-
-Answers = Iterator[tuple[str, CheckAnswer]]
-"""By the name of the node."""
+    """The command or sentence that mends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +38,6 @@ class Preflight:
     master_node: str = ""
     silent: Mapping[str, str] = field(default_factory=dict)
     """Nodes that did not answer the survey, and why."""
-    by_hand: str = "ssh NODE true"
-    """The command that reaches a node, as a shell takes it."""
 
     def nodes(self) -> list[Node]:
         """Nodes that answer, by name."""

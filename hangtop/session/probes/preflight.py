@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -13,7 +12,6 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
 from hangtop.diagnosis.preflight.table import cells, findings
-from hangtop.session.live import ssh_words
 from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of
 from hangtop.session.session import Session
 
@@ -29,7 +27,7 @@ def preflight_probe(session: Session, master: tuple[str, int] | None = None) -> 
     """Check all nodes. It reads, listens on ports for a moment and connects nodes with each other: nobody is asked."""
 
     async def run(say: Say) -> ProbeResult:
-        scene = replace(_scene(session.job(), master), by_hand=_by_hand(session))
+        scene = _scene(session.job(), master)
         answering = {node.name for node in scene.nodes()}
         places = [place for place in nodes_of(session, scene.job)[0] if place.name in answering]
         say(f"surveying {count(len(places), 'node')}")
@@ -39,11 +37,6 @@ def preflight_probe(session: Session, master: tuple[str, int] | None = None) -> 
         return result(cells(replace(scene, answers=found.answers, silent=silent)))
 
     return Probe("Preflight", "", "", run)
-
-
-def _by_hand(session: Session) -> str:
-    """The command that reaches a node, as a shell takes it."""
-    return session.options.via or f"{shlex.join(ssh_words(session.options))} NODE true"
 
 
 def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
