@@ -35,9 +35,10 @@ class FabricNode:
     why: list[str] = field(default_factory=list)
     """What is not possible there, and why."""
 
-    def active(self, device: str = "") -> IbPort | None:
-        """The port to measure with: the first active one, of the device if one is named."""
-        usable = (port for port in self.ports if port.state == "PORT_ACTIVE" and device in ("", port.device))
+    @property
+    def active(self) -> IbPort | None:
+        """The port to measure with: the first active one."""
+        usable = (port for port in self.ports if port.state == "PORT_ACTIVE")
         return next(usable, None) if BANDWIDTH in self.tools else None
 
 
@@ -70,11 +71,11 @@ def _at(port: IbPort) -> list[str]:
     return ["-C", port.device, "-P", str(port.port)]
 
 
-def describe(looked: Mapping[str, FabricNode], device: str, seconds: int) -> list[str]:
+def describe(looked: Mapping[str, FabricNode], seconds: int) -> list[str]:
     """The exact commands, with PORT for the free port that is taken and ADDRESS and LID for the other end's."""
     lines = []
     for name, one in sorted(looked.items()):
-        if (port := one.active(device)) is not None:
+        if (port := one.active) is not None:
             lines.append(f"on {name}: {' '.join(_perftest(port, 'PORT', seconds, '[ADDRESS]'))}")
             if port.lid:
                 at = " ".join(_at(port))
@@ -85,14 +86,12 @@ def describe(looked: Mapping[str, FabricNode], device: str, seconds: int) -> lis
 class FabricSurvey:
     """Measures pairs of the nodes that can take part; ``looked`` is what each has."""
 
-    def __init__(
-        self, nodes: Sequence[NodeAccess], looked: Mapping[str, FabricNode], device: str = "", seconds: int = 2
-    ) -> None:
+    def __init__(self, nodes: Sequence[NodeAccess], looked: Mapping[str, FabricNode], seconds: int = 2) -> None:
         self.directions: dict[tuple[str, str], IbDirection] = {}
         """By source and target; the last measurement counts."""
         self.pairs: list[ProbePair] = []
         self._tools = {name: one.tools for name, one in looked.items()}
-        self._able = {node.name: (node, port) for node in nodes if (port := looked[node.name].active(device))}
+        self._able = {node.name: (node, port) for node in nodes if (port := looked[node.name].active)}
         self._seconds = seconds
 
     async def run(self, progress: Callable[[str], None] = lambda _: None) -> None:

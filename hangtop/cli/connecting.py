@@ -13,7 +13,6 @@ import click
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
 from hangtop.cli.terminal import Status, TerminalAsker, asker
-from hangtop.diagnosis.node import Node
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
@@ -91,15 +90,9 @@ async def all_spoken(session: Session, needs: Collection[str] = ()) -> None:
         began = time.monotonic()
         while time.monotonic() - began < seconds:
             ticking = [node for node in session.state.nodes.values() if node.tick is not None and node.link == "live"]
-            if all(_has_told(node, source) for node in ticking for source in sources):
+            if all(node.has_heard(source) for node in ticking for source in sources):
                 break
             await asyncio.sleep(STEP)
-
-
-def _has_told(node: Node, source: str) -> bool:
-    """nvidia-smi may take seconds from its start to its first figures."""
-    state = node.sources.get(source)
-    return state is not None and (source != "gpus" or state.state != "ok" or bool(node.gpus))
 
 
 def _give_up(session: Session, after: float) -> None:

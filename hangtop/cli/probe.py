@@ -66,30 +66,27 @@ async def path(run: NodeRun, seconds: float, iperf: bool) -> Probe:
 
 
 @probe_command("infiniband")
-@click.option("--device", metavar="NAME", default="", help="Adapter to measure with (mlx5_0); else the first active.")
 @seconds_option(2, 30, SENDING, whole=True)
-async def infiniband(run: NodeRun, device: str, seconds: int) -> Probe:
+async def infiniband(run: NodeRun, seconds: int) -> Probe:
     """Measure InfiniBand and RoCE between nodes: state and MTU of ports, bandwidth, ibping, the way through the fabric.
 
     Uses ibv_devinfo, ib_write_bw, ibping and ibtracert where they are installed and allowed, and says what was not
     possible and why. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3 no node reachable.
     """
     run.status.say("looking for adapters and tools")
-    return await infiniband_probe(run.session, device=device, seconds=seconds)
+    return await infiniband_probe(run.session, seconds=seconds)
 
 
 @probe_command("capture", changes="captures: they run tcpdump on the nodes", hidden={*NOT_WATCHING} - {"sudo"})
 @seconds_option(5.0, 600, "How long.")
-@click.option("--max-mb", "most", metavar="MB", type=click.IntRange(1, 4096), default=16, show_default=True,
-              help="Most megabytes of one node's capture.")  # fmt: skip
 @OUT
-async def capture(run: NodeRun, seconds: float, most: int, folder: Path) -> Probe:
+async def capture(run: NodeRun, seconds: float, folder: Path) -> Probe:
     """Capture the TCP headers of the job's network with tcpdump, as pcap files here.
 
     Needs tcpdump on the nodes, and root there, or --sudo. Nothing is written on the nodes. Exit code: 0 ok, 1 no
     capture, 2 wrong usage, 3 no node reachable.
     """
-    return capture_probe(run.session, folder, seconds=seconds, most=most * 1_000_000, sudo=run.options.sudo)
+    return capture_probe(run.session, folder, seconds=seconds)
 
 
 @node_command("flame", hidden=("interval", "patience", "logs", "sudo", "read_only"))

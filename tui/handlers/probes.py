@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tui.app import HangtopApp
 
 FLAME_SECONDS = 10.0
-CAPTURE_SECONDS, CAPTURE_BYTES = 5.0, 16_000_000
+CAPTURE_SECONDS = 5.0
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 HOW_TO_ENABLE = (
     "nothing can be asked: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/tmp/fr_pipe_ and "
@@ -96,8 +96,7 @@ def capture(app: HangtopApp) -> Probe:
     """Capture packet headers of the job's network."""
     from hangtop.session.probes.capture import capture_probe
 
-    sudo = app.session.options.sudo
-    return capture_probe(app.session, _folder(app), seconds=CAPTURE_SECONDS, most=CAPTURE_BYTES, sudo=sudo)
+    return capture_probe(app.session, _folder(app), seconds=CAPTURE_SECONDS)
 
 
 def fabric(app: HangtopApp) -> Awaitable[Probe]:

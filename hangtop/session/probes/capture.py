@@ -17,6 +17,8 @@ from hangtop.diagnosis.phrasing import count, size
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_of
 from hangtop.session.session import Session
 
+MOST = 64 << 20
+"""Bytes of one node's capture."""
 EFFECT = "The headers of their packets are copied and sent here meanwhile."
 
 
@@ -31,8 +33,8 @@ class Captured(NamedTuple):
     """Why there is no capture; empty when there is one."""
 
 
-def capture_probe(session: Session, folder: Path, *, seconds: float, most: int, sudo: bool) -> Probe:
-    """Capture headers into ``folder``, ``most`` bytes a node at most; with ``sudo``, through ``sudo -n``."""
+def capture_probe(session: Session, folder: Path, *, seconds: float) -> Probe:
+    """Capture headers into ``folder``, with --sudo through ``sudo -n``."""
     job = session.job()
     there, absent = nodes_of(session, job)
     addresses = {name: address_of(job, node) for name, node in sorted(job.nodes.items())}
@@ -42,11 +44,11 @@ def capture_probe(session: Session, folder: Path, *, seconds: float, most: int, 
     for node in there:
         peers = [address for other, address in addresses.items() if other != node.name]
         interface = chosen_interface(job, job.nodes[node.name]) or ""
-        words[node.name] = tcpdump(interface, peers, port, seconds, sudo=sudo)
+        words[node.name] = tcpdump(interface, peers, port, seconds, sudo=session.options.sudo)
 
     async def one(node: NodeAccess, path: Path) -> Captured:
         with path.open("wb") as file:
-            why = await capture(node, words[node.name], file, seconds, most)
+            why = await capture(node, words[node.name], file, seconds, MOST)
             taken = file.tell()
         if not taken:
             await asyncio.to_thread(path.unlink)
@@ -64,7 +66,7 @@ def capture_probe(session: Session, folder: Path, *, seconds: float, most: int, 
         return result([*captures, *(Captured(name, "", 0, why) for name, why in absent.items())])
 
     nodes = count(len(there), "node")
-    brief = f"{nodes}, packet headers for {seconds:g} s, at most {most / 1e6:g} MB each, sends nothing"
+    brief = f"{nodes}, packet headers for {seconds:g} s, at most {MOST >> 20} MB each, sends nothing"
     command = "\n".join(f"on {name}: {shlex.join(some)}" for name, some in words.items())
     return Probe("Capture packets", brief, command, run, EFFECT, tuple(words))
 

@@ -29,16 +29,16 @@ PORTS = ("port", "state", "link layer", "largest MTU", "MTU")
 DIRECTIONS = ("direction", "Gb/s", "")
 
 
-async def infiniband_probe(session: Session, *, device: str = "", seconds: int = 2) -> Probe:
+async def infiniband_probe(session: Session, *, seconds: int = 2) -> Probe:
     """Look what the nodes have; the probe then measures every pair that can be, ``seconds`` of sending a direction."""
     job = session.job()
     nodes, absent = nodes_of(session, job)
     looked = await look(nodes)
-    commands = describe(looked, device, seconds)
+    commands = describe(looked, seconds)
 
     async def run(say: Say) -> ProbeResult:
         at, began = time.time(), time.monotonic()
-        survey = FabricSurvey(nodes, looked, device, seconds)
+        survey = FabricSurvey(nodes, looked, seconds)
         await survey.run(say)
         with_ports = [name for name, one in looked.items() if one.ports]
         report = report_of("infiniband", survey.pairs, with_ports, absent, at, time.monotonic() - began)

@@ -51,14 +51,13 @@ async def test_a_pair_is_measured_both_ways_with_ping_and_route() -> None:
     assert [f"{port.name} {port.state}" for port in looked["a"].ports] == [
         "mlx5_0/1 PORT_ACTIVE", "mlx5_1/1 PORT_DOWN", "mlx5_bond_0/1 PORT_ACTIVE",
     ]  # fmt: skip
-    assert looked["a"].active("mlx5_1") is None
     there, back = await measured(looked)
     assert there[:6] == ("a", "b", "mlx5_0/1", "mlx5_0/1", 392.01, "")
     assert there.notes == []
     assert there.shown[0].startswith("10 packets transmitted, 9 received")
     assert there.shown[2] == '[1] -> switch port {0x506b4b0300aa0001}[12] lid 3-3 "leaf1"'
     assert (back.a, back.b) == ("b", "a")
-    commands = describe(looked, "", 1)
+    commands = describe(looked, 1)
     assert commands[0] == "on a: ib_write_bw -d mlx5_0 -i 1 -p PORT --report_gbits -F -D 1 [ADDRESS]"
     diags = "ibping -S -C mlx5_0 -P 1; ibping -c 10 -f -C mlx5_0 -P 1 LID; ibtracert -C mlx5_0 -P 1 17 LID"
     assert commands[1] == f"on a: {diags}"
@@ -77,8 +76,8 @@ async def test_a_node_without_tools_is_left_out_and_says_so(tmp_path: Path, monk
     if looked.tools:
         pytest.skip("this machine has InfiniBand tools of its own")
     assert "ib_write_bw: not there" in looked.why
-    assert describe({"a": looked}, "", 1) == []
-    assert FabricNode().active() is None
+    assert describe({"a": looked}, 1) == []
+    assert FabricNode().active is None
 
 
 # --- what the tools print ----------------------------------------------------------------------------------------
