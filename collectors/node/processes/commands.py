@@ -11,23 +11,16 @@ import os.path
 import re
 from typing import Mapping, Sequence
 
-STARTERS = frozenset(
+LAUNCHERS = frozenset(
     (
-        "torchrun", "torch.distributed.run", "torch.distributed.launch", "accelerate", "deepspeed", "srun", "mpirun",
-        "mpiexec", "orterun", "prterun", "mpiexec.hydra", "horovodrun",
+        "torchrun", "torch.distributed.run", "torch.distributed.launch", "torch.distributed.elastic.multiprocessing",
+        "accelerate", "accelerate-launch", "accelerate.commands.launch", "accelerate.commands.accelerate_cli",
+        "deepspeed", "deepspeed.launcher.launch", "deepspeed.launcher.runner", "composer", "srun", "slurmstepd",
+        "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun", "orted", "prted", "hydra_pmi_proxy", "pdsh", "ray",
+        "raylet",
     )
 )  # fmt: skip
-"""Programs, and modules after ``-m``, by which people start a job: a log of theirs is the job's."""
-
-LAUNCHERS = STARTERS | frozenset(
-    (
-        "torch.distributed.elastic.multiprocessing", "accelerate.commands.launch",
-        "accelerate.commands.accelerate_cli", "accelerate-launch", "deepspeed.launcher.launch",
-        "deepspeed.launcher.runner", "colossalai", "composer", "slurmstepd", "orted", "prted", "hydra_pmi_proxy",
-        "pdsh", "parallel-ssh", "ray", "raylet",
-    )
-)  # fmt: skip
-"""Programs (and Python modules) that start ranks and are none: those, what they run as, and their daemons."""
+"""Programs (and Python modules) that start ranks and are none, what they run as, and their daemons."""
 
 WRAPPERS = frozenset(
     (
