@@ -18,6 +18,7 @@ class Runner:
     def __init__(
         self, name: str, load: Callable[[], Type[Source]], shared: Shared, finished: threading.Condition
     ) -> None:
+        """``finished`` guards what both threads use, and is notified after each look."""
         self.name = name
         self._load = load
         self._shared = shared
@@ -28,18 +29,16 @@ class Runner:
         self._busy = False
         self._asked = 0.0
         self._next = 0.0
+        """When it was asked last, and when it is to be asked again (monotonic clock)."""
         self._deadline = Source.deadline
-        self._state = ""
-        self._result: Optional[Tuple[List[NamedTuple], str, str, float]] = None
-        self._period = Source.period
-        self._retry = Source.retry
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
+        self._result: Optional[Tuple[List[NamedTuple], SourceState]] = None
+        self._told: Optional[SourceState] = None
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     @property
     def has_looked(self) -> bool:
         """True once it has told how it is."""
-        return self._state != ""
+        return self._told is not None
 
     @property
     def busy(self) -> bool:
@@ -50,7 +49,7 @@ class Runner:
         """Hand settings over before the next look, and look soon."""
         with self._finished:
             self._settings = settings
-        self._next = 0.0
+            self._next = 0.0
 
     def ask(self, moment: float) -> None:
         """Begin a look if one is due at this moment of the monotonic clock and the last one's result has been taken."""
@@ -64,23 +63,15 @@ class Runner:
         with self._finished:
             result, self._result = self._result, None
         if result is None:
-            if self._busy and moment - self._asked > self._deadline:
-                return self._change("late", "no answer within %g s" % self._deadline, moment - self._asked)
-            return []
-        samples, state, why, age = result
-        if self._settings is not None:  # they came while it looked
-            self._next = 0.0
-            return [*self._change(state, why, age), *samples]
-        # a little early is in time: ticks are never exact
-        self._next = self._asked + (max(self._period, self._retry) if state != "ok" else self._period) - 0.02
-        return [*self._change(state, why, age), *samples]
-
-    def _change(self, state: str, why: str, age: float) -> List[NamedTuple]:
-        said = state + why
-        if said == self._state:
-            return []
-        self._state = said
-        return [SourceState(self.name, state, why, time.time() - age)]
+            if not self._busy or moment - self._asked <= self._deadline:
+                return []
+            why, since = "no answer within %g s" % self._deadline, time.time() - (moment - self._asked)
+            result = [], SourceState(self.name, "late", why, since)
+        samples, state = result
+        if self._told is not None and self._told[:3] == state[:3]:
+            return samples
+        self._told = state
+        return [state, *samples]
 
     def _run(self) -> None:
         source: Optional[Source] = None
@@ -103,10 +94,12 @@ class Runner:
                 state, why, age = reason.state, str(reason), reason.age
             except Exception as error:  # noqa: BLE001 (a fault in one source must stop no other; it is reported)
                 state, why = "failed", _describe(error)
+            timing = Source if source is None else source
+            pause = timing.period if state == "ok" else max(timing.period, timing.retry)
             with self._finished:
-                if source is not None:
-                    self._period, self._retry = source.period, source.retry
-                self._result = (samples, state, why, age)
+                if self._settings is None:  # else they came while it looked
+                    self._next = self._asked + pause - 0.02  # a little early is in time: ticks are never exact
+                self._result = samples, SourceState(self.name, state, why, time.time() - age)
                 self._busy = False
                 self._finished.notify()
             if first:
