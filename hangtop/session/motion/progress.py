@@ -220,25 +220,26 @@ class Progress:
         """What moves, and the strongest sign of it, for people."""
         steps, still = self._steps, self.stood_still
         stepping = steps.going_on() and (still is None or still <= steps.fresh)
-        sign, shown = self._shown(seen)
-        proof = (steps.proof() if stepping else "") or shown
+        shown = self._shown(seen)
+        proof = (steps.proof() if stepping else "") or next(iter(shown.values()), "")
         moving = True if stepping or proof else False if still is not None and still > self._rhythm() else None
         since = None if still is None or moving else self._now - still
         if since is not None and self._found and steps.told_at is not None:
             since = min(since, steps.told_at)
-        by_gpus = sign is MotionSign.GPU and not stepping
+        by_gpus = list(shown) == [MotionSign.GPU] and not stepping
         return JobMotion(moving, proof, steps.last, steps.told_at, steps.seconds, since, by_gpus)
 
-    def _shown(self, seen: dict[str, list[RankProgress]]) -> tuple[MotionSign | None, str]:
-        """The strongest sign that at least half of the ranks show, and more than one of several, with the words."""
+    def _shown(self, seen: dict[str, list[RankProgress]]) -> dict[MotionSign, str]:
+        """Signs that at least half of the ranks show, and more than one of several, with the words, strongest first."""
         since = self._now - max(LATELY, LOOKS * self.between)
         ranks = [rank for of in seen.values() for rank in of]
         needed = max(1, min(2, len(ranks)), (len(ranks) + 1) // 2)
-        for sign in MotionSign:
-            showing = [rank for rank in ranks if rank.seen.get(sign, 0.0) >= since]
-            if len(showing) >= needed:
-                return sign, f"{count(len(showing), 'rank')}{self._told(sign, showing, seen)}"
-        return None, ""
+        showing = {sign: [rank for rank in ranks if rank.seen.get(sign, 0.0) >= since] for sign in MotionSign}
+        return {
+            sign: f"{count(len(those), 'rank')}{self._told(sign, those, seen)}"
+            for sign, those in showing.items()
+            if len(those) >= needed
+        }
 
     def _told(self, sign: MotionSign, showing: Sequence[RankProgress], seen: dict[str, list[RankProgress]]) -> str:
         match sign:

@@ -172,6 +172,9 @@ def test_gpus_that_compute_are_motion_however_evenly_they_do() -> None:
     gpus(job)
     shine(job, 20, 610.0, 100)
     assert motion(job) == (True, "4 ranks computing, GPUs at 87% of their power")
+    assert job.progress.motion.by_gpus, "their hosts only spin"
+    shine(job, 20, 610.0, 100, host=works)
+    assert not job.progress.motion.by_gpus
     assert job.progress.stood_still == 0.0
 
 
