@@ -109,7 +109,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     """
     coming = [s for s in job_status.of("waiting") if s.activity and s.activity.kind in COMING_UP]
     graph = job_status.graph
-    if graph is None or not coming:
+    if graph is None or not coming or job_status.has_stepped:
         return
     through = [s for s in job_status.of("waiting", "on_gpu") if s not in coming and _trains(s)]
     if len(through) > len(coming) and all(s.activity and s.activity.op in WHOLE_START for s in coming):

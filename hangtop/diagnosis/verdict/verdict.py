@@ -134,7 +134,7 @@ def _begins(job_status: JobStatus) -> bool:
         return False
     starts = ("init",) if any(one.load == "computing" for one in job_status.present) else ("init", "store")
     coming = any(status.activity and status.activity.kind in starts for status in job_status.read)
-    if coming and not (job_status.graph and begun(job_status.of("waiting"))):
+    if coming and not job_status.has_stepped and not (job_status.graph and begun(job_status.of("waiting"))):
         return True
     leaves = all(one.state == "leaving" for one in job_status.present)
     return not leaves and (not _has_trained(job_status) or (age < START_S and bool(job_status.of("missing"))))

@@ -64,6 +64,12 @@ class JobStatus:
         """
         return seen_after(self.job.alarm_after) if self.job.live else 0.0
 
+    @property
+    def has_stepped(self) -> bool:
+        """A step was logged since the youngest process was started: no rank waits for a start any more."""
+        step_at = self.job.motion.last_step_at
+        return step_at is not None and all(rank.process.started < step_at for rank in self.job.ranks)
+
     def lasted(self, held: float) -> float:
         """Seconds that a stand of so many, as watched, has lasted: since the last step or motion, for the text."""
         since, still = self.job.motion.stands_since, self.job.stood_still or 0.0

@@ -249,11 +249,10 @@ def _frozen(job: Job, status: RankStatus, doing: Activity) -> bool | None:
     same whether its wait ends or not. Else a wait on the CPU that lasts causes no switch at all: switches of the main
     thread mean that one wait ended and the next began, however alike the looks are, unless it polls.
     """
-    moved, still, span = status.motion, _stood_still(job, doing), doing.at - doing.since
-    if not doing.error and not doing.moving and job.live and not job.motion.moving and status.load != "computing":
-        alike = stands(job) and span >= STOOD_STILL_S and still >= max(span, job.usual_pause or 0.0)
-        if alike or still >= seen_after(job.patience):
-            return True
+    moved, least = status.motion, min(seen_after(job.patience), max(STOOD_STILL_S, job.usual_pause or 0.0))
+    by_clock = not (doing.error or doing.moving or job.motion.moving) and status.load != "computing"
+    if by_clock and _stood_still(job, doing) >= least:
+        return True
     if len(status.readings) < LATE_LOOKS:
         return None
     if doing.moving or (status.state in WAITS and moved.wakes):

@@ -14,9 +14,10 @@ import pytest
 from collectors.samples.ranks import Helper, RankPulse
 from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.finding import Verdict
+from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.node import Look, Looks
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, LOCKED, READING, Sketch, first, gpu, thread
+from tests.support.jobs import ALL_REDUCE, LOCKED, NOW, READING, Sketch, first, gpu, kinds, thread
 
 WHO = 2
 CODE = ["tune_kernels job.py:61", "main job.py:9"]
@@ -225,5 +226,7 @@ def test_a_rank_that_polls_its_connection_to_the_store_waits_for_other_ranks(
     job.ranks().at(others if spin else ALL_REDUCE, state="R" if spin else "S").pulse(cores=float(spin))
     job.ranks(WHO).at(["hand_in job.py:58", "main job.py:69"], syscall="poll", waiting_on=f"tcp {far_end}:{port}")
     job.ranks(WHO).pulse(cores=0.0).process(master_addr="10.0.0.1", master_port=29500)
+    job.motion = JobMotion(False, last_step=40, last_step_at=NOW - 9.0)
     verdict = job.verdict()
     assert (verdict.outcome, first(verdict).ranks) == (outcome, (WHO,)), verdict.summary
+    assert "init_hang" not in kinds(verdict), "it has trained"

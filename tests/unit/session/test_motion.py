@@ -172,10 +172,15 @@ def test_gpus_that_compute_are_motion_however_evenly_they_do() -> None:
     gpus(job)
     shine(job, 20, 610.0, 100)
     assert motion(job) == (True, "4 ranks computing, GPUs at 87% of their power")
-    assert job.progress.motion.by_gpus, "their hosts only spin"
-    shine(job, 20, 610.0, 100, host=works)
-    assert not job.progress.motion.by_gpus
     assert job.progress.stood_still == 0.0
+
+
+@pytest.mark.parametrize(("host", "alone"), [(spins, True), (works, False)])
+def test_gpus_are_the_only_sign_where_their_hosts_do_nothing(host: Behaviour, *, alone: bool) -> None:
+    job = Job()
+    gpus(job)
+    shine(job, 20, 610.0, 100, host=host)
+    assert job.progress.motion.by_gpus is alone
 
 
 @pytest.mark.parametrize(
