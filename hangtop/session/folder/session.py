@@ -17,7 +17,6 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.traces import picture
 from hangtop.session.folder.documents import (
     DOCUMENTS,
@@ -37,7 +36,7 @@ from hangtop.session.session import Session
 from hangtop.session.state.kept import Kept
 
 NAMELESS = "node"
-"""The node of what names none: it is shown where the files tell of its devices."""
+"""The node of devices where no file names it."""
 EVENTS, EVENT_BYTES = 500_000, 1 << 30
 """Events of all files, and bytes of memory for them: nothing comes later for which room must be kept."""
 LARGEST_OUTPUT = 8 << 20
@@ -120,11 +119,11 @@ class FilesSession(Session):
         for node, devices in contents.devices.items():
             self._deliver_devices(node or NAMELESS, devices)
         for host, told in groupby(events, key=lambda event: event.host):
-            self.samples(host or NAMELESS, list(told))
+            self.samples(host, list(told))
         for progress in same_communicators(contents.progress, processes):
-            self.samples(progress.host or NAMELESS, [progress])
+            self.samples(progress.host, [progress])
         for node, _, dump in sorted(contents.stacks, key=lambda entry: (entry[0], entry[2].pid, entry[2].at)):
-            self.stacks(node or NAMELESS, [dump])
+            self.stacks(node, [dump])
         for recorder in contents.recorders:
             self.take_report(recorder)
         for report in sorted(contents.ras, key=lambda report: report.at):
@@ -140,15 +139,12 @@ class FilesSession(Session):
     def job_of(self, snapshot: JobSnapshot) -> Job:
         """Make the job of a snapshot, with what the files tell of it as a whole, and without the node of no name."""
         job = super().job_of(snapshot)
-        nodes = {name: node for name, node in job.nodes.items() if name != NAMELESS or _has_devices(job, node)}
         return replace(
             job,
             watched=0.0,
-            nodes=nodes,
+            nodes={name: node for name, node in job.nodes.items() if name},
             world_size=job.world_size or self._size,
             stack_ranks=self._stack_ranks,
-            stack_nodes=tuple(map(_named, job.stack_nodes)),
-            event_nodes=tuple(map(_named, job.event_nodes)),
             passed=self._passed,
         )
 
@@ -169,18 +165,6 @@ def files_session(
 ) -> FilesSession:
     """Read everything under the paths; ``now`` is the present moment, unless given."""
     return FilesSession(read(paths, advance), name, now)
-
-
-def _named(node: str) -> str:
-    return "" if node == NAMELESS else node
-
-
-def _has_devices(job: Job, node: Node) -> bool:
-    """Whether the files tell of a node's devices, or its kernel does."""
-    told = any(
-        at == node.name and e.kind.startswith("kernel.") for at, e in zip(job.event_nodes, job.events, strict=True)
-    )
-    return bool(node.gpus or node.gpu_fault or told)
 
 
 def _homes(processes: Mapping[Process, int], events: Sequence[LogEvent]) -> dict[int, Process]:
