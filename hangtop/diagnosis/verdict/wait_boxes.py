@@ -7,12 +7,13 @@ frames tell, and the operations that recorders, watchdogs, RAS and NCCL's log sa
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.collectives.sources import waits_of
 from hangtop.diagnosis.finding import NAME_NOBODY, Finding, WaitBox
 from hangtop.diagnosis.stacks.states import Meaning
+from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.points import by_frames
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -36,7 +37,7 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
     awaited: dict[int, set[tuple[int, ...]]] = defaultdict(set)
     for edge in waits:
         awaited[edge.waiter].add(edge.for_ranks)  # thousands that wait for the same thousands share one tuple
-    groups = [part for group in _groups(job_status, blamed) for part in _told_apart(group, awaited, blamed)]
+    groups = _groups(job_status, job_status.graph, blamed, awaited)
     place_of = {status.rank: place for place, group in enumerate(groups) for status in group}
     held_up = tuple(place for place, group in enumerate(groups) if group[0].rank in blamed)
     edges: dict[int | None, dict[int, str]] = defaultdict(dict)
@@ -70,46 +71,34 @@ def _operation(edge: WaitEdge) -> str:
     return f"{edge.operation}{number}{f' in {group}' if group else ''}"
 
 
-def _groups(job_status: JobStatus, blamed: set[int]) -> list[tuple[RankStatus, ...]]:
-    """Ranks at one point each: the blamed ones, then the points of the graph, then the ranks at neither."""
-    graph, every = job_status.graph, job_status.statuses
-    points: list[Iterable[RankStatus]] = [
-        *_at_one_place(every[rank] for rank in sorted(blamed) if rank in every),
-        *(point.members for point in ((*graph.accused, *graph.points) if graph is not None else ())),
-        *_at_one_place(every.values()),
-    ]
-    taken: set[int] = set()
-    found = []
-    for members in points:
-        left = {status.rank: status for status in members if status.rank not in taken}
-        if left:
-            taken.update(left)
-            found.append(tuple(left[rank] for rank in sorted(left)))
-    return found
-
-
-def _at_one_place(statuses: Iterable[RankStatus]) -> Iterable[list[RankStatus]]:
-    found: dict[tuple[str, str], list[RankStatus]] = defaultdict(list)
-    for status in statuses:
-        found[status.state, status.where].append(status)
-    return found.values()
-
-
-def _told_apart(
-    group: tuple[RankStatus, ...], awaited: Mapping[int, set[tuple[int, ...]]], blamed: set[int]
+def _groups(
+    job_status: JobStatus, graph: WaitGraph, blamed: set[int], awaited: Mapping[int, set[tuple[int, ...]]]
 ) -> list[tuple[RankStatus, ...]]:
-    """Split ranks at one point by the ranks that they wait for: the stages of a pipeline all wait at one line.
+    """Ranks at one point each: the blamed ones, then the points of the graph, then the ranks at neither.
 
-    Ranks of which no source says for which they wait stay with most of their point.
+    The stages of a pipeline all wait at one line: ranks at one point are told apart by the ranks for which they wait.
+    Those of which no source says for which they wait stay with most of their point.
     """
-    parts: dict[frozenset[tuple[int, ...]], list[RankStatus]] = defaultdict(list)
-    for status in group:
-        parts[frozenset(awaited.get(status.rank, ()) if status.rank not in blamed else ())].append(status)
-    silent = parts.pop(frozenset(), [])
-    if not 1 < len(parts) <= MANY:
-        return [group]
-    max(parts.values(), key=len).extend(silent)
-    return [tuple(sorted(part, key=lambda one: one.rank)) for part in parts.values()]
+    every = job_status.statuses.values()
+    first, last = 0, len(every) + 1
+    place_of = dict.fromkeys(blamed, first)
+    for number, point in enumerate((*graph.accused, *graph.points), 1):
+        place_of |= {one.rank: number for one in point.members if one.rank not in place_of}
+    points: dict[tuple[int, str, str], list[RankStatus]] = defaultdict(list)
+    for one in sorted(every, key=lambda one: place_of.get(one.rank, last)):
+        place = place_of.get(one.rank, last)
+        points[place, *((one.state, one.where) if place in (first, last) else ("", ""))].append(one)
+    groups = []
+    for members in points.values():
+        parts: dict[frozenset[tuple[int, ...]], list[RankStatus]] = defaultdict(list)
+        for one in members:
+            parts[frozenset(awaited.get(one.rank, ()) if one.rank not in blamed else ())].append(one)
+        silent = parts.pop(frozenset(), [])
+        apart = list(parts.values()) if 1 < len(parts) <= MANY else [members]
+        if apart != [members]:
+            max(apart, key=len).extend(silent)
+        groups += [tuple(sorted(part, key=lambda one: one.rank)) for part in apart]
+    return groups
 
 
 def _doing(status: RankStatus) -> str:
