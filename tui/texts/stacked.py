@@ -116,8 +116,8 @@ def _notes(doing: Activity, moves: bool) -> list[Piece]:
     notes: list[Piece] = []
     if doing.moving or (doing.moving is not None and not moves):
         notes.append((" · moving" if doing.moving else " · frozen", Colour.OK if doing.moving else Colour.WARN))
-    if doing.cpu in {"busy", "blocked"}:
-        notes.append((f" · {doing.cpu}", Colour.TEXT))
+    if doing.cpu is not None:
+        notes.append((f" · {doing.cpu:.1f} cores busy", Colour.TEXT))
     if doing.wchan and doing.state == "D":
         notes.append((f" · in the kernel: {doing.wchan}", Colour.BAD))
     if doing.waiting_on and doing.waiting_on not in doing.label:

@@ -10,9 +10,9 @@ from collectors.samples.stacks import BESIDE, Frame, StackDump, ThreadStack
 from hangtop.diagnosis.stacks.frames import is_user, own, place
 from hangtop.diagnosis.stacks.kernel import kernel_view
 from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
-from hangtop.diagnosis.stacks.states import Activity, Cpu, Kind, Meaning, Role, ThreadNote, target_of
+from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Role, ThreadNote, target_of
 from hangtop.diagnosis.stacks.threads import main_thread, role, thread_that_counts
-from hangtop.diagnosis.tables.thresholds import BUSY_CORES, IDLE_CORES
+from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 
 _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
@@ -150,19 +150,17 @@ def _stays(looks: Sequence[_Look]) -> Frame | None:
     return newest[len(newest) - shared if stays and shared else 0] if newest else None
 
 
-def _cpu(mine: Sequence[StackDump]) -> Cpu:
-    """What it used from the first look to the last; a rank that is ready to run and is given no CPU is not blocked.
+def _cpu(mine: Sequence[StackDump]) -> float | None:
+    """Cores in use from the first look to the last; a rank that is ready to run and is given no CPU is not blocked.
 
     Of a process of a node that did not answer nothing is known: its state is empty then.
     """
     first, last = mine[0], mine[-1]
     span = last.at - first.at
     if first.pid != last.pid or span < _SHORTEST_SPAN or not (first.state and last.state):
-        return "unknown"
-    share = (last.cpu - first.cpu) / span
-    if share <= IDLE_CORES:
-        return "unknown" if first.state == last.state == "R" else "blocked"
-    return "busy" if share >= BUSY_CORES else "mixed"
+        return None
+    cores = (last.cpu - first.cpu) / span
+    return None if cores <= IDLE_CORES and first.state == last.state == "R" else cores
 
 
 def _carried(dumps: Sequence[StackDump]) -> float | None:

@@ -95,7 +95,7 @@ def summary(group: StackGroup) -> str:
     on = f" ({doing.waiting_on})" if doing.waits == "storage" and doing.waiting_on else ""
     where = f", at {doing.where}" if doing.where else ""
     motion = {True: ", moving", False: ", frozen", None: ""}[doing.moving]
-    cpu = f", {doing.cpu}" if doing.cpu in ("busy", "blocked") else ""
+    cpu = "" if doing.cpu is None else f", {doing.cpu:.1f} cores busy"
     return f"{ranks}: {label}{on}{where}{motion}{cpu}"
 
 

@@ -31,9 +31,6 @@ Waits = Literal["peers", "device", "storage", "helper", "lock", "time", "nothing
 ``nothing``: it computes. ``unknown``: the frames and the kernel do not tell.
 """
 
-Cpu = Literal["busy", "blocked", "mixed", "unknown"]
-"""Growth of its CPU time between looks: over half a core, under a twentieth, between, or only one look."""
-
 Role = Literal["main", "autograd", "library", "data_worker", "python"]
 """What a thread is there for. ``library``: watchdogs and the like; ``data_worker``: main thread of a forked worker;
 ``python``: a thread of the job."""
@@ -199,7 +196,8 @@ class Activity(NamedTuple):
     """The user's functions that lead there, outermost first, without their lines."""
     frames: tuple[str, ...] = ()
     """The folded frames for people, outermost first."""
-    cpu: Cpu = "unknown"
+    cpu: float | None = None
+    """Cores that it used from its first look to its last; None where that is not known, or it was given no CPU."""
     moving: bool | None = None
     """Whether the frames changed between looks; None with fewer than two looks that have frames."""
     thread: Role = "main"

@@ -35,8 +35,6 @@ WAITS: tuple[State, ...] = ("waiting", "on_gpu")
 HALTED_AFTER = {"T": 0.0, "t": 10.0, "D": UNINTERRUPTIBLE_S}
 """Seconds after which a state counts. Ours for t: another program's look at the stacks takes seconds on a loaded
 machine."""
-CPU_OF_DUMPS = {"busy": 1.0, "mixed": 0.3, "blocked": 0.0}
-"""Cores in use by what looks at stacks show alone."""
 
 
 class RankStatus(NamedTuple):
@@ -137,7 +135,7 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
     if process is not None and process.looks:
         moved = motion(process, doing.since if doing is not None and doing.looks >= LATE_LOOKS else None)
     elif doing is not None:
-        moved = Motion(cpu=CPU_OF_DUMPS.get(doing.cpu), state=doing.state, wchan=doing.wchan)
+        moved = Motion(cpu=doing.cpu, state=doing.state, wchan=doing.wchan)
     else:
         moved = NO_MOTION
     status = RankStatus(
