@@ -60,10 +60,9 @@ class RejectedLine(NamedTuple):
 class Decoder:
     """Decoder of one node's stream: it splits lines, decodes and cleans samples, and counts bad lines."""
 
-    __slots__ = ("_bad", "_line_limit", "_rest", "_skipping")
+    __slots__ = ("_bad", "_rest", "_skipping")
 
-    def __init__(self, line_limit: int = LINE_LIMIT) -> None:
-        self._line_limit = line_limit
+    def __init__(self) -> None:
         self._rest = b""
         self._skipping = False
         self._bad: list[RejectedLine] = []
@@ -81,8 +80,8 @@ class Decoder:
         for line in lines:
             if line:
                 samples += self._decode(line)
-        if len(self._rest) > self._line_limit:
-            self._reject(self._rest, f"longer than {self._line_limit} bytes without an end: dropped")
+        if len(self._rest) > LINE_LIMIT:
+            self._reject(self._rest, f"longer than {LINE_LIMIT} bytes without an end: dropped")
             self._rest = b""
             self._skipping = True
         return samples

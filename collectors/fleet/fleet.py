@@ -9,11 +9,11 @@ import asyncio
 import resource
 import sys
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from collectors.fleet import payload
 from collectors.fleet.control import control_line
@@ -28,9 +28,6 @@ from collectors.samples.control import Beat, Settings
 if TYPE_CHECKING:
     from collectors.fleet.ssh.connector import Connector
     from collectors.fleet.via.way import Way
-
-InThread: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
-"""Runs a function in a thread; awaited until the function returns."""
 
 BEAT = 3
 """Seconds between two heartbeats of a node."""
@@ -78,12 +75,9 @@ class Fleet:
         """Names of all nodes, in the order of the targets."""
         return tuple(target.name for target in self._targets)
 
-    async def start(self, aside: InThread = asyncio.to_thread) -> None:
-        """Start to connect to every node; returns when all have started. Raises :class:`SshConfigError`.
-
-        ``aside`` runs in a thread what takes long: the import of asyncssh, and packing the payload.
-        """
-        await aside(self._prepare)
+    async def start(self) -> None:
+        """Start to connect to every node; returns when all have started. Raises :class:`SshConfigError`."""
+        await asyncio.to_thread(self._prepare)
         way = self._options.way
         allow_files()
         options = LinkOptions(self._sink, self._options.version, self._options.python)
@@ -146,7 +140,8 @@ class Fleet:
         return link
 
     def _prepare(self) -> None:
-        payload.pack(AGENT)  # reads and compresses fifty files, once: not on the event loop
+        """Do what takes long, in a thread: pack the payload, import asyncssh, read the ssh_config."""
+        payload.pack(AGENT)
         if self._options.way is None and any(not target.local for target in self._targets):
             from collectors.fleet.ssh.connector import Connector
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -138,7 +137,7 @@ class LiveFeed(Feed):
             ),
         )
         sys.setswitchinterval(TURN)
-        await self._fleet.start(asyncio.to_thread)
+        await self._fleet.start()
 
     async def close(self) -> None:
         """End every connection."""

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collectors.fleet.clean import clean_bytes
@@ -39,12 +39,12 @@ class SlurmPart:
     """Files that it writes to, as globs."""
 
 
-def slurm_words(words: Sequence[str], env: Mapping[str, str] = os.environ) -> list[str]:
+def slurm_words(words: Sequence[str]) -> list[str]:
     """The command without Slurm's options from the environment, many of which an allocation sets.
 
     ``SLURM_LABELIO``, for one, puts a number before each line. Variables that name the cluster stay.
     """
-    names = sorted(name for name in env if name.startswith(_PREFIXES) and name not in _KEPT)
+    names = sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in _KEPT)
     without = [word for name in names for word in ("-u", name)]
     return ["env", *without, *words] if without else list(words)
 

@@ -54,6 +54,8 @@ class Block(NamedTuple):
     lines: List[bytes]
     kinds: List[bytes]
     """Each line without what differs among lines that say the same."""
+    last: Dict[bytes, int]
+    """Where the last line of each kind stands."""
     numbers: Sequence[int]
 
 
@@ -92,8 +94,8 @@ class CommunicatorProgress:
         begin = 0
         named = [index for index, kind in enumerate(block.kinds) if kind in inits] if inits else []
         for end in [*named, len(block.kinds)]:
-            part = block.kinds[begin:end]
-            counts, last = Counter(part), dict(zip(part, range(begin, end)))
+            part = block.kinds[begin:end] if inits else block.kinds
+            counts, last = Counter(part), dict(zip(part, range(begin, end))) if inits else block.last
             for index, kind in sorted((last[kind], kind) for kind in launches if kind in last):
                 before = self._waiting.get(kind, (0, 0, b""))[0]
                 self._waiting[kind] = (before + counts[kind], block.numbers[index], block.lines[index])

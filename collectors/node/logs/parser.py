@@ -107,12 +107,14 @@ class LogParser:
         text = (block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block)[:-1]
         bare = without_varying(text) if COUNT in text else text.translate(None, matching.DIGITS)
         kinds = bare.split(b"\n")
-        masks = self._prefilter.masks(set(kinds))
+        last = dict(zip(kinds, range(len(kinds))))
+        masks = self._prefilter.masks(last)
         if masks or self.reader.open:
             lines = text.split(b"\n")
             if len(kinds) != len(lines):  # a torn COLL line swallowed the next
-                kinds, masks = lines, self._prefilter.masks(set(lines))
-            self._take_lines(Block(lines, kinds, _numbers(block, self.line, len(lines))), masks)
+                kinds, last = lines, dict(zip(lines, range(len(lines))))
+                masks = self._prefilter.masks(last)
+            self._take_lines(Block(lines, kinds, last, _numbers(block, self.line, len(lines))), masks)
         self.line += block.count(b"\n") if b"\r" in block else len(kinds)
         self._before = (self._before + text[-BEFORE:] + b"\n")[-BEFORE:]
 
