@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from textual.pilot import Pilot
 
-from benchmarks.loop import KEYS, OVERVIEW_KEYS, PANELS, SIZE, Painted, Press, Stalls, apart, key_rows, load, resident
+from benchmarks.loop import KEYS, OVERVIEW_KEYS, PANELS, SIZE, Painted, Press, Stalls, apart, key_rows, resident
 from benchmarks.report import FigureRow, report
 from benchmarks.simulated_nodes import simulated_nodes
 from collectors.fleet.sink import LinkChange
@@ -61,7 +61,6 @@ class Coming:
 
 async def measure(nodes: int) -> list[FigureRow]:
     """All figures for one size."""
-    before = load()
     with simulated_nodes(nodes) as simulated:
         options = SessionOptions(targets=(f"sim[0000-{nodes - 1:04d}]",), ssh_config=simulated.ssh_config)
         coming = Coming(nodes)
@@ -78,7 +77,7 @@ async def measure(nodes: int) -> list[FigureRow]:
             quiet = await at_rest()
             presses, busy = await at_work(pilot, painted)
             memory = resident()
-    return rows(nodes, coming, (connecting, before, memory), quiet, (presses, busy))
+    return rows(nodes, coming, (connecting, memory), quiet, (presses, busy))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +112,10 @@ async def at_work(pilot: Pilot[None], painted: Painted) -> tuple[list[Press], Co
 
 
 def rows(
-    nodes: int, coming: Coming, said: tuple[float, float, float], quiet: Cost, busy: tuple[list[Press], Cost]
+    nodes: int, coming: Coming, said: tuple[float, float], quiet: Cost, busy: tuple[list[Press], Cost]
 ) -> list[FigureRow]:
     """The table."""
-    connecting, before, memory = said
+    connecting, memory = said
     presses, work = busy
     size, big = f"whole application, {nodes:,} nodes × 8 GPUs", nodes > 64
     times = sorted(coming.at.values())
@@ -133,7 +132,6 @@ def rows(
         FigureRow(f"{size}: worst stall", "ms", (quiet.stall,), 50.0),
         FigureRow(f"{size}: worst stall while keys are pressed", "ms", (work.stall,), 50.0),
         *key_rows(size, presses, "median 6, p95 18 ms"),
-        FigureRow(f"{size}: load of the machine before", "", (before,)),
     ]
 
 

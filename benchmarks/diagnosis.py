@@ -1,15 +1,13 @@
-"""What one verdict costs: CPU of a pass of all rules, and how long it keeps the interpreter at a time.
+"""What one verdict costs: CPU of a pass of all rules.
 
 Jobs on paper of 64 and 2,048 nodes × 8 GPUs: one that is well, one in which all ranks but one wait in all_reduce and
-were looked at twice, one in which all wait. A thread beside the pass asks for the interpreter as the screen's loop
-does: what it waits for is what a key press would be felt to wait. Run: ``python -m benchmarks.diagnosis [NODES …]``.
+were looked at twice, one in which all wait. Run: ``python -m benchmarks.diagnosis [NODES …]``.
 """
 
 from __future__ import annotations
 
 import gc
 import sys
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,7 +18,6 @@ from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.job_snapshot import job_snapshot
-from hangtop.session.live import TURN
 from tests.support.made import gpu_row, pulse
 from tests.support.screens import NOW, PID, Paper
 
@@ -75,32 +72,6 @@ JOBS: dict[str, tuple[Callable[[int], Job], Outcome]] = {
 """How each is made, and what the verdict must be."""
 
 
-class WaitingPaper:
-    """Asks for the interpreter again and again; the longest wait, in milliseconds of this process's CPU time."""
-
-    def __init__(self) -> None:
-        self.worst = 0.0
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._ask)
-
-    def __enter__(self) -> WaitingPaper:
-        self._usual = sys.getswitchinterval()
-        sys.setswitchinterval(TURN)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
-        sys.setswitchinterval(self._usual)
-
-    def _ask(self) -> None:
-        while not self._over.is_set():
-            before = time.process_time()
-            time.sleep(0.001)
-            self.worst = max(self.worst, 1000 * (time.process_time() - before))
-
-
 def measure(nodes: int) -> list[FigureRow]:
     """All figures for one size."""
     rows = []
@@ -108,24 +79,15 @@ def measure(nodes: int) -> list[FigureRow]:
         job = make(nodes)
         gc.collect()
         gc.freeze()
-        seconds, waits = [], []
+        seconds = []
         for _ in range(PASSES):
             fresh = replace(job)  # what one pass works out must not serve the next
             began = time.thread_time()
             verdict = diagnose(fresh)
             seconds.append(time.thread_time() - began)
             assert verdict.outcome == outcome, verdict.summary
-        gc.disable()  # beside a screen, full collections wait until nobody presses keys
-        for _ in range(PASSES):
-            with WaitingPaper() as waiting:
-                diagnose(replace(job))
-            waits.append(waiting.worst)
-        gc.enable()
         size = f"{nodes:,} nodes × 8 GPUs, {name}"
         rows.append(FigureRow(f"{size}: CPU of a verdict", "s", tuple(seconds), 1.0 if nodes > 64 else None))
-        rows.append(
-            FigureRow(f"{size}: longest wait for the interpreter", "ms", tuple(waits), 50.0 if nodes > 64 else None)
-        )
         gc.unfreeze()
     return rows
 

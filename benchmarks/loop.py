@@ -141,11 +141,6 @@ def resident() -> float:
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def load() -> float:
-    """Load of the machine over the last minute: what else runs here is part of every figure."""
-    return os.getloadavg()[0]
-
-
 def share(values: Sequence[float], of: float) -> float:
     """The value that this share of them does not exceed."""
     return sorted(values)[min(len(values) - 1, int(len(values) * of))]

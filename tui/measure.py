@@ -1,4 +1,4 @@
-"""Figures that the state does not hold but implies: rates, shares and short histories.
+"""Figures that the state does not hold but implies: rates, shares and steps.
 
 Nodes send only what changed. So a value holds until the next look, and a rate whose last look is old is zero as long as
 the node still ticks.
@@ -6,17 +6,13 @@ the node still ticks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TypeVar
 
 from collectors.samples.gpus import GpuSample
 from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
-from hangtop.diagnosis.node import Gpu, Look, Node, Port, Rank, Steps
+from hangtop.diagnosis.node import Gpu, Node, Port, Rank, Steps
 from tui.ordering.rows import RankRow
-
-T = TypeVar("T")
 
 SILENT_TICKS = 3.0
 """Ticks that may fail to come before a node's numbers look stale."""
@@ -37,32 +33,25 @@ def source_is_stale(node: Node, source: str) -> bool:
     return state is not None and state.state in {"late", "failed", "denied"}
 
 
-def growth(
-    looks: Sequence[Look[T]], get: Callable[[T], float], fresh_at: float | None, interval: float
-) -> float | None:
-    """Growth per second of a counter over its last tick; 0 when the node has ticked on without sending it again."""
-    looks = looks[-2:]  # how many there are in all is told only by unpacking them
-    if len(looks) < 2:
-        return 0.0 if looks and fresh_at is not None and fresh_at - looks[-1].at > 2.5 * interval else None
-    before, last = looks
-    if fresh_at is not None and fresh_at - last.at > 2.5 * interval:
+def cpu_percent(rank: Rank, node: Node, interval: float) -> float | None:
+    """CPU of a rank's own process over its last tick: 100 is one core; 0 when the node ticked on without a new look."""
+    looks, heard = rank.looks[-2:], node.seen_at  # how many there are in all is told only by unpacking them
+    if rank.gone_at is not None:
+        return None
+    if looks and heard is not None and heard - looks[-1].at > 2.5 * interval:
         return 0.0
-    # it was not sent in between, so it moved only within the last tick
-    span = min(last.at - before.at, 1.5 * interval) if last.at - before.at > 2.5 * interval else last.at - before.at
-    return (get(last.value) - get(before.value)) / span if span > 0 else None
+    if len(looks) < 2:
+        return None
+    before, last = looks
+    span = last.at - before.at
+    if span > 2.5 * interval:  # nothing was sent in between, so it moved only within the last tick
+        span = 1.5 * interval
+    taken = _cpu_seconds(last.value) - _cpu_seconds(before.value)
+    return max(0.0, 100.0 * taken / span) if span > 0 else None
 
 
-def cpu_seconds(pulse: RankPulse) -> float:
-    """CPU that a process has taken so far, in user mode and in the kernel."""
+def _cpu_seconds(pulse: RankPulse) -> float:
     return pulse.cpu_user + pulse.cpu_system
-
-
-def cpu_percent(
-    rank: Rank, node: Node, interval: float, looks: Sequence[Look[RankPulse]] | None = None
-) -> float | None:
-    """CPU of a rank's own process: 100 is one core. ``looks`` are its last ones where they are at hand."""
-    share = growth(rank.looks if looks is None else looks, cpu_seconds, node.seen_at, interval)
-    return None if share is None or rank.gone_at is not None else max(0.0, 100.0 * share)
 
 
 def pulse_of(rank: Rank) -> RankPulse | None:
@@ -117,23 +106,6 @@ def memory_percent(gpu: Gpu) -> float | None:
     row = row_of(gpu)
     total = gpu.facts.memory_total if gpu.facts else None
     return None if row is None or row.memory_used is None or not total else 100.0 * row.memory_used / total
-
-
-def history(
-    looks: Sequence[Look[T]], get: Callable[[T], float | None], end: float, step: float, length: int
-) -> list[float | None]:
-    """Values at ``length`` moments ``step`` seconds apart, the last at ``end``; each holds until the next look."""
-    values: list[float | None] = []
-    looks = looks[-2 * length :]
-    place = len(looks) - 1
-    for back in range(length):
-        moment = end - back * step
-        while place >= 0 and looks[place].at > moment:
-            place -= 1
-        if place < 0:
-            break
-        values.append(get(looks[place].value))
-    return [None] * (length - len(values)) + values[::-1]
 
 
 ERRORS = frozenset(

@@ -19,8 +19,6 @@ class _Step(NamedTuple):
     scope: str
     query: str
     here: Hashable
-    what: str
-    """What was stood on when it was come to."""
 
 
 class Stage(ContentSwitcher):
@@ -33,7 +31,6 @@ class Stage(ContentSwitcher):
         self.top = first
         self.panels: dict[str, Panel] = {first: panel}
         self._way: list[_Step] = []
-        self._what = ""
 
     @property
     def panel(self) -> Panel:
@@ -56,7 +53,6 @@ class Stage(ContentSwitcher):
     async def open(self, name: str) -> None:
         """Open a panel by its key: whole, and with no way back."""
         self._way.clear()
-        self._what = ""
         panel = await self.show(name)
         if panel.scope:
             _narrow(panel, "", panel.query_text)
@@ -64,8 +60,7 @@ class Stage(ContentSwitcher):
     async def go(self, place: Place) -> None:
         """Go in, remembering the way back."""
         before = self.panel
-        self._way.append(_Step(self.top, before.scope, before.query_text, before.here(), self._what))
-        self._what = place.scope or place.what
+        self._way.append(_Step(self.top, before.scope, before.query_text, before.here()))
         panel = await self.show(place.panel)
         _narrow(panel, place.scope, "")
         if place.select is not None:
@@ -79,7 +74,6 @@ class Stage(ContentSwitcher):
         if not self._way:
             return False
         step = self._way.pop()
-        self._what = step.what
         panel = await self.show(step.panel)
         _narrow(panel, step.scope, step.query)
         if step.here is not None:
@@ -88,11 +82,11 @@ class Stage(ContentSwitcher):
 
     @property
     def trail(self) -> list[str]:
-        """The panels that were gone through, the present one last, each with what was stood on; empty without a way."""
+        """The panels that were gone through, the present one last, each with its scope; empty without a way."""
         if not self._way:
             return []
-        steps = [*((step.panel, step.what) for step in self._way), (self.top, self._what)]
-        return [f"{BY_NAME[name].title} {what}".rstrip() for name, what in steps]
+        steps = [*((step.panel, step.scope) for step in self._way), (self.top, self.panel.scope)]
+        return [f"{BY_NAME[name].title} {scope}".rstrip() for name, scope in steps]
 
     def beside(self, step: int) -> str:
         """Name of the panel to the right or left."""

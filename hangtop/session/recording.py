@@ -114,6 +114,8 @@ class Recorder:
     def opened(self) -> Recording:
         """The recording as far as it was written, to be read."""
         self.flush()
+        if not self.bytes_written:
+            self._write([], self._began, self._last)  # nothing came yet, and that can be shown
         return Recording(self.path)
 
     def close(self, at: float) -> None:

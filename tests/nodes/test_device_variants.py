@@ -30,12 +30,6 @@ def container() -> Iterator[DeviceJobs]:
         yield jobs
 
 
-@pytest.fixture(scope="module")
-def owner() -> Iterator[DeviceJobs]:
-    with device_jobs("own_user") as jobs:
-        yield jobs
-
-
 def assert_right(jobs: DeviceJobs, name: str, case: Case | None = None) -> None:
     case = case or CASES[name]
     answers = jobs.answers(name, case=case)
@@ -60,8 +54,3 @@ def test_what_moves_is_healthy_where_stacks_are_refused(refused: DeviceJobs) -> 
 @pytest.mark.parametrize("name", ["data_reader", "pipeline_lock", "data_moves"])
 def test_ranks_in_a_container(container: DeviceJobs, name: str) -> None:
     assert_right(container, name)
-
-
-@pytest.mark.parametrize("name", ["data_reader", "data_missing_recorder", "data_moves"])
-def test_the_user_whose_job_it_is_is_told_what_root_would_be(owner: DeviceJobs, name: str) -> None:
-    assert_right(owner, name)

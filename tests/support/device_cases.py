@@ -71,8 +71,6 @@ def _faults(layout: str, stage: int, quick: tuple[str, ...] = ()) -> dict[str, C
     return {f"{layout}_{name}": case for name, case in cases.items()}
 
 
-_LONG = ("--step-time", "30", "--uneven", "0.5")
-
 CASES: Final[Mapping[str, Case]] = MappingProxyType(
     {
         **_faults("data", 2, quick=("reader",)),
@@ -91,10 +89,6 @@ CASES: Final[Mapping[str, Case]] = MappingProxyType(
         ),
         "data_evaluates": Case("data", who=0, word="evaluating", arguments=("--evaluate-at", "4"), live_for=38),
         "grid_evaluates": Case("grid", who=0, word="evaluating", arguments=("--evaluate-at", "3"), live_for=38),
-        "data_compiles": Case("data", who=2, word="compiling", arguments=("--compile-at", "4"), live_for=80),
-        "pipeline_compiles": Case("pipeline", who=2, word="compiling", arguments=("--compile-at", "3"), live_for=80),
-        "data_steps_of_30_s": Case("data", word="step 1", arguments=_LONG, live_for=70),
-        "grid_steps_of_30_s": Case("grid", word="iteration        1", arguments=_LONG, live_for=70),
     }
 )
 """Every case by name."""

@@ -21,12 +21,12 @@ from hangtop.session.live import live_session
 from hangtop.session.options import SessionOptions
 from tests.support.cluster_node import Node
 from tests.support.device_cases import CASES, Case
-from tests.support.device_variants import USER, ContainedJob, contained, own_user, ptrace_refused
+from tests.support.device_variants import ContainedJob, contained, ptrace_refused
 from tests.support.faulty import Answer, FaultyJob, Nurseries, Triage, nurseries
 from tests.support.simulated_nccl.library import build
 
 WAYS = ("triage", "live", "replay")
-VARIANTS = ("ptrace_refused", "container", "own_user")
+VARIANTS = ("ptrace_refused", "container")
 """Nodes on which less is to be seen."""
 PATIENCE = 10.0
 STILL = 3.0
@@ -42,8 +42,6 @@ class DeviceJobs:
     def __init__(self, nursery: Nurseries) -> None:
         self.nursery = nursery
         self.cluster = nursery.cluster
-        self.login: Path | None = None
-        """Another ssh_config than the cluster's: one of a user who is not root."""
         self.library = build(self.cluster.root / "cuda")
         self._benches = {node.name: Bench(node.root / "gpus", Hardware(gpus=2, ports=0)) for node in self.cluster.nodes}
         for node in self.cluster.nodes:
@@ -111,13 +109,12 @@ class DeviceJobs:
 
     def triage(self, job: FaultyJob) -> Answer:
         """What the one-shot command says."""
-        login = ["-F", str(self.login)] if self.login else []
-        return Triage(self.cluster, *login, case=job.case).answer(150)
+        return Triage(self.cluster, case=job.case).answer(150)
 
     def live(self, job: FaultyJob, file: Path, case: Case) -> Answer:
         """What the live session says: an alarm that it holds to, or what it says in the end; ``file`` records it."""
         options = SessionOptions(
-            targets=tuple(self.cluster.names), ssh_config=self.login or self.cluster.ssh_config,
+            targets=tuple(self.cluster.names), ssh_config=self.cluster.ssh_config,
             job=("HX_CASE", job.case), patience=PATIENCE, batch=True,
         )  # fmt: skip
         return asyncio.run(_watched(options, file, case))
@@ -210,12 +207,9 @@ def line(name: str, way: str, case: Case, answer: Answer) -> str:
 def device_jobs(variant: str = "") -> Iterator[DeviceJobs]:
     """Two nodes of their own for such jobs; ``variant`` is one of :data:`VARIANTS`."""
     inside, kind = (contained, ContainedJob) if variant == "container" else (None, FaultyJob)
-    user = USER if variant == "own_user" else 0
-    with nurseries(inside=inside, kind=kind, user=user) as nursery, contextlib.ExitStack() as stack:
+    with nurseries(inside=inside, kind=kind) as nursery, contextlib.ExitStack() as stack:
         jobs = DeviceJobs(nursery)
         nursery.wait()  # a variant moves what they load
         if variant == "ptrace_refused":
             stack.enter_context(ptrace_refused(nursery.cluster))
-        if variant == "own_user":
-            jobs.login = stack.enter_context(own_user(nursery.cluster))
         yield jobs

@@ -1,4 +1,4 @@
-"""Nodes on which less is to be seen: stacks refused, ranks in a container, the login of a user who is not root."""
+"""Nodes on which less is to be seen: stacks refused, ranks in a container."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -14,12 +13,6 @@ from tests.support.cluster import Cluster
 from tests.support.cluster_node import Node, NodeProcess, sshd_binary
 from tests.support.faulty import FaultyJob
 from tests.support.simulated_nccl.library import compiler
-
-OTHER = "visitor"
-"""Name of a user who is not root."""
-USER = 4711
-"""That user's number."""
-
 
 # --- stacks refused ----------------------------------------------------------------------------------------------
 
@@ -95,65 +88,3 @@ def _of_container(number: int) -> NodeProcess | None:
         return None  # it ended meanwhile
     numbers = next((line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:")), [])
     return NodeProcess(int(numbers[1]), number, "", "") if len(numbers) == 3 else None
-
-
-# --- a login that is not root's -----------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def own_user(cluster: Cluster) -> Iterator[Path]:
-    """An ssh_config that logs in as :data:`USER`, on nodes where nobody sees processes of others (hidepid).
-
-    Ranks of that user find a Python that he may run: where it lies is no longer closed to others.
-    """
-    with _account(cluster) as config:
-        for node in cluster.nodes:
-            node.run(["sh", "-c", _OPEN, "sh", *_below_root()])
-            node.run(["mount", "-o", "remount,hidepid=2", "/proc"])
-            os.chown(node.root / "gpus", USER, USER)
-        os.chown(cluster.shared, USER, USER)
-        try:
-            yield config
-        finally:
-            for node in cluster.nodes:
-                os.chown(node.root / "gpus", 0, 0)
-                node.run(["mount", "-o", "remount,hidepid=0", "/proc"])
-
-
-_OPEN = """
-set -e
-[ $# -gt 0 ] || exit 0
-for folder; do
-  mkdir -p "/run/opened/$folder"
-  mount --bind "$folder" "/run/opened/$folder"
-done
-mount -t tmpfs -o mode=755 opened /root
-for folder; do
-  mkdir -p "$folder"
-  mount --bind "/run/opened/$folder" "$folder"
-done
-"""
-"""Shell: these folders below root's home lie in another one, that every user may enter; for as long as the node is."""
-
-
-def _below_root() -> list[str]:
-    """Folders of this Python that lie in root's home."""
-    return sorted({prefix for prefix in (sys.prefix, sys.base_prefix) if Path(prefix).is_relative_to("/root")})
-
-
-@contextlib.contextmanager
-def _account(cluster: Cluster) -> Iterator[Path]:
-    """An ssh_config that logs in as a user whom all nodes know, and who may enter the cluster's folder."""
-    cluster.root.chmod(0o755)
-    accounts = cluster.root / "passwd"
-    accounts.write_text(f"{Path('/etc/passwd').read_text()}{OTHER}:*:{USER}:{USER}::/tmp:/bin/sh\n")
-    for node in cluster.nodes:
-        node.run(["mount", "--bind", str(accounts), "/etc/passwd"])
-    config = cluster.root / "ssh_config_visitor"
-    config.write_text(cluster.ssh_config.read_text().replace("User root", f"User {OTHER}"))
-    try:
-        yield config
-    finally:
-        for node in cluster.nodes:
-            node.run(["umount", "/etc/passwd"])
-        cluster.root.chmod(0o700)

@@ -87,8 +87,6 @@ class Nurseries:
     inside: Sequence[str] = ()
     """Words before the command that starts each, those of a container."""
     kind: type[FaultyJob] = FaultyJob
-    user: int = 0
-    """Whose ranks they are: a user's number; root's where none is given."""
     _launched: int = 0
     """Jobs that were ordered, those of a try that failed too: each has a folder and a port of its own."""
 
@@ -137,7 +135,6 @@ class Nurseries:
         self._launched += 1
         folder = self.cluster.shared / case
         folder.mkdir()
-        os.chown(folder, self.user, self.user)
         nodes = self.cluster.nodes
         common = {
             "HX_CASE": case, "WORLD_SIZE": str(len(nodes) * ranks_per_node), "LOCAL_WORLD_SIZE": str(ranks_per_node),
@@ -154,8 +151,6 @@ class Nurseries:
                         "script": str(JOBS / program), "stdout": str(folder / f"rank{rank}.out"),
                         "stderr": str(folder / f"rank{rank}.err"), "env": {**node.environment(), **common, **own},
                     }  # fmt: skip
-                    if self.user:
-                        order["user"] = str(self.user)
                     orders.write(json.dumps(order) + "\n")
         job = self.kind(case, folder, nodes, ranks_per_node)
         self.jobs.append(job)
@@ -182,11 +177,10 @@ def nurseries(
     size: int = 2,
     inside: Callable[[Cluster], Sequence[str]] | None = None,
     kind: type[FaultyJob] = FaultyJob,
-    user: int = 0,
 ) -> Iterator[Nurseries]:
     """A cluster with a nursery on each node; ``inside`` gives the words that start it in a container."""
     with Cluster(size) as cluster:
-        made = Nurseries(cluster, inside=inside(cluster) if inside else (), kind=kind, user=user)
+        made = Nurseries(cluster, inside=inside(cluster) if inside else (), kind=kind)
         made.start()
         yield made
 

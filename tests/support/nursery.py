@@ -1,7 +1,6 @@
 """A process that has torch loaded and forks ranks of test jobs: ten times faster than a start of each.
 
-``nursery.py ORDERS`` reads one JSON order a line from the FIFO ``ORDERS``: ``{"script", "env", "stdout", "stderr"}``,
-and ``"user"`` with a user's number where the rank is not root's.
+``nursery.py ORDERS`` reads one JSON order a line from the FIFO ``ORDERS``: ``{"script", "env", "stdout", "stderr"}``.
 A rank must show its own environment in /proc, where only what was given at start is seen: so the nursery is started
 with room for it (HX_ROOM), and each child writes its own block over that.
 """
@@ -20,8 +19,6 @@ import torch._dynamo
 import torch.distributed
 import torch.nn.parallel
 import torch.utils.data  # noqa: F401
-
-PR_SET_DUMPABLE = 4
 
 
 def environment_area() -> tuple[int, int]:
@@ -55,19 +52,8 @@ def serve(orders: str) -> dict[str, str]:
     raise SystemExit
 
 
-def become(user: int) -> None:
-    """Be another user's process as one that he executed: it has none of root's rights, and he may look into it."""
-    os.setgroups([])
-    os.setgid(user)
-    os.setuid(user)
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), "prctl")
-
-
 def dress(order: dict[str, str]) -> str:
-    """Give a child its user, its files and its program's name; returns the program's source."""
-    if "user" in order:
-        become(int(order["user"]))
+    """Give a child its files and its program's name; returns the program's source."""
     for name, number in (("stdout", 1), ("stderr", 2)):
         Path(order[name]).parent.mkdir(exist_ok=True)  # it is there, unless this is a container with folders of its own
         file = os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)

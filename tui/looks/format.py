@@ -98,23 +98,3 @@ def plural(number: int, noun: str) -> str:
     if number == 0:
         return f"no {noun}"
     return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-_STEPS = "▁▂▃▄▅▆▇"
-"""Without the full block, so that rows of full bars stay apart."""
-
-
-def spark(values: list[float | None], full: float, width: int) -> str:
-    """The last ``width`` values as bars on a fixed scale from 0 to ``full``, so that flat 0 and flat 100 % differ.
-
-    Unknown values are gaps; zero is the lowest bar, not a gap.
-    """
-    last = len(_STEPS) - 1
-    drawn = [
-        " " if value is None
-        else _STEPS[0] if value <= 0 or not full
-        else _STEPS[last] if value >= full
-        else _STEPS[int(value / full * len(_STEPS))]
-        for value in values[-width:]
-    ]  # fmt: skip
-    return "".join(drawn).rjust(width)

@@ -75,8 +75,6 @@ class Palette:
     """From low to high: a background, and a foreground that can be read on it."""
     hues: tuple[Style, ...]
     """Colours that tell ranks apart."""
-    found: Style
-    """What a search found."""
     alarm: tuple[Style, Style, Style]
     """The banner: calm, a background alone; warning and critical, whatever its pieces are."""
 
@@ -130,7 +128,7 @@ def _rich_palette(theme: Theme) -> Palette:
     hues = (Color.from_hsl(at * 0.381966 % 1, 0.55, 0.7 if theme.dark else 0.35).hex for at in range(12))
     alarm = f"on {panel.hex}", f"bold {background.hex} on {warning.hex}", f"bold {background.hex} on {error.hex}"
     heat = (heated(step / (HEAT_STEPS - 1)) for step in range(HEAT_STEPS))
-    return _palette(colours, grounds, heat, hues, f"{foreground.hex} on {shade(accent, 0.45)}", alarm)
+    return _palette(colours, grounds, heat, hues, alarm)
 
 
 def _palette(
@@ -138,7 +136,6 @@ def _palette(
     grounds: Iterable[str],
     heat: Iterable[str],
     hues: Iterable[str],
-    found: str,
     alarm: Iterable[str],
 ) -> Palette:
     """Make a palette of styles as Rich writes them, by :class:`Colour` and by :class:`Background`."""
@@ -156,8 +153,7 @@ def _palette(
         tuple(one(colour, place, ground) for colour in Colour) for place, ground in enumerate(map(Style.parse, grounds))
     )
     return Palette(
-        tuple(matrix), tuple(map(Style.parse, heat)), tuple(map(Style.parse, hues)), Style.parse(found),
-        (calm, warns, bad),
+        tuple(matrix), tuple(map(Style.parse, heat)), tuple(map(Style.parse, hues)), (calm, warns, bad),
     )  # fmt: skip
 
 
@@ -166,7 +162,6 @@ _ANSI = _palette(
     ("", "reverse", "dim italic", "bold underline", ""),
     ("bright_white on black", *["bright_white on blue"] * 2, "black on cyan", "black on green"),
     ("cyan", "yellow", "green", "magenta", "bright_cyan", "bright_yellow"),
-    "reverse",
     (
         "",
         "not dim reverse yellow",

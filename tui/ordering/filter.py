@@ -42,8 +42,6 @@ class Term:
     field: str
     test: Test
     negated: bool
-    found: str = ""
-    """What to point out in the text that matched, in lower case; empty when there is nothing to see."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +75,12 @@ def _term(word: str) -> Term:
         raise FilterError("“!” needs a term after it, as in !rank=3")
     match = _TERM.match(body)
     if match is None:
-        return Term("", _contains(body), negated, "" if negated else body.lower())
+        return Term("", _contains(body), negated)
     field, sign, wanted = match[1].lower(), match[2], match[3]
     if not wanted:
         raise FilterError(f"“{body}” lacks a value, as in {field}{sign}3")
     if sign == "~":
-        return Term(field, _contains(wanted), negated, "" if negated else wanted.lower())
+        return Term(field, _contains(wanted), negated)
     return Term(field, _is_one_of(wanted) if sign == "=" else _compares(field, sign, wanted), negated)
 
 

@@ -26,8 +26,6 @@ class Place:
     panel: str
     scope: str = ""
     select: Hashable = None
-    what: str = ""
-    """What is stood on, in words for the way back; the scope says it where there is one."""
 
 
 class TextWanted(Message):

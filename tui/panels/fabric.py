@@ -109,12 +109,8 @@ def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
                align="right", help="bytes a second"),
         Column("errors", "errors grown", 13, _either(lambda p: sum(grown_errors(p).values()), lambda i: i.drops_grown),
                _errors, most=40, help="counters that grew while it was watched"),
-        Column("layer", "layer", 10, _either(lambda p: p.facts.link_layer, lambda i: i.facts.kind)),
         Column("wait", "wait/s", 6, _either(lambda p: p.rate("port_xmit_wait"), lambda _: ""), form=size, align="right",
                help="ticks a second in which data waited for credit: pressure, not an error"),
-        Column("mtu", "mtu", 6, _either(lambda _: "", lambda i: i.facts.mtu), align="right",
-               help="bytes of a packet at most"),
-        Column("addresses", "addresses", 12, _either(lambda _: "", lambda i: " ".join(i.facts.addresses)), most=40),
     )  # fmt: skip
 
 

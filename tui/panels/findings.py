@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from typing import NamedTuple
 
-from hangtop.diagnosis.finding import Finding, WaitBox
+from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.phrasing import folded, outcome_words, rank_text
+from hangtop.diagnosis.phrasing import folded, outcome_words
 from hangtop.diagnosis.unnumbered import numbered
 from tui.looks.format import plural
 from tui.looks.signs import SEVERITIES
@@ -26,14 +25,7 @@ _LINE = re.compile(r"(.+):(\d+)$")
 _RANK = re.compile(r"\brank (\d+)\b")
 
 
-class FindingRow(NamedTuple):
-    """A finding and its place: the first is the root cause."""
-
-    place: int
-    finding: Finding
-
-
-class FindingsPanel(TablePanel[FindingRow]):
+class FindingsPanel(TablePanel[Finding]):
     """The list above, the proof below."""
 
     def draw_details(self) -> None:
@@ -48,8 +40,9 @@ class FindingsPanel(TablePanel[FindingRow]):
     def _proof(self) -> Content:
         """Of the finding under the cursor; that on which the verdict rests has who waits for whom beside it."""
         row, waits = self.table.current, self.model.waits
-        chain: tuple[WaitBox, ...] = waits if row is not None and row.place == 0 and len(waits) > 1 else ()
-        return [] if row is None else finding_text(row.finding, chain)
+        if row is None:
+            return []
+        return finding_text(row, waits if row is next(iter(_rows(self.model)), None) and len(waits) > 1 else ())
 
     def move(self, how: Move) -> None:
         """Move the cursor; left and right scroll the proof."""
@@ -64,24 +57,22 @@ class FindingsPanel(TablePanel[FindingRow]):
         return text_of(self._proof())
 
 
-def _columns(model: ViewModel) -> Sequence[Column[FindingRow]]:
+def _columns(model: ViewModel) -> Sequence[Column[Finding]]:
     """How bad, what, how sure, where, in one line."""
     del model
     return (
-        Column("severity", "", 1, lambda row: row.finding.severity, lambda row: SEVERITIES[row.finding.severity]),
-        Column("kind", "finding", 12, lambda row: row.finding.kind, most=28, colour=Colour.STRONG),
-        Column("sure", "sure", 8, lambda row: row.finding.certainty,
+        Column("severity", "", 1, lambda row: row.severity, lambda row: SEVERITIES[row.severity]),
+        Column("kind", "finding", 12, lambda row: row.kind, most=28, colour=Colour.STRONG),
+        Column("sure", "sure", 8, lambda row: row.certainty,
                help="proven, likely or possible: by how many sources"),
-        Column("where", "where", 8, lambda row: where(row.finding), colour=Colour.INFO, most=24),
-        Column("summary", "summary", 20, lambda row: row.finding.summary, most=1000),
-        Column("cause", "follows from", 22, lambda row: row.finding.cause or None, colour=Colour.DIM, most=22),
+        Column("where", "where", 8, where, colour=Colour.INFO, most=24),
+        Column("summary", "summary", 20, lambda row: row.summary, most=1000),
+        Column("cause", "follows from", 22, lambda row: row.cause or None, colour=Colour.DIM, most=22),
     )  # fmt: skip
 
 
-def _rows(model: ViewModel) -> list[FindingRow]:
-    verdict = model.session.verdict
-    found = verdict.findings if verdict is not None else ()
-    return [FindingRow(place, finding) for place, finding in enumerate(found)]
+def _rows(model: ViewModel) -> Sequence[Finding]:
+    return model.session.verdict.findings if model.session.verdict is not None else ()
 
 
 def _why_none(model: ViewModel) -> str:
@@ -93,12 +84,12 @@ def _why_none(model: ViewModel) -> str:
     return f"nothing found: {how}"
 
 
-def _totals(model: ViewModel, rows: Sequence[FindingRow]) -> list[Piece]:
+def _totals(model: ViewModel, rows: Sequence[Finding]) -> list[Piece]:
     """How many causes of which severity, and how many findings only follow from them; what could not be read."""
     verdict = model.session.verdict
     if verdict is None:
         return [(" no verdict yet", Colour.STRONG)]
-    causes = Counter[str](row.finding.severity for row in rows if not row.finding.cause)
+    causes = Counter[str](row.severity for row in rows if not row.cause)
     follow, gaps = len(rows) - causes.total(), len(verdict.unknown)
     signs = [(causes[severity], severity, *sign) for severity, sign in SEVERITIES.items()]
     return [
@@ -113,10 +104,9 @@ def _totals(model: ViewModel, rows: Sequence[FindingRow]) -> list[Piece]:
     ]
 
 
-def _facts(model: ViewModel, row: FindingRow) -> tuple[str, list[Fact]]:
+def _facts(model: ViewModel, finding: Finding) -> tuple[str, list[Fact]]:
     """The finding, to be read at leisure."""
     del model
-    finding = row.finding
     return finding.kind, [
         ("summary", finding.summary),
         ("where", where(finding)),
@@ -147,22 +137,22 @@ def proof_of(finding: Finding, model: ViewModel) -> Place:
         if source.startswith(("py-spy", "stack")):
             named = _RANK.search(source)
             rank = int(named[1]) if named else finding.ranks[0] if finding.ranks else None
-            return Place("stacks", "", rank, "" if rank is None else rank_text(rank))
+            return Place("stacks", "", rank)
         line = _LINE.match(source)
         if line is not None and not finding.ports:
-            return Place("logs", "", Proof(line[1], int(line[2]), evidence.text), source)
+            return Place("logs", "", Proof(line[1], int(line[2]), evidence.text))
         if source in {"dmesg", "nvml"} or source.startswith("kernel"):
-            return Place("logs", "", Proof(source, 0, evidence.text), source)
+            return Place("logs", "", Proof(source, 0, evidence.text))
     if finding.ports:
         node, _, port = finding.ports[0].partition(":")
-        return Place("fabric", "", (node, port), finding.ports[0])
+        return Place("fabric", "", (node, port))
     if finding.gpus:
         node, _, index = finding.gpus[0].partition(":")
-        return Place("gpus", "", (node, int(index) if index.isdecimal() else index), finding.gpus[0])
+        return Place("gpus", "", (node, int(index) if index.isdecimal() else index))
     if finding.ranks:
         first = finding.ranks[0]
-        return Place("stacks" if first in model.dumped else "ranks", "", first, rank_text(first))
-    return Place("nodes", "", finding.nodes[0] if finding.nodes else None, " ".join(finding.nodes[:1]))
+        return Place("stacks" if first in model.dumped else "ranks", "", first)
+    return Place("nodes", "", finding.nodes[0] if finding.nodes else None)
 
 
 FINDINGS = TableSpec(
@@ -170,14 +160,14 @@ FINDINGS = TableSpec(
     noun="finding",
     columns=_columns,
     rows=_rows,
-    key=lambda row: key_of(row.finding),
-    node=lambda row: next(iter(row.finding.nodes), None),
-    ranks=lambda _, row: set(row.finding.ranks),
+    key=key_of,
+    node=lambda row: next(iter(row.nodes), None),
+    ranks=lambda _, row: set(row.ranks),
     stale=lambda _, row: False,  # noqa: ARG005 (the verdict is made anew all the time)
     facts=_facts,
-    enter=lambda model, row: proof_of(row.finding, model),
+    enter=lambda model, row: proof_of(row, model),
     # under a new verdict nobody should read on about what was found before
-    blamed=lambda model: next((key_of(row.finding) for row in _rows(model)), None),
+    blamed=lambda model: next((key_of(row) for row in _rows(model)), None),
     totals=_totals,
     empty=_why_none,
     frozen=1,

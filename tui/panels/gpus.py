@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from collectors.samples.gpus import GpuSample
-from tui.looks.format import UNKNOWN, number, percent, plural, spark, watts
+from tui.looks.format import UNKNOWN, number, percent, plural, watts
 from tui.looks.theme import Colour
-from tui.measure import history, memory_percent, row_of, source_is_stale, throttling
+from tui.measure import memory_percent, row_of, source_is_stale, throttling
 from tui.ordering.filter import Value
 from tui.ordering.rows import GpuRow
 from tui.panels.base import Place
@@ -16,8 +16,6 @@ from tui.panels.table_panel import TableSpec, counts
 from tui.view_model import ViewModel
 from tui.widgets.lines import Piece
 from tui.widgets.table import Column
-
-_TREND = 16
 
 
 def _why_none(model: ViewModel) -> str:
@@ -86,28 +84,19 @@ def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
         text = ",".join(str(rank) if rank >= 0 else "?" for rank in owners)
         return text, Colour.STRONG if len(owners) == 1 else Colour.BAD
 
-    def trend(row: GpuRow) -> Piece:
-        if row.gpu.fault is not None:
-            return row.gpu.fault.text, Colour.BAD
-        end = row.node.seen_at or model.now
-        values = history(row.gpu.looks, lambda s: s.utilization, end, model.interval, _TREND)
-        return spark(values, 100.0, _TREND), Colour.GRAPH
-
     return (
         Column("node", "node", 12, lambda row: row.node.name, most=32, colour=Colour.INFO),
         Column("gpu", "gpu", 3, lambda row: row.gpu.index, align="right", colour=Colour.STRONG),
         Column("rank", "rank", 6, ranks, ranks_piece, align="right"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
                help="share of time in which some kernel ran; one that only waits counts as well"),
-        Column("trend", "last 16 s", _TREND, sample(lambda s: s.utilization), trend,
-               help="utilisation of the last 16 s"),
         Column("gpu.mem", "mem", 4, lambda row: memory_percent(row.gpu), form=percent, align="right",
                help="memory in use"),
         Column("power", "power", 5, sample(lambda s: s.power), form=number, align="right", help="W"),
         Column("temp", "temp", 4, sample(lambda s: s.temperature), align="right", help="°C"),
         Column("clock", "clock", 5, sample(lambda s: s.sm_clock), align="right", help="MHz of the SMs"),
         Column("held", "held back by", 13, lambda row: _reasons(row)[0], _reasons, most=28,
-               help="why its clocks are lower than they could be"),
+               help="why its clocks are lower than they could be, or it has no figures"),
         Column("ecc", "ecc", 4, sample(lambda s: s.ecc_uncorrected), align="right",
                help="uncorrected memory errors since the driver started"),
         Column("pcie", "pcie", 6, sample(lambda s: s.pcie_width), _pcie, help="generation × width"),
@@ -117,6 +106,8 @@ def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
 
 
 def _reasons(row: GpuRow) -> Piece:
+    if row.gpu.fault is not None:
+        return f"▲ {row.gpu.fault.text}", Colour.BAD
     found = row_of(row.gpu)
     if found is None or found.event_reasons is None:
         return UNKNOWN, Colour.DIM

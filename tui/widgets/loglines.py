@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.scrollbar import ScrollTo
 from textual.strip import Strip
@@ -14,7 +13,6 @@ from tui.logs.logbook import LogBook
 from tui.looks.format import plural
 from tui.looks.text import cells, fit, harmless, line_of
 from tui.looks.theme import Background, Colour
-from tui.ordering.filter import Filter
 from tui.widgets.lines import Lines, Move, step_of, strip_of
 
 SIDEWAYS = 20
@@ -142,7 +140,7 @@ class LogView(Lines):
         used = sum(cells(segment.text) for segment in head)
         text = fit(harmless(line.text)[self._left :], width - used)
         style = styles[Colour.TEXT if line.severity < 2 else Colour.STRONG]
-        return Strip([*head, *_pointed_out(text, self.book.filter, style, self.palette.found)])
+        return Strip([*head, Segment(text, style)])
 
     def _nothing(self) -> str:
         if self.book.lines:
@@ -177,16 +175,3 @@ class LogView(Lines):
 
 def _who(line: LogLine) -> str:
     return line.node if line.rank is None else f"r{line.rank}"
-
-
-def _pointed_out(text: str, wanted: Filter, plain: Style, found: Style) -> list[Segment]:
-    """Cut a line where what was searched for begins and ends."""
-    low, pieces, end = text.lower(), list[Segment](), 0
-    words = [term.found for term in wanted.terms if term.found] if len(low) == len(text) else []
-    places = ((low.find(word, end), word) for word in words)
-    while spans := sorted((start, start + len(word)) for start, word in places if start >= 0):
-        start, stop = spans[0]
-        pieces += [Segment(text[end:start], plain), Segment(text[start:stop], plain + found)]
-        end = stop
-        places = ((low.find(word, end), word) for word in words)
-    return [piece for piece in (*pieces, Segment(text[end:], plain)) if piece.text]

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 FAULTS: Final = (
-    "gpu lost", "gpu missing", "gpu odd", "gpu throttled", "gpu unlinked",
+    "gpu lost", "gpu missing", "gpu throttled", "gpu unlinked",
     "driver wedged", "driver dies", "driver gone",
-    "port down", "port flapping",
+    "port down",
 )  # fmt: skip
 """What :meth:`Bench.plant` takes; ``gpu`` and ``port`` with an index: ``gpu1 lost``, ``port0 down``."""
 
@@ -33,9 +33,7 @@ class Hardware:
     memory_mib: int = 81559
     driver: str = "550.54.15"
     hidden_fields: tuple[str, ...] = ()
-    """Fields that ``--help-query-gpu`` does not list and a query refuses."""
-    refused_fields: tuple[str, ...] = ()
-    """Fields that it lists and a query refuses all the same."""
+    """Fields that a query refuses."""
 
 
 @dataclass(slots=True)

@@ -11,13 +11,6 @@ from hangtop.demo.job.device import KernelKind
 IDLE_WATTS, SPIN_WATTS, WORK_WATTS = 71.0, 252.0, 480.0
 """Power without kernels, in a collective that spins, and in kernels that compute, as on an H100."""
 MAX_CLOCK, IDLE_CLOCK, SLOWED_CLOCK = 1980, 345, 1095
-UNITS = {
-    "utilization.gpu": "%", "utilization.memory": "%",
-    "memory.used": "MiB", "memory.total": "MiB", "memory.free": "MiB",
-    "power.draw": "W", "power.draw.instant": "W", "power.limit": "W", "clocks.current.sm": "MHz", "clocks.sm": "MHz",
-    "clocks.max.sm": "MHz", "clocks.current.memory": "MHz",
-}  # fmt: skip
-"""Unit of each field that has one."""
 
 
 def bus_id(gpu: int) -> str:
@@ -44,60 +37,44 @@ class GpuModel:
         watts = IDLE_WATTS + load * ((SPIN_WATTS if spinning or slowed else _work_watts(use, now)) - IDLE_WATTS)
         clock = (SLOWED_CLOCK if slowed else MAX_CLOCK) if load else IDLE_CLOCK
         heat = 89 if slowed else round(24 + watts / 14)
-        total = int(self._node.hardware["memory_mib"])
-        used = use.memory >> 20
         mask = 0x48 if slowed else 0x0 if load else 0x1
-        fields = {
-            **self._facts(total),
+        return {
+            **self._facts(),
             "pstate": "P0",
             "temperature.gpu": str(heat),
             "temperature.memory": str(heat - 8),
             "utilization.gpu": str(round(100 * load)),
             "utilization.memory": str(round(100 * load * (0.03 if spinning else 0.41))),
-            "memory.used": str(used),
-            "memory.free": str(total - used),
+            "memory.used": str(use.memory >> 20),
             "power.draw": f"{watts:.2f}",
             "power.draw.instant": f"{watts:.2f}",
             "clocks.current.sm": str(clock),
-            "clocks.sm": str(clock),
-            "clocks.current.memory": "2619",
             "clocks_event_reasons.active": f"0x{mask:016X}",
             "clocks_throttle_reasons.active": f"0x{mask:016X}",
-            "pcie.link.gen.current": "1" if not load else "5",
             "pcie.link.gen.gpucurrent": "1" if not load else "5",
             "pcie.link.width.current": "16",
             "ecc.errors.uncorrected.volatile.total": "0",
             "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded": "No",
-            "remapped_rows.correctable": "0",
             "remapped_rows.uncorrectable": "0",
             "remapped_rows.pending": "No",
             "remapped_rows.failure": "No",
             "gpu_recovery_action": "None",
         }
-        if "odd" in faults:
-            fields.update({"utilization.gpu": "[Unknown Error]", "power.draw": "ERR!", "power.draw.instant": "ERR!"})
-        return fields
 
-    def _facts(self, total: int) -> dict[str, str]:
+    def _facts(self) -> dict[str, str]:
         hardware = self._node.hardware
         return {
-            "timestamp": time.strftime("%Y/%m/%d %H:%M:%S.000"),
             "index": str(self._index),
-            "count": str(hardware["gpus"]),
             "driver_version": hardware["driver"],
             "name": hardware["name"],
-            "gpu_name": hardware["name"],
-            "uuid": uuid(self._index),
-            "gpu_uuid": uuid(self._index),
+            "uuid": f"GPU-de300000-0000-4000-8000-{self._index:012x}",
             "pci.bus_id": bus_id(self._index),
-            "gpu_bus_id": bus_id(self._index),
-            "memory.total": str(total),
+            "memory.total": str(hardware["memory_mib"]),
             "power.limit": "700.00",
             "clocks.max.sm": str(MAX_CLOCK),
             "pcie.link.gen.max": "5",
             "pcie.link.width.max": "16",
             "mig.mode.current": "Disabled",
-            "fan.speed": "[N/A]",
         }
 
     def _load(self, use: Use, now: float) -> float:
@@ -113,8 +90,3 @@ class GpuModel:
 def _work_watts(use: Use, now: float) -> float:
     """Power while a kernel computes: that of layers differs, that of a collective does not."""
     return WORK_WATTS + (60 * math.sin(7 * now) if use.kernel is KernelKind.COMPUTES else 0.0)
-
-
-def uuid(gpu: int) -> str:
-    """UUID of a GPU."""
-    return f"GPU-de300000-0000-4000-8000-{gpu:012x}"

@@ -10,15 +10,11 @@ from hangtop.demo.devices.state import DeviceFolder
 BYTES_PER_SECOND = 14_000_000_000
 """Traffic while the GPU's rank works; a rank that is stuck finishes no kernel and sends nothing."""
 PACKET = 4096
-FLAP_PERIOD, FLAP_DOWN = 5.0, 2.0
-"""A flapping port goes down once a period, for so many seconds."""
 ALWAYS_ZERO = (
     "PortMulticastXmitPkts", "PortMulticastRcvPkts", "SymbolErrorCounter", "LinkErrorRecoveryCounter", "PortRcvErrors",
     "PortRcvRemotePhysicalErrors", "PortRcvSwitchRelayErrors", "PortXmitDiscards", "PortXmitConstraintErrors",
     "PortRcvConstraintErrors", "LocalLinkIntegrityErrors", "ExcessiveBufferOverrunErrors", "VL15Dropped",
 )  # fmt: skip
-WIDE = frozenset(("PortXmitData", "PortRcvData", "PortXmitPkts", "PortRcvPkts", "PortXmitWait"))
-"""Plain counters of 32 bits; the others have 16."""
 
 
 def device(port: int) -> str:
@@ -28,15 +24,12 @@ def device(port: int) -> str:
 
 def is_up(node: DeviceFolder, port: int) -> bool:
     """False while a planted fault holds it down."""
-    faults = node.faults()
-    flapping = faults.get(f"port{port} flapping")
-    return f"port{port} down" not in faults and (flapping is None or flapping % FLAP_PERIOD >= FLAP_DOWN)
+    return f"port{port} down" not in node.faults()
 
 
 def counters(node: DeviceFolder, port: int) -> dict[str, int]:
     """Counters by perfquery's names; data in words of four bytes."""
     sent = int(node.use(port % max(1, node.hardware["gpus"])).busy_before * BYTES_PER_SECOND)
-    downs = node.faults().get(f"port{port} flapping")
     return {
         "PortXmitData": sent // 4,
         "PortRcvData": sent // 4,
@@ -44,7 +37,7 @@ def counters(node: DeviceFolder, port: int) -> dict[str, int]:
         "PortRcvPkts": sent // PACKET,
         "PortUnicastXmitPkts": sent // PACKET,
         "PortUnicastRcvPkts": sent // PACKET,
-        "LinkDownedCounter": 0 if downs is None else 1 + int(downs / FLAP_PERIOD),
+        "LinkDownedCounter": 0,
         **dict.fromkeys(ALWAYS_ZERO, 0),
         "PortXmitWait": sent // 1_000_000,
     }
@@ -71,18 +64,14 @@ def ibstat(arguments: Sequence[str]) -> int:
 
 
 def perfquery(arguments: Sequence[str]) -> int:
-    """Print one port's counters (``-x``, ``-C ADAPTER``); the exit status."""
+    """Print one port's extended counters (``-C ADAPTER``); the exit status."""
     node = DeviceFolder()
     adapter = arguments[arguments.index("-C") + 1] if "-C" in arguments[:-1] else device(0)
     found = [port for port in range(node.hardware["ports"]) if device(port) == adapter]
     if not found or not is_up(node, found[0]):
         sys.stderr.write("perfquery: iberror: failed: can't resolve self port\n")
         return 1
-    extended = "-x" in arguments
-    kind = "Port extended counters" if extended else "Port counters"
-    sys.stdout.write(f"# {kind}: Lid {100 + found[0]} port 1 (CapMask: 0x5300)\nPortSelect:......................1\n")
+    sys.stdout.write(f"# Port extended counters: Lid {100 + found[0]} port 1 (CapMask: 0x5300)\nPortSelect:......1\n")
     for name, value in counters(node, found[0]).items():
-        # plain counters stick at their end
-        shown = value if extended else min(value, (1 << (32 if name in WIDE else 16)) - 1)
-        sys.stdout.write(f"{name}:{'.' * (32 - len(name))}{shown}\n")
+        sys.stdout.write(f"{name}:{'.' * (32 - len(name))}{value}\n")
     return 0

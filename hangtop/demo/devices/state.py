@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,15 +48,12 @@ class DeviceFolder:
         self.folder = Path(os.environ["HANGTOP_DEMO_DEVICES"])
         self.hardware: dict[str, Any] = json.loads((self.folder / "hardware.json").read_text())
 
-    def faults(self) -> dict[str, float]:
-        """Planted faults (``gpu1 lost``) and for how many seconds they have been there."""
-        path = self.folder / "faults"
+    def faults(self) -> set[str]:
+        """Planted faults: ``gpu1 lost``."""
         try:
-            lines = path.read_text().splitlines()
-            age = max(0.0, time.time() - path.stat().st_mtime)
+            return set((self.folder / "faults").read_text().splitlines())
         except FileNotFoundError:
-            return {}
-        return dict.fromkeys(lines, age)
+            return set()
 
     def use(self, gpu: int) -> Use:
         """What runs on a GPU; :data:`IDLE` when nobody is there."""

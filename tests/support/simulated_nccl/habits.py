@@ -1,4 +1,4 @@
-"""What a job over the simulated NCCL is asked to do, and what it does besides its steps: it compiles, it evaluates."""
+"""What a job over the simulated NCCL is asked to do, and what it does besides its steps: it evaluates."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
-
 from hangtop.demo.job.faults import Plan
 from tests.support.simulated_nccl.stream import SimulatedStream
 
@@ -18,16 +16,8 @@ NICENESS = 10
 """A main thread that spins leaves the processor to whoever else wants it, gloo's threads and those of the GPU first."""
 SAVE_EVERY = 20
 """Steps between checkpoints."""
-EVALUATE_FOR, COMPILE_FOR = 40.0, 90.0
+EVALUATE_FOR = 40.0
 """Seconds."""
-_COMPILE = """
-def compile_fx_inner(graph, seconds, clock):
-    until, kernels = clock() + seconds, 0
-    while clock() < until:
-        compile("\\n".join(f"def kernel_{n}(x): return x * {n} + {kernels}" for n in range(graph)), "<kernel>", "exec")
-        kernels += 1
-    return kernels
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +32,6 @@ class JobOptions:
     pp: int
     micro_batches: int
     evaluate_at: int
-    compile_at: int
-    uneven: float
 
 
 def options() -> JobOptions:
@@ -59,8 +47,6 @@ def options() -> JobOptions:
     reads.add_argument("--pp", type=int, default=1, help="stages of the pipeline")
     reads.add_argument("--micro-batches", type=int, default=4, help="per step, with stages")
     reads.add_argument("--evaluate-at", type=int, default=0, help="step after which rank 0 evaluates; 0: never")
-    reads.add_argument("--compile-at", type=int, default=0, help="step before which --fault-rank compiles; 0: never")
-    reads.add_argument("--uneven", type=float, default=0.0, help="by what share the last rank's GPU is slower")
     given = vars(reads.parse_args(shlex.split(os.environ["HX_ARGUMENTS"])))
     plan = Plan(given.pop("fault"), given.pop("fault_rank"), given.pop("after"))
     return JobOptions(plan, **given)
@@ -69,15 +55,6 @@ def options() -> JobOptions:
 def settle() -> None:
     """Be nice with this thread alone."""
     os.nice(NICENESS)
-
-
-def compile_model() -> None:
-    """Compile: work of the host alone, in a file of torch's compiler."""
-    space: dict[str, object] = {}
-    path = Path(torch.__file__).parent / "_inductor" / "compile_fx.py"
-    exec(compile(_COMPILE, str(path), "exec"), space)
-    print(f"compiling the model, takes about {COMPILE_FOR:.0f} s", flush=True)
-    space["compile_fx_inner"](40, COMPILE_FOR, time.monotonic)  # type: ignore[operator]
 
 
 def evaluate(stream: SimulatedStream) -> None:
@@ -92,7 +69,5 @@ def evaluate(stream: SimulatedStream) -> None:
 
 def between_steps(asked: JobOptions, stream: SimulatedStream, rank: int, step: int) -> None:
     """Do before ``step`` what is due."""
-    if step == asked.compile_at and rank == asked.plan.rank:
-        compile_model()
     if step == asked.evaluate_at + 1 and asked.evaluate_at and rank == 0:
         evaluate(stream)

@@ -29,8 +29,7 @@ class MegatronStage:
         self.asked, self.groups, self.stream = asked, groups, stream
         self._budget = faults.TokenBudget()
         self._samples = self._read()
-        slower = 1 + asked.uneven * groups.rank / dist.get_world_size()
-        self._layer = slower * asked.step_time / asked.micro_batches / LAYERS / 3
+        self._layer = asked.step_time / asked.micro_batches / LAYERS / 3
 
     def _read(self) -> Iterator[Tensor]:
         """Sequences without end."""
