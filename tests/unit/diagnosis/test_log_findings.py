@@ -133,8 +133,6 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     "a data loader's worker": (
         say("torch.worker_died", 1, worker_pid=5, reason="killed"), "rank_crashed", (1,), "worker of rank 1",
     ),
-    "shared memory of a worker": (say("torch.worker_died", 1, reason="bus"), "shm_too_small", (1,), "shared memory"),
-    "shared memory of NCCL": (say("nccl.warn", 2, signature="shared_memory"), "shm_too_small", (2,), "shared memory"),
     "Ray's word alone that a worker is gone": (
         say("launcher.exit", launcher="ray", reason="The actor died"), "child_failed_no_detail", NOBODY,
         "no word but that of its launcher, ray (The actor died)",
@@ -156,9 +154,6 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
         [*say("nccl.warn", 1, ago=60, signature="ib_retry_exceeded", peer="10.0.0.7", device="mlx5_2"),
          *say("nccl.warn", 0, ago=59, signature="connection_closed"), *late(0)],
         "ib_retry_exceeded", (1,), "from 10.0.0.7 (device mlx5_2)",
-    ),
-    "a connection that was tried again and again": (
-        say("nccl.connect_retry", 3, error="No route to host", tried=34), "nccl_connect_failed", (3,), "cannot connect",
     ),
     "NCCL says more than a traceback without its end": (
         [*raised(3, "", cut=True), *say("nccl.warn", 3, signature="connect_failed", peer="10.0.0.4<5>")],
@@ -240,10 +235,6 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     "fingerprints that differ in shape": (
         [e for r in (0, 2) for e in pair(r, "ALLREDUCE", "ALLREDUCE", shape_b=[8], differs=["shape"])],
         "collective_size_mismatch", (1,), "[8]",
-    ),
-    "a monitored barrier": (say("torch.barrier_failed", 0, missing=[1, 3]), "collective_mismatch", (1, 3), "barrier"),
-    "a desync report": (
-        say("torch.desync", 0, lagging=[1], finished=2, seq=3), "collective_mismatch", (1,), "did not join #3",
     ),
     "gloo's time-out names who says nothing": (
         [*say("gloo.timeout", 0, 2, ms=8000, direction="recv"), *lost(3)], "watchdog_timeout", (1,), "gloo for 8 s",

@@ -3,14 +3,7 @@
 from __future__ import annotations
 
 from collectors.samples.fabric import PortUse
-from tests.support.jobs import COMPUTING, NOW, READING, Sketch, after, alarms, first, kinds, port
-
-
-def test_duplicate_gpu_and_ordinal() -> None:
-    twice = after().says("nccl.warn", 1, ago=9, signature="duplicate_gpu", group_ranks=[0, 1], device="1a000")
-    assert (first(twice.verdict()).kind, first(twice.verdict()).ranks) == ("duplicate_gpu", (0, 1))
-    ordinal = after().says("torch.cuda_error", 3, ago=9, signature="invalid_device", error="invalid device ordinal")
-    assert (first(ordinal.verdict()).kind, first(ordinal.verdict()).ranks) == ("invalid_device", (3,))
+from tests.support.jobs import COMPUTING, NOW, READING, Sketch, alarms, first, kinds, port
 
 
 def test_socket_fallback() -> None:
