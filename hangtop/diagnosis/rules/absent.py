@@ -11,7 +11,15 @@ from hangtop.diagnosis.evidence.event_fields import when
 from hangtop.diagnosis.evidence.events import event_line, finished, ranks_in, said
 from hangtop.diagnosis.failures.first import left_at_exit, left_before, lost_connections
 from hangtop.diagnosis.failures.record import by_rank, failures
-from hangtop.diagnosis.failures.unheard import KILLS, UNSEEN_LINKS, kernel_at, kernel_between, kernel_text, logs_read_to
+from hangtop.diagnosis.failures.unheard import (
+    KILLS,
+    UNSEEN_LINKS,
+    kernel_at,
+    kernel_between,
+    kernel_text,
+    logs_behind,
+    logs_read_to,
+)
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import (
@@ -108,11 +116,11 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
     """
     job, graph = job_status.job, job_status.graph
     told = by_rank(failures(job)).keys() | left_at_exit(job).keys()
-    gone = _logs_read(job_status, [s for s in job_status.of("gone") if s.rank not in told and s.held >= GONE_S])
+    quiet = _logs_read(job_status, [s for s in job_status.of("gone") if s.rank not in told and s.held >= GONE_S])
     if not job_status.present or graph is None or not graph.waiters:
         return
     killed: dict[tuple[str, float | None], list[tuple[RankStatus, LogEvent | None]]] = defaultdict(list)
-    for status in gone:
+    for status in quiet:
         if not _left_by_itself(status):
             kernel = kernel_at(job, status.node, status.process.gone_at if status.process else None)
             killed[status.node, when(kernel) if kernel else None].append((status, kernel))
@@ -135,7 +143,8 @@ def left_early(job_status: JobStatus) -> Iterator[Finding]:
     """
     job, graph = job_status.job, job_status.graph
     victims = (*said(job, "torch.watchdog_timeout"), *said(job, "gloo.timeout"), *lost_connections(job))
-    exits, waiters = left_before(job, victims) if victims else (), set(ranks_in(victims))
+    exits = left_before(job, victims) if victims and not logs_behind(job_status) else ()
+    waiters = set(ranks_in(victims))
     leavers: list[RankStatus] = []
     if graph is not None and graph.waiters and graph.held >= job_status.alarm_after:
         said_so = left_at_exit(job)
@@ -192,9 +201,4 @@ def ras_away(job_status: JobStatus) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-STATUS_RULES = (
-    missing,
-    gone,
-    left_early,
-    ras_away,
-)
+STATUS_RULES = (missing, gone, left_early, ras_away)

@@ -11,26 +11,12 @@ from collections.abc import Iterator, Sequence
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when, words_of
 from hangtop.diagnosis.evidence.events import event_line, hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.failures.first import (
-    RankEnd,
-    ended_ranks,
-    first_failure,
-    left_before,
-    lost_connections,
-)
+from hangtop.diagnosis.failures.first import RankEnd, ended_ranks, first_failure, left_before, lost_connections
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure
 from hangtop.diagnosis.failures.unheard import KILLS, kernel_at, kernel_text, logs_behind, silent_ranks
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import (
-    count,
-    listed,
-    of_several,
-    on_nodes,
-    ranks_on,
-    ranks_text,
-    who,
-)
+from hangtop.diagnosis.phrasing import count, listed, of_several, on_nodes, ranks_on, ranks_text, who
 from hangtop.diagnosis.roster import homes, known_ranks
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -280,8 +266,5 @@ def worker_died(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-RULES = (
-    remote_error,
-    worker_died,
-)
+RULES = (remote_error, worker_died)
 STATUS_RULES = (first_to_fail,)

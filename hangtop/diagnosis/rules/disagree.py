@@ -217,8 +217,4 @@ def _groups(present: Iterable[RankStatus]) -> list[str]:
     return [f"{ranks_text(ranks)} {of_several(where, len(ranks))}" for where, ranks in ordered]
 
 
-STATUS_RULES = (
-    mismatch,
-    deadlock,
-    stalled,
-)
+STATUS_RULES = (mismatch, deadlock, stalled)

@@ -196,10 +196,4 @@ def _model(gpu: Gpu) -> str:
     return gpu.facts.name if gpu.facts else ""
 
 
-RULES = (
-    gpu_driver_hung,
-    gpu_xid,
-    gpu_memory_errors,
-    gpu_throttled,
-    gpu_pcie_degraded,
-)
+RULES = (gpu_driver_hung, gpu_xid, gpu_memory_errors, gpu_throttled, gpu_pcie_degraded)

@@ -74,8 +74,4 @@ def probed(job: Job) -> Iterator[Finding]:
         yield from probes.measured(report, job)
 
 
-RULES = (
-    probed,
-    traced,
-    checks,
-)
+RULES = (probed, traced, checks)

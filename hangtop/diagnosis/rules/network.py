@@ -247,10 +247,5 @@ def _unanswered(job: Job) -> Mapping[tuple[str, str], Mapping[int, list[str]]]:
     return found
 
 
-RULES = (
-    port_down,
-    port_errors,
-    tcp_retransmits,
-    socket_fallback,
-)
+RULES = (port_down, port_errors, tcp_retransmits, socket_fallback)
 STATUS_RULES = (path_blocked,)

@@ -169,10 +169,4 @@ def storage_stalled(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-RULES = (
-    node_unreachable,
-    node_rebooted,
-    node_limited,
-    cpu_starved,
-    storage_stalled,
-)
+RULES = (node_unreachable, node_rebooted, node_limited, cpu_starved, storage_stalled)

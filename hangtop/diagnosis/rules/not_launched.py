@@ -226,10 +226,5 @@ def _calls_differ(job: Job, kind: str, weights: tuple[float, float], calls: Mapp
     )  # fmt: skip
 
 
-RULES = (
-    gloo_timed_out,
-    watchdog_timeout,
-    differing_calls,
-    fingerprints,
-)
+RULES = (gloo_timed_out, watchdog_timeout, differing_calls, fingerprints)
 STATUS_RULES = (fewer_launched,)

@@ -120,8 +120,4 @@ def topology_differs(job: Job) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-RULES = (
-    nvlink_errors,
-    fabric_down,
-    topology_differs,
-)
+RULES = (nvlink_errors, fabric_down, topology_differs)

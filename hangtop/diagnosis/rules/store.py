@@ -111,8 +111,4 @@ def _after_the_end(job: Job, events: Sequence[LogEvent]) -> bool:
     return late or finished(job)
 
 
-RULES = (
-    address_in_use,
-    store_timeout,
-    unresolved,
-)
+RULES = (address_in_use, store_timeout, unresolved)

@@ -238,10 +238,4 @@ def _of_rank(status: RankStatus, kind: str, weight: float, text: str, advice: st
     )  # fmt: skip
 
 
-STATUS_RULES = (
-    halted,
-    stuck_in_code,
-    waits,
-    keeps_gil,
-    proxy_lost_operation,
-)
+STATUS_RULES = (halted, stuck_in_code, waits, keeps_gil, proxy_lost_operation)
