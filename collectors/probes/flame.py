@@ -20,6 +20,8 @@ from collectors.node.stacks.pyspy import record_command
 from collectors.probes.running import Limits, Running, answer
 from collectors.probes.stacks import lending_once, loan
 
+RATE = 50
+"""Samples a second."""
 ANSWER_SECONDS = 40.0
 _recording, _wish = answer(FlameRecording), answer(WantsPySpy)
 
@@ -33,18 +35,17 @@ class FoldedStacks:
     error: str
 
 
-def shown_command(pids: Sequence[int], seconds: float, rate: int = 50, py_spy: str = "") -> str:
+def shown_command(pids: Sequence[int], seconds: float, py_spy: str = "") -> str:
     """What will be run on a node, to show before it is: one py-spy a process, here for the first of them."""
-    words = record_command(py_spy or "py-spy", pids[0] if pids else 0, seconds, rate, "(memory)")
+    words = record_command(py_spy or "py-spy", pids[0] if pids else 0, seconds, RATE, "(memory)")
     more = f"  # and {len(pids) - 1} more" if len(pids) > 1 else ""
     return shlex.join(words).replace("'(memory)'", "(memory)") + more
 
 
 async def record(
-    transport: Transport, pids: Sequence[int], *, seconds: float, rate: int = 50, py_spy: str = "",
-    python: str = "python3",
-) -> list[FoldedStacks]:  # fmt: skip
-    """Sample these processes of one node for ``seconds`` at ``rate`` a second, without pausing them.
+    transport: Transport, python: str, pids: Sequence[int], *, seconds: float, py_spy: str = ""
+) -> list[FoldedStacks]:
+    """Sample these processes of one node for ``seconds``, without pausing them.
 
     Every pid gets an answer. Raises :class:`~collectors.fleet.transport.TransportError` when the program cannot be
     started.
@@ -61,8 +62,7 @@ async def record(
                 found.setdefault(recording.pid, _unpacked(recording))
         return False
 
-    request = FlameRequest(list(pids), seconds, rate, py_spy)
-    packed = pack("collectors.node.stacks.flamerecord", list(request))
+    packed = pack("collectors.node.stacks.flamerecord", list(FlameRequest(list(pids), seconds, RATE, py_spy)))
     limits = Limits(line=2 * LIMIT, total=4 * LIMIT)
     running = Running(transport, command(python, nice=False), packed, take, limits=limits)
     async with running:
@@ -71,8 +71,7 @@ async def record(
             why = "failed: the recorder ended early"
         except TimeoutError:
             why = "timeout: the recorder did not answer"
-    said = running.said()
-    why = f"{why}: {said}" if said else why
+    why = ": ".join(filter(None, (why, running.said())))
     return [found.get(pid, FoldedStacks(pid, "", why)) for pid in pids]
 
 

@@ -25,10 +25,10 @@ DIRECTION_SECONDS = 20.0
 _path_figure = answer(PathFigure)
 
 
-def describe(python: str = "python3") -> str:
+def describe() -> str:
     """The exact remote command, and what it does there, for the person who is asked."""
     return (
-        f"{shlex.join(payload.command(python))}  (the program comes through its input: sockets between the nodes; "
+        f"{shlex.join(payload.command())}  (the program comes through its input: sockets between the nodes; "
         "iperf3 where it is installed)"
     )
 

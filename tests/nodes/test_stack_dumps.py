@@ -222,7 +222,7 @@ def recorders(pid: int) -> list[str]:
 
 async def test_a_recording_that_is_cancelled_leaves_nothing_behind(start: Callable[..., int]) -> None:
     pid = start("spin()")
-    following = asyncio.create_task(record(Local("here"), [pid], seconds=60, python=sys.executable))
+    following = asyncio.create_task(record(Local("here"), sys.executable, [pid], seconds=60))
     for wanted in (True, False):
         for _ in range(600):
             if bool(recorders(pid)) is wanted:

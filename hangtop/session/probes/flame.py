@@ -13,8 +13,6 @@ from hangtop.diagnosis.phrasing import count, rank_text, ranks_on
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say
 from hangtop.session.session import Session
 
-RATE = 50
-"""Samples a second."""
 SHOWN = 24
 """Lines of the tree that are told; the file has all."""
 LEAST = 0.02
@@ -31,9 +29,7 @@ def flame_probe(session: Session, ranks: Collection[int] | None, folder: Path, *
 
     async def of_node(node: str, pids: list[int]) -> list[FoldedStacks]:
         try:
-            return await record(
-                session.transport(node), pids, seconds=seconds, rate=RATE, py_spy=py_spy, python=session.python(node)
-            )
+            return await record(session.transport(node), session.python(node), pids, seconds=seconds, py_spy=py_spy)
         except TransportError as error:
             return [FoldedStacks(pid, "", f"unreachable: {error}") for pid in pids]
 
@@ -51,7 +47,7 @@ def flame_probe(session: Session, ranks: Collection[int] | None, folder: Path, *
             raise ProbeRefused(f"the flame graph could not be written: {error}") from None
         return result(tree, saved, {rank.rank: one.error for rank, one in of_rank if one.error})
 
-    commands = [f"on {node}: {shown_command(pids, seconds, RATE, py_spy)}" for node, pids in by_node.items()]
+    commands = [f"on {node}: {shown_command(pids, seconds, py_spy)}" for node, pids in by_node.items()]
     brief = f"{count(len(wanted), 'rank')}, sampled for {seconds:g} s without pausing them"
     return Probe("Flame graph", brief, "\n".join(commands), run, nodes=tuple(by_node))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ async def test_one_that_says_too_much_or_for_too_long_is_ended(
 async def test_one_that_writes_too_much_into_our_memory_is_stopped_by_the_kernel(tmp_path: Path) -> None:
     script = 'for last; do :; done\nyes "main (t.py:1);work (t.py:2) 1" > "$last"'  # --output comes last
     spy = program(tmp_path, script)
-    (found,) = await record(Local("node1"), [os.getpid()], seconds=3.0, py_spy=spy)
+    (found,) = await record(Local("node1"), sys.executable, [os.getpid()], seconds=3.0, py_spy=spy)
     assert found.error == "cut: only the first 16 MB of its stacks"
     assert LIMIT - 100 < len(found.stacks) <= LIMIT
     assert found.stacks.endswith(" 1\n"), "no line is cut"
