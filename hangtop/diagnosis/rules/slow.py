@@ -118,7 +118,9 @@ def _late_once(job: Job, status: RankStatus, seen: Sequence[RankStatus]) -> bool
     if not job.live or len({look.where for look in looks}) > 1:
         return False
     if job.motion.last_step is None:
-        return all(one.busy and len({look.where for look in one.readings}) == 1 for one in seen if one is not status)
+        return all(
+            one.motion.busy and len({look.where for look in one.readings}) == 1 for one in seen if one is not status
+        )
     return job.motion.last_step_at is not None and job.motion.last_step_at < looks[0].at
 
 

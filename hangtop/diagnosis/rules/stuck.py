@@ -204,7 +204,7 @@ def keeps_gil(job_status: JobStatus) -> Iterator[Finding]:
     for status in job_status.of("working"):
         owners = {look.gil.name if look.gil else "" for look in status.readings}
         doing = status.activity
-        if len(status.readings) < LATE_LOOKS or len(owners) != 1 or not all(owners) or not status.blocked:
+        if len(status.readings) < LATE_LOOKS or len(owners) != 1 or not all(owners) or not status.motion.blocked:
             continue
         if doing is None or not job_status.hung or {doing.kind, *doing.context} & {"data", "checkpoint", "lock"}:
             continue

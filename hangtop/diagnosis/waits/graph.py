@@ -114,7 +114,7 @@ def _not_launched(waiting: Sequence[RankStatus]) -> list[RankStatus]:
     if empty and sum(one.load == "spinning" for one in waiting) * 2 > len(waiting):
         return empty
     resting = [one for one in waiting if not _network_works(one)]
-    if len(waiting) < ENOUGH or len(resting) != 1 or not all(one.busy for one in waiting):
+    if len(waiting) < ENOUGH or len(resting) != 1 or not all(one.motion.busy for one in waiting):
         return []
     apart, doing = resting[0], resting[0].activity
     alone = apart.where and all(one is apart or one.where != apart.where for one in waiting)
@@ -228,7 +228,7 @@ def _holds(one: RankStatus) -> bool:
     doing = one.activity
     if doing is None or doing.kind not in ("collective", "store"):
         return False
-    return doing.op in BARRIERS or doing.kind == "store" or (one.frozen is True and one.blocked)
+    return doing.op in BARRIERS or doing.kind == "store" or (one.frozen is True and one.motion.blocked)
 
 
 def _phases(party: Sequence[RankStatus]) -> set[str]:

@@ -15,7 +15,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
 from hangtop.diagnosis.waits.points import by_frames
-from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state, seen_after, stands
+from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state, seen_after
 from hangtop.diagnosis.waits.statuses import statuses_of, to_ask_natively
 from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
 
@@ -78,8 +78,7 @@ class JobStatus:
 
     def wake_set(self, status: RankStatus) -> WakeSet:
         """What may let this rank go on, and whether any of that makes progress, beside the ranks that wait."""
-        since = self.job.now - (self.job.stood_still or 0.0) if stands(self.job) else None
-        return wake_set_of(status, self.graph.waiters if self.graph is not None else (), since)
+        return wake_set_of(status, self.graph.waiters if self.graph is not None else ())
 
     def works(self, status: RankStatus) -> bool:
         """Whether this rank waits for no other and its wake set makes progress."""

@@ -87,12 +87,12 @@ class Motion:
 NO_MOTION = Motion()
 
 
-def motion(rank: Rank, since: float | None = None) -> Motion:
+def motion(rank: Rank, since: float) -> Motion:
     """Sum up the looks at one rank's process from ``since`` on, and one before where fewer than two came after it."""
     backwards = reversed(rank.looks)
     last = first = next(backwards)
     for look in backwards:
-        if since is not None and look.at < since and first is not last:
+        if look.at < since and first is not last:
             break
         first = look
     moved = between(first, last)

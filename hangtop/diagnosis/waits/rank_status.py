@@ -62,16 +62,6 @@ class RankStatus(NamedTuple):
     """It stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
 
     @property
-    def busy(self) -> bool:
-        """It computes, or polls."""
-        return self.motion.busy
-
-    @property
-    def blocked(self) -> bool:
-        """It hardly used its CPU."""
-        return self.motion.blocked
-
-    @property
     def seen(self) -> bool:
         """Whether its frames were seen; else its GPU and its process alone tell what it does."""
         return self.activity is not None and bool(self.activity.frames)
@@ -102,7 +92,7 @@ class RankStatus(NamedTuple):
         doing = self.activity
         if doing is None or self.state != "working" or (doing.kind, doing.waits) != ("code", "unknown"):
             return False
-        return doing.thread == "main" and doing.syscall == "futex" and not self.busy
+        return doing.thread == "main" and doing.syscall == "futex" and not self.motion.busy
 
 
 def nodes_of(statuses: Iterable[RankStatus]) -> tuple[str, ...]:
@@ -133,7 +123,8 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
     begins = [place for place, dump in enumerate(plain) if dump.pid == dump.rank_pid or not place]
     looks = [plain[begin:end] for begin, end in zip(begins, [*begins[1:], len(plain)], strict=False)]
     if process is not None and process.looks:
-        moved = motion(process, doing.since if doing is not None and doing.looks >= LATE_LOOKS else None)
+        placed = doing.since if doing is not None and doing.looks >= LATE_LOOKS else float("-inf")
+        moved = motion(process, max(placed, job.now - (job.stood_still or 0.0) if stands(job) else placed))
     elif doing is not None:
         moved = Motion(cpu=doing.cpu, state=doing.state, wchan=doing.wchan)
     else:

@@ -175,7 +175,7 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
     for where, own in at_line.items():
         if 1 < len(own) < len(dumped) <= 2 * len(own):
             elsewhere = any(one.state not in (*WAITS, "unseen") and one.where != where for one in statuses)
-            if all(one.in_c_code or one.blocked for one in own) or ((stands(job) or not job.live) and elsewhere):
+            if all(one.in_c_code or one.motion.blocked for one in own) or ((stands(job) or not job.live) and elsewhere):
                 found.update((one.rank, seen_waiting(job, one)) for one in own)
     return found
 

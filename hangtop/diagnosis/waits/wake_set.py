@@ -25,7 +25,6 @@ from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, OPENS, TRACED
 from hangtop.diagnosis.stacks.states import Activity, Meaning, Waits
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
-from hangtop.diagnosis.waits.process_motion import Motion, motion
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 LITTLE_BYTES_PER_S = 4096.0
@@ -62,8 +61,8 @@ class WakeSet(NamedTuple):
     """For people: ``1.0 core busy``, ``reads 3.2 MB/s``, ``blocked on pipe``, ``time.sleep, 277.8 h left``."""
 
 
-def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float | None = None) -> WakeSet:
-    """Measure the wake set of a rank, relative to the ranks that wait, from ``since`` on: when the job came to stand.
+def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
+    """Measure the wake set of a rank, relative to the ranks that wait.
 
     Threads of NCCL and torch that poll or keep watch use CPU in every rank of the job, and every rank writes when
     recorder dumps are asked for: threads beside the main one, reads and writes count by what they are more than the
@@ -83,17 +82,14 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
         return WakeSet(WakeProgress.INSIDE)
     if doing is not None and doing.state == TRACED:
         return WakeSet(WakeProgress.UNKNOWN)
-    moved = status.motion
-    if since is not None and status.process is not None and status.process.looks:
-        moved = motion(status.process, max(since, doing.since if doing else since))
-    if works := _work(status, moved, doing, waiters):
+    if works := _work(status, waiters):
         return WakeSet(WakeProgress.WORKS, works)
     if doing is None or doing.error:
         return WakeSet(WakeProgress.UNKNOWN, "" if doing is None else doing.label)
     native = _native_call(status, waiters) if doing.syscall == "futex" else None
     on = _blocked_on(doing) if native is None else _native_told(native)
     looks = status.process.looks if status.process is not None else ()
-    if len(status.readings) < LATE_LOOKS or (looks and not moved.span):
+    if len(status.readings) < LATE_LOOKS or (looks and not status.motion.span):
         return WakeSet(WakeProgress.UNKNOWN, on)
     children = tuple(status.process.helpers.values()) if status.process is not None else ()
     if doing.waits == "helper" and not children and len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S:
@@ -102,9 +98,9 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus], since: float 
     return WakeSet(WakeProgress.INSIDE if inside else WakeProgress.OUTSIDE, on)
 
 
-def _work(status: RankStatus, moved: Motion, doing: Activity | None, waiters: Sequence[RankStatus]) -> str:
+def _work(status: RankStatus, waiters: Sequence[RankStatus]) -> str:
     """The figures of what makes progress in a wake set; empty for none."""
-    others = [one.motion for one in waiters]
+    moved, doing, others = status.motion, status.activity, [one.motion for one in waiters]
     beside = _beyond(moved.threads, (other.threads for other in others))
     main = max(0.0, (moved.cpu or 0.0) - (moved.threads or 0.0))
     if main > IDLE_CORES or moved.wants_cpu or (moved.cpu is not None and moved.state == "R"):
