@@ -6,8 +6,6 @@ import time
 from typing import TYPE_CHECKING
 
 from collectors.fleet.ssh.asking import Question
-from collectors.fleet.transport import Transport, TransportError
-from collectors.samples.control import Settings
 
 if TYPE_CHECKING:
     from hangtop.session.session import Session
@@ -26,25 +24,10 @@ class Feed:
         return time.time()
 
     async def start(self, session: Session) -> None:
-        """Begin to deliver to a session."""
+        """Begin to deliver to a session, and give it the connections by which nodes can be asked."""
 
     async def close(self) -> None:
         """Stop, and leave nothing behind."""
-
-    def transport(self, node: str) -> Transport:
-        """The open connection to a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
-        raise TransportError(f"{node}: {self.unreached}")
-
-    def python(self, node: str) -> str:
-        """The interpreter that was found on a node. Raises the same."""
-        raise TransportError(f"{node}: {self.unreached}")
-
-    def retry(self, node: str) -> None:
-        """Try to reach a lost node now. Raises the same."""
-        raise TransportError(f"{node}: {self.unreached}")
-
-    def settings(self, node: str | None, settings: Settings) -> None:
-        """Send new settings to one node, or to all."""
 
 
 class Nobody:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
 from collectors.fleet.targets.slurm import SlurmPart, parts_of_job
-from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.via.kubectl import PodSelection, kubectl, list_pods
 from collectors.fleet.via.srun import srun
 from collectors.fleet.via.way import KUBECTL, SLURM, Way, way_of
-from collectors.samples.control import Settings
 from hangtop import __version__
 from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions, job_of_slurm
@@ -111,6 +109,7 @@ class LiveFeed(Feed):
     """Delivers what the nodes send, as long as it is started."""
 
     connected = True
+    unreached = "not connected yet"
 
     def __init__(self, reached: Reach, options: SessionOptions) -> None:
         self._reach = reached
@@ -123,7 +122,7 @@ class LiveFeed(Feed):
         from collectors.fleet.fleet import Fleet, FleetOptions
 
         options = self._options
-        self._fleet = Fleet(
+        self._fleet = session.fleet = Fleet(
             self._reach.targets,
             sink=session,
             asker=session,
@@ -143,26 +142,3 @@ class LiveFeed(Feed):
         """End every connection."""
         if self._fleet is not None:
             await self._fleet.close()
-            self._fleet = None
-
-    def transport(self, node: str) -> Transport:
-        """The open connection to a node. Raises :class:`TransportError`."""
-        return self._started(node).transport(node)
-
-    def python(self, node: str) -> str:
-        """The interpreter that was found on a node. Raises :class:`TransportError`."""
-        return self._started(node).python(node)
-
-    def retry(self, node: str) -> None:
-        """Try to reach a lost node now, and ask again what was declined. Raises :class:`TransportError`."""
-        self._started(node).retry(node)
-
-    def settings(self, node: str | None, settings: Settings) -> None:
-        """Send new settings to one node, or to all."""
-        if self._fleet is not None:
-            self._fleet.settings(node, settings)
-
-    def _started(self, node: str) -> Fleet:
-        if self._fleet is None:
-            raise TransportError(f"{node}: not connected yet")
-        return self._fleet

@@ -74,6 +74,7 @@ class Recorder:
         except sqlite3.Error as error:
             raise RecordingError(f"{error}: {path} cannot be written") from None
         self._rows("INSERT INTO about VALUES (?)", _encode(about).decode())
+        self._write([], began, began)
 
     def add(self, at: float, node: str, payloads: Iterable[Payload]) -> None:
         """Add what came together."""

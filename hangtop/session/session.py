@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
 from collectors.fleet.ssh.asking import Asker, Question
-from collectors.fleet.transport import Transport
+from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
@@ -27,6 +27,7 @@ from hangtop.session.watching.looking import StackLooks
 from hangtop.session.watching.watcher import Watcher
 
 if TYPE_CHECKING:
+    from collectors.fleet.fleet import Fleet
     from collectors.samples.probes import ProbeReport
     from hangtop.diagnosis.traces import TracePicture
     from hangtop.session.replay import ReplayFeed
@@ -61,7 +62,9 @@ class Session(Intake):
         """Nodes and pids of processes that look like ranks and are not of the job, as the last job told."""
         self._timeout: float | None = None
         self._living: tuple[int, list[Rank]] = (-1, [])
-        self.node_settings = NodeSettings(options, self.state, self._feed.settings)
+        self.fleet: Fleet | None = None
+        """The connections to the nodes, where there are any."""
+        self.node_settings = NodeSettings(options, self.state, self._send_settings)
         self._looks = StackLooks(self)
         self.watcher = Watcher(self)
         self.job_sources = JobSources(self)
@@ -105,6 +108,7 @@ class Session(Intake):
             self._watching.cancel()
             await asyncio.wait([self._watching])
         await self._feed.close()
+        self.fleet = None
         self.recordings.close()
 
     # --- thinking ------------------------------------------------------------------------------------------------
@@ -198,15 +202,24 @@ class Session(Intake):
 
     def transport(self, node: str) -> Transport:
         """The open connection to a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
-        return self._feed.transport(node)
+        return self._reached(node).transport(node)
 
     def python(self, node: str) -> str:
         """The interpreter that was found on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
-        return self._feed.python(node)
+        return self._reached(node).python(node)
 
     def retry(self, node: str) -> None:
         """Try to reach a lost node now. Raises :class:`TransportError` where nothing connects."""
-        self._feed.retry(node)
+        self._reached(node).retry(node)
+
+    def _reached(self, node: str) -> Fleet:
+        if self.fleet is None:
+            raise TransportError(f"{node}: {self._feed.unreached}")
+        return self.fleet
+
+    def _send_settings(self, node: str | None, settings: Settings) -> None:
+        if self.fleet is not None:
+            self.fleet.settings(node, settings)
 
     async def ask(self, question: Question) -> str | None:
         """Put a connection's question to whoever answers for the session at that moment."""

@@ -174,6 +174,11 @@ def test_the_oldest_recordings_go_and_only_they(tmp_path: Path, monkeypatch: pyt
     assert (tmp_path / "notes.txt").exists()
 
 
+def test_the_past_can_be_shown_before_anything_came(tmp_path: Path) -> None:
+    session = watched(Paper(nodes=1, gpus=1), 0, tmp_path)
+    assert moment(session, 0).state.nodes == {}
+
+
 def test_what_cannot_be_kept_is_said_and_nothing_is_left(tmp_path: Path) -> None:
     session = watched(Paper(nodes=1, gpus=1), 2, tmp_path)
     session.recordings.forget_past("the past is no longer kept: No space left on device")

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
@@ -26,13 +25,9 @@ class MovedFeed(Feed):
 
     def __init__(self) -> None:
         self.time = 1000.0
-        self.told: list[tuple[str | None, Settings]] = []
 
     def now(self) -> float:
         return self.time
-
-    def settings(self, node: str | None, settings: Settings) -> None:
-        self.told.append((node, settings))
 
 
 class Watched:
