@@ -18,7 +18,6 @@ _ENTRY = re.compile(r"^\s*(?:\[\d+\]:|={10,}|\*{10,}|-{10,})\s*$")
 _FIELD = re.compile(r"^\s{0,4}(time|host|rank|exitcode|error_file|traceback|msg)\s*:\s?(.*)$")
 _RANK = re.compile(r"(\d{1,9})(?: \(local_rank: (\d{1,9})\))?")
 _EXIT = re.compile(r"(-?\d+) \(pid: (\d+)\)(?:\s+\((SIG\w+)\))?")
-_MESSAGE = re.compile(r"^(?! {2})[A-Za-z_][\w.]*(?:(?:Error|Exception|Interrupt|Exit|Failure)\w*(?::.*)?|: .*)$")
 _NO_DETAIL = re.compile(r"To enable traceback see|Signal \d+ \(SIG\w+\) received|Process failed with exitcode")
 _STRANGERS, _LINES = 2, 60
 """Lines of others within a report; lines of one entry that its event carries."""
@@ -37,7 +36,7 @@ class ElasticReport:
 
     def _begin(self, line: int, lines: List[str]) -> None:
         self._entry: Dict[str, str] = {}
-        self._message, self._in_trace = "", False
+        self._in_trace = False
         self._trace: Optional[tracebacks.Traceback] = None
         """What the rank had raised, where it wrote that down."""
         self._line, self._lines = line, lines
@@ -65,11 +64,8 @@ class ElasticReport:
                 self._trace = tracebacks.Traceback(field.group(2).strip())
             return True
         if self._in_trace:
-            stripped = text[2:] if text.startswith("  ") else text
             if self._trace is not None and not self._trace.over:
-                self._trace.take_text(stripped)
-            if _MESSAGE.match(stripped):
-                self._message = stripped.strip()
+                self._trace.take_text(text[2:] if text.startswith("  ") else text)
             return text.startswith("  ") or not text.strip()
         return not text.strip() or "<NO_OTHER_FAILURES>" in text
 
@@ -83,8 +79,10 @@ class ElasticReport:
         rank = _RANK.match(self._entry.get("rank", ""))
         if rank is None:
             return
-        entry, host = self._entry, self._entry.get("host", "")
-        data: Data = {"root": self._root, "failed_rank": int(rank.group(1))}
+        entry, of, trace = self._entry, int(rank.group(1)), self._trace
+        quoted = [] if trace is None else trace.end().events
+        said = entry.get("traceback", entry.get("msg", "")).strip('"')
+        data: Data = {"root": self._root, "failed_rank": of}
         if rank.group(2):
             data["local_rank"] = int(rank.group(2))
         ended = _EXIT.match(entry.get("exitcode", ""))
@@ -92,20 +90,21 @@ class ElasticReport:
             code = number(ended.group(1))
             signal = signal_name(ended.group(3)) if ended.group(3) else signal_of_exit(code or 0)
             data.update(exitcode=code, failed_pid=number(ended.group(2)), **({"signal": signal} if signal else {}))
-        trace = entry.get("traceback", entry.get("msg", "")).strip('"')
-        data["detail"] = bool(self._message) or not (_NO_DETAIL.search(trace) or not trace)
-        if data["detail"]:
-            data["message"] = (self._message or trace)[:1000]
-        for name in ("host", "error_file"):
-            if entry.get(name) and entry[name] != "<N/A>":
-                data[name] = entry[name]
+        if quoted:
+            data["message"] = ("%(type)s: %(message)s" % quoted[0].data)[:1000]
+        elif said and not _NO_DETAIL.search(said):
+            data["message"] = said[:1000]
         stamp = times.find(entry.get("time", ""), self._now)
-        at, text = None if stamp is None else stamp.at, "\n".join(self._lines).rstrip()
-        self._events.append(ParsedEvent("elastic.failure", data, at, None, host, None, self._line or None, text))
-        for raised in self._trace.end().events if self._trace is not None else ():
-            assert self._trace is not None
-            if raised.data.get("signature") == "user":  # what led to it tells more than an error of one's own
-                raised.data["signature"] = exceptions.signature(self._trace.chain)
-            of = int(rank.group(1))
-            self._events.append(raised._replace(at=at, rank=of, host=host, line=self._line, text=self._trace.text))
+        failure = ParsedEvent(
+            "elastic.failure", data, None if stamp is None else stamp.at, None, entry.get("host", ""), None,
+            self._line or None, "\n".join(self._lines).rstrip(),
+        )  # fmt: skip
+        self._events.append(failure)
         self._trace = None
+        for raised in quoted:
+            assert trace is not None
+            if raised.data.get("signature") == "user":  # what led to it tells more than an error of one's own
+                raised.data["signature"] = exceptions.signature(trace.chain)
+            self._events.append(
+                raised._replace(at=failure.at, rank=of, host=failure.host, line=failure.line, text=trace.text)
+            )

@@ -13,16 +13,15 @@ def test_each_entry_of_the_block_is_an_event() -> None:
         (1, False, -15, "TERM"),
         (2, True, 1, None),
     ]
-    assert all(e.data["host"] == "localhost" for e in entries)
+    assert all(e.host == "localhost" for e in entries)
     assert entries[0].line < entries[1].line < entries[2].line
     assert all(e.at is not None for e in entries)
-    assert not any(e.data["detail"] for e in entries)
+    assert not any("message" in e.data for e in entries)
 
 
 def test_a_recorded_traceback_in_the_block() -> None:
     entries = of_kind(fixture("record_tee"), "elastic.failure")
     assert entries[-1].data["message"] == ("RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (simulated)")
-    assert entries[-1].data["detail"] is True
     # the earlier one in time is the root, though it is printed last
     assert entries[-1].at is not None
     assert entries[0].at is not None
