@@ -6,10 +6,9 @@ import functools
 
 import click
 
-from collectors.probes.repair import Signal
 from hangtop.cli.node_command import NodeRun, Reply, node_command
 from hangtop.session.probes import Probe, ProbeRefused
-from hangtop.session.probes.repair import signal_probe, survey
+from hangtop.session.probes.repair import Signal, signal_probe, survey
 
 NAMES = click.option(
     "--pid", "names", metavar="NODE:PID", multiple=True, help="Only this one of those listed; repeatable."

@@ -14,9 +14,8 @@ from tui.looks.format import plural
 from tui.texts.findings import findings_text, plain
 
 if TYPE_CHECKING:
-    from collectors.probes.repair import Signal
     from hangtop.session.probes import Probe, ProbeResult, Say
-    from hangtop.session.probes.repair import Repairable
+    from hangtop.session.probes.repair import Repairable, Signal
     from tui.app import HangtopApp
 
 FLAME_SECONDS = 10.0
@@ -30,7 +29,7 @@ HOW_TO_ENABLE = (
 
 def lint_environment(app: HangtopApp) -> None:
     """Show what is wrong with the settings of all ranks."""
-    from hangtop.diagnosis.environment.lint import lint
+    from hangtop.diagnosis.lint import lint
 
     found = lint(app.session.job())
     told = findings_text(found) if found else plain(["nothing to object to in the settings of the ranks seen"])

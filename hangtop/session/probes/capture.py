@@ -8,15 +8,20 @@ import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
-from collectors.probes.capture import capture, tcpdump
-from collectors.probes.running import NodeAccess
+from collectors.fleet.transport import TransportError
+from collectors.probes.running import Limits, NodeAccess, Running
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.phrasing import count, size
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_of
 from hangtop.session.session import Session
 
+SNAPLEN = 128
+"""Bytes of each packet: headers alone, so that no data of the job leaves its node."""
+SLACK_SECONDS = 20.0
+_HOSTS = 32
+"""Peers that a filter names one by one; with more, the job's port alone is captured."""
 MOST = 64 << 20
 """Bytes of one node's capture."""
 EFFECT = "The headers of their packets are copied and sent here meanwhile."
@@ -69,6 +74,47 @@ def capture_probe(session: Session, folder: Path, *, seconds: float) -> Probe:
     brief = f"{nodes}, packet headers for {seconds:g} s, at most {MOST >> 20} MB each, sends nothing"
     command = "\n".join(f"on {name}: {shlex.join(some)}" for name, some in words.items())
     return Probe("Capture packets", brief, command, run, EFFECT, tuple(words))
+
+
+def tcpdump(interface: str, peers: Sequence[str], port: int | None, seconds: float, *, sudo: bool) -> list[str]:
+    """The whole command: no names, no promiscuous mode, headers alone, each packet to standard output at once.
+
+    TCP to and from ``peers`` and on ``port``, without SSH; without an interface on what tcpdump takes first.
+    ``timeout`` ends it, also where this side is cut off.
+    """
+    wanted = [f"host {address}" for address in peers] if len(peers) <= _HOSTS else []
+    wanted += [f"port {port}"] if port is not None else []
+    packets = "tcp and not port 22" + (f" and ({' or '.join(wanted)})" if wanted else "")
+    start = [*(["sudo", "-n"] if sudo else []), "timeout", "-s", "INT", f"{seconds:g}", "tcpdump"]
+    where = ["-i", interface] if interface else []
+    return [*start, *where, "-n", "-p", "-U", "-s", str(SNAPLEN), "-w", "-", packets]
+
+
+async def capture(node: NodeAccess, words: Sequence[str], file: BinaryIO, seconds: float, most: int) -> str:
+    """Run the command and write what it captures, ``most`` bytes; what it said at its end, for where that is nothing.
+
+    Raises :class:`OSError` of the file.
+    """
+    wrong: list[OSError] = []
+
+    def keep(data: bytes) -> bool:
+        try:
+            file.write(b"" if wrong else data)
+        except OSError as error:  # for whoever waits, not for the connection
+            wrong.append(error)
+        return False
+
+    running = Running(node.transport, words, b"", keep, raw=True, limits=Limits(total=most))
+    try:
+        async with running:
+            await running.ended(seconds + SLACK_SECONDS)
+    except TimeoutError:
+        return f"no end within {seconds + SLACK_SECONDS:g} s"
+    except TransportError as error:
+        return str(error)
+    if wrong:
+        raise wrong[0]
+    return running.said() or "tcpdump wrote nothing"
 
 
 def result(captures: Sequence[Captured]) -> ProbeResult:

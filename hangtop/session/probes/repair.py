@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from collectors.fleet.transport import TransportError
-from collectors.probes import repair
+from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.remote.repair import Signalled
+from collectors.probes.running import answer, collect
 from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
@@ -21,6 +21,13 @@ from hangtop.diagnosis.rules.left_over import orphans
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say
 from hangtop.session.session import Session
 
+ENTRY = "collectors.probes.remote.repair"
+SECONDS = 15.0
+GRACE = 5.0
+"""Seconds between SIGTERM and SIGKILL: a rank that saves at SIGTERM needs some."""
+
+Signal = Literal["TERM", "CONT"]
+_signalled = answer(Signalled)
 GOOD = frozenset(("terminated", "killed", "continued", "gone"))
 """Outcomes after which a process is as it was wanted."""
 UNKNOWN = "which ranks are the job's is not known there"
@@ -99,8 +106,25 @@ def _repairable(job: Job, rank: Rank, why: str) -> Repairable:
     return Repairable(rank, why, max(0.0, job.now - rank.process.started), sum(one.memory or 0 for one in used))
 
 
+def signal_command(pids: Sequence[int], signal: Signal) -> str:
+    """What will be done on a node, as a shell would be told."""
+    words = " ".join(map(str, pids))
+    return f"kill -CONT {words}" if signal == "CONT" else f"kill -TERM {words}; sleep {GRACE:g}; kill -KILL {words}"
+
+
+async def send_signals(
+    transport: Transport, python: str, signal: Signal, targets: Sequence[tuple[int, float]], *, grace: float = GRACE
+) -> list[Signalled]:
+    """Signal (pid, start by the node's clock) on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+    arguments = {"signal": signal, "targets": [list(target) for target in targets], "grace": grace}
+    *found, _ = await collect(
+        transport, python, ENTRY, arguments, _signalled, grace + SECONDS, last=lambda one: one.outcome == "end"
+    )
+    return found
+
+
 def signal_probe(
-    session: Session, signal: repair.Signal, processes: Sequence[Repairable], unknown: tuple[Unknown, ...] = ()
+    session: Session, signal: Signal, processes: Sequence[Repairable], unknown: tuple[Unknown, ...] = ()
 ) -> Probe:
     """End these processes (SIGTERM, after a grace SIGKILL to what is left) or let them go on (SIGCONT)."""
     by_node: dict[str, list[Repairable]] = {}
@@ -112,7 +136,7 @@ def signal_probe(
         targets = [(one.rank.process.pid, one.rank.process.started + offsets[node]) for one in by_node[node]]
         why = "the node did not say"
         try:
-            answers = await repair.send(session.transport(node), session.python(node), signal, targets)
+            answers = await send_signals(session.transport(node), session.python(node), signal, targets)
         except TransportError as error:
             answers, why = [], f"not known: {error}"
         told = {answer.pid: answer for answer in answers}
@@ -136,10 +160,9 @@ def signal_probe(
         )  # fmt: skip
 
     title = f"{'End' if signal == 'TERM' else 'Continue'} {count(len(processes), 'process', 'processes')}"
-    after = f"SIGTERM, after {repair.GRACE:g} s SIGKILL to what is left" if signal == "TERM" else "SIGCONT"
+    after = f"SIGTERM, after {GRACE:g} s SIGKILL to what is left" if signal == "TERM" else "SIGCONT"
     commands = [
-        f"on {node}: {repair.signal_command([one.rank.process.pid for one in some], signal)}"
-        for node, some in by_node.items()
+        f"on {node}: {signal_command([one.rank.process.pid for one in some], signal)}" for node, some in by_node.items()
     ]
     if commands:
         commands.append("Each signal is sent only if the pid still has the start time that was seen.")

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local
-from collectors.probes.capture import capture, tcpdump
 from collectors.probes.running import NodeAccess
-from hangtop.session.probes.capture import Captured, result
+from hangtop.session.probes.capture import Captured, capture, result, tcpdump
 
 TOOL = "#!/bin/sh\nhead -c 30000 /dev/zero\nexec sleep 60\n"
 DENIED = '#!/bin/sh\necho "tcpdump: eth0: You don\'t have permission to capture on that device" >&2\nexit 1\n'

@@ -17,12 +17,11 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.node.processes.procfs import CLOCK_TICKS, boot_time
-from collectors.probes import repair
 from collectors.probes.remote.repair import SignalTarget, continue_all, end_all
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.node import Rank
 from hangtop.session.probes import ProbeRefused
-from hangtop.session.probes.repair import Repairable, signal_probe, survey
+from hangtop.session.probes.repair import Repairable, send_signals, signal_probe, survey
 from tests.support import orphans
 from tests.support.made import process
 from tests.support.screens import NOW, Paper, PaperSession
@@ -79,7 +78,7 @@ def test_a_pid_that_is_anothers_now_gets_nothing(start: Start) -> None:
 async def test_the_program_signals_on_a_node(start: Start) -> None:
     child = start()
     targets = [(child.pid, started(child.pid)), (1 << 22, 5.0)]
-    answers = await repair.send(Local("here"), sys.executable, "TERM", targets, grace=0.5)
+    answers = await send_signals(Local("here"), sys.executable, "TERM", targets, grace=0.5)
     assert [(one.pid, one.outcome) for one in answers] == [(child.pid, "terminated"), (1 << 22, "gone")]
     assert child.wait(60) == -signal.SIGTERM
 

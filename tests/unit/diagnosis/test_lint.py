@@ -9,9 +9,9 @@ import pytest
 from collectors.samples.fabric import Interface, PortFacts
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import interface_of
-from hangtop.diagnosis.environment.lint import lint
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.lint import lint
 from hangtop.diagnosis.node import Port, Rank
 from tests.support.made import made_node, process
 

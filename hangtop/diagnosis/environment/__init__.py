@@ -1,1 +1,0 @@
-"""What a rank's environment gets wrong: names nobody reads, values nobody accepts, ranks that disagree."""
