@@ -77,9 +77,9 @@ ACTIONS: tuple[Action, ...] = (
         Action(f"panel.{entry.name}", str(number), entry.title, f"{entry.help}.", going.opens(entry.name), "Panels")
         for number, entry in enumerate(PANELS, 1)
     ),
-    Action("panel.next", "tab", "Next panel", "Open the panel to the right.", going.opens_beside(1), "Panels"),
+    Action("panel.next", "tab", "Next panel", "Open the panel to the right.", going.opens(beside=1), "Panels"),
     Action("panel.previous", "shift+tab", "Panel before", "Open the panel to the left.",
-           going.opens_beside(-1), "Panels"),
+           going.opens(beside=-1), "Panels"),
     Action("overview.back", "left", "Back in time", "Show an earlier moment; every panel does.",
            scrubbing.scrubs(-1), "Time", "time"),
     Action("overview.forth", "right", "On in time", "Show a later moment.", scrubbing.scrubs(1), "Time", "time"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from typing import Dict, List, NamedTuple, Sequence, Tuple
 
@@ -77,11 +76,6 @@ _latest: Dict[Tuple[str, Tuple[int, ...]], CheckResult] = {}
 """By check and ranks, oldest first: what one group found is not taken back by what another did not."""
 
 
-def latest() -> List[CheckResult]:
-    """The results that are on the page, newest last."""
-    return list(_latest.values())
-
-
 def _put(result: CheckResult) -> None:
     """Keep a result: in place of those of the same check among the same ranks or some of them."""
     ranks = set(result.ranks)
@@ -98,12 +92,9 @@ def publish(result: CheckResult, *, speaks: bool) -> CheckResult:
     _put(result)
     page = telling.page
     if page is not None:
-        page.answer(packed(latest()))
+        page.answer(packed(list(_latest.values())))
     if speaks and not result.ok:
-        try:
-            sys.stderr.write("hangtop.inside: " + str(result) + "\n")
-        except (AttributeError, OSError, ValueError):  # a daemon may have none
-            telling.problem("standard error is closed")
+        telling.say("hangtop.inside: " + str(result) + "\n")
     return result
 
 

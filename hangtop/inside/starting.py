@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 from typing import List, Optional
 
 from collectors.samples.page import SIZE
@@ -17,20 +16,13 @@ OFF = "HANGTOP_INSIDE"
 """Set to 0, off or no in the environment it switches ``start()`` off without a change of the script."""
 
 
-class Once:
-    """What was done, so that it is done once."""
-
-    def __init__(self) -> None:
-        self.did: Optional[List[str]] = None
-
-    def forked(self) -> None:
-        """In a forked child: what was opened is the parent's, and a child that is a rank starts for itself."""
-        self.did = None
-        hooks.remove()
+def _forked() -> None:
+    """In a forked child: what was opened is the parent's, and a child that is a rank starts for itself."""
+    telling.page = telling.did = None
+    hooks.remove()
 
 
-_once = Once()
-os.register_at_fork(after_in_child=_once.forked)
+os.register_at_fork(after_in_child=_forked)
 
 
 def start(*, tracer: bool = True, recorder: bool = True, automatic: bool = True, quiet: bool = False) -> List[str]:
@@ -40,8 +32,8 @@ def start(*, tracer: bool = True, recorder: bool = True, automatic: bool = True,
     count steps through torch's own hooks. Gives what it did, line by line, and writes it to standard error once unless
     ``quiet``. Never raises; where the system refuses something, the list says so.
     """
-    if _once.did is not None:
-        return _once.did
+    if telling.did is not None:
+        return telling.did
     if os.environ.get(OFF, "").lower() in ("0", "off", "no", "false"):
         return ["off: %s=%s" % (OFF, os.environ[OFF])]
     did: List[str] = []
@@ -49,12 +41,9 @@ def start(*, tracer: bool = True, recorder: bool = True, automatic: bool = True,
         did = _start(tracer=tracer, recorder=recorder, automatic=automatic)
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
         did.append("failed: %s: %s" % (type(error).__name__, error))
-    _once.did = did
+    telling.did = did
     if not quiet and own_rank().local_rank <= 0:
-        try:
-            sys.stderr.write("".join("hangtop.inside: %s\n" % line for line in did))
-        except (AttributeError, OSError, ValueError):  # a daemon may have none
-            telling.problem("standard error is closed")
+        telling.say("".join("hangtop.inside: %s\n" % line for line in did))
     return did
 
 
@@ -82,7 +71,7 @@ def _start(*, tracer: bool, recorder: bool, automatic: bool) -> List[str]:
 def stop() -> None:
     """Take the page and the hooks away; what was opened beside them stays until the process ends."""
     page, telling.page = telling.page, None
-    _once.did = None
+    telling.did = None
     if page is not None:
         hooks.remove()
         page.close()

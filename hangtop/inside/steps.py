@@ -5,7 +5,7 @@ Nothing here raises, waits or talks to another rank. Without ``start()`` every c
 
 from __future__ import annotations
 
-import os
+import sys
 from typing import Dict, List, Optional
 
 from collectors.samples.page import PHASE_NAMES
@@ -20,23 +20,27 @@ class Telling:
 
     def __init__(self) -> None:
         self.page: Optional[Page] = None
+        self.did: Optional[List[str]] = None
+        """What ``start()`` did, so that it is done once."""
         self.by_hand = False
         """The job, or a framework's callback, gives the numbers: the optimizers' own hook counts no more."""
         self.problems: List[str] = []
         """What went wrong in here and was kept from the job, each once."""
+
+    def say(self, text: str) -> None:
+        """Write to standard error, which a daemon may not have."""
+        try:
+            sys.stderr.write(text)
+        except (AttributeError, OSError, ValueError):
+            self.problem("standard error is closed")
 
     def problem(self, text: str) -> None:
         """Remember what went wrong."""
         if text not in self.problems and len(self.problems) < 32:
             self.problems.append(text)
 
-    def forked(self) -> None:
-        """In a forked child: the page is the parent's."""
-        self.page = None
-
 
 telling = Telling()
-os.register_at_fork(after_in_child=telling.forked)
 
 
 def step(number: Optional[int] = None) -> None:

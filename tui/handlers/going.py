@@ -19,21 +19,11 @@ if TYPE_CHECKING:
     from tui.widgets.table import Table
 
 
-def opens(name: str) -> Callable[[HangtopApp], object]:
-    """Make the handler that opens a panel."""
+def opens(name: str = "", *, beside: int = 0) -> Callable[[HangtopApp], object]:
+    """Make the handler that opens a panel by its name, or the one to the right (1) or left (-1)."""
 
     async def run(app: HangtopApp) -> None:
-        await app.stage.open(name)
-        app.tick()
-
-    return run
-
-
-def opens_beside(step: int) -> Callable[[HangtopApp], object]:
-    """Make the handler that opens the panel to the right (1) or left (-1)."""
-
-    async def run(app: HangtopApp) -> None:
-        await app.stage.open(app.stage.beside(step))
+        await app.stage.open(name or app.stage.beside(beside))
         app.tick()
 
     return run

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from hangtop.diagnosis.collectives.grid import CollectiveGrid, GridLine, State, grids
 from hangtop.diagnosis.phrasing import folded, ranks_text
@@ -12,12 +11,9 @@ from tui.looks.text import fit
 from tui.looks.theme import Colour
 from tui.panels.base import Place
 from tui.panels.item_panel import ItemPanel
-from tui.view_model import ViewModel
 from tui.widgets.itemlist import Item
 from tui.widgets.lines import Piece, text_of
 
-PERIOD = 2.0
-"""Seconds between two tables of a job that moves."""
 LABEL = 22
 """Cells of the left column."""
 CELL = 13
@@ -36,7 +32,7 @@ LEGEND: list[Piece] = [
 ]  # fmt: skip
 
 
-class CollectivesPanel(ItemPanel):
+class CollectivesPanel(ItemPanel[tuple[CollectiveGrid, ...]]):
     """Tables of collectives under a line that says what the marks mean."""
 
     NAME = "collectives"
@@ -44,45 +40,19 @@ class CollectivesPanel(ItemPanel):
     CAN = frozenset({"enter", "copy", "node", "ranks"})
     WHY_NO_FILTER = "groups are few: 2 Ranks can be filtered"
 
-    def __init__(self, model: ViewModel) -> None:
-        super().__init__(model)
-        self._grids: tuple[CollectiveGrid, ...] = ()
-        self._seen: Hashable = None
-        self._made_at = float("-inf")
-        self._making = False
-        """Whether tables are being made: of thousands of ranks that takes seconds, and the next wait until then."""
+    def source(self) -> Hashable:
+        """The dumps of flight recorders."""
+        return tuple((rank, dump.at) for rank, dump in self.model.state.recorders.items()), len(self.model.ranks)
 
-    def draw(self) -> None:
-        """Make the tables anew, elsewhere, when a source said something else; and draw."""
-        state = self.model.state
-        seen = tuple((rank, dump.at) for rank, dump in state.recorders.items()), len(self.model.ranks)
-        if seen != self._seen and self.model.now - self._made_at >= PERIOD and not self._making:
-            self._seen, self._made_at, self._making = seen, self.model.now, True
-            self.run_worker(self._made(), name="grids", exclusive=True, exit_on_error=False)
-        self.lay_out()
-
-    def renew(self) -> None:
-        """Make the tables of what was known then."""
-        self._seen, self._made_at = None, float("-inf")
-
-    async def _made(self) -> None:
-        session = self.model.session
-        try:
-            snapshot = session.snapshot()
-            found = await asyncio.to_thread(lambda: grids(session.job_of(snapshot)))
-        finally:
-            self._making = False
-        if session is not self.model.session:  # another moment is shown by now
-            self.renew()
-            return
-        self._grids = found
-        self.lay_out()
+    def maker(self) -> Callable[[], tuple[CollectiveGrid, ...]]:
+        """Make the tables of all sources."""
+        session, snapshot = self.model.session, self.model.session.snapshot()
+        return lambda: grids(session.job_of(snapshot))
 
     def lay_out(self) -> None:
         """Write the tables, as many columns as have room."""
         room = max(1, (max(20, self.view.size.width - 1) - LABEL - 3) // CELL)
-        items = [item for grid in self._grids for item in self._items(grid, room)]
-        self.feed(items)
+        self.feed([item for grid in self.made or () for item in self._items(grid, room)])
         self.bar.show(self._totals())
 
     def _items(self, grid: CollectiveGrid, room: int) -> list[Item]:
@@ -109,10 +79,10 @@ class CollectivesPanel(ItemPanel):
         return pieces
 
     def _totals(self) -> list[Piece]:
-        if not self._grids:
-            return [(" the tables are being made" if self._making else " no collective seen", Colour.STRONG)]
-        odd = sum(grid.odd for grid in self._grids)
-        pieces: list[Piece] = [(f" {plural(len(self._grids), 'table')}", Colour.STRONG)]
+        if not self.made:
+            return [(" the tables are being made" if self.making else " no collective seen", Colour.STRONG)]
+        odd = sum(grid.odd for grid in self.made)
+        pieces: list[Piece] = [(f" {plural(len(self.made), 'table')}", Colour.STRONG)]
         if odd:
             pieces.append((f"  ▸ {odd} with an odd rank", Colour.BAD))
         return [*pieces, ("  ", Colour.TEXT), *LEGEND]

@@ -1,8 +1,10 @@
-"""A panel of items of ranks under a line of totals."""
+"""A panel of items of ranks under a line of totals, made in another thread of what the session knows."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 from textual.app import ComposeResult
 
@@ -12,9 +14,11 @@ from tui.view_model import ViewModel
 from tui.widgets.itemlist import Item, ItemList
 from tui.widgets.lines import Bar, Lines
 
+T = TypeVar("T")
 
-class ItemPanel(Panel):
-    """Items, and which ranks are in the one under the cursor; what they hold, the panel lays out."""
+
+class ItemPanel(Panel, Generic[T]):
+    """Items, and which ranks are in the one under the cursor; what they hold, the panel makes and lays out."""
 
     EMPTY = ""
     """What to do where there are none."""
@@ -25,6 +29,12 @@ class ItemPanel(Panel):
         self.view = ItemList(self.EMPTY)
         self.wanted: int | None = None
         """A rank to stand on as soon as there is an item that has it."""
+        self.made: T | None = None
+        """What the items tell."""
+        self.making = False
+        """Whether it is being made: of thousands of ranks that takes seconds, and the next wait until then."""
+        self._seen: Hashable = None
+        """What it was made of."""
 
     @property
     def main(self) -> Lines:
@@ -35,6 +45,41 @@ class ItemPanel(Panel):
         """The line of totals, then the items."""
         yield self.bar
         yield self.view
+
+    def source(self) -> Hashable:
+        """What it is made of: another value, and it is made anew."""
+        raise NotImplementedError
+
+    def maker(self) -> Callable[[], T]:
+        """Take what is known now, and give what makes of it what is shown: never on the loop."""
+        raise NotImplementedError
+
+    def lay_out(self) -> None:
+        """Write items and totals."""
+        raise NotImplementedError
+
+    def draw(self) -> None:
+        """Make what is new, and draw."""
+        if (seen := self.source()) != self._seen and not self.making:
+            self._seen, self.making = seen, True
+            self.run_worker(self._make(), name=f"make {self.NAME}", exit_on_error=False)
+        self.lay_out()
+
+    async def _make(self) -> None:
+        session = self.model.session
+        try:
+            made = await asyncio.to_thread(self.maker())
+        finally:
+            self.making = False
+        if session is not self.model.session:  # another moment is shown by now
+            self.renew()
+            return
+        self.made = made
+        self.lay_out()
+
+    def renew(self) -> None:
+        """Make what was known then."""
+        self._seen = None
 
     def feed(self, items: Sequence[Item]) -> None:
         """Show them, and stand on the rank that was wanted before its item was there."""

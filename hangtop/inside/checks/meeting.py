@@ -12,7 +12,8 @@ import json
 import os
 import sys
 import time
-from typing import Any, Callable, Dict, List, NamedTuple, Sequence, Tuple, TypeVar, Union
+from types import FrameType
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 from hangtop.inside.checks.store_queries import StoreQueries, Unreachable
 from hangtop.inside.own_rank import distributed_now
@@ -276,13 +277,11 @@ def _decoded(data: bytes) -> Union[More, Conclusion]:
 
 def place_in_code() -> str:
     """``train.py:88``: the innermost line that is neither ours nor torch's."""
-    frame = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own frames
+    frame: Optional[FrameType] = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own frames
     while frame is not None:
         file = frame.f_code.co_filename
         if not any(part in file for part in ("/hangtop/inside/", "/torch/", "contextlib.py", "<frozen")):
             return "%s:%d" % (os.path.basename(file), frame.f_lineno)
-        if frame.f_back is None:
-            break
         frame = frame.f_back
     return "?"
 

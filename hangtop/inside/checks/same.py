@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any, Dict, List, NamedTuple, Tuple, Union
+from typing import Any, Dict, List, Tuple, Union
 
 from hangtop.inside.checks.digests import digests
 from hangtop.inside.checks.items import StateItem, fingerprint, items_of
@@ -59,23 +59,6 @@ class Comparing:
         return {shard: [len(held), fingerprint("\n".join(held).encode())] for shard, held in shards.items()}
 
 
-class Difference(NamedTuple):
-    """One item that is not the same on all ranks that hold the same shard of it."""
-
-    name: str
-    shard: str
-    like: int
-    """A rank of the majority."""
-    ranks: List[int]
-    """Those that differ from it."""
-    others: int
-    """How many do not."""
-    held: Dict[int, str]
-    """What each rank has, as a fingerprint, or the text of what is no tensor."""
-    absent: bool = False
-    """They do not have it at all."""
-
-
 class SameJudging:
     """The leader's side."""
 
@@ -108,16 +91,16 @@ class SameJudging:
             "%d tensors and states are equal on %d ranks, bit by bit%s" % (self._compared, len(said), alone)
         )
 
-    def _conclusion(self, every: List[Difference]) -> Conclusion:
-        findings = [_finding(one) for one in every[:FINDINGS]]
+    def _conclusion(self, every: List[Tuple[str, Noted]]) -> Conclusion:
         summary = "%d of %d tensors and states differ among replicas: %s%s" % (
-            len(every), max(self._compared, len(every)), ", ".join(one.name for one in every[:3]),
+            len(every), max(self._compared, len(every)), ", ".join(name for name, _ in every[:3]),
             " …" if len(every) > 3 else "",
         )  # fmt: skip
-        return Conclusion(summary, findings)
+        return Conclusion(summary, [finding for _, finding in every[:FINDINGS]])
 
 
-def _differences(said: Dict[int, Said]) -> List[Difference]:
+def _differences(said: Dict[int, Said]) -> List[Tuple[str, Noted]]:
+    """Items that are not the same on all ranks that hold the same shard of them: their names, and what to say."""
     by_name: Dict[Tuple[str, str], Dict[int, str]] = {}
     holders: Dict[str, List[int]] = {}
     for rank, rows in said.items():
@@ -125,30 +108,28 @@ def _differences(said: Dict[int, Said]) -> List[Difference]:
             by_name.setdefault((name, shard), {})[rank] = found
         for shard in {shard for shard, _ in rows.values()}:
             holders.setdefault(shard, []).append(rank)
-    found_ones = []
+    differ = []
     for (name, shard), told in sorted(by_name.items()):
+        item = name + (" (shard %s)" % shard if shard else "")
         usual = Counter(told.values()).most_common(1)[0][0]
-        like = min(rank for rank, found in told.items() if found == usual)
         odd = sorted(rank for rank, found in told.items() if found != usual)
-        lacking = sorted(set(holders[shard]) - set(told))
         if odd:
-            found_ones.append(Difference(name, shard, like, odd, len(told) - len(odd), told))
+            differ.append((name, _odd(item, min(set(told) - set(odd)), odd, told)))
+        lacking = sorted(set(holders[shard]) - set(told))
         if lacking:
-            found_ones.append(Difference(name, shard, like, lacking, len(told), told, absent=True))
-    return found_ones
+            summary = "%s is not on %s, but on %s" % (item, ranks_text(lacking), _others(len(told)))
+            differ.append((name, Noted("replicas_differ", "critical", summary, lacking, [], ADVICE)))
+    return differ
 
 
-def _finding(one: Difference) -> Noted:
-    item = one.name + (" (shard %s)" % one.shard if one.shard else "")
-    if one.absent:
-        summary = "%s is not on %s, but on %s" % (item, ranks_text(one.ranks), _others(one.others))
-        return Noted("replicas_differ", "critical", summary, one.ranks, [], ADVICE)
-    even = one.others == len(one.ranks)
-    against = "that of rank %d" % one.like if even else _others(one.others)
-    summary = "%s differs on %s from %s" % (item, ranks_text(one.ranks), against)
-    ranks = sorted([one.like, *one.ranks]) if even else one.ranks
-    evidence = ["rank %d has %s" % (rank, one.held[rank]) for rank in (one.like, *one.ranks[:4])]
-    return Noted("replicas_differ", "critical", summary, ranks, evidence, ADVICE)
+def _odd(item: str, like: int, odd: List[int], told: Dict[int, str]) -> Noted:
+    """Ranks with another fingerprint than ``like``, one of the majority; where there is none, both sides are named."""
+    others = len(told) - len(odd)
+    even = others == len(odd)
+    against = "that of rank %d" % like if even else _others(others)
+    summary = "%s differs on %s from %s" % (item, ranks_text(odd), against)
+    evidence = ["rank %d has %s" % (rank, told[rank]) for rank in (like, *odd[:4])]
+    return Noted("replicas_differ", "critical", summary, sorted([like, *odd]) if even else odd, evidence, ADVICE)
 
 
 def _others(number: int) -> str:
