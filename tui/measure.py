@@ -108,21 +108,16 @@ def memory_percent(gpu: Gpu) -> float | None:
     return None if row is None or row.memory_used is None or not total else 100.0 * row.memory_used / total
 
 
-ERRORS = frozenset(
-    "symbol_error link_error_recovery link_downed port_rcv_errors port_rcv_remote_physical_errors port_xmit_discards"
-    " port_xmit_constraint_errors port_rcv_constraint_errors local_link_integrity_errors VL15_dropped"
-    " excessive_buffer_overrun_errors port_rcv_switch_relay_errors packet_seq_err out_of_sequence implied_nak_seq_err"
-    " local_ack_timeout_err rnr_nak_retry_err roce_adp_retrans roce_adp_retrans_to req_cqe_error resp_cqe_error"
-    " rx_icrc_encapsulated resp_local_length_error out_of_buffer".split()
-)
-"""Counters whose growth is trouble rather than pressure (kernel ABI sysfs-class-infiniband; NCCL's network guide)."""
+TRAFFIC = ("_data", "_packets", "_wait")
+"""How names of counters end that tell of traffic or pressure: growth of all others that nodes send is trouble."""
 
 
 def grown_errors(port: Port) -> dict[str, int]:
     """Error counters that grew while watched, the most grown first."""
     now, first = port.counters, port.first
-    grown = [(name, by) for name in ERRORS & now.keys() if (by := now[name] - first.get(name, now[name])) > 0]
-    return dict(sorted(grown, key=lambda item: (-item[1], item[0])))
+    grown = [(name, by) for name in now if (by := now[name] - first.get(name, now[name])) > 0]
+    errors = [item for item in grown if not item[0].endswith(TRAFFIC)]
+    return dict(sorted(errors, key=lambda item: (-item[1], item[0])))
 
 
 _REASONS = (

@@ -1,4 +1,4 @@
-"""Everything that reads what a node, an archive, a recording or the user's files say, with inputs to begin with."""
+"""Everything that reads what a node, an archive or a recording says, with inputs to begin with."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ from io import BytesIO
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.decode import Decoder
-from collectors.fleet.ssh.config import SshConfig
-from collectors.fleet.ssh.known_hosts import read_known_hosts
-from collectors.fleet.targets.chosen import TargetError, parse, read_hostfile
-from collectors.fleet.transport import SshConfigError
 from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, ras, stack_text
 from collectors.node import redact as redaction
 from collectors.node.gpus.nvidia_smi import rejected_field
@@ -149,19 +145,6 @@ def _recording(data: bytes) -> None:
     list(Recording(in_file(data, "x.hangtop")).entries())
 
 
-def _ssh_config(data: bytes) -> None:
-    words = data.lower()
-    if b"exec" in words or b"include" in words:  # these run programs and read other files, as the user wants it
-        return
-    SshConfig(in_file(data, "ssh_config")).settings("node1", None, None)
-
-
-def _known_hosts(data: bytes) -> None:
-    known = read_known_hosts([in_file(data, "known_hosts")])
-    for name in ("node1", "[node1]:2222", "10.0.0.1"):
-        known.match(name, "", None)
-
-
 def _answers(data: bytes) -> None:
     for line in data.splitlines():
         for read in _READERS:
@@ -233,15 +216,6 @@ def targets() -> dict[str, Target]:
         "folded": Target(_text(lambda text: list(profile([("rank 0", text)]).walk())), (b"a;b (x.py:1) 3\na;c 5\n",)),
         "analyze": Target(_analyze, _archives() + dumps + devices + logs[:4] + traced, whole=True),
         "recording": Target(_reading(_recording, RecordingError), (_recorded(),), whole=True),
-        "hostfile": Target(
-            _reading(lambda data: read_hostfile(in_file(data, "hosts")), TargetError),
-            (b"node1 slots=8\nnode[2-9]:2222 # x\n",),
-        ),
-        "targets": Target(
-            _text(lambda text: list(parse(text.split())), TargetError), (b"gpu[001-4,7] me@h:22 [::1]:2",)
-        ),
-        "ssh_config": Target(_reading(_ssh_config, SshConfigError), fixtures("seeds/ssh_config/*")),
-        "known_hosts": Target(_known_hosts, fixtures("seeds/known_hosts/*")),
         "kernel": Target(_kernel, fixtures("seeds/lines/*")),
         "words": Target(_words, fixtures("seeds/words/*")),
         "proc": Target(_proc, fixtures("seeds/proc/*")),
