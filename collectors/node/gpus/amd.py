@@ -13,7 +13,7 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node.files import link, list_folder, read, read_int, read_text
-from collectors.node.source import Shared
+from collectors.node.source import Absent, Shared
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample
 
 RESCAN = 30.0
@@ -49,18 +49,19 @@ class AmdGpus:
         self._faults: Dict[int, str] = {}
         self._scanned = self._apps = float("-inf")
 
-    def there(self) -> bool:
-        """True where the node has such GPUs. One that is gone from sysfs stays: it does not answer any more."""
-        if time.monotonic() - self._scanned > RESCAN:
-            found = {card.bus_id: card for card in cards(self._sys)}
-            self._cards = found if found.keys() - self._cards.keys() else self._cards
-        return bool(self._cards)
-
     def look(self) -> Iterator[NamedTuple]:
-        """Rows of all GPUs, and who is on them."""
+        """Rows of all GPUs, and who is on them. One that is gone from sysfs stays a fault.
+
+        Raises :class:`Absent` on a node without any.
+        """
         moment = time.monotonic()
         rescan = moment - self._scanned > RESCAN
-        self._scanned = moment if rescan else self._scanned
+        if rescan:
+            self._scanned = moment
+            present = {card.bus_id: card for card in cards(self._sys)}
+            self._cards = present if present.keys() - self._cards.keys() else self._cards
+        if not self._cards:
+            raise Absent("no AMD GPU")
         for card in self._cards.values():
             try:
                 row = sample(card)

@@ -90,10 +90,11 @@ class Gpus(Source):
                     raise Failed(self._failure)
                 self._stream.check(max(SILENCE, 4 * self._interval), max(GIVE_UP, 8 * self._interval))
                 return
-        if not self._amd.there():  # a server's processor may have one beside NVIDIA's: those come first
+        try:
+            yield from self._amd.look()  # a server's processor may have one beside NVIDIA's: those come first
+        except Absent:
             self.retry = self._absent_until - moment
-            raise Absent(self._absent)
-        yield from self._amd.look()
+            raise Absent(self._absent) from None
 
     def close(self) -> None:
         """End what runs; a later look starts anew."""

@@ -1,7 +1,4 @@
-"""TCP as a job would use it: whether this node can listen, connect to itself, and reach the others.
-
-And tools that serve one test (iperf3, ib_write_bw), started on a free port.
-"""
+"""TCP as a job would use it: whether this node can listen, connect to itself, and reach the others."""
 
 from __future__ import annotations
 
@@ -9,15 +6,8 @@ import errno
 import os
 import socket
 import time
-from typing import Callable, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
-from collectors.node.child import Child
-from collectors.node.files import text
-from collectors.node.processes.sockets import LISTEN, tcp_sockets
-from collectors.node.source import Absent
-
-START_SECONDS = 5.0
-"""Seconds that a tool has to listen on its port."""
 CONNECT_SECONDS = 3.0
 """A SYN that is dropped is repeated after 1 s: three seconds see two repeats, a healthy path needs none."""
 
@@ -86,33 +76,3 @@ def resolve(host: str) -> Tuple[List[str], str]:
     except OSError as error:
         return [], reason(error)
     return sorted({str(entry[4][0]) for entry in found}), ""
-
-
-def start_server(command: Callable[[int], List[str]]) -> Tuple[Optional[int], str]:
-    """(port on which the tool listens, reason why there is none); ``command`` makes its words from the port.
-
-    The tool ends with the thread that calls this.
-    """
-    listener, why = listen(0)
-    if listener is None:
-        return None, "cannot listen: " + why
-    port = int(listener.getsockname()[1])
-    listener.close()
-    words = command(port)
-    try:
-        child = Child(words)
-    except Absent as error:
-        return None, str(error)
-    until = time.monotonic() + START_SECONDS
-    while time.monotonic() < until:
-        if any(tcp_sockets(os.getpid(), 1 << LISTEN, port=port)):
-            return port, ""
-        if child.ended(0.02) is not None:
-            return None, last_line(child.read_errors() or child.read()) or "it ended at once"
-    return None, "it did not listen in %.0f s" % START_SECONDS
-
-
-def last_line(said: bytes) -> str:
-    """The last line of a tool's output that is not empty: usually why it ended."""
-    lines = [line.strip() for line in text(said).splitlines() if line.strip()]
-    return lines[-1][:200] if lines else ""

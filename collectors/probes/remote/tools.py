@@ -5,40 +5,59 @@ Every tool is a child with a parent-death signal, and this program ends with its
 
 from __future__ import annotations
 
+import os
 import signal
+import time
 from typing import Dict, List
 
 from collectors.node import watchdog
 from collectors.node.child import Child, find, run
 from collectors.node.files import text
+from collectors.node.network import tcp
 from collectors.node.network.firewall import firewalls
-from collectors.node.network.tcp import last_line, start_server
+from collectors.node.processes.sockets import LISTEN, tcp_sockets
 from collectors.node.source import Absent
 from collectors.node.wire import say
 from collectors.samples.asked import Observation
 
 PRINTED = 16_000
 """Characters of what a tool printed that are passed on."""
-START_SECONDS = 0.3
-"""For which a server without a port must live to count as started."""
+START_SECONDS, LISTEN_SECONDS = 0.3, 5.0
+"""For which a server without a port must live to count as started; that one with a port has to listen on it."""
 
 
 def serve(words: List[str]) -> Observation:
     """Start a server; ``{port}`` stands for a free port, on which it then listens. The answer is that port, or 0."""
-    tool = find(words[0])
+    name, port = words[0], 0
+    tool = find(name)
     if tool is None:
-        return Observation("listen", words[0], None, "not there")
-    rest = words[1:]
-    if "{port}" in rest:
-        port, why = start_server(lambda free: [tool, *(word.replace("{port}", str(free)) for word in rest)])
-        return Observation("listen", words[0], port, why)
+        return Observation("listen", name, None, "not there")
+    if "{port}" in words:
+        listener, why = tcp.listen(0)
+        if listener is None:
+            return Observation("listen", name, None, "cannot listen: " + why)
+        port = int(listener.getsockname()[1])
+        listener.close()
     try:
-        child = Child([tool, *rest])
+        child = Child([tool, *(word.replace("{port}", str(port)) for word in words[1:])])
     except Absent as error:
-        return Observation("listen", words[0], None, str(error))
-    if child.ended(START_SECONDS) is not None:
-        return Observation("listen", words[0], None, last_line(child.read_errors()) or "it ended at once")
-    return Observation("listen", words[0], 0, "")
+        return Observation("listen", name, None, str(error))
+    until = time.monotonic() + (LISTEN_SECONDS if port else START_SECONDS)
+    while time.monotonic() < until:
+        if port and any(tcp_sockets(os.getpid(), 1 << LISTEN, port=port)):
+            return Observation("listen", name, port, "")
+        if child.ended(0.02) is not None:
+            why = last_line(child.read_errors() or child.read()) or "it ended at once"
+            return Observation("listen", name, None, why)
+    if port:
+        return Observation("listen", name, None, "it did not listen in %.0f s" % LISTEN_SECONDS)
+    return Observation("listen", name, 0, "")
+
+
+def last_line(said: bytes) -> str:
+    """The last line of a tool's output that is not empty: usually why it ended."""
+    lines = [line.strip() for line in text(said).splitlines() if line.strip()]
+    return lines[-1][:200] if lines else ""
 
 
 def output(words: List[str], seconds: float) -> Observation:
