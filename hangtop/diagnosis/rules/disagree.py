@@ -23,10 +23,9 @@ AGREED = (
     "at the fabric panel and for Xid lines."
 )
 UNNAMED = (
-    "From outside all ranks look alike: a rank that left a collective out, a network or a GPU that does not answer. "
-    "What would name it: stacks (run hangtop as the job's user or root), flight recorder dumps "
-    "(TORCH_NCCL_DEBUG_INFO_PIPE_FILE for the next run, then press r), NCCL RAS (NCCL 2.24 and later), NCCL_DEBUG=INFO "
-    "with the subsystem COLL; the allreduce probe tells network from code."
+    "From outside all ranks look alike. What would tell a rank that left a collective out from a network or a GPU that "
+    "does not answer: stacks (run hangtop as the job's user or root), flight recorder dumps (press r), NCCL RAS, "
+    "NCCL_DEBUG=INFO with the subsystem COLL, the allreduce probe."
 )
 GROUPS_TOLD = 4
 

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
 
-from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.finding import Unknown
-from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.rules.left_over import left_over
@@ -46,26 +43,11 @@ def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
     if ras is not None and ras.communicators and all(one.errors == "OK" for one in ras.communicators):
         why = "says OK of all communicators though ranks wait: it counts no sends, receives or CUDA graphs"
         reasons["NCCL RAS", why].add(ras.node)
-    for choice, ranks in other_jobs(job).items():
-        told = f"{count(len(ranks), 'rank')} of another run, not judged ({ranks[0].process.command[:60]})"
-        reasons["another job", f"{told}: --job {choice} chooses it"].update(one.node for one in ranks)
-    return tuple(Unknown(source, tuple(sorted(nodes - {""})), why) for (source, why), nodes in sorted(reasons.items()))
-
-
-def other_jobs(job: Job) -> dict[str, list[Rank]]:
-    """Ranks of runs beside the job that is judged, by what chooses each; what an earlier run left behind is none."""
-    found: dict[str, list[Rank]] = defaultdict(list)
+    others: dict[object, list[Rank]] = defaultdict(list)
     for one in job.others if job.live and job.ranks else ():
         if not left_over(one, job.others):
-            mine = _names(job.ranks[0].process)
-            own = [f"{name}={value}" for name, value in _names(one.process).items() if value and value != mine[name]]
-            found[own[0] if own else "KEY=VALUE"].append(one)
-    return found
-
-
-def _names(process: RankProcess) -> Mapping[str, object]:
-    """What tells runs apart, the surest first."""
-    port = process.master_port
-    return {
-        "SLURM_JOB_ID": process.env.get("SLURM_JOB_ID"), "TORCHELASTIC_RUN_ID": process.run_id, "MASTER_PORT": port
-    }  # fmt: skip
+            others[one.process.master_port or "PORT"].append(one)
+    for port, ranks in others.items():
+        told = f"{count(len(ranks), 'rank')} of another run, not judged ({ranks[0].process.command[:60]})"
+        reasons["another job", f"{told}: --job MASTER_PORT={port} chooses it"].update(one.node for one in ranks)
+    return tuple(Unknown(source, tuple(sorted(nodes - {""})), why) for (source, why), nodes in sorted(reasons.items()))
