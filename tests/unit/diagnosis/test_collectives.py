@@ -143,9 +143,12 @@ def test_a_group_that_was_not_joined_but_a_later_one_was() -> None:
     def own(rank: int, *, skips: bool = False) -> RecorderDump:
         pair = collective(rank, 1, group=f"tp{rank // 2}", group_description="tp", done=rank < 2)
         whole = collective(rank, 1, done=False)
-        return dump(rank, *([whole] if skips else [pair] if rank == 3 else [pair, whole]), members=PAIRS)
+        entries = [whole] if skips else [pair] if rank == 3 else [pair, whole]
+        return dump(rank, *entries, members=PAIRS)._replace(status=[])
 
     assert match([own(0), own(1), own(2, skips=True), own(3)]).culprits == (2,)
+    alone = match([own(2, skips=True), own(3)])
+    assert (alone.culprits, alone.torn) == ((), False), "without their neighbours' dumps nothing tells which is right"
 
 
 def test_the_stack_says_why_one_did_not_join() -> None:

@@ -61,6 +61,16 @@ def test_autograds_thread_is_judged_where_main_waits_for_it() -> None:
     assert (doing.kind, doing.op, doing.thread) == ("collective", "all_reduce", "autograd")
 
 
+def test_of_an_actors_threads_the_one_counts_in_which_its_framework_runs_the_job() -> None:
+    ray = f"{TORCH.removesuffix('/torch')}/ray"
+    main = thread(f"Worker.main_loop {ray}/_private/worker.py:1069",
+                  f"<module> {ray}/_private/workers/default_worker.py:323")  # fmt: skip
+    runs = f"ThreadRunner.run.<locals>._run_target {ray}/train/v2/_internal/execution/thread_runner.py:37"
+    trains = thread(f"read_shard {SCRIPT}:50", runs, *STARTED, name="TrainingThread", tid=101)
+    logs = thread(f"Tracker.run {SCRIPT}:36", *STARTED, name="tracker", tid=102)
+    assert activity([dump(main, logs, trains)]).where == "read_shard (train.py:50)"
+
+
 def test_the_holder_of_the_gil() -> None:
     busy = thread(f"compress {SCRIPT}:30", name="uploader", tid=101, gil=True)
     waiting = thread("take_gil /usr/bin/python3.10", STEP, f"<module> {SCRIPT}:90")
