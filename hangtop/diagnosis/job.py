@@ -14,7 +14,8 @@ from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.probes import ProbeReport
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.node import Look, Node, Rank
+from hangtop.diagnosis.looks import Look
+from hangtop.diagnosis.node import Node, Rank
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces import TracePicture

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Generic, Literal, NamedTuple, TypeVar
+from typing import Literal, NamedTuple
 
 from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, PortUse, TcpCounters
 from collectors.samples.gpus import (
@@ -28,48 +28,12 @@ from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import LogFile, StepCount
 from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
-
-T = TypeVar("T")
+from hangtop.diagnosis.looks import Look, Looks
 
 LinkWord = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
 
-MOST_LOOKS = 64
-"""Looks at one thing that are kept."""
-HELD_S = 0.5
-"""Seconds after which an unchanged value is worth a second look of the same."""
 PERFQUERY_MOST = 0xFFFF_FFFF
 """Where perfquery's 32 bit counters stick: no growth says nothing there."""
-
-
-class Look(NamedTuple, Generic[T]):
-    """One value and when it was seen."""
-
-    at: float
-    value: T
-
-
-class Looks(list[Look[T]]):
-    """The last looks at one thing, oldest first."""
-
-    __slots__ = ()
-
-    @property
-    def newest(self) -> T | None:
-        """The value that came last; None while there is none."""
-        return self[-1].value if self else None
-
-    def take(self, at: float, value: T, most: int = MOST_LOOKS) -> None:
-        """Add the newest look; of those before it so many stay that ``most`` are kept."""
-        self.append(Look(at, value))
-        if len(self) > most:
-            del self[:-most]
-
-    def copied(self, heard: float | None) -> Looks[T]:
-        """The looks of this moment, and the last value once more as of when its node was heard: nodes send changes."""
-        found = Looks(self)
-        if found and heard is not None and heard - found[-1].at > HELD_S:
-            found.append(Look(heard, found[-1].value))
-        return found
 
 
 @dataclass(slots=True)

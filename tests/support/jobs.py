@@ -24,7 +24,8 @@ from collectors.samples.stacks import Frame, QueuedPath, StackDump, ThreadStack
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Job, JobMotion
-from hangtop.diagnosis.node import Gpu, Inside, Look, Looks, Node, Port, Rank
+from hangtop.diagnosis.looks import Look, Looks
+from hangtop.diagnosis.node import Gpu, Inside, Node, Port, Rank
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.made import gpu_row, made_node, process, pulse
 

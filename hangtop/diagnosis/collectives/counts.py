@@ -16,7 +16,7 @@ from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.node import Look
+from hangtop.diagnosis.looks import Look
 
 POLLS = 3
 """Answers of RAS over which counts must stand still (NCCL's manual asks for repeated queries)."""

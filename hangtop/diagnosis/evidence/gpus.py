@@ -20,7 +20,8 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import hosts_in
 from hangtop.diagnosis.finding import Evidence, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.node import Gpu, Look, Node, Rank
+from hangtop.diagnosis.looks import Look
+from hangtop.diagnosis.node import Gpu, Node, Rank
 from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.diagnosis.tables.thresholds import (
     FLAT_POWER_SHARE,

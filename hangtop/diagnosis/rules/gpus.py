@@ -13,7 +13,8 @@ from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.evidence.gpus import gpu_at, gpu_name, ranks_on_gpu, seen_gpus
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.node import Gpu, Look, Node
+from hangtop.diagnosis.looks import Look
+from hangtop.diagnosis.node import Gpu, Node
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
 from hangtop.diagnosis.tables.xid import xid

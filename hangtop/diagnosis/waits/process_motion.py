@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from collectors.samples.ranks import RankPulse
-from hangtop.diagnosis.node import Look, Rank
+from hangtop.diagnosis.looks import Look
+from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.tables.thresholds import (
     A_POLL,
     BUSY_CORES,

@@ -16,7 +16,8 @@ from collectors.samples.gpus import (
     Topology,
     bus_key,
 )
-from hangtop.diagnosis.node import Gpu, Look, Node
+from hangtop.diagnosis.looks import Look
+from hangtop.diagnosis.node import Gpu, Node
 from hangtop.session.apply.dispatch import SampleContext, applies
 
 PROCESSES = 1024

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sys import intern
 
 from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
-from hangtop.diagnosis.node import Look, NetworkInterface, Node, Port
+from hangtop.diagnosis.looks import Look
+from hangtop.diagnosis.node import NetworkInterface, Node, Port
 from hangtop.session.apply.dispatch import SampleContext, applies
 
 CHANGES = 16

@@ -13,7 +13,8 @@ from enum import Enum, auto
 
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame, StackDump
-from hangtop.diagnosis.node import Gpu, Look, Rank
+from hangtop.diagnosis.looks import Look
+from hangtop.diagnosis.node import Gpu, Rank
 from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 from hangtop.diagnosis.waits.process_motion import Motion, between
 

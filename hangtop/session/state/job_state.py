@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.logs import CommProgress, LogEvent, LogLines
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.node import MOST_LOOKS, Look, Node
+from hangtop.diagnosis.looks import MOST_LOOKS, Look
+from hangtop.diagnosis.node import Node
 from hangtop.session.state.changes import Changes
 from hangtop.session.state.kept import Kept
 

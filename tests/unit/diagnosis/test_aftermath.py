@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
-from hangtop.diagnosis.node import Look
+from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, READING, Sketch, after
 

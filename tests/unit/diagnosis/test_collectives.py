@@ -11,7 +11,7 @@ from collectors.samples.collectives import Collective, GroupStatus, RasCommunica
 from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.collectives.recorder import match
 from hangtop.diagnosis.collectives.sources import waits_of
-from hangtop.diagnosis.node import Look
+from hangtop.diagnosis.looks import Look
 from tests.support.jobs import (
     ALL_REDUCE,
     COMPUTING,

@@ -10,7 +10,7 @@ import pytest
 from collectors.samples.gpus import FabricService, GpuFabric
 from collectors.samples.host import HostFacts
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.node import Look
+from hangtop.diagnosis.looks import Look
 from tests.support.jobs import ALL_REDUCE, NOW, Sketch, after, gpu
 
 UP = FabricService("nvidia-fabricmanager", "running", "/dev/nvidia-nvswitch0", "process 7")

@@ -15,7 +15,7 @@ from collectors.samples.ranks import Helper, RankPulse
 from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import JobMotion
-from hangtop.diagnosis.node import Look, Looks
+from hangtop.diagnosis.looks import Look, Looks
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, LOCKED, NOW, READING, Sketch, first, gpu, kinds, thread
 

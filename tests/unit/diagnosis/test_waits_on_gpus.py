@@ -9,7 +9,7 @@ import pytest
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job, JobMotion
-from hangtop.diagnosis.node import Looks
+from hangtop.diagnosis.looks import Looks
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.job_status import native_wanted
 from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, alarms, c10d, first, gpu, kinds
