@@ -11,14 +11,14 @@ Example: ranks 0, 1 and 3 are in ``all_reduce``, rank 2 reads a file: ``held_up`
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median_low
 from typing import Literal
 
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import BUSY_CORES
-from hangtop.diagnosis.waits.points import WaitPoint, path_of, peers_awaited, points_of, standing_part
+from hangtop.diagnosis.waits.points import Awaited, WaitPoint, path_of, peers_awaited, points_of, standing_part
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
 
 Pattern = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled", "unclear"]
@@ -71,14 +71,12 @@ class WaitGraph:
     """Ranks that none of these wait for go on."""
 
 
-def find_waits(
-    statuses: Mapping[int, RankStatus], awaited: Mapping[int, Iterable[int]] | None = None
-) -> WaitGraph | None:
+def find_waits(statuses: Mapping[int, RankStatus], awaited: Callable[[], Awaited]) -> WaitGraph | None:
     """Find who waits for whom in a job; None while nobody waits or the waits are seen to end and begin again.
 
-    ``awaited``: for which ranks a rank waits, as far as recorders, logs or frames tell.
+    ``awaited`` tells for which ranks a rank waits, by recorders, logs and frames; it is asked where some ranks go on.
     """
-    part = standing_part(statuses, awaited or {})
+    part = standing_part(statuses, awaited)
     graph = _graph_of(part)
     return graph if graph is None or len(part) == len(statuses) else replace(graph, part=True)
 

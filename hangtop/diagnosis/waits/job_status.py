@@ -118,7 +118,7 @@ def status_of_job(job: Job) -> JobStatus:
     """
     ordered = in_order(job)
     statuses = statuses_of(ordered)
-    graph = find_waits(statuses, _awaited(ordered, statuses))
+    graph = find_waits(statuses, lambda: _awaited(ordered, statuses))
     if graph is not None and graph.pattern != "held_up" and on_its_way(ordered, statuses.values()):
         graph = None
     return JobStatus(ordered, statuses, graph)
