@@ -320,10 +320,7 @@ def launched(*counts: int, op: str = "AllReduce", odd_size: int | None = None) -
 
 
 LOGS: dict[str, tuple[list[CommProgress], tuple[str, ...]]] = {
-    "one launched less": (
-        launched(9, 9, 9, 8),
-        ("collective_mismatch", "rank 3 launched #8 last; 3 others"),
-    ),
+    "one launched less": (launched(9, 9, 9, 8), ("collective_mismatch", "rank 3 launched #8 last; 3 others")),
     "another size": (launched(9, 9, 9, 9, odd_size=2), ("collective_size_mismatch", "rank 2 AllReduce #9 of 65")),
     "even": (launched(9, 9, 9, 9), ()),
     "a job in motion": (launched(6, 7, 8, 9), ()),

@@ -64,12 +64,7 @@ def test_of_ranks_that_are_all_known_the_one_that_is_not_there_was_killed() -> N
 
 @pytest.mark.parametrize(
     "job",
-    [
-        killed(victims=0),
-        killed(size=2),
-        killed(gone=(0, 1)),
-        killed(world=8, gone=(1, 2, 3), victims=7),
-    ],
+    [killed(victims=0), killed(size=2), killed(gone=(0, 1)), killed(world=8, gone=(1, 2, 3), victims=7)],
     ids=["nobody lost one", "a group of two", "most are gone", "victims are gone, too"],
 )
 def test_else_nobody_is_named(job: Sketch) -> None:

@@ -78,10 +78,7 @@ def test_a_dead_manager_explains_the_hang_that_it_makes() -> None:
     ("kind", "fields"),
     [
         ("torch.cuda_error", {"error": "system not yet initialized", "signature": "initialization"}),
-        (
-            "nccl.warn",
-            {"signature": "nvls", "text": "Failed to bind NVLS memory: CUDA error 401"},
-        ),
+        ("nccl.warn", {"signature": "nvls", "text": "Failed to bind NVLS memory: CUDA error 401"}),
     ],
 )
 def test_errors_that_only_a_fabric_that_is_not_up_gives_are_told_of_the_node(kind: str, fields: dict[str, Any]) -> None:
