@@ -57,6 +57,8 @@ class EventRow:
     """With ``{who}`` (ranks, else "a rank"), ``{on}`` (" on node4"), ``{node}``, ``{gpu}`` and fields of an event."""
     details: tuple[str, ...] = ()
     """Ends of the summary, each for events that have the fields which it names."""
+    one_of: tuple[str, ...] = ()
+    """Ends of which the first counts whose fields the events have."""
     advice: str
     example: Mapping[str, Any] = field(default_factory=dict)
     """Fields of an event of which the finding is made, beside those that :attr:`event` wants."""
@@ -114,7 +116,7 @@ class EventRow:
         for name, node in sorted(job.nodes.items()):
             together: dict[str, list[LogEvent]] = defaultdict(list)
             for event in self._events(partial(events_on, job, node)):
-                together[_gpu_of(node, event) if self.scope == "gpu" else ""].append(event)
+                together[gpu_of(node, event) if self.scope == "gpu" else ""].append(event)
             for gpu, events in sorted(together.items()):
                 if not gpu and len(together) > 1:
                     continue  # the same was told of a GPU by name
@@ -137,7 +139,8 @@ class EventRow:
             "node": listed(nodes), "on": f" {on_nodes(nodes)}" if nodes else "",
             "gpu": f"GPU {gpus[0].partition(':')[2]}" if gpus else "a GPU",
         }  # fmt: skip
-        ends = [detail for detail in self.details if all(_value(events, name) for name in _names(detail))]
+        known = [end for end in (*self.one_of, *self.details) if all(_value(events, name) for name in _names(end))]
+        ends = [end for end in known if end in self.details or end == known[0]]
         names = _names(self.summary, *ends)
         values |= {name: _value(events, name) for name in names if name not in values}
         return Finding(
@@ -174,7 +177,7 @@ FAILING = (
 """Signatures of such warnings."""
 
 
-def _gpu_of(node: Node, event: LogEvent) -> str:
+def gpu_of(node: Node, event: LogEvent) -> str:
     """Index of the GPU that a line of a driver names where it is known, else its address; empty where it names none."""
     index, bus = number_of(event, "gpu"), text_of(event, "bus_id")
     if index is None and bus:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from statistics import median
 
 from collectors.samples.gpus import GpuSample
-from hangtop.diagnosis.evidence.event_fields import number_of, text_of
+from hangtop.diagnosis.evidence.event_fields import number_of
 from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.evidence.gpus import gpu_at, gpu_name, ranks_on_gpu, seen_gpus
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
@@ -16,6 +16,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, Node
 from hangtop.diagnosis.phrasing import duration, listed, ranks_text
+from hangtop.diagnosis.rules.engine import gpu_of
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
 from hangtop.diagnosis.tables.xid import xid
 
@@ -67,26 +68,28 @@ def on_gpu(job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight
 def gpu_xid(job: Job) -> Iterator[Finding]:
     """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79; gpu_xid: any other Xid, by meaning."""
     for name, node in sorted(job.nodes.items()):
-        told: dict[tuple[int, int | None], list[Evidence]] = defaultdict(list)
+        told: dict[tuple[int, str], list[Evidence]] = defaultdict(list)
         faults: list[tuple[int | None, str]] = [(gpu.index, gpu.fault.text) for gpu in node.gpus.values() if gpu.fault]
         if node.gpu_fault is not None and LOST_WORDS.search(node.gpu_fault.text):
             faults.append((gpu_at(node, node.gpu_fault.bus_id), node.gpu_fault.text))
         for gpu, text in faults:
-            told[LOST_XID, gpu].append(Evidence(Observer.GPU, f"nvidia-smi on {name}", None, text))
+            told[LOST_XID, "" if gpu is None else str(gpu)].append(
+                Evidence(Observer.GPU, f"nvidia-smi on {name}", None, text)
+            )
         for event in events_on(job, node, "kernel.xid"):
             if (code := number_of(event, "code")) is not None:
-                told[code, gpu_at(node, text_of(event, "bus_id"))].append(event_line(event))
+                told[code, gpu_of(node, event)].append(event_line(event))
         for (code, where), evidence in sorted(told.items(), key=str):
-            ranks = ranks_on_gpu(job, node, where)
+            ranks = ranks_on_gpu(job, node, int(where)) if where.isdecimal() else ()
             used = f", which {ranks_text(ranks)} {'uses' if len(ranks) == 1 else 'use'}," if ranks else ""
-            gpu_text, meaning = "a GPU" if where is None else f"GPU {where}", xid(code)
+            gpu_text, meaning = f"GPU {where}" if where else "a GPU", xid(code)
             lost = code == LOST_XID
             yield Finding(
                 "gpu_lost" if lost else "gpu_xid", "critical" if lost else SEVERITY[meaning.kind],
                 0.95 if lost else 0.9 if meaning.kind in ("hardware", "driver") else 0.6,
                 f"{gpu_text} on {name}{used} is lost" if lost
                 else f"Xid {code} on {gpu_text} of {name}: {meaning.meaning}",
-                ranks=ranks, nodes=(name,), gpus=() if where is None else (f"{name}:{where}",),
+                ranks=ranks, nodes=(name,), gpus=(f"{name}:{where}",) if where else (),
                 evidence=tuple(evidence[:4]), advice=DRAIN if lost else meaning.action,
             )  # fmt: skip
 

@@ -78,11 +78,12 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     # a broken part may explain why ranks wait or ended: the wait is its consequence
     broken = {finding.kind for finding in roots if word_of(finding.kind) in ("at_risk", "slow")}
     effects = [finding for finding in findings if finding.cause]
+    ended = any(one.severity == "critical" and one.kind in ("rank_crashed", "rank_killed") for one in effects)
     waits = any(one.severity == "critical" and word_of(one.kind) == "hung" for one in effects)
     waits |= any(one.kind == "waiting" and one.cause in FATAL - {UNREACHABLE} for one in effects)
-    if broken and present and (job_status.hung or waits):
+    if broken and present and not ended and (job_status.hung or waits):
         return "hung"
-    if broken and not job.live and (broken & FATAL or failures(job)):
+    if broken and (ended or (not job.live and (broken & FATAL or failures(job)))):
         return "crashed"
     if broken & BLOCKING and not job.live:
         return "hung"
