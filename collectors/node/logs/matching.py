@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Collection, Dict, List, Optional
+from typing import Collection, Dict, Iterator, List, Optional
 
 from collectors.node.logs.rule import ParsedEvent, Rule
 from collectors.node.logs.rules import FALLBACK, RULES
@@ -15,6 +15,7 @@ _MARKS = {
     INITIALISES: " nranks ",
 }  # fmt: skip
 _BITS = {16 << place: rule for place, rule in enumerate(RULES)}
+_RULES = sum(_BITS)
 KERNEL = sum(bit for bit, rule in _BITS.items() if rule.kind.startswith("kernel."))
 """Bits of the rules that read the kernel's log."""
 DIGITS = b"0123456789\0"
@@ -83,8 +84,8 @@ def matches(text: str, mask: int, *, errors: bool = True) -> List[ParsedEvent]:
     What no rule knows by name, a line at the level for errors, counts where nothing else is found.
     """
     found: Dict[str, ParsedEvent] = {}
-    for bit, rule in _BITS.items():
-        if mask & bit and rule.kind not in found and (rule.kind != FALLBACK or (errors and not found)):
+    for rule in _rules_of(mask):
+        if rule.kind not in found and (rule.kind != FALLBACK or (errors and not found)):
             event = rule.apply(text)
             if event is not None:
                 found[rule.kind] = event
@@ -99,5 +100,13 @@ def of_kind(kind: str, text: str) -> Optional[ParsedEvent]:
 
 def going_on(text: str, mask: int) -> Optional[Rule]:
     """The rule whose record a line begins and goes on in the next ones."""
-    rules = (rule for bit, rule in _BITS.items() if mask & bit and rule.begins)
-    return next((rule for rule in rules if re.search(rule.begins, text)), None)
+    return next((rule for rule in _rules_of(mask) if rule.begins and re.search(rule.begins, text)), None)
+
+
+def _rules_of(mask: int) -> Iterator[Rule]:
+    """The rules whose words a line has, in their order."""
+    rest = mask & _RULES
+    while rest:
+        lowest = rest & -rest
+        yield _BITS[lowest]
+        rest ^= lowest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import Iterator, NamedTuple, Optional, Tuple
 
 from collectors.node.logs import attribution, times
@@ -169,12 +170,18 @@ def _unlabelled(text: str, number: int, now: float) -> Line:
     return Line(number, text, stream, at, pid, text is not start, program, warned)
 
 
+@lru_cache(1)
+def _labels() -> "Tuple[re.Pattern[str], ...]":
+    """The labels, compiled when the first line is read."""
+    return tuple(map(re.compile, _LABELS))
+
+
 def _label(text: str) -> "Optional[re.Match[str]]":
     """The label in front of a text."""
     if not text or (text[0].islower() and ":" not in text[:200] and " | " not in text[:100] and "-" not in text[:80]):
         return None
-    for pattern in _LABELS:
-        match = re.match(pattern, text)
+    for pattern in _labels():
+        match = pattern.match(text)
         said = {} if match is None else match.groupdict()
         if match is not None and ("pid" in said or not said.get("host") or not _NO_HOST.match(said["host"])):
             return match
