@@ -129,6 +129,11 @@ def test_ranks_far_apart_in_a_chain_of_broadcasts() -> None:
     assert alarms(recorded(*(chain(rank, last) for rank, last in places.items())).verdict()) == []
 
 
+def test_of_a_batch_whose_end_active_entries_leave_out_nothing_is_known() -> None:
+    sends = collective(0, 3, "send", done=False, p2p=True, peer=1, state="scheduled")
+    assert match([active_only(0, sends), active_only(1), active_only(2), active_only(3)]).edges == ()
+
+
 def test_two_sides_of_a_split_carry_one_name() -> None:
     """split_group: ranks 0 and 1 wait in theirs for nobody of the other half."""
     halves = {rank: {**WHOLE, "half": [0, 1] if rank < 2 else [2, 3]} for rank in range(4)}
