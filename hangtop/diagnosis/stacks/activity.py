@@ -16,6 +16,8 @@ from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 
 _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
+_LATELY_S, _LATE_LOOKS = 20.0, 3
+"""Seconds, and looks at the least, that tell whether a rank moves: of two replicas one may have stopped since."""
 _STAYS: frozenset[Kind] = frozenset(("code", "data", "checkpoint", "compile", "sleep"))
 
 
@@ -83,7 +85,9 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
 def _over_looks(looks: Sequence[_Look], last: _Look) -> Activity:
     """What the frames of all looks say; the kernel's side is not yet in it."""
     says, dump = last.stack.says, last.dump
-    moving = None if len(looks) == 1 else any(seen.points != last.points for seen in looks)
+    late = [seen for seen in looks if seen.dump.at >= last.dump.at - _LATELY_S]
+    late = late if len(late) >= _LATE_LOOKS else list(looks[-_LATE_LOOKS:])
+    moving = None if len(looks) == 1 else any(seen.points != last.points for seen in late)
     where = _stays(looks) if moving else next(iter(last.user), None)
     return says._replace(
         where=place(where) if where is not None else "",

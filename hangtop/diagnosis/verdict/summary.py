@@ -21,6 +21,8 @@ BLINDING = {"ptrace_denied", "node_limited"}
 """Kinds that are no word on the job, and say why there is none."""
 APART_S = 5.0
 """Ours: ranks that end well do so within a second of each other, and within some more on a node without a free core."""
+USUAL_PAUSES = 2
+"""Ours: so many longer pauses show that a pause is how this job runs."""
 STEP_SLACK_S = 2.0
 """Ours: a step that was under way may still be told."""
 
@@ -112,10 +114,19 @@ def proof_of_motion(job_status: JobStatus) -> str:
         return ""
     if job.motion.moving:
         return job.motion.proof
-    if computing := _computing(job_status):
-        return computing
+    if sign := _computing(job_status) or _usual_pause(job):
+        return sign
     works = (one for one in job_status.statuses.values() if one.activity and one.activity.moving)
     return next((f"rank {one.rank} works: {one.where}" for one in works if job_status.works(one)), "")
+
+
+def _usual_pause(job: Job) -> str:
+    """A pause that is no longer than two others from which the job came back while it was watched."""
+    still = job.stood_still if job.live else None
+    if still is None:
+        return ""
+    longer = sum(ended - began >= still for began, ended in job.pauses if ended < job.now)
+    return f"a pause of {duration(still)}, as {longer} times before" if longer >= USUAL_PAUSES else ""
 
 
 def contradiction(job_status: JobStatus) -> str:

@@ -75,18 +75,8 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
         return "crashed"
     if hung:
         return "hung" if present or launching(job) or not job.live else "crashed"  # where nothing runs, nothing waits
-    # a broken part may explain why ranks wait or ended: the wait is its consequence
-    broken = {finding.kind for finding in roots if word_of(finding.kind) in ("at_risk", "slow")}
-    effects = [finding for finding in findings if finding.cause]
-    ended = any(one.severity == "critical" and one.kind in ("rank_crashed", "rank_killed") for one in effects)
-    waits = any(one.severity == "critical" and word_of(one.kind) == "hung" for one in effects)
-    waits |= any(one.kind == "waiting" and one.cause in FATAL - {UNREACHABLE} for one in effects)
-    if broken and present and not ended and (job_status.hung or waits):
-        return "hung"
-    if broken and (ended or (not job.live and (broken & FATAL or failures(job)))):
-        return "crashed"
-    if broken & BLOCKING and not job.live:
-        return "hung"
+    if broken := _of_broken_parts(job_status, findings, present=present):
+        return broken
     if job.live and job_status.graph is not None and coming_up(job_status.graph) and _oldest(job) < START_LONGEST_S:
         return "starting"
     words = {word_of(f.kind) for f in findings if f.severity != "info" and not f.cause and f.kind != UNREACHABLE}
@@ -96,6 +86,24 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     if not job.live:
         return "healthy" if finished(job) else "unknown"
     return _undisturbed(job_status)
+
+
+def _of_broken_parts(job_status: JobStatus, findings: tuple[Finding, ...], *, present: bool) -> Outcome | None:
+    """The word where a broken part explains why ranks ended or wait; None where it explains neither."""
+    job = job_status.job
+    roots = [finding for finding in findings if finding.severity == "critical" and not finding.cause]
+    broken = {finding.kind for finding in roots if word_of(finding.kind) in ("at_risk", "slow")}
+    effects = [finding for finding in findings if finding.cause]
+    ended = any(one.severity == "critical" and one.kind in ("rank_crashed", "rank_killed") for one in effects)
+    gone = {rank.rank for rank in job.ranks if rank.gone_at is not None}
+    ended |= any(root.kind in FATAL and root.ranks and gone.issuperset(root.ranks) for root in roots)
+    waits = any(one.severity == "critical" and word_of(one.kind) == "hung" for one in effects)
+    waits |= any(one.kind == "waiting" and one.cause in FATAL - {UNREACHABLE} for one in effects)
+    if broken and present and not ended and (job_status.hung or waits):
+        return "hung"
+    if broken and (ended or (not job.live and (broken & FATAL or failures(job)))):
+        return "crashed"
+    return "hung" if broken & BLOCKING and not job.live else None
 
 
 def _oldest(job: Job) -> float:
