@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import sys
@@ -18,6 +19,8 @@ INTERRUPTED = 130
 """After Ctrl-C, as shells count it (128 + SIGINT)."""
 PIPE_CLOSED = 141
 """The reader of our output went away (128 + SIGPIPE)."""
+DISK_FULL = 74
+"""No space for what is written (EX_IOERR)."""
 CRASHED = 70
 """A fault in hangtop itself (EX_SOFTWARE)."""
 YOUNG = 50_000
@@ -59,6 +62,11 @@ def main(args: Iterable[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         _drop_stdout()
         code = PIPE_CLOSED
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            _drop_stdout()
+            _complain(f"the output cannot be written: {error.strerror}")
+        code = DISK_FULL if error.errno == errno.ENOSPC else _failed(error)
     except Exception as error:  # noqa: BLE001 - the outermost edge: a fault of ours becomes a line and a file
         code = _failed(error)
     raise SystemExit(code)

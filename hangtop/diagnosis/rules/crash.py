@@ -17,7 +17,7 @@ from hangtop.diagnosis.failures.unheard import KILLS, kernel_at, kernel_text, lo
 from hangtop.diagnosis.finding import Evidence, Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, listed, of_several, on_nodes, ranks_on, ranks_text, who
-from hangtop.diagnosis.roster import homes, known_ranks
+from hangtop.diagnosis.roster import homes, known_ranks, world_size
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.waits.job_status import JobStatus
 
@@ -222,12 +222,16 @@ def _ended_from_outside(job: Job, ends: Sequence[RankEnd], outside: Sequence[Log
 
 
 def remote_error(job: Job) -> Iterator[Finding]:
-    """nccl_remote_error: connections closed by the peer. A consequence: the peer failed first."""
+    """nccl_remote_error: connections closed by the peer. A consequence: the peer failed first.
+
+    Where every rank of a live job is there, the peer was one of an earlier attempt.
+    """
     events = lost_connections(job)
-    if events:
+    living = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
+    world = world_size(job) or 0
+    if events and not (world and living.issuperset(range(world))):
         ranks, nodes = ranks_in(events), hosts_in(job, events)
         peers = sorted({text_of(event, "peer") for event in events} - {""})
-        living = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
         silent = known_ranks(job) - {event.rank for event in job.events if event.kind != "log.end"} - living
         wordless = f"; of {ranks_text(silent)} there is no word" if ranks and silent else ""
         yield Finding(

@@ -83,7 +83,7 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     """collective_stalled: every rank of a group is in the same operation and none completes; no rank is odd.
 
     Ranks that spin (NCCL keeps the CPU busy) count only where their GPUs spin too, at low flat power, and nothing else
-    shows that the job moves.
+    shows that the job moves. Without figures of the GPUs the wait must outlast three steps of the job.
     """
     graph = job_status.graph
     if graph is None or graph.pattern not in ("stalled", "stuck_group") or not job_status.hung:
@@ -92,6 +92,9 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     if point.kind in ("init", "store", "code") or len(point.members) < 2 or not _stands(job_status, graph):
         return
     members = tuple(member for one in graph.accused for member in one.members)
+    unseen = any(one.kind == "device" for one in graph.accused) and all(one.load == "unknown" for one in members)
+    if unseen and job_status.job.live and graph.held < job_status.kernels_due:
+        return
     ranks = tuple(sorted(member.rank for member in members))
     group = f"{ranks_text(ranks)} of a sub-group" if graph.pattern == "stuck_group" else f"all {len(ranks):,} ranks"
     open_ended = any(one.kind in OPEN_KINDS for one in graph.accused)
@@ -191,6 +194,8 @@ def _due(job_status: JobStatus, present: Sequence[RankStatus]) -> float:
     that burns CPU, and ranks that are not seen to wait, may compute.
     """
     due = job_status.alarm_after
+    if any(one.state == "on_gpu" and one.load == "unknown" for one in present):
+        due = max(due, job_status.kernels_due)
     own = [job_status.due(one) for one in present if one.state == "working" and one.read and one.load != "spinning"]
     if own:
         return max(due, *own)

@@ -106,6 +106,18 @@ class JobStatus:
                 return inf
 
     @property
+    def kernels_due(self) -> float:
+        """Seconds that all ranks may wait for GPUs of which no figures are known: their kernels may be at work.
+
+        Three of the steps that the job logs, or the patience for what comes from outside where no pace is known. A job
+        that was started 40 s ago and has logged 20 steps takes 2 s for one, at the most.
+        """
+        steps, ages = self.job.motion, [self.job.now - rank.process.started for rank in self.job.ranks]
+        average = max(ages, default=0.0) / steps.last_step if (steps.last_step or 0) > 1 else None
+        pace = steps.step_s or average
+        return self.outside_patience if pace is None else max(self.alarm_after, OF_USUAL_PAUSE * pace)
+
+    @property
     def outside_patience(self) -> float:
         """Seconds that something outside the job may take: three times the longest ordinary pause, or a minute."""
         return max(PATIENCE_S, OF_USUAL_PAUSE * (self.job.usual_pause or 0.0))

@@ -200,4 +200,4 @@ def test_a_full_disk_is_one_line(tmp_path: Path) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=180)
     assert ended.returncode == 74
-    assert ended.stderr == "hangtop: standard output cannot be written: No space left on device\n"
+    assert ended.stderr == "hangtop: the output cannot be written: No space left on device\n"
