@@ -107,9 +107,12 @@ def lives_on(job_status: JobStatus, rank: int, raised: float | None) -> bool:
 def _end(words: Sequence[Failure]) -> RankEnd:
     """Causes go before consequences, then words that say what happened, then by time; those without a time last.
 
-    An exit code adds nothing to what a rank says itself: a victim's is no failure of its own.
+    An exit code adds nothing to what a rank says itself: a victim's is no failure of its own. Where no rank is known,
+    it may be another rank's.
     """
-    telling = [word for word in words if word.signal or not word.bare] or words
+    telling = [word for word in words if word.signal or not word.bare]
+    if not telling or (words[0].rank is None and all(word.consequence for word in telling)):
+        telling = list(words)
     order = sorted(telling, key=lambda one: (one.consequence, one.bare, inf if one.at is None else one.at))
     return RankEnd(tuple(order))
 

@@ -62,6 +62,8 @@ RAN_OUT = (
 def missing(job_status: JobStatus) -> Iterator[Finding]:
     """rank_missing: WORLD_SIZE counts more ranks than are alive, and those that are there wait.
 
+    Past the start, and where their node is in view, they have ended: rank_killed.
+
     Needs every node in view. While the processes are younger than a start may take, it is a warning.
     """
     job, graph, absent = job_status.job, job_status.graph, job_status.of("missing")
@@ -83,18 +85,23 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         else None
     )
     past_start = job.motion.last_step is not None or begun(job_status.of("waiting"))
+    proof = (
+        Evidence(Observer.CONTEXT, "environment of the ranks", None,
+                 f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive"),
+        *waiters_of(graph),
+    )  # fmt: skip
+    if past_start and belongs and not others:
+        told = kernel_text(job, kill) if kill else "nothing that was read says how"
+        text = f"ended before it was seen, {told}; {who_wait(graph.waiters, 'rank')}"
+        yield wordless(numbers, belongs, kill, text, proof, 0.85)
+        return
     yield Finding(
         "rank_missing", "warning" if young or others else "critical", 0.5 if others else 0.6 if young else 0.85,
         f"{ranks_text(numbers)} of {world_size(job)} {of_several('is', len(numbers))} on no node in view"
         f"{f' (it should be {on_nodes(belongs)})' if belongs else ''}"
         f"{f'; {kernel_text(job, kill)}' if kill else ''}; {who_wait(graph.waiters, 'rank')}",
         ranks=numbers,
-        evidence=(
-            Evidence(Observer.CONTEXT, "environment of the ranks", None,
-                     f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive"),
-            *((event_line(kill),) if kill else ()),
-            *waiters_of(graph),
-        ),
+        evidence=(*((event_line(kill),) if kill else ()), *proof),
         advice=MORE_MEMORY if kill else ELSEWHERE if past_start else LOOK_FOR_IT,
     )  # fmt: skip
 

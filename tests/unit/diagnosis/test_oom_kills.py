@@ -19,7 +19,7 @@ def without_rank_2(ago: float, *, node: str = "node2", pid: int = 31_337) -> Ske
 
 def test_a_kill_since_the_job_began_where_a_rank_is_missing_is_told() -> None:
     found = first(without_rank_2(60.0).verdict())
-    assert (found.kind, found.ranks) == ("rank_missing", (2,))
+    assert (found.kind, found.ranks) == ("rank_killed", (2,))
     assert "the kernel killed process 31337 (python) there 60 s ago, out of memory" in found.summary
     assert "memory" in found.advice
     assert any("kernel.oom" in proof.text for proof in found.evidence)
@@ -32,7 +32,7 @@ def test_a_kill_since_the_job_began_where_a_rank_is_missing_is_told() -> None:
 )
 def test_other_kills_are_not(ago: float, node: str, pid: int) -> None:
     found = first(without_rank_2(ago, node=node, pid=pid).verdict())
-    assert (found.kind, found.ranks) == ("rank_missing", (2,))
+    assert (found.kind, found.ranks) == ("rank_killed", (2,))
     assert "killed" not in found.summary
 
 
