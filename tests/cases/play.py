@@ -58,6 +58,8 @@ class Place(NamedTuple):
     """Where every other look meets it, if elsewhere."""
     group: bool = False
     """Its operation is one of a process group, not of the whole job."""
+    over: bool = False
+    """Its script is over: no frame of it is left."""
 
 
 PORT = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 7)
@@ -90,6 +92,7 @@ PLACES = {
     "file lock": Place(["hold_cache cache.py:9", "main loop.py:30"], "flock", "/cache/lock"),
     "sleep": Place(["retry_upload upload.py:77", "main loop.py:95"], "clock_nanosleep", "its clock for 900 s more"),
     "computing": Place(COMPUTING, "none", "", "R", spins),
+    "exception hook": Place(["hold hook.py:27"], "accept4", "tcp 127.0.0.1:39659", over=True),
     "stopped": Place([], "", "", "T"),
     # goes on
     "long kernel": SPINS._replace(row=COMPUTES),
@@ -273,6 +276,7 @@ class Player:
         frames = place.then if place.then and self.steps % 2 else place.frames
         error = "" if frames else "stopped: the process is stopped"
         main = thread(frames, {"group_given": "yes"} if place.group else {}, active=place.state == "R")
+        main = main._replace(frames=main.frames[:-1]) if place.over else main
         return StackDump(
             PID + rank, PID + rank, self.now, "none" if error else "nonblocking", place.state, "", place.syscall,
             self.pulses[rank].cpu_user, error, [main] if frames else [], place.waiting_on,

@@ -14,6 +14,7 @@ from hangtop.diagnosis.evidence.event_fields import text_of, when, words_of
 from hangtop.diagnosis.evidence.events import hosts_in, ranks_in, said, warned
 from hangtop.diagnosis.failures.record import Failure, by_rank, failures
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import State
 
@@ -21,6 +22,8 @@ ENDED: tuple[State, ...] = ("gone", "missing", "leaving")
 """States in which a rank of a live job may be said to have failed."""
 LATE_S = 5.0
 """Seconds by which others log the last step after a rank has raised in it, or their clocks differ, at the most."""
+SCRIPT = "<module>"
+"""The outermost frame of a script, in tracebacks and in stacks."""
 WENT_ON_S = 15.0
 """Seconds after a failure in which a job is still seen to move though it is the end of one of its ranks."""
 
@@ -97,11 +100,24 @@ def lives_on(job_status: JobStatus, rank: int, raised: float | None) -> bool:
     if not job.live or status is None or status.state in ENDED:
         return False
     if status.read and status.activity is not None and (raised is None or status.activity.at > raised):
-        return True
+        return not _left_program(job, rank, status.activity)
     if raised is None:
         return status.state != "unseen"
     last_step = job.motion.last_step_at or -inf
     return last_step > raised + LATE_S or (job.motion.moving is True and job.now - raised > WENT_ON_S)
+
+
+def _left_program(job: Job, rank: int, doing: Activity) -> bool:
+    """Whether an exception of this rank went through its whole script, which its main thread is no longer in.
+
+    Its process may stay: in an exception hook, an exit handler, or a thread that does not end.
+    """
+    through = any(
+        event.rank == rank and any(frame.endswith(f" in {SCRIPT}") for frame in words_of(event, "frames")[:1])
+        for event in said(job, "python.exception")
+    )
+    inside = any(place.startswith(SCRIPT) for place in doing.path)
+    return through and doing.thread == "main" and bool(doing.path) and not inside
 
 
 def _end(words: Sequence[Failure]) -> RankEnd:
