@@ -75,6 +75,7 @@ PLACES = {
     "barrier": Place(BARRIER),
     "all_gather": Place(c10d("all_gather", "collect_metrics loop.py:61", "main loop.py:95")),
     "broadcast": Place(c10d("broadcast", "share_vocabulary loop.py:22", "main loop.py:80")),
+    "broadcast in the step": Place(c10d("broadcast")),
     "recv": Place(c10d("recv", "forward_stage pipe.py:18", "main loop.py:90")),
     "init": Place(INIT, "poll", "tcp node1:29500", "S", polls),
     "destroy": Place(DESTROY),

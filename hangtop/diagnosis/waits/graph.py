@@ -162,9 +162,19 @@ def _all_wait(waiting: Sequence[RankStatus], points: tuple[WaitPoint, ...]) -> W
 
 
 def _fewest(points: Sequence[WaitPoint]) -> list[WaitPoint]:
-    """All points but the one with most ranks; empty where several have as many."""
-    sizes = [len(point.members) for point in points]
-    return [] if sizes.count(max(sizes)) > 1 else [point for point in points if len(point.members) < max(sizes)]
+    """The points to accuse by how few ranks are there; empty where that is undecided.
+
+    Ranks in the same function of the program are in one loop, at most an operation apart; those in another function
+    left it. So functions are counted first, and places within them only where all are in one.
+    """
+    by_path: dict[tuple[str, ...], list[WaitPoint]] = defaultdict(list)
+    for point in points:
+        by_path[path_of(point.members[0])].append(point)
+    groups = list(by_path.values()) if len(by_path) > 1 else [[point] for point in points]
+    sizes = [sum(len(point.members) for point in group) for group in groups]
+    if sizes.count(max(sizes)) > 1:
+        return []
+    return [point for group, size in zip(groups, sizes, strict=True) if size < max(sizes) for point in group]
 
 
 def _beside_gpus(waiting: Sequence[RankStatus], points: tuple[WaitPoint, ...]) -> WaitGraph:
