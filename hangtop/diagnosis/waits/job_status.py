@@ -112,9 +112,10 @@ class JobStatus:
         Three of the steps that the job logs, or the patience for what comes from outside where no pace is known. A job
         that was started 40 s ago and has logged 20 steps takes 2 s for one, at the most.
         """
-        steps, ages = self.job.motion, [self.job.now - rank.process.started for rank in self.job.ranks]
-        average = max(ages, default=0.0) / steps.last_step if (steps.last_step or 0) > 1 else None
-        pace = steps.step_s or average
+        motion, pace = self.job.motion, self.job.motion.step_s
+        if pace is None and motion.last_step is not None and motion.last_step > 1:
+            oldest = min((rank.process.started for rank in self.job.ranks), default=self.job.now)
+            pace = (self.job.now - oldest) / motion.last_step
         return self.outside_patience if pace is None else max(self.alarm_after, OF_USUAL_PAUSE * pace)
 
     @property

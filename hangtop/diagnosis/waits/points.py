@@ -57,10 +57,16 @@ def path_of(status: RankStatus) -> tuple[str, ...]:
 
 
 def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
-    """Group ranks that wait. A wait for one's own GPU is one point whatever the line: kernels are queued far ahead."""
+    """Group ranks that wait. A wait for one's own GPU is one point whatever the line: kernels are queued far ahead.
+
+    A collective that ``backward`` calls by a hook is one point with the ``backward`` of other ranks at that line.
+    """
+    doing = [status.activity for status in waiting]
+    backward = {one.where: _key(one) for one in doing if one is not None and one.kind == "backward"}
     groups: dict[PointKey, list[RankStatus]] = defaultdict(list)
-    for status in waiting:
-        groups[_key(status.activity)].append(status)
+    for status, one in zip(waiting, doing, strict=True):
+        inside = one is not None and "backward" in one.context and one.where in backward
+        groups[backward[one.where] if one is not None and inside else _key(one)].append(status)
     made = (WaitPoint(*key, tuple(sorted(members, key=lambda member: member.rank))) for key, members in groups.items())
     return tuple(sorted(made, key=lambda point: (-len(point.members), point.ranks)))
 
