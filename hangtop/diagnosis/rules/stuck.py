@@ -161,7 +161,7 @@ def begun(waiters: Iterable[RankStatus]) -> bool:
     """Whether one of them waits in an operation of training, and nobody in a start: a store may be used again later."""
     kinds = {one.activity.kind for one in waiters if one.activity is not None and "init" not in one.activity.context}
     starts = any(one.activity is not None and one.activity.kind == "init" for one in waiters)
-    return bool(kinds & {"collective", "p2p"}) and not starts
+    return bool(kinds & {"collective", "p2p", "backward", "device"}) and not starts
 
 
 # --- processes that cannot run -----------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import Literal, NamedTuple
 
 from collectors.samples.stacks import StackDump, ThreadWait
@@ -123,7 +124,7 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
     begins = [place for place, dump in enumerate(plain) if dump.pid == dump.rank_pid or not place]
     looks = [plain[begin:end] for begin, end in zip(begins, [*begins[1:], len(plain)], strict=False)]
     if process is not None and process.looks:
-        placed = doing.since if doing is not None and doing.looks >= LATE_LOOKS else float("-inf")
+        placed = doing.since if doing is not None and doing.looks >= LATE_LOOKS else -inf
         moved = motion(process, max(placed, job.now - (job.stood_still or 0.0) if stands(job) else placed))
     elif doing is not None:
         moved = Motion(cpu=doing.cpu, state=doing.state, wchan=doing.wchan)
@@ -242,8 +243,19 @@ def _frozen(job: Job, status: RankStatus, doing: Activity) -> bool | None:
     by_clock = not (doing.error or doing.moving or job.motion.moving) and status.load != "computing"
     if by_clock and _stood_still(job, doing) >= least:
         return True
+    if _stepped_at(job, status) > doing.since:
+        return False
     if len(status.readings) < LATE_LOOKS:
         return None
     if doing.moving or (status.state in WAITS and moved.wakes):
         return False
     return True if moved.blocked and not moved.wakes else None
+
+
+def _stepped_at(job: Job, status: RankStatus) -> float:
+    """When a rank's own log was last seen to count a step; -inf where none was."""
+    node, process = job.nodes.get(status.node), status.process
+    if node is None or process is None:
+        return -inf
+    own = (log.grown_at for log in node.steps.values() if log.count.pid == process.process.pid)
+    return max((at for at in own if at is not None), default=-inf)
