@@ -84,7 +84,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         if beside
         else None
     )
-    past_start = job.motion.last_step is not None or begun(job_status.of("waiting"))
+    past_start = job.motion.last_step is not None or begun(job_status.of("waiting", "on_gpu"))
     proof = (
         Evidence(Observer.CONTEXT, "environment of the ranks", None,
                  f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive"),

@@ -177,9 +177,9 @@ def job_stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Fin
 
 
 def standing(job_status: JobStatus) -> str:
-    """Where all ranks of a job are that has not moved for a while, and in which none waits for another; else empty."""
-    job, present = job_status.job, job_status.present
-    if not stands(job) or job.motion.moving or job_status.graph is not None:
+    """Where all ranks of a job are that has not moved for a while, and in which none is odd; else empty."""
+    job, present, graph = job_status.job, job_status.present, job_status.graph
+    if not stands(job) or job.motion.moving or (graph is not None and graph.pattern != "stalled"):
         return ""
     if not present or not all(one.read for one in present):
         return ""
