@@ -42,7 +42,6 @@ SLOTS = 100
 """Parts of a second in which nodes tick."""
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
-_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,11 +55,6 @@ class Screen:
                 await self.app.workers.wait_for_complete(at_work)
                 await self.settle()
 
-    async def press_quickly(self, key: str) -> None:
-        """Press a key, and go on as soon as all widgets have handled what it set going, whatever works on."""
-        self.app.post_message(pressed(key))
-        await self.settle()
-
     async def settle(self) -> None:
         """Let all widgets handle what was set going, lay them out, once more where a scroll bar took room, and paint.
 

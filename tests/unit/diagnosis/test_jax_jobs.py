@@ -19,7 +19,6 @@ READS_LOSS = [
     "main train.py:40",
 ]
 LOOPS = [["rebalance train.py:83", "main train.py:39"], ["rebalance train.py:82", "main train.py:39"]]
-SHUTDOWN = [f"shutdown {JAX}/distributed.py:220", "main train.py:60"]
 RESET = "UNKNOWN: Gloo all-reduce failed: [external/gloo/gloo/transport/tcp/pair.cc:538] Read error [127.0.0.1]:41887"
 
 
