@@ -45,6 +45,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id, classes=classes)
         self._painted: dict[int, Strip] = {}
+        self._painted_width = 0
 
     @property
     def palette(self) -> Palette:
@@ -90,9 +91,11 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 
     def render_line(self, y: int) -> Strip:
         """The line as it was painted."""
+        width = self.size.width
+        if width != self._painted_width:  # before the message of the new size is handled
+            self._painted, self._painted_width = {}, width
         strip = self._painted.get(y)
         if strip is None:
-            width = self.size.width
             strip = self._painted[y] = self.paint(y, width).adjust_cell_length(width, self.palette.of(Colour.TEXT))
         return strip
 

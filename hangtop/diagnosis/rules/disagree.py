@@ -89,7 +89,7 @@ def stalled(job_status: JobStatus) -> Iterator[Finding]:
     if graph is None or graph.pattern not in ("stalled", "stuck_group") or not job_status.hung:
         return
     point = graph.accused[0]
-    if point.kind in ("init", "store", "code") or len(point.members) < 2 or not _stands(job_status, graph):
+    if point.kind in ("init", "store", "code", "sleep") or len(point.members) < 2 or not _stands(job_status, graph):
         return
     members = tuple(member for one in graph.accused for member in one.members)
     unseen = any(one.kind == "device" for one in graph.accused) and all(one.load == "unknown" for one in members)
