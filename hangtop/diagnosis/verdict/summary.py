@@ -21,7 +21,7 @@ BLINDING = {"ptrace_denied", "node_limited"}
 """Kinds that are no word on the job, and say why there is none."""
 APART_S = 5.0
 """Ours: ranks that end well do so within a second of each other, and within some more on a node without a free core."""
-USUAL_PAUSES = 2
+USUAL_PAUSES = 4
 """Ours: so many longer pauses show that a pause is how this job runs."""
 STEP_SLACK_S = 2.0
 """Ours: a step that was under way may still be told."""
@@ -121,7 +121,7 @@ def proof_of_motion(job_status: JobStatus) -> str:
 
 
 def _usual_pause(job: Job) -> str:
-    """A pause that is no longer than two others from which the job came back while it was watched."""
+    """A pause that is no longer than several others from which the job came back while it was watched."""
     still = job.stood_still if job.live else None
     if still is None:
         return ""
