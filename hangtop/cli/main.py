@@ -66,7 +66,9 @@ def main(args: Iterable[str] | None = None) -> NoReturn:
         if error.errno == errno.ENOSPC:
             _drop_stdout()
             _complain(f"the output cannot be written: {error.strerror}")
-        code = DISK_FULL if error.errno == errno.ENOSPC else _failed(error)
+            code = DISK_FULL
+        else:
+            code = _failed(error)
     except Exception as error:  # noqa: BLE001 - the outermost edge: a fault of ours becomes a line and a file
         code = _failed(error)
     raise SystemExit(code)

@@ -44,7 +44,7 @@ LOADER = [
 ]
 
 
-class Place(NamedTuple):
+class RankPlace(NamedTuple):
     """Where a rank is, as a look at it tells."""
 
     frames: list[str]
@@ -66,39 +66,38 @@ PORT = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 7)
 FULL = {"utilization": 100, "power": 122.0}
 """A GPU in which the kernel of a collective waits: busy by its utilization, at little power."""
 COMPUTES = {"utilization": 98, "power": 640.0}
-SPINS = Place([SYNCHRONIZE, "train_step loop.py:44", "main loop.py:90"], "none", "", "R", spins, FULL)
+SPINS = RankPlace([SYNCHRONIZE, "train_step loop.py:44", "main loop.py:90"], "none", "", "R", spins, FULL)
 PLACES = {
     # waits for other ranks: over gloo, and below Python as over NCCL
-    "all_reduce": Place(ALL_REDUCE),
-    "backward": Place(BACKWARD),
-    "all_reduce of its group": Place(REPLICA, group=True),
-    "barrier": Place(BARRIER),
-    "all_gather": Place(c10d("all_gather", "collect_metrics loop.py:61", "main loop.py:95")),
-    "broadcast": Place(c10d("broadcast", "share_vocabulary loop.py:22", "main loop.py:80")),
-    "broadcast in the step": Place(c10d("broadcast")),
-    "recv": Place(c10d("recv", "forward_stage pipe.py:18", "main loop.py:90")),
-    "init": Place(INIT, "poll", "tcp node1:29500", "S", polls),
-    "destroy": Place(DESTROY),
+    "all_reduce": RankPlace(ALL_REDUCE),
+    "backward": RankPlace(BACKWARD),
+    "all_reduce of its group": RankPlace(REPLICA, group=True),
+    "barrier": RankPlace(BARRIER),
+    "all_gather": RankPlace(c10d("all_gather", "collect_metrics loop.py:61", "main loop.py:95")),
+    "broadcast": RankPlace(c10d("broadcast", "share_vocabulary loop.py:22", "main loop.py:80")),
+    "broadcast in the step": RankPlace(c10d("broadcast")),
+    "recv": RankPlace(c10d("recv", "forward_stage pipe.py:18", "main loop.py:90")),
+    "init": RankPlace(INIT, "poll", "tcp node1:29500", "S", polls),
+    "destroy": RankPlace(DESTROY),
     "kernel": SPINS,
     "kernel, asleep between polls": SPINS._replace(syscall="clock_nanosleep", state="S", moves=polls),
     "other kernel": SPINS._replace(frames=[SYNCHRONIZE, "evaluate loop.py:130", "main loop.py:97"]),
     # is waited for
-    "pipe": Place(READING, "read", "pipe"),
-    "loader": Place(LOADER, "poll", "pipe"),
-    "remote read": Place(["fetch_shard store.py:40", "main loop.py:88"], "recvfrom", "tcp 10.9.0.7:443"),
-    "file": Place(READING, "read", "/data/shard-0007.bin", "D"),
-    "checkpoint": Place([*SAVE, "main loop.py:93"], "write", "/ckpt/model.pt", "D"),
-    "lock": Place(["acquire_slot pool.py:14", "train_step loop.py:36", "main loop.py:90"]),
-    "child": Place(["wait tokenizer.py:52", "main loop.py:70"], "wait4", "child 4711"),
-    "file lock": Place(["hold_cache cache.py:9", "main loop.py:30"], "flock", "/cache/lock"),
-    "sleep": Place(["retry_upload upload.py:77", "main loop.py:95"], "clock_nanosleep", "its clock for 900 s more"),
-    "computing": Place(COMPUTING, "none", "", "R", spins),
-    "exception hook": Place(["hold hook.py:27"], "accept4", "tcp 127.0.0.1:39659", over=True),
-    "stopped": Place([], "", "", "T"),
+    "pipe": RankPlace(READING, "read", "pipe"),
+    "loader": RankPlace(LOADER, "poll", "pipe"),
+    "remote read": RankPlace(["fetch_shard store.py:40", "main loop.py:88"], "recvfrom", "tcp 10.9.0.7:443"),
+    "file": RankPlace(READING, "read", "/data/shard-0007.bin", "D"),
+    "checkpoint": RankPlace([*SAVE, "main loop.py:93"], "write", "/ckpt/model.pt", "D"),
+    "lock": RankPlace(["acquire_slot pool.py:14", "train_step loop.py:36", "main loop.py:90"]),
+    "child": RankPlace(["wait tokenizer.py:52", "main loop.py:70"], "wait4", "child 4711"),
+    "sleep": RankPlace(["retry_upload upload.py:77", "main loop.py:95"], "clock_nanosleep", "its clock for 900 s more"),
+    "computing": RankPlace(COMPUTING, "none", "", "R", spins),
+    "exception hook": RankPlace(["hold hook.py:27"], "accept4", "tcp 127.0.0.1:39659", over=True),
+    "stopped": RankPlace([], "", "", "T"),
     # goes on
     "long kernel": SPINS._replace(row=COMPUTES),
-    "steps": Place(BACKWARD, "none", "", "R", works, COMPUTES, COMPUTING),
-    "steps in its group": Place(REPLICA, "none", "", "R", works, COMPUTES, COMPUTING, group=True),
+    "steps": RankPlace(BACKWARD, "none", "", "R", works, COMPUTES, COMPUTING),
+    "steps in its group": RankPlace(REPLICA, "none", "", "R", works, COMPUTES, COMPUTING, group=True),
 }
 
 
@@ -113,7 +112,7 @@ class Case:
     """The words that are right; the first is the best."""
     ranks: tuple[int, ...]
     """Who is at fault or waited for; empty for a healthy job."""
-    does: dict[int, Place | None]
+    does: dict[int, RankPlace | None]
     """What each rank does in the end; None for one whose process is gone."""
     kind: str = ""
     """Kind of the first finding, where one alone is right."""
@@ -153,7 +152,7 @@ class Case:
 
     def healthy(self) -> Case:
         """Its twin: all ranks pause at the same places, as they do after each few steps, and go on."""
-        present: dict[int, Place | None] = {rank: place or PLACES["steps"] for rank, place in self.does.items()}
+        present: dict[int, RankPlace | None] = {rank: place or PLACES["steps"] for rank, place in self.does.items()}
         return replace(
             self, name=f"{self.name} (goes on)", words=("healthy", "waiting", "slow"), ranks=(), kind="", missed="",
             logs=(), does=present, rests=(6, 4), stands=4, stepped=STEPPED, lost="", down="", times=4,
@@ -169,7 +168,7 @@ def cases() -> Iterator[Case]:
 
 def _case(cause: str, given: dict[str, Any]) -> Case:
     world = given.get("world", 4)
-    does: dict[int, Place | None] = {}
+    does: dict[int, RankPlace | None] = {}
     for ranks, place in given.pop("does").items():
         first, _, last = ranks.partition("-")
         for rank in range(int(first), int(last or first) + 1):
@@ -209,7 +208,7 @@ class Player:
         self._run(case.stands, dict(case.does))
         return self.session
 
-    def _turned(self, time: int) -> dict[int, Place | None]:
+    def _turned(self, time: int) -> dict[int, RankPlace | None]:
         """What the ranks do, each of them one further each time."""
         return {(rank + time) % self.case.world: place for rank, place in self.case.does.items()}
 
@@ -240,12 +239,11 @@ class Player:
         self.session.link(LinkChange(name, "live", "", self.now))
         self.session.samples(name, samples)
 
-    def _run(self, seconds: int, places: dict[int, Place | None]) -> None:
+    def _run(self, seconds: int, places: dict[int, RankPlace | None]) -> None:
         """Let time pass, a second at a time."""
         for _ in range(seconds):
             self.now += 1.0
-            stepping = [rank for rank, place in places.items() if place is not None and place.moves is works]
-            self.steps += bool(stepping)
+            self.steps += any(place is not None and place.moves is works for place in places.values())
             for name in sorted(set(self.session.state.nodes) - {self.lost}):
                 own = [rank for rank in places if self.case.node(rank) == name and rank not in self.gone]
                 self.session.samples(name, [*self._second(own, places), tick(self.now)])
@@ -254,7 +252,7 @@ class Player:
                     self.session.stacks(name, dumps)
             self.session.tick()
 
-    def _second(self, own: list[int], places: dict[int, Place | None]) -> Iterator[NamedTuple]:
+    def _second(self, own: list[int], places: dict[int, RankPlace | None]) -> Iterator[NamedTuple]:
         each = max(1, self.case.world // self.case.nodes)
         for rank in own:
             place = places[rank]
@@ -273,7 +271,7 @@ class Player:
             if self.case.gpus:
                 yield gpu_row(rank % each, memory_used=9 << 30, **place.row)
 
-    def _look(self, rank: int, place: Place) -> StackDump:
+    def _look(self, rank: int, place: RankPlace) -> StackDump:
         frames = place.then if place.then and self.steps % 2 else place.frames
         error = "" if frames else "stopped: the process is stopped"
         main = thread(frames, {"group_given": "yes"} if place.group else {}, active=place.state == "R")

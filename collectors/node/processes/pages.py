@@ -35,7 +35,7 @@ _HEAD = 8 * 32
 """Bytes at the beginning that hold all numbers."""
 
 
-class Place(NamedTuple):
+class PageFile(NamedTuple):
     """Where the page of a process is, and who must have made it."""
 
     pid: int
@@ -77,7 +77,7 @@ class PageSource(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._places: Dict[int, Place] = {}
+        self._places: Dict[int, PageFile] = {}
         self._steps: Dict[int, Tuple[int, int]] = {}
         """By pid, the step that was told last, and how far it has gone on since the first."""
         self._missed: Dict[int, Tuple[float, float]] = {}
@@ -120,7 +120,7 @@ class PageSource(Source):
         return StepCount(path, pulse.pid, number, "step", float(step), pulse.step_at, grown, 0)
 
 
-def find(proc: str, pid: int, uid: int) -> Optional[Place]:
+def find(proc: str, pid: int, uid: int) -> Optional[PageFile]:
     """The page of a process of this user; None where there is none, or it may not be looked for."""
     folder = "%s/%d/fd" % (proc, pid)
     status = read_status(proc, pid)
@@ -128,7 +128,7 @@ def find(proc: str, pid: int, uid: int) -> Optional[Place]:
         path = "%s/%d" % (folder, number)
         device = _memfd_device() if link(path).startswith(_NAME) else None
         if status is not None and device is not None:
-            place = Place(pid, status.inner_pid, path, uid, device)
+            place = PageFile(pid, status.inner_pid, path, uid, device)
             if place.told()[0] is not None:
                 return place
     return None

@@ -58,10 +58,10 @@ class Manner(NamedTuple):
 
 def look(pid: int, rank_pid: int, manner: Manner) -> StackDump:
     """Look at one process."""
-    return _Look(pid, rank_pid, manner).taken()
+    return _ProcessLook(pid, rank_pid, manner).taken()
 
 
-class _Look:
+class _ProcessLook:
     def __init__(self, pid: int, rank_pid: int, manner: Manner) -> None:
         self._pid = pid
         self._rank_pid = rank_pid

@@ -95,16 +95,16 @@ def _fork(command: Dict[str, Any], local: int, rank: int, device: str) -> int:
     if die_with_parent is not None:
         die_with_parent()
     try:
-        Round(command, rank, local, device).run()
+        RankRound(command, rank, local, device).run()
     except Exception as error:  # noqa: BLE001 (whatever torch raises is the answer)
         first = str(error).strip().split("\n")[0][:400]
-        why = "%s: %s: %s" % (Round.stage, type(error).__name__, first)
+        why = "%s: %s: %s" % (RankRound.stage, type(error).__name__, first)
         report("failed", id=command["id"], rank=rank, why=why)
     report("done", id=command["id"], rank=rank)
     os._exit(0)
 
 
-class Round:
+class RankRound:
     """One rank of a process group, from its store to its end."""
 
     stage = ""
@@ -126,15 +126,15 @@ class Round:
 
         if self._device != "cpu":
             torch.cuda.set_device(self._local)
-        Round.stage = "store"
+        RankRound.stage = "store"
         store = self._store()
-        Round.stage = "barrier"
+        RankRound.stage = "barrier"
         if not self._everybody_is_here(store):
             return
         if self._command["reach"] and self.rank in (0, self._command["reach"][0]):
-            Round.stage = "reach"
+            RankRound.stage = "reach"
             self._reach_the_other(store)
-        Round.stage = "connect"
+        RankRound.stage = "connect"
         backend = "nccl" if self._device != "cpu" else "gloo"
         dist.init_process_group(
             backend, store=dist.PrefixStore("group", store), rank=self.rank, world_size=self.world,
@@ -142,7 +142,7 @@ class Round:
         )  # fmt: skip
         try:
             for size in self._command["sizes"]:
-                Round.stage = "all_reduce of %d bytes" % size
+                RankRound.stage = "all_reduce of %d bytes" % size
                 if self._measure(int(size)) > PATIENCE:
                     break
         finally:

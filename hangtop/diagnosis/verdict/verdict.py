@@ -9,7 +9,7 @@ settle it. Findings about configuration alone change no word: a healthy job may 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -64,6 +64,7 @@ def _found(job_status: JobStatus) -> Iterable[Finding]:
 def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     job = job_status.job
     roots = [finding for finding in findings if finding.severity == "critical" and not finding.cause]
+    effects = [finding for finding in findings if finding.cause]
     hung = [finding for finding in roots if word_of(finding.kind) == "hung"]
     crashed = [finding for finding in roots if word_of(finding.kind) == "crashed"]
     present = any(status.state != "unseen" or status.process for status in job_status.present)
@@ -75,7 +76,7 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
         return "crashed"
     if hung:
         return "hung" if present or launching(job) or not job.live else "crashed"  # where nothing runs, nothing waits
-    if broken := _of_broken_parts(job_status, findings, present=present):
+    if broken := _of_broken_parts(job_status, roots, effects, present=present):
         return broken
     if job.live and job_status.graph is not None and coming_up(job_status.graph) and _oldest(job) < START_LONGEST_S:
         return "starting"
@@ -88,12 +89,12 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     return _undisturbed(job_status)
 
 
-def _of_broken_parts(job_status: JobStatus, findings: tuple[Finding, ...], *, present: bool) -> Outcome | None:
+def _of_broken_parts(
+    job_status: JobStatus, roots: Sequence[Finding], effects: Sequence[Finding], *, present: bool
+) -> Outcome | None:
     """The word where a broken part explains why ranks ended or wait; None where it explains neither."""
     job = job_status.job
-    roots = [finding for finding in findings if finding.severity == "critical" and not finding.cause]
     broken = {finding.kind for finding in roots if word_of(finding.kind) in ("at_risk", "slow")}
-    effects = [finding for finding in findings if finding.cause]
     ended = any(one.severity == "critical" and one.kind in ("rank_crashed", "rank_killed") for one in effects)
     gone = {rank.rank for rank in job.ranks if rank.gone_at is not None}
     ended |= any(root.kind in FATAL and root.ranks and gone.issuperset(root.ranks) for root in roots)
