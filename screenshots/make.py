@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import html
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -43,23 +41,6 @@ HEALTHY = ("overview", "ranks", "gpus", "fabric", "logs", "nodes")
 """Taken while the job trains; the others once it hangs."""
 
 
-BRAILLE = re.compile(
-    r'<text ([^>]*)x="([\d.]+)" (y="[\d.]+") textLength="([\d.]+)"[^>]*>([^<]*[\u2800-\u28ff][^<]*)</text>'
-)
-
-
-def in_cells(found: re.Match[str]) -> str:
-    """Each character of a text by itself: braille comes from another font, of another width."""
-    head, x, y, length, text = found.groups()
-    characters = html.unescape(text)
-    width = float(length) / len(characters)
-    return "".join(
-        f'<text {head}x="{float(x) + width * number:.1f}" {y}>{html.escape(character)}</text>'
-        for number, character in enumerate(characters)
-        if character not in " \u2800"
-    )
-
-
 def save(app: HangtopApp, name: str) -> None:
     """Write ``name.svg`` and, where rsvg-convert is installed, ``name.png``."""
     svg = FOLDER / f"{name}.svg"
@@ -68,7 +49,6 @@ def save(app: HangtopApp, name: str) -> None:
     if converter:
         # librsvg drops leading no-break spaces; plain ones that are to be preserved it keeps.
         text = svg.read_text(encoding="utf-8").replace("<text ", '<text xml:space="preserve" ').replace("&#160;", " ")
-        text = BRAILLE.sub(in_cells, text)
         command = [converter, "--zoom", "0.9", "-o", str(svg.with_suffix(".png"))]
         subprocess.run(command, input=text.encode(), check=True)
     else:

@@ -16,21 +16,21 @@ USUAL = 3
 
 
 class Window(NamedTuple):
-    """A stretch of time in columns, each of two steps."""
+    """A stretch of time in columns."""
 
     begin: float
     step: float
-    """Seconds of half a column."""
+    """Seconds of a column."""
     columns: int
 
     @property
     def end(self) -> float:
         """End of the last column."""
-        return self.begin + 2 * self.step * self.columns
+        return self.begin + self.step * self.columns
 
     def column(self, at: float) -> int | None:
         """The column in which a time lies; None outside."""
-        place = floor((at - self.begin) / (2 * self.step) + 1e-6)
+        place = floor((at - self.begin) / self.step + 1e-6)
         return place if 0 <= place < self.columns else None
 
 
@@ -101,10 +101,10 @@ class Timeline:
 
         Its steps are the same as long as the zoom is, so that a chart moves by whole columns.
         """
-        step = self.span / (2 * columns)
-        begin = 2 * step * (ceil(self.now / (2 * step)) - columns)
+        step = self.span / columns
+        begin = step * (ceil(self.now / step) - columns)
         if self.at is not None and self.at < begin:
-            begin = 2 * step * (ceil((self.at + self.span / 2) / (2 * step)) - columns)
+            begin = step * (ceil((self.at + self.span / 2) / step) - columns)
         return Window(begin, step, columns)
 
     @property

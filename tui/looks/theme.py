@@ -119,7 +119,7 @@ def _rich_palette(theme: Theme) -> Palette:
 
     colours = (
         foreground.hex, shade(foreground, 0.6), f"bold {foreground.hex}", hot.hex, warning.hex, f"bold {error.hex}",
-        primary.hex, f"bold {accent.hex}", shade(primary, 0.6),
+        primary.hex, f"bold {accent.hex}", shade(primary, 0.45),
     )  # fmt: skip
     grounds = (
         f"on {background.hex}", f"on {shade(primary, 0.26)}", f"italic {shade(foreground, 0.5)} on {background.hex}",

@@ -192,7 +192,10 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
         facts.append(("cpus", f"{host.cpus}, memory {size(host.memory_total)}"))
     facts += _list("topology", _topology(node))
     facts += _lines("nvlink", "{name}: {state} ({said})", node.fabric_services.values())
-    facts += _lines("sources", "{source}: {state} {why}", node.sources.values())
+    silent = [source for source in node.sources.values() if source.state != "ok"]
+    answering = sorted(source.source for source in node.sources.values() if source.state == "ok")
+    facts += [("sources", f"ok: {', '.join(answering)}")] if answering else []
+    facts += _lines("" if answering else "sources", "{source}: {state} {why}", silent)
     facts += _lines("faults", "{source}: {text} ({times} times)", node.faults.values())
     facts += [("bad lines", f"{node.bad_lines} {node.last_bad}")] if node.bad_lines else []
     facts += _lines("interfaces", "{name}: MTU {mtu}, {addresses}", [one.facts for one in node.interfaces.values()])

@@ -19,15 +19,17 @@ from tui.panels.story import change_line, figures, story
 from tui.texts.findings import wait_tree
 from tui.texts.lastlines import last_line_of_each, lines_of, paths_of
 from tui.view_model import ViewModel
-from tui.widgets.chart import TimeChart
+from tui.widgets.chart import SMALL, TimeChart
 from tui.widgets.heatmap import HeatMap
 from tui.widgets.lines import Bar, Content, Lines, Piece
 from tui.widgets.textview import TextView
 
 BESIDE = 110
 """Cells from which on parts stand beside each other."""
-CHARTS = ((42, 16), (30, 12), (24, 8), (15, 3))
+CHARTS = ((42, 15), (30, 11), (24, 8), (15, 3))
 """Lines of the charts of a panel with at least so many lines."""
+TALL = 8
+"""Lines by which the charts are taller where what stands below them leaves so many free."""
 TREE = 6
 """Lines from which on below the map there is room for more than what happened."""
 ACCUSED = 4
@@ -91,6 +93,10 @@ class OverviewPanel(Panel):
         left = self.size.height - 2
         charts = next((lines for least, lines in CHARTS if left >= least), 0)
         left -= charts
+        lower = max(self.happened.virtual_size.height, self.lines.virtual_size.height)
+        lower += self.heat.grid.lines + self.waits.virtual_size.height
+        while wide and charts > SMALL and left - lower >= TALL:
+            charts, left = charts + TALL, left - TALL
         self.time.display, self.time.styles.height = charts > 0, max(1, charts)
         self.heat.limit = max(3, left // 2)
         lines = min(self.heat.grid.lines, self.heat.limit)

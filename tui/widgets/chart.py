@@ -1,11 +1,10 @@
-"""The job over time: verdict, figures as lines, what happened as marks, and the moment that is shown."""
+"""The job over time: verdict, figures as bars, what happened as marks, and the moment that is shown."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import floor, log, log10
-from typing import TypeAlias
 
 from rich.segment import Segment
 from rich.style import Style
@@ -25,13 +24,11 @@ from tui.widgets.lines import Lines, Piece, ruled, strip_of
 LABEL = 16
 """Cells to the left of a chart: its name, and what it is now."""
 SMALL = 8
-"""Lines from which on there is a title, and each figure has two lines."""
-
-Stretch: TypeAlias = tuple[float, float] | None
-"""Least and most of one stretch of time; None where nothing is known."""
-BRAILLE = 0x2800
-_DOTS = ((0x40, 0x04, 0x02, 0x01), (0x80, 0x20, 0x10, 0x08))
-"""Bits of the left and the right column of a braille cell, from the bottom up (Unicode block 2800)."""
+"""Lines from which on there is a title, and each figure has several lines."""
+FEW = 4
+"""Figures that are shown before their lines become more than two."""
+BLOCKS = " ▁▂▃▄▅▆▇█"
+"""Bars of nothing to eight eighths of a line (Unicode block 2580)."""
 _REVERSE = Style(reverse=True)
 
 
@@ -99,8 +96,9 @@ class TimeChart(Lines, can_focus=False):
         rows = [self._title(width)] if large else []
         rows.append(self._verdicts(width))
         room = height - len(rows) - 1
-        for figure, spans in self._figures(room // 2 if large else room):
-            rows += self._plotted(figure, spans, 2 if large else 1, width)
+        lines = 1 if not large else max(2, room // FEW)
+        for figure, spans in self._figures(room // lines):
+            rows += self._plotted(figure, spans, lines, width)
         rows += [strip_of([], width, self.palette)] * (height - 1 - len(rows))
         return [*rows, self._marked(width)]
 
@@ -111,14 +109,14 @@ class TimeChart(Lines, can_focus=False):
         for figure in FIGURES:
             if len(found) == most:
                 break
-            spans = series[figure.name].spans(window.begin, window.step, 2 * window.columns)
+            spans = series[figure.name].spans(window.begin, window.step, window.columns)
             seen = [span for span in spans if span is not None]
             if seen and (figure.always or any(span.high > 0 for span in seen)):
                 found.append((figure, spans))
         return found
 
     def _plotted(self, figure: Figure, spans: list[Span | None], rows: int, width: int) -> list[Strip]:
-        """Name and value left of the line; where that has two rows the top of its scale below."""
+        """Name and value left of the bars; the top of the scale below them where the bars have several lines."""
         history, at = self.model.timeline.head.history, self.model.timeline.at
         series = history.series[figure.name]
         value = series.newest if at is None else series.at(at)
@@ -130,11 +128,11 @@ class TimeChart(Lines, can_focus=False):
             else (rounded_up(max(highest, value or 0.0), binary=figure.text is size))
         )
         now = "–" if value is None else figure.text(value)
-        labels = [(figure.title, now), (f"of {figure.text(top)}", "")]
+        labels = [(figure.title, now), (f"of {figure.text(top)}", ""), *[("", "")] * (rows - 2)]
         if whole is not None and rows == 1:
             labels = [(figure.title, f"{now}/{figure.text(whole)}")]
         strips = []
-        lines = braille([None if span is None else (span.low, span.high) for span in spans], rows, top)
+        lines = bars([None if span is None else span.mean for span in spans], rows, top)
         for (left, right), line in zip(labels, lines, strict=False):
             label: list[Piece] = [(fit(f" {left}", LABEL - 1 - cells(right)), Colour.DIM), (f"{right} ", Colour.TEXT)]
             strips.append(self._line([*label, (line, Colour.GRAPH)], width))
@@ -163,7 +161,7 @@ class TimeChart(Lines, can_focus=False):
         window = self._window
         read = self.model.timeline.head.history.series["verdict"].spans
         pieces: list[Piece] = [(" verdict".ljust(LABEL), Colour.DIM)]
-        for span in read(window.begin, 2 * window.step, window.columns):
+        for span in read(window.begin, window.step, window.columns):
             sign = None if span is None else sign_of(WORDS[round(span.high)])
             pieces.append((" ", Colour.DIM) if sign is None else (sign.glyph, sign.colour))
         return self._line(pieces, width)
@@ -187,26 +185,19 @@ class TimeChart(Lines, can_focus=False):
         return self._line(pieces, width)
 
 
-def braille(stretches: Sequence[Stretch], rows: int, top: float) -> list[str]:
-    """Draw a line from 0 to ``top``, two stretches a cell; the first text is the uppermost of ``rows``."""
-    drawn = [[BRAILLE] * ((len(stretches) + 1) // 2) for _ in range(rows)]
-    before: tuple[int, int] | None = None
-    for place, stretch in enumerate(stretches):
-        if stretch is None:
-            before = None
-            continue
-        low, high = _level(stretch[0], top, 4 * rows), _level(stretch[1], top, 4 * rows)
-        # what lies between two values is drawn, so that a step is a line
-        first, last = (low, high) if before is None else (min(low, before[1]), max(high, before[0]))
-        before = low, high
-        for level in range(first, last + 1):
-            drawn[rows - 1 - level // 4][place // 2] |= _DOTS[place % 2][level % 4]
-    return ["".join(map(chr, row)) for row in drawn]
+def bars(values: Sequence[float | None], rows: int, top: float) -> list[str]:
+    """Draw a bar a cell from 0 to ``top`` in steps of an eighth of a line; the first text is the uppermost of ``rows``.
 
-
-def _level(value: float, top: float, levels: int) -> int:
-    """Which of so many heights a value has."""
-    return max(0, min(levels - 1, int(value / top * (levels - 1) + 0.5))) if top > 0 else 0
+    A value above zero has an eighth at the least; where nothing is known (None) there is no bar. The uppermost eighth
+    stays free: bars do not touch the chart above.
+    """
+    steps = len(BLOCKS) - 1
+    most = steps * rows - 1
+    heights = [0 if not value or top <= 0 else max(1, round(min(1.0, value / top) * most)) for value in values]
+    return [
+        "".join(BLOCKS[max(0, min(steps, height - steps * below))] for height in heights)
+        for below in reversed(range(rows))
+    ]
 
 
 def rounded_up(value: float, *, binary: bool = False) -> float:
