@@ -12,6 +12,8 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Literal
 
+from hangtop.diagnosis.phrasing import of_several, ranks_on
+
 Severity = Literal["critical", "warning", "info"]
 Certainty = Literal["proven", "likely", "possible"]
 """How sure a finding is.
@@ -123,6 +125,21 @@ class Finding:
     def confidence(self) -> float:
         """The number that stands for this certainty, 0 to 1."""
         return CONFIDENCE[self.certainty]
+
+
+def of_ranks(
+    kind: str, weight: float, ranks: Iterable[int], nodes: Iterable[str], text: str,
+    evidence: Iterable[Evidence | None], advice: str, *steps: NextStep,
+) -> Finding:  # fmt: skip
+    """A critical finding about some ranks; ``text`` goes on after ``rank 3 on node2``, said as of one rank.
+
+    Example: ``has not launched all_reduce #7`` becomes ``ranks 2-3 on node1 have not launched all_reduce #7``.
+    """
+    every, on, (verb, _, rest) = tuple(sorted(set(ranks))), tuple(nodes), text.partition(" ")
+    return Finding(
+        kind, "critical", weight, f"{ranks_on(every, on)} {of_several(verb, len(every))} {rest}",
+        ranks=every, nodes=on, evidence=tuple(line for line in evidence if line), advice=advice, next=steps,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,16 +86,11 @@ def signal_name(event: LogEvent) -> str:
 
 def failures(job: Job) -> tuple[Failure, ...]:
     """Every word about the end of a rank of this run, the earliest first; worked out once for a picture."""
-    return job.once(_by_run)[0]
+    return job.once(_of_this_run)
 
 
-def failures_before_restart(job: Job) -> tuple[Failure, ...]:
-    """The words about processes that ended before a launcher started their ranks anew."""
-    return job.once(_by_run)[1]
-
-
-def _by_run(job: Job) -> tuple[tuple[Failure, ...], tuple[Failure, ...]]:
-    """Those of this run and those of earlier starts.
+def _of_this_run(job: Job) -> tuple[Failure, ...]:
+    """Words about processes that ended before a launcher started their ranks anew are left out.
 
     An abort of a rank whose collective timed out, whose GPU failed, or that lost its peer is torch's own doing, and so
     a consequence; so is a kill of its workers by an inference engine whose call timed out.
@@ -104,7 +99,7 @@ def _by_run(job: Job) -> tuple[tuple[Failure, ...], tuple[Failure, ...]]:
     victims = {one.rank for one in job.events if one.kind == "python.exception" and _is_victim(one)} - {None}
     engine = bool(job.events_of("engine.timeout"))
     started = {rank.rank: rank.process.started for rank in job.ranks}
-    runs: tuple[list[Failure], list[Failure]] = ([], [])
+    found: list[Failure] = []
     for event in job.events:
         for one in _of_event(job, event):
             abort = one.signal == "ABRT" or one.what == "Aborted"
@@ -112,11 +107,10 @@ def _by_run(job: Job) -> tuple[tuple[Failure, ...], tuple[Failure, ...]]:
             by_torch |= abort and one.rank is None and bool(aborted)
             by_engine = engine and one.manner == "signal" and one.signal in ("KILL", "QUIT")
             begun = started.get(one.rank, -inf) if one.rank is not None else -inf
-            earlier = one.at is not None and one.at + CLOCKS_S < begun
-            runs[earlier].append(replace(one, consequence=one.consequence or by_torch or by_engine))
-    for run in runs:
-        run.sort(key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line))
-    return tuple(runs[0]), tuple(runs[1])
+            if one.at is None or one.at + CLOCKS_S >= begun:
+                found.append(replace(one, consequence=one.consequence or by_torch or by_engine))
+    found.sort(key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line))
+    return tuple(found)
 
 
 def by_rank(all_failures: Sequence[Failure]) -> Mapping[int, tuple[Failure, ...]]:

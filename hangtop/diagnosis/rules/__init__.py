@@ -14,7 +14,6 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.rules import (
     absent,
     crash,
-    disagree,
     event_rows,
     gpus,
     inside,
@@ -25,6 +24,7 @@ from hangtop.diagnosis.rules import (
     nvlink,
     recorder,
     slow,
+    stalled,
     startup,
     store,
     stuck,
@@ -36,7 +36,7 @@ RULES: tuple[Callable[[Job], Iterable[Finding]], ...] = (
     *not_launched.RULES, *nvlink.RULES, *left_over.RULES, *startup.RULES, *store.RULES, *lint.RULES,
 )  # fmt: skip
 STATUS_RULES: tuple[Callable[[JobStatus], Iterable[Finding]], ...] = (
-    *absent.STATUS_RULES, *crash.STATUS_RULES, *disagree.STATUS_RULES, *network.STATUS_RULES,
+    *absent.STATUS_RULES, *crash.STATUS_RULES, *stalled.STATUS_RULES, *network.STATUS_RULES,
     *not_launched.STATUS_RULES, *recorder.STATUS_RULES, *slow.STATUS_RULES, *startup.STATUS_RULES,
     *stuck.STATUS_RULES,
 )  # fmt: skip

@@ -9,12 +9,11 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.first import AT_EXIT, finished_ranks
 from hangtop.diagnosis.failures.record import failures
-from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text, who
 from hangtop.diagnosis.roster import world_size
 
-AT_THE_END = ", behind the end of the program: that means nothing"
 COME = "Look at the ranks that did not come: did they start, can they reach MASTER_ADDR and its port from their node?"
 
 
@@ -44,44 +43,43 @@ def address_in_use(job: Job) -> Iterator[Finding]:
 def store_timeout(job: Job) -> Iterator[Finding]:
     """store_timeout: waits in the store or the rendezvous ended by time-out; who did not come, or who was not found.
 
-    Or its connections broke: the process that serves it (rank 0's) ended first. After a good end that means nothing.
+    Or its connections broke: the process that serves it (rank 0's) ended first. After a good end that means nothing,
+    nor does a warning of a launcher's.
     """
     stored, lost = said(job, "torch.store_timeout"), said(job, "torch.store_lost")
-    events = [*stored, *said(job, "elastic.rendezvous")] or list(lost)
-    if not events:
+    events = [*stored, *(event for event in said(job, "elastic.rendezvous") if not text_of(event, "warned"))]
+    events = events or list(lost)
+    if not events or (not stored and _after_the_end(job, events)):
         return
+    ranks, what, weight = _not_met(job, events)
+    yield Finding(
+        "store_timeout", "critical" if stored or ranks or events != list(lost) else "warning", weight, what,
+        ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
+    )  # fmt: skip
+
+
+def _not_met(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], str, float]:
+    """Ranks that did not come or did not get through, the words for it, and how much the proof weighs."""
     clients = next((event for event in events if number_of(event, "joined") is not None), None)
     connects = [event for event in events if text_of(event, "phase") == "connect"]
     ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
-    weight = 0.6
     if clients is not None:
-        joined, expected, weight = number_of(clients, "joined") or 0, number_of(clients, "expected") or 0, 0.8
+        joined, expected = number_of(clients, "joined") or 0, number_of(clients, "expected") or 0
         present = {rank.rank for rank in job.ranks} | {event.rank for event in job.events if event.rank is not None}
         absent = tuple(rank for rank in range(world_size(job) or expected) if rank not in present)
         ranks = absent if present and len(absent) <= expected - joined else ()
-        what = f"only {joined} of {expected} came to the store{f'; {ranks_text(ranks)} left no word' if ranks else ''}"
-    elif connects:
+        no_word = f"; {ranks_text(ranks)} left no word" if ranks else ""
+        return ranks, f"only {joined} of {expected} came to the store{no_word}", 0.8
+    if connects:
         # of one address among several torch prints what stands in memory, where no network leads to it
         best = min(connects, key=lambda event: (not event.data.get("whole"), not text_of(event, "address")))
         at = ":".join(filter(None, (text_of(best, "address"), str(number_of(best, "port") or ""))))
-        ranks, weight = ranks_in(connects), 0.8
-        what = f"{who(ranks)} did not reach the store{f' at {at}' if at else ''}"
-    elif events == list(lost):
-        weight = 0.5 if ranks else 0.4
-        what = f"{who(ranks_in(events))} lost the store: {ranks_text(ranks or (0,))}, which serves it, ended before"
-    else:
-        broke = all(text_of(event, "problem") in ("connection", "closed", "state") for event in events)
-        what = "the rendezvous lost its store, or could not reach it" if broke else "a wait in the store timed out"
-        what += f": {ranks_text(ranks)} had not come to the start of the communicator" if ranks else ""
-    warned = {text_of(event, "warned") for event in events if event not in lost}
-    failed = bool(ranks) or any(event.data.get("consequence") is True for event in said(job, "python.exception"))
-    alone = "" not in warned if warned else not failed
-    done = not stored and ((warned == {"shutdown"} and not failures(job)) or _after_the_end(job, events))
-    severity: Severity = "info" if done else "warning" if not stored and alone else "critical"
-    yield Finding(
-        "store_timeout", severity, weight, f"{what}{AT_THE_END if done else ''}",
-        ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
-    )  # fmt: skip
+        return ranks_in(connects), f"{who(ranks_in(connects))} did not reach the store{f' at {at}' if at else ''}", 0.8
+    if events[0].kind == "torch.store_lost":
+        server = f"{ranks_text(ranks or (0,))}, which serves it, ended before"
+        return ranks, f"{who(ranks_in(events))} lost the store: {server}", 0.5
+    behind = f": {ranks_text(ranks)} had not come to the start of the communicator" if ranks else ""
+    return ranks, f"a wait in the store or the rendezvous timed out, or lost its connection{behind}", 0.6
 
 
 def unresolved(job: Job) -> Iterator[Finding]:

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
-from hangtop.diagnosis.finding import Finding, next_step
-from hangtop.diagnosis.phrasing import count, duration, of_several, ranks_on, who_wait
+from hangtop.diagnosis.finding import Finding, NextStep, next_step, of_ranks
+from hangtop.diagnosis.phrasing import count, duration, ranks_on, who_wait
 from hangtop.diagnosis.stacks.states import Meaning
-from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, WORTH_SAYING_S
+from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
 from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -26,8 +25,6 @@ from hangtop.diagnosis.waits.score import in_a_kernel, weight_of
 
 COMING_UP = frozenset({"init", "store"})
 """What ranks wait in that have not yet begun to train."""
-WHOLE_START = frozenset({"init_process_group", "init_distributed"})
-"""Operations that a rank's process comes to but once, before all training."""
 PLACES_TOLD = 3
 """Places at which ranks that are waited for are told."""
 DATA, CHECKPOINT, LOCK, CODE = (
@@ -48,30 +45,35 @@ NOT_LAUNCHED = (
     "It has not launched what the others wait in, or waits for ranks of its own node: look at what its GPU does (the "
     "kernel before that, Xid lines, power), and at its stack."
 )
-CONTINUE = "kill -CONT {pid} lets it go on. Find out who stopped it: a shell, a batch system."
-THAW = "Whoever froze it must thaw it (docker unpause, systemctl thaw): see /proc/{pid}/cgroup."
 IN_A_KERNEL = "in a kernel that does not end, with nothing under way in the network while all others have"
-KERNEL = (
-    "Storage or a driver does not answer. Look at the kernel log of the node; drain the node if it does not come back."
+UNDECIDED = (
+    "Whether this is a fault is not known yet: the rank is at work, or what it waits for may still come. Watch on: the "
+    "rank is called hung once nothing of it makes progress."
 )
+MOST_ARE_BLAMED = 0.55
+"""Weight of a wait for most of the job: ranks that are seen in calls of C alone may as well wait themselves."""
 
 
-def stuck_in_code(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_stuck_in_data, rank_stuck_in_checkpoint, rank_stuck_on_lock and rank_stuck_in_code.
+def held_up(job_status: JobStatus) -> Iterator[Finding]:
+    """rank_stuck_in_data, rank_stuck_in_checkpoint, rank_stuck_on_lock and rank_stuck_in_code; until then waiting.
 
-    Needs stacks of the rank and of some that wait for it, in two looks or more (or one look in a job that has stood
-    still), and no progress of its wake set for as long as :meth:`JobStatus.due` says.
+    A rank that is waited for is stuck once the wait has lasted for as long as :meth:`JobStatus.due` says.
     """
     graph = job_status.graph
-    if graph is None or graph.pattern != "held_up" or coming_up(graph):
+    if graph is None or graph.pattern != "held_up" or not graph.waiters:
         return
-    groups: dict[tuple[str, str], list[RankStatus]] = defaultdict(list)
-    for culprit in graph.culprits:
-        if culprit.state in ("working", "on_gpu") and culprit.read:
+    at_fault = [culprit for culprit in graph.culprits if graph.held >= job_status.due(culprit)]
+    alive = [c for c in graph.culprits if c.state in ("working", "on_gpu") and c.read]
+    if at_fault and not coming_up(job_status):
+        groups: dict[tuple[str, str], list[RankStatus]] = defaultdict(list)
+        for culprit in alive:
             groups[_kind_of(culprit), culprit.where].append(culprit)
-    for (kind, _), members in groups.items():
-        if graph.held >= min(job_status.due(member) for member in members):
-            yield _stuck(job_status, graph, kind, members)
+        for (kind, _), members in groups.items():
+            if any(member in at_fault for member in members):
+                yield _stuck(job_status, graph, kind, members)
+    unread = {"gone", "missing", "stopped", "leaving", "unseen"}
+    if not at_fault and graph.held >= WORTH_SAYING_S and not any(c.state in unread for c in graph.culprits):
+        yield _waiting(job_status, graph)
 
 
 def _kind_of(status: RankStatus) -> str:
@@ -93,14 +95,32 @@ def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence
     first, kernel = members[0], in_a_kernel(members[0])
     doing = f"{first.where}, {IN_A_KERNEL}" if kernel else _doing(job_status, first)
     by_child = first.activity is not None and first.activity.waits == "helper" and kind in (LOCK, CODE)
+    return of_ranks(
+        kind, weight_of(job_status, graph, members), [member.rank for member in members], nodes_of(members),
+        f"holds up {count(len(graph.waiters), 'other')}: {doing}",
+        (*evidence_of(first), *waiters_of(graph), watch_of(graph, len(first.readings))),
+        NOT_LAUNCHED if kernel else CHILDREN if by_child else ADVICE[kind],
+        next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),
+    )  # fmt: skip
+
+
+def _waiting(job_status: JobStatus, graph: WaitGraph) -> Finding:
+    """Who waits, for whom, and for how long; nearer to the time-out also when the watchdog ends the job."""
+    members, alike = graph.culprits, defaultdict(list)
+    for member in members:
+        alike[member.where].append(member)
+    places = [
+        ": ".join(filter(None, (ranks_on((one.rank for one in own), nodes_of(own)), _doing(job_status, own[0]))))
+        for own in sorted(alike.values(), key=len, reverse=True)
+    ]
+    held, timeout = job_status.lasted(graph.held), job_status.job.collective_timeout or 0.0
+    ends = f"; the watchdog ends the job in {duration(timeout - held)}" if 0.5 * timeout <= held < timeout else ""
     return Finding(
-        kind, "critical", weight_of(job_status, graph, members),
-        f"{ranks_on((m.rank for m in members), nodes_of(members))} {of_several('holds', len(members))} up "
-        f"{count(len(graph.waiters), 'other')}: {doing}",
+        "waiting", "warning", 0.8 if len(members) <= len(graph.waiters) else MOST_ARE_BLAMED,
+        f"{who_wait(graph.waiters, 'rank')} {duration(held)} for {'; '.join(places[:PLACES_TOLD])}{ends}",
         ranks=tuple(member.rank for member in members), nodes=nodes_of(members),
-        evidence=(*evidence_of(first), *waiters_of(graph), watch_of(graph, len(first.readings))),
-        advice=NOT_LAUNCHED if kernel else CHILDREN if by_child else ADVICE[kind],
-        next=(next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),),
+        evidence=(*(line for one in members[:PLACES_TOLD] for line in evidence_of(one)), *waiters_of(graph)),
+        advice=UNDECIDED, next=(next_step("d", "stacks", members[0].node or "NODE", "--rank", str(members[0].rank)),),
     )  # fmt: skip
 
 
@@ -115,46 +135,11 @@ def _doing(job_status: JobStatus, status: RankStatus) -> str:
     return "; ".join(filter(None, (", ".join(dict.fromkeys(filter(None, (status.where, figures)))), child)))
 
 
-MOST_ARE_BLAMED = 0.55
-"""Weight of a wait for most of the job: ranks that are seen in calls of C alone may as well wait themselves."""
-
-
-def waits(job_status: JobStatus) -> Iterator[Finding]:
-    """waiting: ranks wait for one that is at work, or whose patience is not over: who, where, for how long."""
-    graph = job_status.graph
-    if graph is None or graph.pattern != "held_up" or not graph.waiters or graph.held < WORTH_SAYING_S:
-        return
-    members = [
-        c for c in graph.culprits
-        if c.state in ("working", "on_gpu", "uninterruptible") and graph.held < job_status.due(c)
-    ]  # fmt: skip
-    if not members or len(members) < len(graph.culprits):
-        return
-    alike: dict[str, list[RankStatus]] = defaultdict(list)
-    for member in members:
-        alike[member.where].append(member)
-    places = [
-        ": ".join(filter(None, (ranks_on((one.rank for one in own), nodes_of(own)), _doing(job_status, own[0]))))
-        for own in sorted(alike.values(), key=len, reverse=True)
-    ]
-    held, timeout = job_status.lasted(graph.held), job_status.job.collective_timeout
-    ends = timeout is not None and 0.5 * timeout <= held < timeout
-    yield Finding(
-        "waiting", "warning", 0.8 if len(members) <= len(graph.waiters) else MOST_ARE_BLAMED,
-        f"{who_wait(graph.waiters, 'rank')} {duration(held)} for {'; '.join(places[:PLACES_TOLD])}"
-        f"{f'; the watchdog ends the job in {duration((timeout or 0.0) - held)}' if ends else ''}",
-        ranks=tuple(member.rank for member in members), nodes=nodes_of(members),
-        evidence=(*(line for one in members[:PLACES_TOLD] for line in evidence_of(one)), *waiters_of(graph)),
-        advice="Whether this is a fault is not known yet: the rank is at work, or what it waits for may still come. "
-        "Watch on: the rank is called hung once nothing of it makes progress.",
-        next=(next_step("d", "stacks", members[0].node or "NODE", "--rank", str(members[0].rank)),),
-    )  # fmt: skip
-
-
-def coming_up(graph: WaitGraph) -> bool:
+def coming_up(job_status: JobStatus) -> bool:
     """True where most who wait still wait to start: that is init_hang, whoever has not come."""
-    coming = [one for one in graph.waiters if one.activity and one.activity.kind in COMING_UP]
-    return bool(coming) and not begun(graph.waiters) and len(coming) * 2 >= len(graph.waiters)
+    waiting = job_status.of("waiting", "on_gpu")
+    coming = [one for one in waiting if one.activity and one.activity.kind in COMING_UP]
+    return bool(coming) and not begun(waiting) and len(coming) * 2 >= len(waiting)
 
 
 def begun(waiters: Iterable[RankStatus]) -> bool:
@@ -164,7 +149,13 @@ def begun(waiters: Iterable[RankStatus]) -> bool:
     return bool(kinds & {"collective", "p2p", "backward", "device"}) and not starts
 
 
-# --- processes that cannot run -----------------------------------------------------------------------------------
+# --- processes that cannot run, or spin for ever -----------------------------------------------------------------
+
+CONTINUE = "kill -CONT {pid} lets it go on. Find out who stopped it: a shell, a batch system."
+THAW = "Whoever froze it must thaw it (docker unpause, systemctl thaw): see /proc/{pid}/cgroup."
+KERNEL = (
+    "Storage or a driver does not answer. Look at the kernel log of the node; drain the node if it does not come back."
+)
 
 
 def halted(job_status: JobStatus) -> Iterator[Finding]:
@@ -173,45 +164,30 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
     rank_uninterruptible: state D in every look.
     """
     graph = job_status.graph
-    waiting = graph.waiters if graph is not None and graph.pattern == "held_up" else ()
-    held_up = f" and holds up {count(len(waiting), 'other')}" if waiting else ""
+    proof = waiters_of(graph) if graph else ()
+    holds_up = f" and holds up {count(len(graph.waiters), 'other')}" if graph and graph.pattern == "held_up" else ""
     for status in job_status.of("stopped", "uninterruptible"):
-        doing, moved, stopped = status.activity, status.motion, status.state == "stopped"
+        doing, moved = status.activity, status.motion
+        go_on: tuple[NextStep, ...] = ()
         state, wchan = moved.state or (doing.state if doing else "T"), moved.wchan or (doing.wchan if doing else "")
-        if not stopped and status.held < job_status.due(status):
-            continue
-        what, why, advice = "is stopped (state T)", ": somebody sent it a stop signal", CONTINUE
-        if not stopped:
-            what, advice = f"is in a kernel call that no signal ends (state D for {duration(status.held)})", KERNEL
+        kind, weight = "rank_stopped", 0.97
+        if status.state == "uninterruptible":
+            if status.held < job_status.due(status):
+                continue
+            kind, weight, advice = "rank_uninterruptible", 0.93, KERNEL
+            what = f"is in a kernel call that no signal ends (state D for {duration(status.held)})"
             why = f": {', '.join(filter(None, (wchan, sleep_at(wchan).meaning)))}" if wchan else ""
         elif is_frozen(wchan):
             what, why, advice = "is frozen by its control group", "", THAW
         elif state == "t":
             tracer = (doing.waiting_on if doing else "") or "a debugger"
             what, why, advice = "is stopped (state t)", f": {tracer} traces it", f"Detach {tracer}."
-        kind, weight = ("rank_stopped", 0.97) if stopped else ("rank_uninterruptible", 0.93)
-        found = _of_rank(status, kind, weight, f"{what}{held_up}{why}", advice.format(pid=status.pid or "PID"))
-        go_on = (next_step("K", "repair", "continue", *found.nodes),) if advice == CONTINUE else ()
-        yield replace(found, evidence=(*found.evidence, *(waiters_of(graph) if graph else ())), next=go_on)
-
-
-def keeps_gil(job_status: JobStatus) -> Iterator[Finding]:
-    """gil_hang: in every look one thread holds the GIL, and the process uses no CPU.
-
-    Python code that blocks gives the GIL back, so an owner that does not run sits in native code. Of a main thread that
-    reads or writes files, or wants a lock, that says more.
-    """
-    for status in job_status.of("working"):
-        owners = {look.gil.name if look.gil else "" for look in status.readings}
-        doing = status.activity
-        if len(status.readings) < LATE_LOOKS or len(owners) != 1 or not all(owners) or not status.motion.blocked:
-            continue
-        if doing is None or not job_status.hung or {doing.kind, *doing.context} & {"data", "checkpoint", "lock"}:
-            continue
-        yield _of_rank(
-            status, "gil_hang", 0.85,
-            f"keeps the GIL: thread {owners.pop()} is in native code and does not run, so no Python thread can",
-            "A C extension or a CUDA call blocks without giving the GIL back: dump it with native frames.",
+        else:
+            what, why, advice = "is stopped (state T)", ": somebody sent it a stop signal", CONTINUE
+            go_on = (next_step("K", "repair", "continue", *nodes_of([status])),)
+        yield of_ranks(
+            kind, weight, [status.rank], nodes_of([status]), f"{what}{holds_up}{why}", (*evidence_of(status), *proof),
+            advice.format(pid=status.pid or "PID"), *go_on,
         )  # fmt: skip
 
 
@@ -223,19 +199,11 @@ def proxy_lost_operation(job_status: JobStatus) -> Iterator[Finding]:
     for status in job_status.read:
         doing = status.activity
         if doing is not None and doing.meaning is Meaning.NCCL_PROXY and not doing.moving:
-            yield _of_rank(
-                status, "nccl_proxy_lost", 0.8,
-                "spins in ncclLocalOpAppend: NCCL's proxy thread has lost an operation",
+            yield of_ranks(
+                "nccl_proxy_lost", 0.8, [status.rank], nodes_of([status]),
+                "spins in ncclLocalOpAppend: NCCL's proxy thread has lost an operation", evidence_of(status),
                 "Move to NCCL 2.29.3 or newer: older ones lose operations on aarch64 (NVIDIA/nccl issue 2353).",
             )  # fmt: skip
 
 
-def _of_rank(status: RankStatus, kind: str, weight: float, text: str, advice: str) -> Finding:
-    """A finding about one rank; ``text`` goes on after ``rank 3 on node2``."""
-    return Finding(
-        kind, "critical", weight, f"{ranks_on([status.rank], [status.node])} {text}",
-        ranks=(status.rank,), nodes=nodes_of((status,)), evidence=evidence_of(status), advice=advice,
-    )  # fmt: skip
-
-
-STATUS_RULES = (halted, stuck_in_code, waits, keeps_gil, proxy_lost_operation)
+STATUS_RULES = (halted, held_up, proxy_lost_operation)

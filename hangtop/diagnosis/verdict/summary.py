@@ -9,7 +9,7 @@ from hangtop.diagnosis.finding import Finding, Outcome
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on, ranks_text
 from hangtop.diagnosis.roster import world_size
-from hangtop.diagnosis.rules.disagree import standing
+from hangtop.diagnosis.rules.stalled import standing
 from hangtop.diagnosis.rules.startup import launching
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, LONG_WORK_S

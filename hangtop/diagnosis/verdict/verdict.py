@@ -20,7 +20,7 @@ from hangtop.diagnosis.finding import Finding, Outcome, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import blind, out_of_sight
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
-from hangtop.diagnosis.rules.disagree import job_stalled
+from hangtop.diagnosis.rules.stalled import stalled
 from hangtop.diagnosis.rules.startup import launching
 from hangtop.diagnosis.rules.stuck import begun, coming_up
 from hangtop.diagnosis.tables.kinds import word_of
@@ -46,7 +46,7 @@ def diagnose(job: Job) -> Verdict:
     """Judge one picture of a job. Pure: the same picture gives the same verdict, whatever the order of its parts."""
     job_status = status_of_job(job)
     found = [_survived(job_status, finding) for finding in _found(job_status)]
-    found += job_stalled(job_status, found)
+    found += stalled(job_status, found)
     findings = rank_findings(found)
     outcome = _outcome(job_status, findings)
     waits = wait_boxes(job_status, findings) if outcome in ("hung", "waiting") else ()
@@ -78,7 +78,7 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
         return "hung" if present or launching(job) or not job.live else "crashed"  # where nothing runs, nothing waits
     if broken := _of_broken_parts(job_status, roots, effects, present=present):
         return broken
-    if job.live and job_status.graph is not None and coming_up(job_status.graph) and _oldest(job) < START_LONGEST_S:
+    if job.live and job_status.graph is not None and coming_up(job_status) and _oldest(job) < START_LONGEST_S:
         return "starting"
     words = {word_of(f.kind) for f in findings if f.severity != "info" and not f.cause and f.kind != UNREACHABLE}
     for word in ("at_risk", "waiting", "slow"):

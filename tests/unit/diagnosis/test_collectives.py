@@ -305,13 +305,6 @@ def test_an_ok_of_ras_is_said_and_not_believed_while_ranks_wait() -> None:
     assert [one.why.partition(" ")[0] for one in verdict.unknown if one.source == "NCCL RAS"] == ["says"]
 
 
-def test_ranks_that_ras_cannot_find() -> None:
-    job = Sketch()
-    job.ras.extend(answers(USUAL, USUAL, USUAL, USUAL, away=3))
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_missing", (3,))
-
-
 # --- NCCL's log --------------------------------------------------------------------------------------------------
 
 

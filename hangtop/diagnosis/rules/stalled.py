@@ -1,0 +1,215 @@
+"""Nothing moves: ranks wait at different operations, in a circle of sends and receives, or none of them is odd."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from hangtop.diagnosis.evidence.gpus import load_proof
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text, who_wait
+from hangtop.diagnosis.rules.not_launched import CODE
+from hangtop.diagnosis.rules.stuck import COMING_UP
+from hangtop.diagnosis.tables.kinds import word_of
+from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, START_S
+from hangtop.diagnosis.waits.evidence import stack_of, waiters_of, watch_of
+from hangtop.diagnosis.waits.graph import WaitGraph
+from hangtop.diagnosis.waits.job_status import JobStatus, on_its_way
+from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, stands
+from hangtop.diagnosis.waits.score import OPEN_KINDS, weight_of
+
+AGREED = (
+    "The code of all ranks agrees: suspect the network or a GPU, or sizes that differ. Run the allreduce probe, look "
+    "at the fabric panel and for Xid lines."
+)
+UNNAMED = (
+    "From outside all ranks look alike. What would tell a rank that left a collective out from a network or a GPU that "
+    "does not answer: stacks (run hangtop as the job's user or root), flight recorder dumps (press r), NCCL RAS, "
+    "NCCL_DEBUG=INFO with the subsystem COLL, the allreduce probe."
+)
+WHOLE_START = ("init_process_group", "init_distributed")
+"""Operations that a rank's process comes to but once, before all training."""
+NO_OPERATION = ("init", "store", "code", "sleep")
+"""Kinds of waits in which ranks are in no collective."""
+LOOK = "Look at what the rank does, and what that reads from or asks."
+GROUPS_TOLD = 4
+DUMPS = NextStep("r", "hangtop analyze FLIGHT_RECORDER_DUMPS")
+
+
+def mismatch(job_status: JobStatus) -> Iterator[Finding]:
+    """collective_mismatch: all ranks wait, and not at the same operation; the minority is the odd one.
+
+    A wait in a sub-group ends before the wait of the waiters. Where nothing tells which side is odd, both are named.
+    Waits at different steps of one start are init_hang.
+    """
+    graph = job_status.graph
+    if graph is None or graph.pattern != "mismatch" or not job_status.hung:
+        return
+    if all(point.kind in COMING_UP for point in graph.points) or any(point.op in WHOLE_START for point in graph.points):
+        return
+    if graph.by == "lines" and not _stands(job_status, graph):
+        return
+    waiters = [point for point in graph.points if point not in graph.accused]
+    odd = " and ".join(f"{ranks_text(point.ranks)} {point.told}" for point in graph.accused)
+    others = "".join(f", {count(len(point.members), 'other')} {point.told}" for point in waiters[:1])
+    yield Finding(
+        "collective_mismatch", "critical", weight_of(job_status, graph, graph.culprits),
+        f"ranks wait at different {graph.by if graph.by == 'lines' else 'operations'}: {odd}{others}",
+        ranks=tuple(culprit.rank for culprit in graph.culprits), nodes=nodes_of(graph.culprits),
+        evidence=_evidence(graph, graph.culprits, graph.held), advice=CODE, next=(DUMPS,),
+    )  # fmt: skip
+
+
+def deadlock(job_status: JobStatus) -> Iterator[Finding]:
+    """p2p_deadlock: ranks wait to receive from (or to send to) one another in a circle.
+
+    GPUs that compute are none of a circle's: what they compute will be sent.
+    """
+    graph = job_status.graph
+    if graph is None or graph.pattern != "deadlock" or not job_status.hung:
+        return
+    if any(culprit.load in ("computing", "mixed") for culprit in graph.culprits):
+        return
+    peers = {one.rank: one.activity.peer if one.activity else None for one in graph.culprits}
+    steps = [
+        f"{rank_text(one.rank)} in {one.activity.op if one.activity else 'p2p'}"
+        f"{'' if peers[one.rank] is None else f' with rank {peers[one.rank]}'}" for one in graph.culprits
+    ]  # fmt: skip
+    others = f"; {who_wait(graph.waiters, 'other')} for them" if graph.waiters else ""
+    yield Finding(
+        "p2p_deadlock", "critical", 0.93 if None not in peers.values() and graph.frozen else 0.75,
+        f"sends and receives wait in a circle: {listed(steps)}{others}",
+        ranks=tuple(peers), nodes=nodes_of(graph.culprits), evidence=_evidence(graph, graph.culprits, graph.held),
+        advice="Pair sends with receives: even ranks send first, odd ranks receive first; or use batch_isend_irecv.",
+    )  # fmt: skip
+
+
+def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding]:
+    """collective_stalled: all ranks of a group are in one operation; job_stalled: no rank moves, wherever they are.
+
+    The second works without any stack. It names ranks whose GPUs have nothing to do while those of all others are full,
+    and the only rank of a job. ``found`` are the findings of all other rules: both give way to one that says why.
+    """
+    graph, group = job_status.graph, _in_one_operation(job_status)
+    kind = "collective_stalled" if group else "job_stalled"
+    told = (one for one in found if one.severity != "info" and one.kind != kind)
+    if any(word_of(one.kind) in ("hung", "crashed", "waiting") for one in told):
+        return
+    ranks = group or tuple(one for one in job_status.present if one.process is not None and one.state != "leaving")
+    held = graph.held if graph is not None and group else _still_for(job_status, ranks)
+    if not ranks or held is None or held < stall_due(job_status, ranks):
+        return
+    empty, full = [one for one in ranks if one.load == "idle"], sum(one.load == "spinning" for one in ranks)
+    odd = empty if not group and full > len(empty) and len(empty) + full == len(ranks) else []
+    named = group or odd or (ranks if len(ranks) == 1 else ())
+    open_ended = not group or (graph is not None and any(point.kind in OPEN_KINDS for point in graph.accused))
+    accused = f"{ranks_on((s.rank for s in odd), nodes_of(odd))}: no work for the GPU while {full} others are full; "
+    waiters = f"; {who_wait(graph.waiters, 'other')} for them" if graph is not None and group and graph.waiters else ""
+    yield Finding(
+        kind, "critical", 0.8 if odd else 0.5 if not group else 0.55 if open_ended else 0.7,
+        f"{accused if odd else ''}{_not_moved(job_status, ranks, held)}"
+        f"{'; no rank is odd' if group else ''}{waiters}",
+        ranks=tuple(one.rank for one in named), nodes=nodes_of(named),
+        evidence=_evidence(graph, ranks[:2], held, *_gpus(job_status, ranks)),
+        advice=AGREED if not open_ended else LOOK if named and not group else UNNAMED,
+        next=(next_step("a", "probe", *(nodes_of(ranks) or ("NODES",))), DUMPS),
+    )  # fmt: skip
+
+
+def _in_one_operation(job_status: JobStatus) -> tuple[RankStatus, ...]:
+    """Ranks that all are in one operation of a group, and stand still there; none where some rank is odd."""
+    graph = job_status.graph
+    if graph is None or graph.pattern not in ("stalled", "stuck_group") or not _stands(job_status, graph):
+        return ()
+    members = tuple(sorted((one for point in graph.accused for one in point.members), key=lambda one: one.rank))
+    return members if graph.accused[0].kind not in NO_OPERATION and len(members) > 1 else ()
+
+
+def _still_for(job_status: JobStatus, ranks: Sequence[RankStatus]) -> float | None:
+    """Seconds for which none of these ranks has moved by any sign; None where one may have, and in a start."""
+    job = job_status.job
+    started = [one.process.process.started for one in ranks if one.process is not None]
+    young = job.motion.last_step is None and job.now - min(started, default=job.now) < START_S
+    if young or not stands(job) or job.motion.moving or on_its_way(job, ranks):
+        return None
+    return min([job.stood_still or 0.0, *(one.held for one in ranks if one.read)])
+
+
+def standing(job_status: JobStatus) -> str:
+    """Where all ranks of a job are that has not moved for a while, and in which none is odd; else empty."""
+    job, present, graph = job_status.job, job_status.present, job_status.graph
+    if not stands(job) or job.motion.moving or (graph is not None and graph.pattern != "stalled"):
+        return ""
+    return _not_moved(job_status, present, job.stood_still or 0.0) if all(one.read for one in present) else ""
+
+
+def _not_moved(job_status: JobStatus, ranks: Sequence[RankStatus], held: float) -> str:
+    """``nothing has moved for 70 s: ranks 0-3 wait in all_reduce, at step (train.py:50)``, the largest group first."""
+    groups: dict[str, list[int]] = defaultdict(list)
+    for one in ranks:
+        doing = one.activity
+        where = "burns CPU" if one.motion.busy else "sleeps" if one.motion.blocked else "alive, and not looked into"
+        where += f", GPU {one.load}" if one.load != "unknown" else ""
+        if doing is not None and not doing.error:
+            where = doing.label + (f", at {doing.where}" if doing.where else "")
+        groups[where].append(one.rank)
+    places = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[1]))
+    told = [f"{ranks_text(numbers)} {of_several(where, len(numbers))}" for where, numbers in places]
+    moved = f"moved for {duration(job_status.lasted(held))}" if job_status.job.live else "moved"
+    some = f"{ranks_text(one.rank for one in ranks)} {of_several('has', len(ranks))} not"
+    who = "nothing has" if len(ranks) == len(job_status.present) else some
+    return f"{who} {moved}: {listed(told, GROUPS_TOLD)}" if ranks else ""
+
+
+def stall_due(job_status: JobStatus, ranks: Sequence[RankStatus]) -> float:
+    """Seconds of standing still after which it is a fault that none of these ranks moves; endless while one works.
+
+    The job's own alarm where all wait for one another. Ranks that wait for GPUs of which no figures are known have time
+    for long kernels; of ranks at something of their own the last patience to be over counts; a rank that nobody could
+    look into, and that burns CPU or moves data, and ranks that are not seen to wait, may compute.
+    """
+    due = job_status.alarm_after
+    if not job_status.job.live:
+        return due
+    if any(one.state == "on_gpu" and one.load == "unknown" for one in ranks):
+        due = max(due, job_status.kernels_due)
+    unseen = [one for one in ranks if one.state == "unseen"]
+    if any(job_status.works(one) or one.load == "computing" for one in ranks):
+        return float("inf")
+    if any(one.motion.moves_data for one in unseen):
+        return float("inf")
+    if own := [job_status.due(one) for one in ranks if one.state == "working" and one.read and one.load != "spinning"]:
+        return max(due, *own)
+    rest = [
+        one for one in ranks
+        if one.state in ("waiting", "on_gpu", "stopped", "uninterruptible") or one.load in ("spinning", "idle")
+        or (one.state == "unseen" and one.motion.blocked)
+    ]  # fmt: skip
+    burns_unseen = any(one.load == "unknown" and one.motion.busy for one in unseen)
+    return max(due, LONG_WORK_S) if burns_unseen or len(rest) * 2 < len(ranks) else due
+
+
+def _stands(job_status: JobStatus, graph: WaitGraph) -> bool:
+    """Ranks that spin are seen to stand still by their GPUs, which are full at little and even power."""
+    if job_status.job.motion.moving and not graph.part:
+        return False
+    return graph.frozen or all(one.load == "spinning" for one in (*graph.culprits, *graph.waiters))
+
+
+def _evidence(
+    graph: WaitGraph | None, shown: Sequence[RankStatus], held: float, *more: Evidence
+) -> tuple[Evidence, ...]:
+    """Stacks of some ranks, where the others wait, and for how long that was watched."""
+    looks = max((len(status.readings) for status in (*graph.waiters, *graph.culprits)), default=0) if graph else 0
+    still = Evidence(Observer.CONTEXT, "watch", None, f"no sign of motion for {duration(held)}")
+    watched = (*waiters_of(graph), watch_of(graph, looks)) if graph else (still,)
+    return (*filter(None, map(stack_of, shown[:4])), *more, *watched)
+
+
+def _gpus(job_status: JobStatus, ranks: Sequence[RankStatus]) -> tuple[Evidence, ...]:
+    """What the GPUs of these ranks do, as far as any figure is known."""
+    owners = [one.process for one in ranks if one.process is not None and one.load != "unknown"]
+    return (load_proof(job_status.job, owners),) if owners else ()
+
+
+STATUS_RULES = (mismatch, deadlock)
