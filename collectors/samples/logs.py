@@ -40,10 +40,6 @@ class LogLines(NamedTuple):
     lines: List[str]
     skipped: int
     """Lines that were not sent before these (a flood is sampled)."""
-    before: bool = False
-    """Nobody knows when they were written, but it was before ``at``."""
-    backlog: bool = False
-    """They were there when the file came on view: some may have been sent when it was so before."""
 
 
 class LogEvent(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator
-from itertools import groupby, islice
+from itertools import islice
 
 from collectors.samples.logs import LogEvent
 from hangtop.session.state.job_state import JobState
@@ -19,8 +19,6 @@ KEPT = 20_000
 """Lines held; a quarter goes at once when there are more."""
 SAME = 5.0
 """Seconds that two events about one line may be apart."""
-COMPARED = 4
-"""Lines before one that must be the same for it to be the one that came last: many lines of a log are alike."""
 AT_ONCE = 4_000
 """Lines taken in one tick; what a flood brings beyond is counted, not shown."""
 _CONTAINER = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] ")
@@ -42,8 +40,6 @@ class LogBook:
         self._log_serial = self._event_serial = self._serial = 0
         self._told: dict[tuple[str, str, str], tuple[int, float]] = {}
         """Number and time of lines that events told of, by node, file and text."""
-        self._last: dict[tuple[str, str], list[str]] = {}
-        """The last lines that came of each file: what is on view again begins with some of them."""
 
     def again(self) -> LogBook:
         """An empty book with the same filter: for another moment, of which other lines are known."""
@@ -69,23 +65,11 @@ class LogBook:
 
     def _new_lines(self, state: JobState) -> Iterator[LogLine]:
         entries, self._log_serial = state.log_lines.since(self._log_serial), state.log_lines.total
-        for (node, path, backlog), group in groupby(entries, lambda one: (one[0], one[1].path, one[1].backlog)):
-            batches = [batch for _, batch in group]
-            texts = [text for batch in batches for text in batch.lines]
-            known = self._known(node, path, texts) if backlog else 0
-            self._last[node, path] = [*self._last.get((node, path), []), *texts][-COMPARED:]
-            for batch in batches:
-                self.skipped += batch.skipped
-                for text in map(_printed, batch.lines[known:]):
-                    if (node, path, text) not in self._told:
-                        yield self._line(batch.at, node, batch.rank, path, 0, text, before=batch.before)
-                known = max(0, known - len(batch.lines))
-
-    def _known(self, node: str, path: str, texts: list[str]) -> int:
-        """How many lines at the beginning of what is on view again came when it was on view before."""
-        last = self._last.get((node, path), [])
-        ends = range(len(texts), 0, -1) if last else ()
-        return next((end for end in ends if texts[max(0, end - len(last)) : end] == last[-end:]), 0)
+        for node, batch in entries:
+            self.skipped += batch.skipped
+            for text in map(_printed, batch.lines):
+                if (node, batch.path, text) not in self._told:
+                    yield self._line(batch.at, node, batch.rank, batch.path, 0, text)
 
     def _new_events(self, state: JobState) -> Iterator[LogLine]:
         events, self._event_serial = state.events.since(self._event_serial), state.events.total
@@ -101,11 +85,11 @@ class LogBook:
             self._told[node, event.source, text] = number, at
             if number and before is not None and before[0] == number and abs(at - before[1]) < SAME:
                 continue
-            line = self._line(at, node, event.rank, event.source, number, text, before=event.at is None)
+            line = self._line(at, node, event.rank, event.source, number, text, event.at is None)
             yield line._replace(severity=max(1, line.severity)) if event.kind.startswith("kernel.") else line
 
     def _line(
-        self, at: float, node: str, rank: int | None, source: str, number: int, text: str, *, before: bool
+        self, at: float, node: str, rank: int | None, source: str, number: int, text: str, before: bool = False
     ) -> LogLine:
         self._serial += 1
         return LogLine(at, self._serial, node, rank, severity_of(text), source, number, text, before)

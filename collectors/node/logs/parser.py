@@ -7,6 +7,7 @@ sums them up.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Dict, List, Optional, Sequence, Tuple
 
 from collectors.node.logs import matching, prefixes
@@ -56,11 +57,6 @@ class LogParser:
             self._take(chunk[start : start + PIECE])
         return self.reader.told()
 
-    def idle(self) -> List[LogEvent]:
-        """Nothing came for a while: events of records that were waiting for their next line."""
-        self.reader.end()
-        return self.reader.told()
-
     def rest(self, now: float, longest: float) -> List[LogEvent]:
         """All was read by ``now``: events of records of which nothing more came for ``longest`` seconds."""
         self.reader.rest(now, longest)
@@ -71,16 +67,17 @@ class LogParser:
         self._pending, self._before, self._cutting = b"", b"", True
         self.coll.settle()
         self.coll.whole = False
-        events = self.idle()
+        self.reader.end()
         self.reader.counted = False
-        return events
+        return self.reader.told()
 
     def close(self) -> List[LogEvent]:
         """The log is over: what was left, a last line without an end too."""
         if self._pending:
             pending, self._pending = self._pending, b""
             self._block(pending if pending.endswith(b"\r") else pending + b"\n")
-        return self.idle()
+        self.reader.end()
+        return self.reader.told()
 
     def progress(self) -> List[CommProgress]:
         """Last collective of every communicator that the log tells of."""
@@ -127,8 +124,14 @@ class LogParser:
             return
         for index, kind in enumerate(block.kinds):
             mask = masks.get(kind, 0)
-            if (mask or self.reader.open) and kind not in launches:
-                self._line(block, index, mask)
+            if not (mask or self.reader.open) or kind in launches:
+                continue
+            raw = block.lines[index]
+            found = list(prefixes.records(raw, block.numbers[index], self._now))
+            whole = len(found) == 1 and len(raw) <= prefixes.LONGEST
+            for line in found:
+                known = mask if whole else matching.mask_of(line.text)
+                self.reader.read(line, known, partial(self._in_front, block.lines, index))
 
     def _in_front(self, lines: List[bytes], index: int) -> bytes:
         """The last bytes before a line."""
@@ -137,16 +140,6 @@ class LogParser:
             start -= 1
             size += len(lines[start]) + 1
         return (self._before + b"".join(line + b"\n" for line in lines[start:index]))[-BEFORE:]
-
-    def _line(self, block: Block, index: int, mask: int) -> None:
-        def before() -> bytes:
-            return self._in_front(block.lines, index)
-
-        raw = block.lines[index]
-        found = list(prefixes.records(raw, block.numbers[index], self._now))
-        for line in found:
-            whole = len(found) == 1 and len(raw) <= prefixes.LONGEST
-            self.reader.read(line, mask if whole else matching.mask_of(line.text), before)
 
 
 def _numbers(block: bytes, first: int, count: int) -> Sequence[int]:
@@ -159,12 +152,12 @@ def _numbers(block: bytes, first: int, count: int) -> Sequence[int]:
 
 def kernel_events(lines: Sequence[Tuple[float, str]], source: str) -> List[LogEvent]:
     """Events of lines of the kernel's log, each with its time."""
-    clipped = [(at, said[:KERNEL_LINE]) for at, said in lines]
-    raw = [said.encode("utf-8", "replace") for _, said in clipped]
-    masks = matching.Prefilter().masks(set(raw))
     reader = Reader(source, None, None, "", 0.0)
-    for (at, said), key in zip(clipped, raw):
+    raw = [said[:KERNEL_LINE].encode("utf-8", "replace") for _, said in lines]
+    masks = matching.Prefilter().masks(set(raw))
+    for (at, said), key in zip(lines, raw):
         mask = masks.get(key, 0) & matching.KERNEL
         if mask:
-            reader.read(Line(0, said, LogWriter(), at, None, labelled=False, program="kernel"), mask, bytes)
+            line = Line(0, said[:KERNEL_LINE], LogWriter(), at, None, labelled=False, program="kernel")
+            reader.read(line, mask, bytes)
     return reader.told()

@@ -8,6 +8,7 @@ name ends in ``_2`` or ``_3`` stands for the field without the ending: alternati
 from __future__ import annotations
 
 import re
+import signal
 from typing import Any, Callable, Dict, List, Mapping, Match, NamedTuple, Optional
 
 from collectors.samples.gpus import bus_key
@@ -22,6 +23,7 @@ _INTEGERS = frozenset(
     " from_rank reporter tried status bytes color key rank_a rank_b seq_a seq_b wrong finished".split()
 )
 _LISTS = frozenset(("lagging", "missing", "group_ranks"))
+_NAMES = {int(one): one.name[3:] for one in signal.Signals}
 
 
 class ParsedEvent(NamedTuple):
@@ -84,26 +86,15 @@ class Rule(NamedTuple):
         return ParsedEvent(self.kind, data, rank=number(str(rank)), host=str(host).rstrip(".-"), pid=number(str(pid)))
 
 
-SIGNALS = {
-    1: "HUP", 2: "INT", 3: "QUIT", 4: "ILL", 5: "TRAP", 6: "ABRT", 7: "BUS", 8: "FPE", 9: "KILL", 11: "SEGV",
-    13: "PIPE", 15: "TERM", 24: "XCPU",
-}  # fmt: skip
-"""Names of the signals that end processes."""
-
-
 def signal_of_exit(code: int) -> str:
     """The signal behind an exit status: negative as Python says it, 128 + n as a shell does; empty for none."""
-    if code < 0:
-        return SIGNALS.get(-code, str(-code))
-    return SIGNALS.get(code - 128, "") if code > 128 else ""
+    return signal_name(str(-code)) if code < 0 else _NAMES.get(code - 128, "")
 
 
 def signal_name(text: str) -> str:
     """``KILL`` for ``SIGKILL``, ``Signals.SIGKILL`` and ``9``."""
     bare = text.strip().rsplit(".", 1)[-1].upper()
-    if bare.isdecimal():
-        return SIGNALS.get(int(bare[:4]), bare)
-    return bare[3:] if bare.startswith("SIG") else bare
+    return _NAMES.get(int(bare[:4]), bare) if bare.isdecimal() else bare[3:] if bare.startswith("SIG") else bare
 
 
 def number(text: Optional[str]) -> Optional[int]:

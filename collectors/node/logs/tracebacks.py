@@ -74,7 +74,7 @@ class Traceback:
         self._size = self._taken = 0
         self._earlier: List[str] = []
         """What the exceptions said that led to this one: the first ones, and the last."""
-        self._blank = self._chained = self._bare_frames = False
+        self._blank = self._chained = False
         self._dated: Optional[bool] = None
         """Whether its own lines bear a time: where none does, one behind the message that does is a logger's."""
 
@@ -83,14 +83,6 @@ class Traceback:
         self._dated = line.at is not None if self._dated is None else self._dated
         self.over = line.at is not None and not self._dated and bool(self._message)
         return not self.over and self.take_text(line.text)
-
-    def takes_unlabelled(self, text: str) -> bool:
-        """Whether a line without a label, right after one of the traceback that has one, may be of the traceback.
-
-        The frames of a traceback that a logger wrote have no label, nor has what follows them.
-        """
-        self._bare_frames = self._bare_frames or bool(text.startswith('  File "') and exceptions.FRAME.match(text))
-        return self._bare_frames
 
     def take_text(self, text: str) -> bool:
         """The same by the text of the line alone."""

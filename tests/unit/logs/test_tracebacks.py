@@ -56,7 +56,6 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
         '{"level":"ERROR","message":"' + RAISED.replace('"', '\\"').replace("\n", "\\n") + '","rank":3}\n',
         {"frame": "t.py:3 in main", "type": "ValueError"},
     ),
-    "of a thread": ("Exception in thread Thread-3:\n" + RAISED, {"thread": "Thread-3"}),
     "of a worker of Ray": (RAY.format("ValueError", "ValueError: bad shard 3"), {"message": "bad shard 3"}),
     "of a worker of Ray that died": (
         RAY.format("ActorDiedError", "The actor died unexpectedly."),

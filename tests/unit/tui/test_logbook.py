@@ -8,10 +8,8 @@ from tui.logs import logbook
 from tui.logs.logbook import AT_ONCE, LogBook
 
 
-def lines(
-    state: JobState, node: str, rank: int, at: float, *texts: str, skipped: int = 0, backlog: bool = False
-) -> None:
-    batch = LogLines(f"/log/{rank}", 1, rank, "stderr", at, list(texts), skipped, backlog=backlog)
+def lines(state: JobState, node: str, rank: int, at: float, *texts: str, skipped: int = 0) -> None:
+    batch = LogLines(f"/log/{rank}", 1, rank, "stderr", at, list(texts), skipped)
     state.log_lines.add(node, batch)
 
 
@@ -32,21 +30,6 @@ def test_lines_of_several_nodes_are_merged_by_time_also_when_some_come_late() ->
     assert book.take(state) == 1
     assert texts(book) == ["a", "b", "c", "d"]
     assert book.take(state) == 0
-
-
-def test_a_file_that_comes_on_view_again_brings_only_what_is_new() -> None:
-    state, book = JobState(), LogBook()
-    lines(state, "node1", 0, 1.0, "a", "alive", "alive", backlog=True)
-    lines(state, "node1", 0, 2.0, "b", "alive")
-    book.take(state)
-    lines(state, "node1", 0, 1.0, "a", "alive", "alive", "b", backlog=True)  # by their own times in runs
-    lines(state, "node1", 0, 2.0, "alive", "alive", "c", backlog=True)
-    lines(state, "node2", 0, 3.0, "alive", backlog=True)
-    book.take(state)
-    assert texts(book) == ["a", "alive", "alive", "b", "alive", "alive", "c", "alive"]
-    lines(state, "node1", 0, 4.0, "c")
-    book.take(state)
-    assert texts(book)[-1] == "c"
 
 
 def test_a_filter_shows_what_it_lets_through_of_old_and_new_lines() -> None:

@@ -19,11 +19,9 @@ LAG = 32 << 20
 KEPT = 1 << 20
 """Bytes of a flood's end that are read when it is sampled."""
 QUIET = 2.0
-"""Seconds without growth, of a log or of one rank's part in it, after which a record is not waited for any more."""
+"""Seconds without a line, of a log or of one rank's part in it, after which a record is not waited for any more."""
 BACKLOG = 10.0
 """Seconds within which what was in a file before is read, even of one that floods."""
-OLD = 10.0
-"""Seconds since which nothing was written to a log: its last record is not waited for."""
 LONGEST_SHOWN = 2000
 """Characters of a line on view."""
 
@@ -47,20 +45,22 @@ class Followed:
         self.owners: Dict[LogOwner, None] = {owner: None}
         self.tail = Tail(path, uid)
         self.events: List[LogEvent] = []
-        self.told_to = self._looked = float("-inf")
-        """What was in the file by then has been told, but for a record that may go on."""
+        self.told_to = float("-inf")
+        """What was in the file by then has been told."""
         self._parser = self._new_parser(now)
         self._steps = LogSteps()
-        self._began = self._grown = now
-        self._started = self._reading_backlog = False
+        self._began = self._looked = now
+        self._started = False
         self._shown: Optional[int] = None
+        """Where what was on view last ends."""
 
     def progress(self) -> List[CommProgress]:
         """Last collective of every communicator in this file.
 
         Nothing while what was there before is still being read: that is no progress of the job.
         """
-        return [] if self._reading_backlog else self._parser.progress()
+        backlog = self._parser.reader.read_at is None and self._looked - self._began < BACKLOG
+        return [] if backlog else self._parser.progress()
 
     def steps(self) -> Optional[StepCount]:
         """How far the file says that training is; None while it says nothing of the kind."""
@@ -78,39 +78,29 @@ class Followed:
 
     def read(self, now: float, until: float) -> None:
         """Parse what is there, until this thread has used CPU time up to ``until``; events go to :attr:`events`."""
-        if not self._started and self.tail.skipped:  # too large to be read whole: the head, then the end
-            self.events += self._parser.feed(self.tail.peek(0, min(HEAD, self.tail.skipped)))
+        tail, self._looked, late = self.tail, now, b""
+        if not self._started and tail.skipped:  # too large to be read whole: the head, then the end
+            self.events += self._parser.feed(tail.peek(0, min(HEAD, tail.skipped)))
             self.events += self._parser.gap()
-        if self.tail.fresh:
+        if tail.fresh:
             self._again(now)
-        late, live = b"", self._parser.reader.read_at is not None
-        for data in self.tail.read():
+        reader = self._parser.reader
+        live = reader.read_at is not None
+        reader.clock = now if live or tail.modified is None else tail.modified
+        for data in tail.read():
             self._started = True
             late = (late + data if len(data) < SEEN else data)[-SEEN - 1 :]
             self.events += self._parser.feed(data)
             if time.thread_time() > until:
                 self.sample()
                 break
-        self._rest(late, now, live)
-        self._reading_backlog = self._parser.reader.read_at is None and now - self._began < BACKLOG
-
-    def _rest(self, late: bytes, now: float, live: bool) -> None:
-        """Count steps in what came last, and tell the records of which nothing more came for a while."""
-        modified = self.tail.modified
         if late:
-            self._grown = now
-            self._steps.take(late, now, now if live else modified, live=live)
-            rests = not self.tail.behind and modified is not None and now - modified > OLD
-        else:
-            rests = not 0 <= now - self._grown <= QUIET  # a clock that was set back must not make it wait for a day
-        if rests:
-            self.events += self._parser.idle()
-        if not self.tail.behind:
-            self.events += self._parser.rest(now, QUIET)  # one rank's last words, while others write on
-            self._parser.reader.read_at = now
-            if rests or late:  # of what came just now the last record may go on
-                self.told_to = now if rests else self._looked
-            self._looked = now
+            self._steps.take(late, now, now if live else tail.modified, live=live)
+        if not tail.behind:
+            self.events += self._parser.rest(now, QUIET)
+            reader.read_at = now
+            if not reader.open:
+                self.told_to = now
 
     def sample(self) -> None:
         """Leave out all but the end of a flood that cannot be kept up with."""
@@ -120,34 +110,30 @@ class Followed:
 
     def finish(self) -> List[LogEvent]:
         """Let go of a file that is gone: the events that were still to be told."""
-        events, self.events = self.events + self._parser.close(), []
         self.tail.close()
-        return events
+        return self.events + self._parser.close()
 
     def lines(self, now: float, limit: int, ranks: Dict[int, int]) -> Iterator[LogLines]:
-        """New raw lines for the screen, at most ``limit`` bytes; ``ranks`` maps local to global ranks."""
-        size, shown = self.tail.size, self._shown
-        old = shown is None or shown > size
-        start = max(0 if shown is None or old else shown, size - limit)
-        left_out = 0 if shown is None or old else start - shown
+        """Raw lines for the screen that it has not shown, at most ``limit`` bytes; ``ranks`` by local rank.
+
+        What was there when it came on view first has the times that are in the lines.
+        """
+        size, old = self.tail.size, self._shown is None
+        shown = 0 if self._shown is None or self._shown > size else self._shown
+        start = max(shown, size - limit)
         data = self.tail.peek(start, size)
         end = data.rfind(b"\n") + 1
         self._shown = start + end
         raw = data[:end].split(b"\n")[:-1]
-        skipped = left_out * len(raw) // max(1, end)
+        skipped = 0 if old else (start - shown) * len(raw) // max(1, end)
         latest = now if not old or self.tail.modified is None else min(now, self.tail.modified)
         owner = self._owner()
         runs = list(line_runs(raw, owner.rank, ranks, now, timed=old))
         first = next((run.at for run in runs if run.at is not None), latest)
         for run in runs:
             at = min(latest, first if run.at is None else run.at) if old else latest
-            before = old and run.at is None
-            yield LogLines(self.path, owner.pid, run.rank, owner.stream, at, run.lines, skipped, before, old)
+            yield LogLines(self.path, owner.pid, run.rank, owner.stream, at, run.lines, skipped)
             skipped = 0
-
-    def hide(self) -> None:
-        """Not on view any more."""
-        self._shown = None
 
     def _again(self, now: float) -> None:
         """The file was rotated or truncated: line 1 again, but the same process with the same communicators."""

@@ -68,18 +68,13 @@ class LogPlaces:
         if rank.nccl_log:
             yield WantedLog(rank.nccl_log, rank.pid, number, "nccl", "", rank.uid)
 
-    def named(self, patterns: Sequence[str], now: float) -> Iterator[WantedLog]:
-        """Files that the user's patterns match, as of the last search."""
+    def named(self, patterns: Sequence[str], now: float, *, services: bool) -> Iterator[WantedLog]:
+        """Files that the user's patterns match, as of the last search; logs of Fabric Manager and IMEX."""
+        paths = [self._root + service for service in SERVICES] if services else []
         for pattern in patterns:
-            found = sorted(self._known((pattern,), now, glob.glob, os.path.expanduser(pattern)))
-            for path in filter(os.path.isfile, found):
-                yield WantedLog(os.path.abspath(path), None, file_names.hints(path).rank, "extra", "")
-
-    def of_services(self) -> Iterator[WantedLog]:
-        """Logs of Fabric Manager and IMEX."""
-        for path in (self._root + service for service in SERVICES):
-            if os.path.isfile(path):
-                yield WantedLog(path, None, None, "extra", "")
+            paths += sorted(self._known((pattern,), now, glob.glob, os.path.expanduser(pattern)))
+        for path in filter(os.path.isfile, paths):
+            yield WantedLog(os.path.abspath(path), None, file_names.hints(path).rank, "extra", "")
 
     def _known(self, key: Tuple[str, ...], now: float, search: Callable[..., List[str]], *args: object) -> List[str]:
         """What a search found. It is made again after a while, but for a pipe of which the file is known."""
@@ -98,17 +93,11 @@ class LogPlaces:
         if not target.startswith("/") or target.startswith(("/dev/null", "/dev/pts/", "/dev/tty", "/dev/console")):
             return [(target, "no file: what was printed there cannot be read")]
         held = "%s/%d/fd/%d" % (self._proc, pid, descriptor)
-        if target.endswith(" (deleted)"):
-            return [(held, "")]
         path = seen_by(pid, target, self._proc)
-        return [(path if _same(path, held) else held, "")]
-
-
-def _same(one: str, other: str) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return False
+        try:
+            return [(path if os.path.samefile(path, held) else held, "")]
+        except OSError:  # another file has the name, or none
+            return [(held, "")]
 
 
 # --- behind a pipe ---------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections import deque
 from typing import Deque, Dict, Iterator, NamedTuple, Optional, Tuple
@@ -14,10 +15,8 @@ from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogFile, LogsRead
 from collectors.samples.ranks import RankProcess
 
-SHARE = 0.55
-"""Part of a core that reading logs may use while they flood."""
-LONGEST = 4.0
-"""Seconds since the last look for which that part is taken at most."""
+SHARE, LONGEST = 0.55, 4.0
+"""Part of a core that reading logs may use while they flood, of the seconds since the last look, at most so many."""
 FILES = 256
 """Files that are followed at once."""
 WAITING, SENT = 4096, 128
@@ -50,10 +49,12 @@ class LogSource(Source):
         self._unread: Dict[Tuple[str, Optional[int], str], WantedLog] = {}
         self._waiting: Deque[LogEvent] = deque()
         self._ranks: Dict[int, int] = {}
+        """Ranks by process, of those that have ended too: their logs may still be read."""
+        self._locals: Dict[int, int] = {}
+        """Ranks by local rank."""
         self._settings = Settings(1.0, 0.0, None, [], [], [])
         self._turn = 0
-        self._looked_at = time.monotonic()
-        self._began: Optional[float] = None
+        self._began = self._looked_at = time.monotonic()
         self._found_at = float("-inf")
         self._found_for: Tuple[RankProcess, ...] = ()
 
@@ -68,11 +69,11 @@ class LogSource(Source):
         moment = time.monotonic()
         since, self._looked_at = moment - self._looked_at, moment
         until = time.thread_time() + SHARE * min(max(since, self._settings.interval / 2), LONGEST)
-        self._began = moment if self._began is None else self._began
         self.period = self._period(moment)
         if not 0 <= now - self._found_at < FIND_EVERY or self.shared.ranks != self._found_for:
             self._find(now)
         if not self._followed and not self._unread and not self.shared.ranks:
+            self._began = moment
             raise Absent("no rank runs here, and no log was named")
         yield from self._read(now, until)
         yield from self._files(now)
@@ -81,12 +82,13 @@ class LogSource(Source):
                 rank = progress.global_rank if progress.global_rank is not None else self._ranks.get(progress.pid)
                 yield progress._replace(global_rank=rank)
         yield from filter(None, [followed.steps() for followed in self._followed.values()])
-        yield from self._view(now)
+        on_view = self._settings.on_view
+        shown = [followed for path, followed in self._followed.items() if path in on_view or "*" in on_view]
+        for followed in shown:
+            yield from followed.lines(now, min(SHOWN, SHOWN_IN_ALL // len(shown)), self._locals)
 
     def _period(self, moment: float) -> float:
-        if self._settings.on_view:
-            return 0.0
-        return BRISK if self._began is None or moment - self._began < YOUNG else UNSEEN
+        return 0.0 if self._settings.on_view else BRISK if moment - self._began < YOUNG else UNSEEN
 
     def _find(self, now: float) -> None:
         """Start to follow what is new."""
@@ -94,9 +96,9 @@ class LogSource(Source):
         self._found_at, self._found_for = now, ranks
         self._unread = {}
         self._ranks.update({rank.pid: rank.rank for rank in ranks if rank.rank >= 0})
+        self._locals = {rank.local_rank: rank.rank for rank in ranks if rank.local_rank is not None and rank.rank >= 0}
         theirs = [wanted for rank in ranks for wanted in places.of_rank(rank, now)]
-        services = list(places.of_services()) if ranks else []
-        for wanted in (*theirs, *services, *places.named(self._settings.log_globs, now)):
+        for wanted in (*theirs, *places.named(self._settings.log_globs, now, services=bool(ranks))):
             self._want(wanted, now)
 
     def _want(self, wanted: WantedLog, now: float) -> None:
@@ -120,7 +122,7 @@ class LogSource(Source):
 
     def _made_room(self) -> bool:
         """Whether files that are gone gave up their place."""
-        gone = [path for path, followed in self._followed.items() if not followed.tail.is_there()]
+        gone = [path for path in self._followed if not os.path.exists(path)]
         for path in gone:
             self._waiting.extend(map(self._ranked, self._followed.pop(path).finish()))
         return bool(gone)
@@ -128,9 +130,9 @@ class LogSource(Source):
     def _read(self, now: float, until: float) -> Iterator[NamedTuple]:
         order = list(self._followed.values())
         self._turn += 1
-        start = self._turn % max(1, len(order))
-        told_to = []
-        for place, followed in enumerate(order[start:] + order[:start]):
+        first = self._turn % max(1, len(order))
+        told_to = [now]
+        for place, followed in enumerate(order[first:] + order[:first]):
             followed.tail.refresh()
             if self._settings.not_mine and self._identity(followed, now)[0] in self._settings.not_mine:
                 continue
@@ -144,9 +146,8 @@ class LogSource(Source):
             told_to.append(followed.told_to)
         for _ in range(min(SENT, len(self._waiting))):
             yield self._waiting.popleft()
-        read_to = min(told_to, default=now)
-        if not self._waiting and read_to > float("-inf"):
-            yield LogsRead(read_to)
+        if not self._waiting and min(told_to) > float("-inf"):
+            yield LogsRead(min(told_to))
 
     def _ranked(self, event: LogEvent) -> LogEvent:
         """The event with its rank, where its process or its local rank tells it."""
@@ -154,16 +155,11 @@ class LogSource(Source):
             event = event._replace(rank=self._ranks[event.pid])
         local = event.data.get("local_rank")
         if event.rank is None and isinstance(local, int) and not event.kind.startswith("elastic."):
-            event = event._replace(rank=self._by_local().get(local))
+            event = event._replace(rank=self._locals.get(local))
         failed = event.data.get("failed_pid")
         if isinstance(failed, int) and failed in self._ranks and "failed_rank" not in event.data:
             event = event._replace(data=dict(event.data, failed_rank=self._ranks[failed]))
         return event
-
-    def _by_local(self) -> Dict[int, int]:
-        return {
-            rank.local_rank: rank.rank for rank in self.shared.ranks if rank.local_rank is not None and rank.rank >= 0
-        }
 
     def _files(self, now: float) -> Iterator[LogFile]:
         """Each file with its owners, and those that are not read."""
@@ -180,14 +176,3 @@ class LogSource(Source):
         device, inode = followed.tail.inode
         shared = self._mounts.of(followed.path, now).shared
         return followed.path if (device, inode) == NOWHERE else "%s:%d" % (shared or device, inode), shared
-
-    def _view(self, now: float) -> Iterator[NamedTuple]:
-        on_view = set(self._settings.on_view)
-        shown = [followed for path, followed in self._followed.items() if path in on_view or "*" in on_view]
-        limit = min(SHOWN, SHOWN_IN_ALL // max(1, len(shown)))
-        by_local = self._by_local()
-        for followed in self._followed.values():
-            if followed in shown:
-                yield from followed.lines(now, limit, by_local)
-            else:
-                followed.hide()

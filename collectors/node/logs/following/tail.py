@@ -88,10 +88,6 @@ class Tail:
         except OSError:
             return b""
 
-    def is_there(self) -> bool:
-        """Whether the path names anything."""
-        return os.path.exists(self.path)
-
     def close(self) -> None:
         """Let go of the file."""
         if self._file >= 0:
