@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import importlib
 import inspect
@@ -111,9 +112,9 @@ class HangtopApp(App[None], inherit_bindings=False):
 
     async def _start(self) -> None:
         """Begin the session, whose questions are asked on the screen, and keep its past from then on."""
-        from tui.dialogs.asking import ScreenAsker
+        from tui.dialogs.asking import ask_on_screen
 
-        self.head.asker = ScreenAsker(self)
+        self.head.ask_person = functools.partial(ask_on_screen, self)
         if self.head.options.targets:
             await asyncio.to_thread(importlib.import_module, "asyncssh")  # 0.1 s, and ldconfig and gcc run in it
         if self.head.live and self.head.player is None:

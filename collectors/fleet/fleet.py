@@ -19,8 +19,7 @@ from collectors.fleet import payload
 from collectors.fleet.control import control_line
 from collectors.fleet.local import Local
 from collectors.fleet.node_link import AGENT, LinkOptions, NodeLink
-from collectors.fleet.sink import Sink
-from collectors.fleet.ssh.asking import Asker, Questions
+from collectors.fleet.sink import Asker, Sink
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Beat, Settings
@@ -50,8 +49,6 @@ class FleetOptions:
     """Instead of ``~/.ssh/config`` and the system's."""
     python: str | None = None
     """The interpreter on the nodes, instead of the one that is found there."""
-    batch: bool = False
-    """No question is asked: a node that needs an answer fails with the reason."""
     way: Way | None = None
     """How nodes are reached; None for SSH."""
     version: str = ""
@@ -60,11 +57,11 @@ class FleetOptions:
 class Fleet:
     """Keeps nodes connected until :meth:`close`."""
 
-    def __init__(self, targets: Sequence[Target], *, sink: Sink, asker: Asker, options: FleetOptions) -> None:
+    def __init__(self, targets: Sequence[Target], *, sink: Sink, ask: Asker, options: FleetOptions) -> None:
         self._targets = tuple(targets)
         self._sink = sink
         self._options = options
-        self._questions = Questions(asker, batch=options.batch)
+        self._ask = ask
         self._links: dict[str, NodeLink] = {}
         self._connector: Connector | None = None
         """Opens the connections of all nodes that are reached by SSH."""
@@ -121,11 +118,8 @@ class Fleet:
         return self._link(node).python
 
     def retry(self, node: str) -> None:
-        """Connect to a lost node now; questions that were declined are asked again."""
-        link = self._link(node)
-        if self._connector is not None:
-            self._connector.ask_again()
-        link.retry()
+        """Connect to a lost node now; a host key that was not accepted is asked about again."""
+        self._link(node).retry()
 
     def settings(self, node: str | None, settings: Settings) -> None:
         """Change the settings of one node, or of all; each keeps its phase."""
@@ -145,7 +139,7 @@ class Fleet:
         if self._options.way is None and any(not target.local for target in self._targets):
             from collectors.fleet.ssh.connector import Connector
 
-            self._connector = Connector(self._options.ssh_config, self._questions)
+            self._connector = Connector(self._options.ssh_config, self._ask)
 
     async def _keep_time(self) -> None:
         """Check each node once a second and send it a heartbeat every third second, a twentieth of the nodes at a time.

@@ -38,10 +38,6 @@ class LinkState:
         self.link, self.why = link, why
         self._tell(link, why, next_try)
 
-    def waits_for(self, reason: str) -> None:
-        """Show that the link waits for a person; with an empty reason, that it no longer does."""
-        self._tell(self.link, reason or self.why, None)
-
     def _tell(self, link: Link, why: str, next_try: float | None) -> None:
         if not self.quiet and (link, why, next_try) != self._told:
             self._told = (link, why, next_try)

@@ -10,14 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import cast
 
-from collectors.fleet.transport import (
-    Output,
-    Transport,
-    TransportError,
-    Waiting,
-    os_reason,
-    waits_silently,
-)
+from collectors.fleet.transport import Output, Transport, TransportError, os_reason
 
 _NOT_FOUND = 127
 
@@ -119,7 +112,7 @@ class Local(Transport):
         """Always True."""
         return True
 
-    async def connect(self, waiting: Waiting = waits_silently) -> None:
+    async def connect(self) -> None:
         """Do nothing: this machine is always connected."""
 
     async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> LocalProcess:

@@ -133,7 +133,7 @@ class NodeLink:
         while True:
             wait: float | None
             try:
-                await self._transport.connect(self._state.waits_for)
+                await self._transport.connect()
                 why = await self._serve()
                 wait = self._failed()
             except Declined as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -35,3 +35,18 @@ class Sink(Protocol):
 
     def bad_line(self, node: str, text: str, why: str) -> None:
         """Take a line that did not decode; ``text`` is its cleaned beginning."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostKeyQuestion:
+    """Whether the key that a host shows, and that is not known yet, is trusted from now on."""
+
+    node: str
+    host: str
+    """Name in known_hosts, with the port where that is not 22."""
+    key: str
+    """Algorithm and fingerprint."""
+
+
+Asker = Callable[[HostKeyQuestion], Awaitable[bool | None]]
+"""Asks a person; None where nobody can be asked."""

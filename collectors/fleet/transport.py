@@ -15,8 +15,6 @@ from typing import Protocol
 
 Output = Callable[[bytes], None]
 """Takes output of a command as it comes, in chunks of any size."""
-Waiting = Callable[[str], None]
-"""Called with what a connection waits for, and with an empty text once it does not."""
 
 
 class TransportError(Exception):
@@ -28,7 +26,7 @@ class Refused(TransportError):
 
 
 class Declined(Refused):
-    """The person declined a question; the question is not asked again without being told to."""
+    """The person did not accept a host key, and is not asked again without being told to."""
 
 
 class SshConfigError(Refused):
@@ -70,10 +68,6 @@ class Process(Protocol):
         """Take its output again."""
 
 
-def waits_silently(_reason: str) -> None:
-    """Tell nobody what a connection waits for."""
-
-
 class Transport(ABC):
     """A connection to one node."""
 
@@ -89,7 +83,7 @@ class Transport(ABC):
         """True while commands can be run."""
 
     @abstractmethod
-    async def connect(self, waiting: Waiting = waits_silently) -> None:
+    async def connect(self) -> None:
         """Open the connection if it is not open. Raises :class:`TransportError`."""
 
     @abstractmethod

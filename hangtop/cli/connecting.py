@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ import click
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
-from hangtop.cli.terminal import Status, TerminalAsker, asker
+from hangtop.cli.terminal import Status, ask_on_terminal
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
@@ -47,7 +48,7 @@ async def opened(
     from hangtop.session.live import live_session
 
     session, status = live_session(options), Status()
-    session.asker = asker(batch=options.batch)
+    session.ask_person = ask_on_terminal if sys.stderr.isatty() else None
     if record is not None:
         session.recordings.record(Path(record))
     try:
@@ -70,8 +71,8 @@ async def all_answered(session: Session, say: Callable[[str], None], needs: Coll
         answered = [node for node in nodes if node.tick is not None]
         waiting = [node.name for node in nodes if node.tick is None and node.link in {"connecting", "live"}]
         now = time.monotonic()
-        if isinstance(session.asker, TerminalAsker) and session.asker.asking:
-            began, half_at = now, None  # whoever types a password is waited for
+        if Status.asking:
+            began, half_at = now, None  # the person is waited for
         if nodes and len(answered) * 2 >= len(nodes) and half_at is None:
             half_at = now
         if nodes and not waiting:

@@ -93,7 +93,7 @@ CONNECTION: tuple[Decorator, ...] = (
     _reached("-n", "--namespace", metavar="NS", help="Of the pods, with --via kubectl."),
     _reached("-l", "--selector", metavar="LABELS", help="The pods that have these labels, with --via kubectl."),
     _reached("--container", metavar="NAME", help="The container of each pod, with --via kubectl."),
-    _reached("--batch", is_flag=True, help="Ask nothing: a node that needs an answer is reported as such."),
+    _reached("--batch", is_flag=True, help="Ask nothing: a node whose host key is not known is reported as such."),
     _reached("--python", metavar="PATH", help="The interpreter to use on the nodes."),
     _reached("--py-spy", metavar="PATH", help="The py-spy to use on the nodes."),
     _reached("--sudo", is_flag=True, help="Try sudo -n for py-spy, dmesg and tcpdump where the login may not."),

@@ -1,4 +1,4 @@
-"""A command and its terminal: how Ctrl-C and signals end it, its line of progress, and questions of connections."""
+"""A command and its terminal: how Ctrl-C and signals end it, its line of progress, and an unknown host key."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import asyncio
 import shutil
 import signal
 import sys
-import threading
 from collections.abc import Callable, Coroutine, Iterator
-from concurrent.futures import Future, InvalidStateError
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, TextIO, TypeVar
 
-from collectors.fleet.ssh.asking import Asker, Question
+from collectors.fleet.sink import HostKeyQuestion
 
 T = TypeVar("T")
 
@@ -74,8 +72,8 @@ def interruptible() -> Iterator[None]:
 class Status:
     """One line of progress on standard error, rewritten in place; silent where nobody looks."""
 
-    held: ClassVar[int] = 0
-    """Questions that stand on the terminal: meanwhile nothing is written over what is typed."""
+    asking: ClassVar[bool] = False
+    """True while a question stands on the terminal: nothing is written over what is typed."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -84,7 +82,7 @@ class Status:
 
     def say(self, text: str) -> None:
         """Show this line in place of the last one."""
-        if self._visible and text != self._shown and not Status.held:
+        if self._visible and text != self._shown and not Status.asking:
             width = shutil.get_terminal_size().columns - len("^C") - 1
             self._stream.write("\r\x1b[2K" + text[:width])
             self._stream.flush()
@@ -98,133 +96,27 @@ class Status:
             self._shown = ""
 
 
-# --- questions of connections: passwords, host keys --------------------------------------------------------------
+# --- the question of an unknown host key -------------------------------------------------------------------------
 
-HOST_KEY_ANSWERS = {"y": "yes", "yes": "yes", "once": "once"}
-"""Anything else is no."""
 TERMINAL = Path("/dev/tty")
 """Asked directly: standard input and output may be a script's."""
 
 
-class NobodyAsker:
-    """Declines every question, and says once for each node which one it was."""
-
-    def __init__(self, why: str, errors: TextIO | None = None) -> None:
-        self._why = why
-        self._errors = errors
-        self._told: set[tuple[str, str]] = set()
-
-    async def ask(self, question: Question) -> str | None:
-        """Decline."""
-        said = (question.node, question.kind)
-        if said not in self._told:
-            self._told.add(said)
-            what = "the host key is not known" if question.kind == "host_key" else f"wants an answer: {question.prompt}"
-            self.tell(f"{question.node}: {what} ({self._why})")
-        return None
-
-    def tell(self, text: str) -> None:
-        """Say it on standard error."""
-        print(f"hangtop: {text}", file=self._errors or sys.stderr)
-
-
-class TerminalAsker:
-    """Asks on the terminal, one question at a time; what is typed for a secret is not shown."""
-
-    def __init__(self) -> None:
-        self._one = asyncio.Lock()
-
-    @property
-    def asking(self) -> bool:
-        """True while a question waits for its answer."""
-        return self._one.locked()
-
-    async def ask(self, question: Question) -> str | None:
-        """Put the question; None when it is answered with nothing, or with no."""
-        async with self._one:
-            before = _attributes()
-            Status.held += 1
+async def ask_on_terminal(question: HostKeyQuestion) -> bool | None:
+    """Whether a host key is trusted: only the whole word yes accepts it. None without a terminal."""
+    loop, answered = asyncio.get_running_loop(), asyncio.Event()
+    Status.asking = True
+    try:
+        with TERMINAL.open("r+b", buffering=0) as terminal:  # noqa: ASYNC230 - a device
+            text = f"{question.node}: {question.host} is not known and shows {question.key}. Trust it? (yes/no) "
+            terminal.write(b"\r\x1b[2K" + text.encode())
+            loop.add_reader(terminal, answered.set)
             try:
-                return await _in_daemon_thread(lambda: _ask(question))
-            except asyncio.CancelledError:
-                _give_back(before)
-                raise
+                await answered.wait()
+                return terminal.readline().strip().lower() == b"yes"
             finally:
-                Status.held -= 1
-
-    def tell(self, text: str) -> None:
-        """Say it on standard error."""
-        print(f"hangtop: {text}", file=sys.stderr)
-
-
-def asker(*, batch: bool) -> Asker:
-    """Whoever can be asked: nobody with ``--batch`` or without a terminal."""
-    if batch:
-        return NobodyAsker("--batch asks nobody")
-    if not sys.stderr.isatty():
-        return NobodyAsker("no terminal to ask on; connect once by hand, or use ssh-agent")
-    return TerminalAsker()
-
-
-async def _in_daemon_thread(work: Callable[[], T]) -> T:
-    """Do what may wait for a person for ever in a thread that nobody waits for once this is cancelled.
-
-    A loop that ends waits for the threads of its own executor: for minutes, with a password that nobody types.
-    """
-    done: Future[T] = Future()
-
-    def run() -> None:
-        with suppress(InvalidStateError, RuntimeError):  # cancelled, or the loop is closed: nobody waits any more
-            try:
-                done.set_result(work())
-            except Exception as error:  # noqa: BLE001 - whoever waits gets it
-                done.set_exception(error)
-
-    threading.Thread(target=run, name="hangtop asks", daemon=True).start()
-    return await asyncio.wrap_future(done)
-
-
-def _attributes() -> list[Any] | None:
-    """How the terminal is set; None where there is none."""
-    import termios
-
-    try:
-        with TERMINAL.open("rb", buffering=0) as terminal:
-            return termios.tcgetattr(terminal)
-    except (OSError, termios.error):
-        return None
-
-
-def _give_back(attributes: list[Any] | None) -> None:
-    """Set the terminal as it was: a thread that was left waiting for a password does not."""
-    import termios
-
-    if attributes is None:
-        return
-    with suppress(OSError, termios.error), TERMINAL.open("r+b", buffering=0) as terminal:
-        termios.tcsetattr(terminal, termios.TCSANOW, attributes)
-        terminal.write(b"\n")
-
-
-def _ask(question: Question) -> str | None:
-    import getpass
-
-    try:
-        with TERMINAL.open("w", encoding="utf-8") as screen, TERMINAL.open(encoding="utf-8", errors="replace") as keys:
-            screen.write("\r\x1b[2K")  # the line of progress
-            if question.detail:
-                screen.write(question.detail.rstrip() + "\n")
-            prompt = f"{question.node}: {question.prompt} "
-            if question.kind == "host_key":
-                prompt += "(yes/once/no) "
-            elif question.secret:
-                screen.flush()
-                return getpass.getpass(prompt) or None
-            screen.write(prompt)
-            screen.flush()
-            answer = keys.readline().strip()
+                loop.remove_reader(terminal)
     except OSError:
-        return None  # no terminal to ask on: the same as nobody there
-    if question.kind == "host_key":
-        return HOST_KEY_ANSWERS.get(answer.lower())
-    return answer or None
+        return None
+    finally:
+        Status.asking = False

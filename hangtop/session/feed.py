@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from collectors.fleet.ssh.asking import Question
-
 if TYPE_CHECKING:
     from hangtop.session.session import Session
 
@@ -28,14 +26,3 @@ class Feed:
 
     async def close(self) -> None:
         """Stop, and leave nothing behind."""
-
-
-class Nobody:
-    """An asker for sessions in which nobody can be asked."""
-
-    async def ask(self, question: Question) -> str | None:  # noqa: ARG002 - the protocol's
-        """Decline."""
-        return None
-
-    def tell(self, text: str) -> None:
-        """Let it be."""

@@ -125,11 +125,10 @@ class LiveFeed(Feed):
         self._fleet = session.fleet = Fleet(
             self._reach.targets,
             sink=session,
-            asker=session,
+            ask=session.ask,
             options=FleetOptions(
                 settings=session.settings(),
                 ssh_config=options.ssh_config,
-                batch=options.batch,
                 way=self._reach.way,
                 python=options.python,
                 version=__version__,

@@ -83,7 +83,7 @@ class SessionOptions:
     read_only: bool = False
     """Nothing is done on the nodes but looking: no stacks on its own, no probe, no signal."""
     batch: bool = False
-    """Nobody can be asked: a question of a connection is a clear failure of that node."""
+    """Nobody is asked: an unknown host key is a clear failure of that node."""
     python: str | None = None
     """Interpreter on the nodes, instead of the one that is found there."""
     py_spy: str | None = None

@@ -7,14 +7,14 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
-from collectors.fleet.ssh.asking import Asker, Question
+from collectors.fleet.sink import Asker, HostKeyQuestion
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Settings
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, alarm_after
 from hangtop.diagnosis.node import Rank
-from hangtop.session.feed import Feed, Nobody
+from hangtop.session.feed import Feed
 from hangtop.session.history.history import History, says
 from hangtop.session.intake import Intake
 from hangtop.session.job_selection import select_job
@@ -39,8 +39,8 @@ OnVerdict = Callable[[Verdict | None, Verdict], None]
 class Session(Intake):
     """One job, watched.
 
-    It is the sink of its feed; ``verdict`` is the latest answer, None before the first. ``asker`` may be replaced at
-    any time. Without a feed nothing comes by itself: tests and ``analyze`` put samples in.
+    It is the sink of its feed; ``verdict`` is the latest answer, None before the first. Without a
+    feed nothing comes by itself: tests and ``analyze`` put samples in.
     """
 
     def __init__(
@@ -48,12 +48,12 @@ class Session(Intake):
         options: SessionOptions,
         *,
         feed: Feed | None = None,
-        asker: Asker | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(options, clock if feed is None else feed.now)
         self.options = options
-        self.asker: Asker = asker or Nobody()
+        self.ask_person: Asker | None = None
+        """Asks whoever watches; None where nobody can be asked."""
         self.on_verdict: list[OnVerdict] = []
         self.verdict: Verdict | None = None
         self._feed = feed or Feed()
@@ -221,13 +221,9 @@ class Session(Intake):
         if self.fleet is not None:
             self.fleet.settings(node, settings)
 
-    async def ask(self, question: Question) -> str | None:
+    async def ask(self, question: HostKeyQuestion) -> bool | None:
         """Put a connection's question to whoever answers for the session at that moment."""
-        return await self.asker.ask(question)
-
-    def tell(self, text: str) -> None:
-        """Pass on what a connection says."""
-        self.asker.tell(text)
+        return None if self.options.batch or self.ask_person is None else await self.ask_person(question)
 
     def settings(self, node: str | None = None) -> Settings:
         """What a node side is told to do: one node's, or those that any starts with."""

@@ -44,7 +44,7 @@ async def main():
     config, via, *names = sys.argv[1:]
     settings = Settings(1.0, 0.0, None, [], [], [])
     seen, options = Seen(), FleetOptions(settings, Path(config), way=way_of(via or None))
-    fleet = Fleet(resolve(names), sink=seen, asker=Person(), options=options)
+    fleet = Fleet(resolve(names), sink=seen, ask=Person().ask, options=options)
     await fleet.start()
     await seen.wait(lambda: all(seen.now(name).link == "live" for name in names), 30)
     print("live", flush=True)
@@ -87,7 +87,7 @@ async def fleet(
     """All nodes, or those named, by hangtop's own SSH where no other way is given."""
     config = config or cluster.ssh_config
     options = FleetOptions(SETTINGS, config, version="v", way=way_of(via, config))
-    made = Fleet(resolve(names or cluster.names), sink=seen, asker=Person(), options=options)
+    made = Fleet(resolve(names or cluster.names), sink=seen, ask=Person().ask, options=options)
     await made.start()
     try:
         yield made

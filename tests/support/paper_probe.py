@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from collectors.fleet.transport import Completed, Output, Transport, TransportError, Waiting, waits_silently
+from collectors.fleet.transport import Completed, Output, Transport, TransportError
 from collectors.node.wire import encode
 from collectors.probes.remote.allreduce import WorkerReport
 
@@ -78,7 +78,7 @@ class PaperTransport(Transport):
         self._network.left.add(worker)
         return worker
 
-    async def connect(self, waiting: Waiting = waits_silently) -> None: ...
+    async def connect(self) -> None: ...
 
     async def close(self) -> None: ...
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import asyncssh
 
-from collectors.fleet.ssh.asking import Question, Questions
+from collectors.fleet.sink import HostKeyQuestion
 from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.node import Ssh
 from collectors.fleet.targets.chosen import Target
@@ -79,9 +79,6 @@ class Host:
     host_certificate: asyncssh.SSHCertificate | None = None
     user_keys: Sequence[str] = ("user",)
     user_authority: str = ""
-    passwords: Sequence[str] = ()
-    prompts: Sequence[tuple[str, str]] = ()
-    """Keyboard-interactive: (prompt, right answer)."""
     most_sessions: int = 10
     handler: Handler = shell
     port: int = 0
@@ -91,8 +88,6 @@ class Host:
     connections: list[asyncssh.SSHServerConnection] = field(default_factory=list)
     made: int = 0
     """Connections ever made."""
-    offered: list[str] = field(default_factory=list)
-    """Passwords that came."""
 
 
 class _Server(asyncssh.SSHServer):
@@ -136,25 +131,6 @@ class _Server(asyncssh.SSHServer):
         authority = self._host.user_authority
         return bool(authority) and key(authority).public_data == offered.public_data
 
-    def password_auth_supported(self) -> bool:
-        return bool(self._host.passwords)
-
-    def validate_password(self, username: str, password: str) -> bool:
-        self._host.offered.append(password)
-        return password in self._host.passwords
-
-    def kbdint_auth_supported(self) -> bool:
-        return bool(self._host.prompts)
-
-    def get_kbdint_challenge(
-        self, username: str, lang: str, submethods: str
-    ) -> tuple[str, str, str, Sequence[tuple[str, bool]]]:
-        return ("Two factors", "Have your device at hand", "", [(prompt, False) for prompt, _ in self._host.prompts])
-
-    def validate_kbdint_response(self, username: str, responses: Sequence[str]) -> bool:
-        self._host.offered += responses
-        return list(responses) == [answer for _, answer in self._host.prompts]
-
     def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
         return True
 
@@ -195,21 +171,16 @@ async def serve(host: Host | None = None) -> AsyncIterator[Host]:
 
 
 class Person:
-    """Somebody who answers questions from a list, and remembers them; None, or an empty list, declines."""
+    """Somebody who answers questions from a list, and remembers them; an empty list declines."""
 
-    def __init__(self, *answers: str | None) -> None:
+    def __init__(self, *answers: bool | None) -> None:
         self.answers = list(answers)
-        self.questions: list[Question] = []
-        self.told: list[str] = []
+        self.questions: list[HostKeyQuestion] = []
 
-    def tell(self, text: str) -> None:
-        """Remember it."""
-        self.told.append(text)
-
-    async def ask(self, question: Question) -> str | None:
+    async def ask(self, question: HostKeyQuestion) -> bool | None:
         """Answer the next one."""
         self.questions.append(question)
-        return self.answers.pop(0) if self.answers else None
+        return self.answers.pop(0) if self.answers else False
 
 
 @dataclass(slots=True)
@@ -256,9 +227,9 @@ def home(folder: Path) -> Home:
 
 
 @asynccontextmanager
-async def nodes(user: Home, person: Person, *names: str, batch: bool = False) -> AsyncIterator[list[Ssh]]:
+async def nodes(user: Home, person: Person, *names: str) -> AsyncIterator[list[Ssh]]:
     """Transports to aliases of the configuration, not connected yet; ``node0`` when none is named."""
-    connector = Connector(user.config, Questions(person, batch=batch))
+    connector = Connector(user.config, person.ask)
     found = [Ssh(Target(name, name), connector) for name in names or ("node0",)]
     try:
         yield found

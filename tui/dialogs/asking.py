@@ -1,4 +1,4 @@
-"""Dialogs that want an answer: a confirmation, one of several things, a line of text, a connection's question."""
+"""Dialogs that want an answer: a confirmation, one of several things, whether a host key is trusted."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content as Prompt
-from textual.widgets import Input, OptionList
+from textual.widgets import OptionList
 
-from collectors.fleet.ssh.asking import Question
+from collectors.fleet.sink import HostKeyQuestion
 from tui.dialogs.base import Dialog
 from tui.looks.text import harmless
 from tui.looks.theme import Background, Colour
@@ -66,51 +66,22 @@ class ConfirmDialog(Dialog[bool]):
         self.dismiss(False)
 
 
-class HostKeyDialog(Dialog[str]):
-    """An unknown host key: accepted for good, for now, or not; the empty answer refuses."""
+class HostKeyDialog(Dialog[bool]):
+    """An unknown host key: trusted and remembered, or refused."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer('yes')", "accept and remember"),
-        Binding("o", "answer('once')", "accept once"),
-        Binding("n,escape,q,enter", "answer('')", "refuse"),
+        Binding("y", "answer(True)", "trust and remember"),
+        Binding("n,escape,q,enter", "answer(False)", "refuse"),
     ]
 
-    def __init__(self, title: str, content: Content) -> None:
-        super().__init__(title)
-        self._content = content
+    def __init__(self, question: HostKeyQuestion) -> None:
+        super().__init__(f"{question.node}: unknown host key")
+        self._content: Content = [[(f"{question.host} is in no known_hosts file", Colour.STRONG)], []]
+        self._content += [[(question.key, Colour.TEXT)]]
 
     def content(self) -> ComposeResult:
         """The key."""
         yield TextView(self._content, ground=Background.BAR)
-
-
-class LineDialog(Dialog[str | None]):
-    """One line of text, hidden while it is typed when it is a secret."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "submit", "answer"),
-        Binding("escape", "answer(None)", "give up"),
-    ]
-
-    def __init__(self, title: str, content: Content, *, secret: bool = False, empty: bool = False) -> None:
-        super().__init__(title)
-        self._content, self._secret, self._empty = content, secret, empty
-
-    def content(self) -> ComposeResult:
-        """What is asked, and the input."""
-        yield TextView(self._content, ground=Background.BAR)
-        yield Input(password=self._secret, select_on_focus=False, compact=True)
-
-    def on_mount(self) -> None:
-        """Type at once."""
-        self.query_one(Input).focus()
-
-    @on(Input.Submitted)
-    def action_submit(self) -> None:
-        """Answer."""
-        value = self.query_one(Input).value
-        if value or self._empty:
-            self.dismiss(value)
 
 
 class Choices(OptionList, inherit_bindings=False):
@@ -160,48 +131,17 @@ def _prompt(title: str, detail: str) -> Prompt:
     )
 
 
-TOLD_SECONDS = 20.0
-_TITLES = {
-    "passphrase": "passphrase of a key",
-    "password": "password",
-    "keyboard": "question of the server",
-}
+async def ask_on_screen(app: App[None], question: HostKeyQuestion) -> bool | None:
+    """Show the question over whatever else is shown and wait for the answer; None when the screen is closing."""
+    if not app.is_running:
+        return None
+    answer: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()
 
+    def take(said: bool | None) -> None:
+        if not answer.done():
+            answer.set_result(said)
 
-class ScreenAsker:
-    """Puts the questions of connections on the screen, one after the other, whatever else is shown."""
-
-    def __init__(self, app: App[None]) -> None:
-        self._app = app
-        self._turn = asyncio.Lock()
-
-    def tell(self, text: str) -> None:
-        """Show it for some seconds."""
-        if self._app.is_running:
-            self._app.notify(harmless(text), severity="warning", markup=False, timeout=TOLD_SECONDS)
-
-    async def ask(self, question: Question) -> str | None:
-        """Show the question and wait for the answer; None when it is declined or the screen is closing."""
-        async with self._turn:
-            if not self._app.is_running:
-                return None
-            lines: Content = [[(question.prompt, Colour.STRONG)]]
-            lines += [[], [(question.detail, Colour.TEXT)]] if question.detail else []
-            dialog: HostKeyDialog | LineDialog
-            if question.kind == "host_key":
-                dialog = HostKeyDialog(f"{question.node}: unknown host key", lines)
-            else:
-                title = f"{question.node}: {_TITLES[question.kind]}"
-                # a server's question may rightly be answered with an empty line
-                dialog = LineDialog(title, lines, secret=question.secret, empty=question.kind == "keyboard")
-            answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-
-            def take(said: str | None) -> None:
-                if not answer.done():
-                    answer.set_result(said if question.kind != "host_key" else said or None)
-
-            self._app.push_screen(dialog, take)
-            said = await answer
-            if said is None:
-                self.tell(f"{question.node}: A in 6 Nodes asks again")
-            return said
+    app.push_screen(HostKeyDialog(question), take)
+    if (said := await answer) is False:
+        app.notify(f"{harmless(question.node)}: A in 6 Nodes asks again", severity="warning", markup=False, timeout=20)
+    return said

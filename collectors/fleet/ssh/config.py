@@ -1,13 +1,10 @@
-"""The user's ssh_config, read by asyncssh for one host.
-
-What asyncssh leaves out is asked of ``ssh -G`` when a host's key is unknown (``StrictHostKeyChecking``).
-A configuration with ``RevokedHostKeys`` is refused: ``--via ssh`` leaves everything to OpenSSH.
-"""
+"""The user's ssh_config, read by asyncssh for one host; of what asyncssh leaves out, ``ssh -G`` is asked."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,23 +19,25 @@ SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 KEEPALIVE = 2.0
 KEEPALIVES = 3
 """A cut link is noticed after ``KEEPALIVE * (KEEPALIVES + 1)`` seconds of silence."""
-_INCLUDES = 16
+TIMEOUT = 10.0
+"""Seconds for the connection, and again for the handshake, without ConnectTimeout."""
 _IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")
-_GLOBAL_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
-_ASKING = 10.0
+_GLOBAL_KNOWN_HOSTS = (Path("/etc/ssh/ssh_known_hosts"), Path("/etc/ssh/ssh_known_hosts2"))
+_REVOKED = re.compile(r"(?im)^[ \t]*RevokedHostKeys[ \t=]+(?!none\b)")
 
 # Options that hangtop sets itself, whatever the ssh_config says: keys, host keys and proxies are passed to each
-# connection; sessions get no terminal, environment or command of the configuration.
+# connection; sessions get no terminal, environment or command of the configuration; nobody is asked for a password.
 _OWN: Mapping[str, Any] = {
     "client_keys": None, "agent_path": None, "known_hosts": None, "x509_trusted_certs": None,
     "x509_trusted_cert_paths": [], "gss_host": None, "gss_auth": False, "gss_kex": False, "host_based_auth": False,
-    "canonicalize_hostname": False, "tunnel": None, "proxy_command": None, "connect_timeout": None, "login_timeout": 0,
-    "keepalive_interval": KEEPALIVE, "keepalive_count_max": KEEPALIVES, "command": None, "env": None, "send_env": None,
-    "request_pty": False, "agent_forwarding": False, "x11_forwarding": False, "encoding": None,
+    "password_auth": False, "kbdint_auth": False, "canonicalize_hostname": False, "tunnel": None,
+    "proxy_command": None, "connect_timeout": None, "login_timeout": 0, "keepalive_interval": KEEPALIVE,
+    "keepalive_count_max": KEEPALIVES, "command": None, "env": None, "send_env": None, "request_pty": False,
+    "agent_forwarding": False, "x11_forwarding": False, "encoding": None,
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class HostSettings:
     """What the configuration says of one host."""
 
@@ -66,15 +65,10 @@ class HostSettings:
         return self.options.port
 
     @property
-    def user(self) -> str:
-        """The user who logs in."""
-        return self.options.username
-
-    @property
-    def timeout(self) -> float | None:
-        """ConnectTimeout in seconds."""
+    def timeout(self) -> float:
+        """ConnectTimeout in seconds, or :data:`TIMEOUT`."""
         seconds = self.says("ConnectTimeout")
-        return float(seconds) if isinstance(seconds, int) and seconds > 0 else None
+        return float(seconds) if isinstance(seconds, int) and seconds > 0 else TIMEOUT
 
     @property
     def known_as(self) -> str:
@@ -103,11 +97,15 @@ class SshConfig:
         """
         usual = (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG)
         self._files = [path] if path is not None else [file for file in usual if file.is_file()]
-        for file in self._files:
-            for place, line in _lines(file, _INCLUDES):
-                words = line.replace("=", " ", 1).lower().split()
-                if words[:1] == ["revokedhostkeys"] and words[1:] != ["none"]:
-                    raise SshConfigError(f"{place}: RevokedHostKeys is not read by hangtop's own SSH: use --via ssh")
+        self._named = [] if path is None else ["-F", str(path)]
+        included = [] if path is not None else SYSTEM_CONFIG.parent.glob("ssh_config.d/*.conf")
+        for file in (*self._files, *included):
+            try:
+                text = file.read_text(encoding="utf-8", errors="replace")
+            except OSError as error:
+                raise SshConfigError(f"{file}: cannot be read: {error.strerror}") from None
+            if _REVOKED.search(text):
+                raise SshConfigError(f"{file}: RevokedHostKeys is not read by hangtop's own SSH: use --via ssh")
 
     def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
         """Look a host up. Blocks for ``Match exec``. Raises :class:`SshConfigError`."""
@@ -116,27 +114,27 @@ class SshConfig:
         home = Path("~/.ssh").expanduser()
         jumps = str(config.get("ProxyJump") or "")
         mine = _paths(config.get("UserKnownHostsFile"), (home / "known_hosts", home / "known_hosts2"))
+        agent = config.get("IdentityAgent", os.environ.get("SSH_AUTH_SOCK"))
         return HostSettings(
             original=host,
             options=options,
             jumps=tuple(word.strip().removeprefix("ssh://").rstrip("/") for word in jumps.split(",") if word.strip()),
             proxy_command="" if jumps else str(config.get("ProxyCommand") or ""),
-            known_hosts=(*mine, *_paths(config.get("GlobalKnownHostsFile"), tuple(map(Path, _GLOBAL_KNOWN_HOSTS)))),
-            identities=_paths(config.get("IdentityFile"), tuple(home / name for name in _IDENTITIES)),
+            known_hosts=(*mine, *_paths(config.get("GlobalKnownHostsFile"), _GLOBAL_KNOWN_HOSTS)),
+            identities=_paths(config.get("IdentityFile"), [home / name for name in _IDENTITIES]),
             certificates=_paths(config.get("CertificateFile"), ()),
-            agent=_agent(config.get("IdentityAgent", "SSH_AUTH_SOCK")),
+            agent=str(Path(str(agent)).expanduser()) if agent else "",
         )
 
-    async def openssh_says(self, settings: HostSettings) -> dict[str, str]:
-        """Options of ``ssh -G`` for a host; empty where OpenSSH is not installed here."""
-        named = [word for file in self._files[:1] for word in ("-F", str(file))] if len(self._files) == 1 else []
-        words = ["ssh", "-G", *named, "-l", settings.user, "-p", str(settings.port), settings.original]
+    async def strictness(self, settings: HostSettings) -> str:
+        """StrictHostKeyChecking of a host as ``ssh -G`` says it; ``ask`` where OpenSSH is not installed here."""
+        words = ["ssh", "-G", *self._named, "-l", settings.options.username, "-p", str(settings.port)]
         try:
-            done = await Local("ssh").run(words, timeout=_ASKING, limit=1 << 20)
+            done = await Local("ssh").run([*words, settings.original], timeout=TIMEOUT, limit=1 << 20)
         except TransportError:
-            return {}
-        lines = (line.partition(" ") for line in clean_bytes(done.stdout).splitlines())
-        return {keyword: value for keyword, _, value in lines}
+            return "ask"
+        said = dict(line.split(" ", 1) for line in clean_bytes(done.stdout).splitlines() if " " in line)
+        return "yes" if said.get("batchmode") == "yes" else said.get("stricthostkeychecking", "ask")
 
     def _options(self, host: str, user: str | None, port: int | None) -> asyncssh.SSHClientConnectionOptions:
         said: dict[str, Any] = {"host": host, "username": user or (), "port": () if port is None else port}
@@ -144,34 +142,12 @@ class SshConfig:
             options = asyncssh.SSHClientConnectionOptions(config=self._files or None, **said, **_OWN)
             if options.config.has_match_final():
                 options.update(reload=True, final=True)
+        except RecursionError:
+            raise SshConfigError(f"ssh_config of {host}: its files include one another") from None
         except (ValueError, OSError) as error:  # asyncssh's own errors name file and line
             raise SshConfigError(f"ssh_config of {host}: {clean(str(error))} (--via ssh has OpenSSH read it)") from None
         return options
 
 
-def _lines(path: Path, depth: int) -> Iterator[tuple[str, str]]:
-    """Lines of a configuration file and of the files that it includes, each with its place."""
-    if depth == 0:
-        raise SshConfigError(f"{path}: more than {_INCLUDES} Include files within one another")
-    try:
-        text = path.read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise SshConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    for number, line in enumerate(text.splitlines(), start=1):
-        yield f"{path}:{number}", line
-        words = line.replace("=", " ", 1).split()
-        for pattern in words[1:] if words and words[0].lower() == "include" else ():
-            whole = Path("~/.ssh").expanduser() / Path(pattern.strip('"')).expanduser()
-            for found in Path(whole.anchor).glob(str(whole.relative_to(whole.anchor))):
-                if found.is_file():
-                    yield from _lines(found, depth - 1)
-
-
 def _paths(texts: object, default: Sequence[Path]) -> tuple[Path, ...]:
     return tuple(default) if not isinstance(texts, list) else tuple(Path(text).expanduser() for text in texts)
-
-
-def _agent(text: object) -> str:
-    if text == "SSH_AUTH_SOCK":
-        return os.environ.get("SSH_AUTH_SOCK", "")
-    return str(Path(str(text)).expanduser()) if text else ""

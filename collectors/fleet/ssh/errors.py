@@ -15,24 +15,24 @@ from collectors.fleet.transport import Refused, TransportError, no_more_files, o
 _NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
 _BY_SSH = ("GSSAPIAuthentication", "HostbasedAuthentication")
 """Login methods that only OpenSSH's client supports."""
+_KEYS = "hangtop asks for no password or passphrase, but takes keys of ssh-agent (ssh-add)"
 _LONGEST = 300
 
 
-def explain(error: Exception, settings: HostSettings, tried: Sequence[str] = ()) -> TransportError:
-    """The message for an error while connecting to a host, to which the keys and passwords ``tried`` were offered."""
+def explain(error: Exception, settings: HostSettings, offers: Sequence[asyncssh.SSHKeyPair]) -> TransportError:
+    """The message for an error while connecting to a host, to which some keys were offered."""
     where = f"{settings.host} port {settings.port}"
     match error:
-        case TransportError():
-            return error
         case asyncssh.PermissionDenied():
-            offered = ", ".join(dict.fromkeys(tried)) or "nothing: no key, no agent"
+            offered = ", ".join(dict.fromkeys(offer.get_algorithm() for offer in offers)) or "no key, no agent"
             by_ssh = [word for word in _BY_SSH if settings.says(word)]
-            remedy = f"{by_ssh[0]} needs --via ssh" if by_ssh else f"try ssh {settings.original}"
-            return Refused(f"{settings.user}@{where} lets nobody in with what was offered ({offered}); {remedy}")
+            remedy = f"{by_ssh[0]} needs --via ssh" if by_ssh else f"{_KEYS}: try ssh {settings.original}"
+            user = settings.options.username
+            return Refused(f"{user}@{where} lets nobody in with what was offered ({offered}); {remedy}")
         case asyncssh.KeyExchangeFailed():
             return Refused(f"{where} has no algorithm in common with this side: {_text(error)}")
         case _ if "authentication failures" in str(error):
-            why = f"wants no more keys ({len(tried)} were offered): set IdentityFile and IdentitiesOnly for it"
+            why = f"wants no more keys ({len(offers)} are there): set IdentityFile and IdentitiesOnly for it"
             return Refused(f"{where} {why}")
         case asyncssh.ConnectionLost() | ConnectionResetError() | BrokenPipeError():
             why = "ended the connection during the handshake (sshd's MaxStartups, or it bars this machine)"
@@ -52,11 +52,11 @@ def explain(error: Exception, settings: HostSettings, tried: Sequence[str] = ())
     return TransportError(f"{where}: {_text(error)}")
 
 
-def unfinished(settings: HostSettings, seconds: float) -> TransportError:
+def unfinished(settings: HostSettings) -> TransportError:
     """The message for a host that accepts a connection and then does not finish a login."""
     return TransportError(
-        f"{settings.host} port {settings.port} accepts connections, but no login was done within {seconds:g} s: "
-        "it is overloaded, or what listens there is no sshd"
+        f"{settings.host} port {settings.port} accepts connections, but no login was done within "
+        f"{settings.timeout:g} s: it is overloaded, or what listens there is no sshd"
     )
 
 

@@ -1,13 +1,12 @@
-"""known_hosts files, parsed by asyncssh once and again only after a change, and the judgement of host keys."""
+"""known_hosts files, parsed by asyncssh once and again only after a change, and the host keys that they trust."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import NamedTuple
 
 import asyncssh
 
@@ -20,35 +19,25 @@ _ALGORITHMS = (
 """Algorithms of host keys, in the order of preference."""
 
 
-@dataclass(frozen=True, slots=True)
-class KnownKeys:
+class KnownKeys(NamedTuple):
     """What the known_hosts files say of one host."""
 
-    own: Sequence[asyncssh.SSHKey]
-    """Under its name, which has the port where that is not 22."""
-    of_any_port: Sequence[asyncssh.SSHKey]
-    """Under its name without the port."""
+    trusted: Sequence[asyncssh.SSHKey]
     authorities: Sequence[asyncssh.SSHKey]
     """Certificate authorities."""
     revoked: Sequence[asyncssh.SSHKey]
+    named: bool
+    """True where keys of this very name and port are known: as by OpenSSH, another key, also one of another type, has
+    then changed; what is known under the name without the port contradicts nothing."""
 
-    def judge(self, key: asyncssh.SSHKey) -> Literal["known", "unknown", "changed"]:
-        """Judge a host's key as OpenSSH does: another known key makes it ``changed``, also one of another type.
-
-        A key may be known of the host whatever its port, but one of another port contradicts nothing.
-        """
-        if key in self.own or (not self.own and key in self.of_any_port):
-            return "known"
-        return "changed" if self.own else "unknown"
-
-    def algorithms(self, *, certificates: bool) -> list[str]:
+    def algorithms(self) -> list[str]:
         """Algorithms to propose, those of known keys first, so that the host shows a key that can be checked.
 
-        With ``certificates``, certificate algorithms come before plain keys.
+        Certificates come before plain keys where an authority is known.
         """
-        kinds = {key.get_algorithm() for key in self.own}
+        kinds = {key.get_algorithm() for key in self.trusted} if self.named else set()
         plain = sorted(_ALGORITHMS, key=lambda name: ("ssh-rsa" if name.startswith("rsa-") else name) not in kinds)
-        return [*(f"{name}{_CERTIFICATE}" for name in _ALGORITHMS if certificates), *plain]
+        return [*(f"{name}{_CERTIFICATE}" for name in _ALGORITHMS if self.authorities), *plain]
 
 
 class HostKeys:
@@ -60,22 +49,22 @@ class HostKeys:
 
     def known(self, settings: HostSettings) -> KnownKeys:
         """The keys of a host."""
-        entries = self._read(settings.known_hosts)
+        files = settings.known_hosts
+        stamps = tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in files)
+        if files not in self._files or self._files[files][0] != stamps:
+            self._files[files] = stamps, read_known_hosts(files)
+        entries = self._files[files][1]
         keys, authorities, revoked = entries.match(settings.known_name, "", None)[:3]
         plain, more, _ = entries.match(settings.known_as, "", None)[:3]
-        accepted = self._accepted.get(settings.known_name, ())
-        return KnownKeys([*accepted, *keys], plain, [*authorities, *more], revoked)
+        own = [*self._accepted.get(settings.known_name, ()), *keys]
+        return KnownKeys(own or plain, [*authorities, *more], revoked, bool(own))
 
-    def accept(self, settings: HostSettings, key: asyncssh.SSHKey) -> None:
-        """Trust a key for this run."""
+    def remember(self, settings: HostSettings, key: asyncssh.SSHKey) -> None:
+        """Trust a key from now on; where its file cannot be written, for this run alone, as by OpenSSH."""
         self._accepted.setdefault(settings.known_name, []).append(key)
-
-    def _read(self, files: tuple[Path, ...]) -> asyncssh.SSHKnownHosts:
-        stamps = tuple(map(_stamp, files))
-        held = self._files.get(files)
-        if held is None or held[0] != stamps:
-            held = self._files[files] = (stamps, read_known_hosts(files))
-        return held[1]
+        for path in settings.known_hosts[:1]:
+            with suppress(OSError):
+                append(path, settings.known_name, key)
 
 
 def read_known_hosts(files: Sequence[Path]) -> asyncssh.SSHKnownHosts:
@@ -94,7 +83,7 @@ def read_known_hosts(files: Sequence[Path]) -> asyncssh.SSHKnownHosts:
     return entries
 
 
-def remember(path: Path, name: str, key: asyncssh.SSHKey) -> None:
+def append(path: Path, name: str, key: asyncssh.SSHKey) -> None:
     """Append a host's key to a known_hosts file.
 
     Creates the file and its folder, readable by the user alone. Raises :class:`OSError`.
@@ -108,10 +97,3 @@ def remember(path: Path, name: str, key: asyncssh.SSHKey) -> None:
         os.write(handle, f"{'' if ends else chr(10)}{name} {shown}\n".encode())
     finally:
         os.close(handle)
-
-
-def _stamp(path: Path) -> int:
-    try:
-        return path.stat().st_mtime_ns
-    except OSError:
-        return 0

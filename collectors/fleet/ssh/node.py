@@ -17,10 +17,8 @@ from collectors.fleet.transport import (
     Output,
     Transport,
     TransportError,
-    Waiting,
     quoted,
     shell_status,
-    waits_silently,
 )
 
 CHANNELS = 8
@@ -122,14 +120,14 @@ class Ssh(Transport):
         """True while the connection is open."""
         return self._connection is not None and not self._connection.is_closed()
 
-    async def connect(self, waiting: Waiting = waits_silently) -> None:
+    async def connect(self) -> None:
         """Open the connection if it is not open. Raises :class:`TransportError`."""
         async with self._opening:
             if self.connected:
                 return
             target = self._target
             settings = await self._connector.settings(target.host, target.user, target.port)
-            connection, client = await self._connector.open(settings, self.name, waiting)
+            connection, client = await self._connector.open(settings, self.name)
 
             def lost(error: Exception | None) -> None:
                 if self._connection is connection:

@@ -13,16 +13,7 @@ import signal
 from collections.abc import Sequence
 
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import (
-    Output,
-    Refused,
-    Transport,
-    TransportError,
-    Waiting,
-    no_more_files,
-    os_reason,
-    waits_silently,
-)
+from collectors.fleet.transport import Output, Refused, Transport, TransportError, no_more_files, os_reason
 from collectors.fleet.via.process import PipedProcess
 from collectors.fleet.via.way import Way
 from collectors.node.watchdog import child_setup
@@ -43,7 +34,6 @@ class Piped(Transport):
         self._words: list[str] = []
         self._channels = asyncio.Semaphore(way.channels)
         self._processes: set[PipedProcess] = set()
-        self._waiting: Waiting = waits_silently
         self._connected = False
 
     @property
@@ -51,11 +41,10 @@ class Piped(Transport):
         """True from :meth:`connect` until the last channel broke."""
         return self._connected
 
-    async def connect(self, waiting: Waiting = waits_silently) -> None:
+    async def connect(self) -> None:
         """Look for the program on this machine. Raises :class:`TransportError`."""
         if self.connected:
             return
-        self._waiting = waiting
         self._words = words = self._way.words(self._target)
         if shutil.which(words[0]) is None:
             raise Refused(f"{self.name}: {words[0]} is not here: install it, or name another way by --via")
@@ -100,8 +89,6 @@ class Piped(Transport):
                 while process.framed.state == "before" and process.running:
                     process.news.clear()
                     await process.news.wait()
-                    if process.errors:
-                        self._waiting(self._said(process).removeprefix(": "))
         except TimeoutError:
             why = f"gave no shell within {self._way.opening:.0f} s{self._said(process)}"
             raise TransportError(f"{self.name}: {program} {why}") from None
@@ -111,8 +98,6 @@ class Piped(Transport):
         if process.framed.state == "before":
             why = f"ended{process.ending} before a shell answered{self._said(process)}"
             raise TransportError(f"{self.name}: {program} {why}")
-        if process.errors:
-            self._waiting("")
 
     def _said(self, process: PipedProcess) -> str:
         """The program's last message and advice, each behind a colon."""

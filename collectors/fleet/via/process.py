@@ -36,7 +36,7 @@ class PipedProcess(LocalProcess):
         self._local_status: int | None = None
         self._killed = self._closing = False
         self.news = asyncio.Event()
-        """Set on output while the shell is awaited, and at the end."""
+        """Set when the shell runs the command, and at the end."""
 
     @property
     def broke(self) -> bool:
@@ -95,9 +95,7 @@ class PipedProcess(LocalProcess):
             return
         self.errors += data
         del self.errors[:-_ERRORS]
-        if self.framed.state == "before":
-            self.news.set()
-        elif not self._killed:
+        if self.framed.state != "before" and not self._killed:
             self._on_stderr(data)
 
     # --- as asyncio's protocol ------------------------------------------------------------------------------------

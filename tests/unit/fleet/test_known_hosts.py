@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.ssh.known_hosts import read_known_hosts, remember
+from collectors.fleet.ssh.known_hosts import append, read_known_hosts
 from tests.support.ssh_server import key, public
 
 
@@ -21,11 +21,11 @@ def found(path: Path, name: str) -> int:
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="needs OpenSSH's tools to compare with")
 def test_what_is_added_is_found_and_the_rest_stays(tmp_path: Path) -> None:
     path = tmp_path / "new" / "known_hosts"
-    remember(path, "node1", key("a"))
+    append(path, "node1", key("a"))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     path.write_text(path.read_text().rstrip("\n"))  # an editor that leaves out the last line feed
-    remember(path, "[node2]:2222", key("b"))
+    append(path, "[node2]:2222", key("b"))
     assert path.read_text().splitlines()[0] == f"node1 {public('a')}"
     for name in ("node1", "[node2]:2222"):
         assert found(path, name) == 1

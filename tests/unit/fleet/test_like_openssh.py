@@ -1,7 +1,8 @@
 """Host keys as OpenSSH judges them: a table of cases, each given to the real ``ssh`` and to hangtop.
 
 A row is what known_hosts says, which keys the host shows, what StrictHostKeyChecking is, on which port the host is,
-whether known_hosts is hashed, and how the host is reached. Both must give the same answer and leave the same file.
+whether known_hosts is hashed, and how the host is reached. Both must give the same answer and leave the same file; but
+hangtop leaves a certificate that a known authority did not make to ``--via ssh``, which takes the key in it.
 """
 
 from __future__ import annotations
@@ -169,9 +170,10 @@ async def by_hangtop(folder: Path) -> Outcome:
         async with nodes(Home(folder, (folder / "config").read_text().splitlines()), person) as (node,):
             await node.connect()
     except Declined:
-        answer = "asked" if person.questions else "declined"
+        answer = "asked"
     except Refused as error:
-        words = {"another host key than before": "changed", "is revoked": "revoked", "no known_hosts": "unknown"}
+        words = {"another host key than before": "changed", "is revoked": "revoked", "no known_hosts": "unknown",
+                 "--via ssh leaves": "left to ssh"}  # fmt: skip
         answer = next((word for said, word in words.items() if said in str(error)), str(error))
     return Outcome(answer, learned(folder, before))
 
@@ -205,7 +207,8 @@ async def test_the_same_answer_row_by_row(tmp_path: Path, shown: str, part: slic
             ours = await by_hangtop(config(tmp_path / f"ours{number}", row, host, jump))
             theirs = await by_ssh(config(tmp_path / f"ssh{number}", row, host, jump), row)
         seen[theirs.answer] += 1
-        if ours != theirs:
+        left = ours.answer == "left to ssh" and "certificate" in shown and "authority" in row.known
+        if ours != theirs and not left:
             different.append(f"{row}: ssh {theirs}, hangtop {ours}")
 
     async with serve(servers(shown)) as host, serve(Host(host_keys=("jump",))) as jump:
