@@ -14,16 +14,15 @@ from pathlib import Path
 from collectors.fleet.clean import clean
 from collectors.fleet.payload import command, pack
 from collectors.fleet.transport import Transport
-from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import LIMIT, FlameRecording, FlameRequest
 from collectors.node.stacks.pyspy import record_command
 from collectors.probes.running import Limits, Running, answer
-from collectors.probes.stacks import lending_once, loan
+from collectors.probes.stacks import lending_once
 
 RATE = 50
 """Samples a second."""
 ANSWER_SECONDS = 40.0
-_recording, _wish = answer(FlameRecording), answer(WantsPySpy)
+_recording = answer(FlameRecording)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +50,12 @@ async def record(
     started.
     """
     found: dict[int, FoldedStacks] = {}
-    lender = lending_once(loan)
+    lender = lending_once()
 
     def take(line: bytes) -> bool:
-        if line.startswith(b'["WantsPySpy",'):
-            running.write(lender(_wish(line).machine))
+        wish = lender(line)
+        if wish:
+            running.write(wish)
         else:
             recording = _recording(line)
             if recording.pid in pids:

@@ -132,10 +132,12 @@ class Running:
         assert self._process is not None
         self._process.write(data)
 
-    def renew(self) -> None:
-        """Begin to count anew what it says, and forget what it complained of: it was given something else to do."""
+    def renew(self, data: bytes) -> None:
+        """Give it something else to do: what it says is counted anew up to the next last line."""
         self._left = self._limits.total
         self._errors.clear()
+        self._done.clear()
+        self.write(data)
 
     @property
     def over(self) -> bool:

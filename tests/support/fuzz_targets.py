@@ -23,8 +23,8 @@ from collectors.node.network import source as network_source
 from collectors.node.processes import environ, mounts, procfs
 from collectors.node.processes.sockets import tcp_socket
 from collectors.node.stacks import pyspy_output
-from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameRecording as Recorded
+from collectors.node.stacks.pyspy import WantsPySpy
 from collectors.probes.allreduce.nccl import network_of
 from collectors.probes.flame import profile
 from collectors.probes.infiniband import parse_bandwidth, parse_devinfo

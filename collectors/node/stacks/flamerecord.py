@@ -16,7 +16,7 @@ from typing import List, NamedTuple, Sequence
 from collectors.node.child import Child
 from collectors.node.processes import process_state
 from collectors.node.source import Absent
-from collectors.node.stacks import asking, look, pyspy, pyspy_output
+from collectors.node.stacks import look, pyspy, pyspy_output
 from collectors.node.wire import say
 
 _STEP = 0.5
@@ -49,8 +49,7 @@ class FlameRecording(NamedTuple):
 def main(arguments: Sequence[object]) -> None:
     """Answer one request."""
     request = FlameRequest(*arguments)  # type: ignore[arg-type]
-    hearing = asking.Hearing()
-    spy = asking.find_or_borrow(hearing, request.py_spy)
+    spy = pyspy.find_or_borrow(pyspy.InputLines(), request.py_spy)
     running: List[_Recording] = []
     for pid in request.pids:
         seen = process_state.of(pid)
@@ -65,7 +64,7 @@ def main(arguments: Sequence[object]) -> None:
                 say(FlameRecording(pid, "", "failed: %s" % reason))
     until = time.monotonic() + request.seconds + _GRACE
     while running and time.monotonic() < until:
-        hearing.line(_STEP)
+        time.sleep(_STEP)
         for one in running:
             one.child.read()  # py-spy's own progress: nobody reads it, but a full pipe would block it
         for one in [one for one in running if one.child.status is not None]:

@@ -1,16 +1,55 @@
-"""py-spy on this node: where it is, and how it is called."""
+"""py-spy on this node: found or borrowed, and how it is called; and the lines that a program that runs it is sent."""
 
 from __future__ import annotations
 
+import base64
 import fcntl
 import os
 import zlib
-from typing import List, Optional
+from queue import Empty, SimpleQueue
+from typing import List, NamedTuple, Optional
 
-from collectors.node import child
+from collectors.node import child, watchdog
+from collectors.node.wire import decode_control, say
+from collectors.samples.control import Lent
 
 PLACES = ("/opt/conda/bin", "/opt/venv/bin", os.path.expanduser("~/.local/bin"))
 """Beside those of other tools."""
+FETCH_SECONDS = 30.0
+"""Seconds that a loan may take to come."""
+MOST = 64 << 20
+"""Bytes of one line."""
+
+
+class WantsPySpy(NamedTuple):
+    """This node needs a py-spy to be lent to it; the answer is a line, :class:`Lent`, without content for none."""
+
+    machine: str
+    """``x86_64``, ``aarch64``."""
+    why: str
+
+
+class InputLines:
+    """Lines of standard input but heartbeats, read in a thread of its own that re-arms the alarm. One a program."""
+
+    def __init__(self) -> None:
+        self._lines: "SimpleQueue[bytes]" = SimpleQueue()
+        self._rest = b""
+        watchdog.watch(self._hear)
+
+    def _hear(self, data: bytes) -> None:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > MOST:
+            watchdog.leave(1)
+        for line in filter(None, lines):
+            self._lines.put(line)
+
+    def next(self, seconds: float) -> Optional[bytes]:
+        """The next line; None when none comes in time."""
+        try:
+            return self._lines.get(timeout=seconds)
+        except Empty:
+            return None
 
 
 def find(given: str = "") -> Optional[str]:
@@ -21,6 +60,22 @@ def find(given: str = "") -> Optional[str]:
     if given:
         return given if os.path.isfile(given) and os.access(given, os.X_OK) else None
     return child.find("py-spy", PLACES)
+
+
+def find_or_borrow(lines: InputLines, given: str) -> Optional[str]:
+    """Path of the py-spy of this node, else of a lent one.
+
+    None when there is none to lend, or this kernel runs nothing from memory.
+    """
+    found = find(given)
+    if found is not None:
+        return found
+    say(WantsPySpy(os.uname().machine, "py-spy %s" % (given + " cannot be run here" if given else "is not here")))
+    try:
+        lent = decode_control(lines.next(FETCH_SECONDS) or b"")
+        return borrow(base64.b64decode(lent.content)) if isinstance(lent, Lent) and lent.content else None
+    except (OSError, AttributeError, ValueError, zlib.error):
+        return None
 
 
 def borrow(compressed: bytes) -> str:

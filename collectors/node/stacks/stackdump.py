@@ -1,9 +1,8 @@
 """Dumps the stacks of processes of this node, several at once, and prints one StackDump a line.
 
 Started like every program on a node (see ``collectors.fleet.payload``); its arguments are the fields of
-:class:`DumpRequest`. Where the node has no py-spy it asks for one (see ``collectors.node.stacks.asking``). It says when
-a request is answered and waits a few seconds for the next one, a line of JSON: its start costs as much as looks at six
-ranks.
+:class:`DumpRequest`. Where the node has no py-spy it asks for one. It says when a request is answered
+and waits a few seconds for the next one, a line of JSON: its start costs as much as looks at six ranks.
 """
 
 from __future__ import annotations
@@ -13,10 +12,10 @@ import os
 import threading
 import time
 from queue import SimpleQueue
-from typing import List, NamedTuple, Sequence, Tuple, Union
+from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from collectors.node.processes import process_state
-from collectors.node.stacks import asking, pyspy_output
+from collectors.node.stacks import pyspy, pyspy_output
 from collectors.node.stacks.look import Manner, Sudo, look
 from collectors.node.wire import say
 from collectors.samples.stacks import StackDump
@@ -57,12 +56,12 @@ class Answered(NamedTuple):
 
 def main(arguments: Sequence[object]) -> None:
     """Answer requests; ``arguments`` are the fields of the first :class:`DumpRequest`."""
-    hearing = asking.Hearing()
+    lines = pyspy.InputLines()
     request = DumpRequest(*arguments)  # type: ignore[arg-type]
-    dumper = StackDumper(request, hearing)
+    dumper = StackDumper(pyspy.find_or_borrow(lines, request.py_spy))
     while True:
         say(Answered(dumper.run(request)))
-        line = hearing.line(LINGER)
+        line = lines.next(LINGER)
         if line is None:
             return
         request = DumpRequest(*json.loads(line))
@@ -71,10 +70,10 @@ def main(arguments: Sequence[object]) -> None:
 class StackDumper:
     """Answers requests of one client about one job."""
 
-    def __init__(self, request: DumpRequest, hearing: asking.Hearing) -> None:
+    def __init__(self, spy: Optional[str]) -> None:
         self._said = 0
         self._sudo = Sudo()
-        self._spy = asking.find_or_borrow(hearing, request.py_spy)
+        self._spy = spy
         self._wanted: "SimpleQueue[Tuple[Target, Manner]]" = SimpleQueue()
         self._done: "SimpleQueue[Union[StackDump, Exception]]" = SimpleQueue()
         self._workers = 0

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from collectors.fleet import bounds
-from collectors.node.stacks.asking import WantsPySpy
 from collectors.node.stacks.flamerecord import FlameRecording
+from collectors.node.stacks.pyspy import WantsPySpy
 from collectors.probes.remote.repair import Signalled
 from collectors.probes.running import Unreadable, answer
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile

@@ -10,10 +10,8 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.node.stacks.flamerecord import LIMIT
-from collectors.node.stacks.stackdump import DumpRequest
 from collectors.probes.flame import record
-from collectors.probes.stacks import Dumper
-from collectors.samples.stacks import StackDump
+from collectors.probes.stacks import DumpRequest, dump
 
 
 def program(folder: Path, script: str) -> str:
@@ -21,19 +19,6 @@ def program(folder: Path, script: str) -> str:
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return str(path)
-
-
-async def looked(spy: str, deadline: float) -> StackDump:
-    me, found = os.getpid(), list[StackDump]()
-    request = DumpRequest([me], deadline=deadline, py_spy=spy)
-    dumper = await Dumper.start(Local("node1"), request, "python3")
-    try:
-        why = await dumper.answer(found.append, 60.0)
-    finally:
-        dumper._running.stop()
-    assert why == ""
-    (dump,) = found
-    return dump
 
 
 @pytest.mark.parametrize(
@@ -46,9 +31,10 @@ async def looked(spy: str, deadline: float) -> StackDump:
 async def test_one_that_says_too_much_or_for_too_long_is_ended(
     tmp_path: Path, script: str, deadline: float, said: str
 ) -> None:
-    dump = await looked(program(tmp_path, script), deadline)
-    assert dump.threads == []
-    assert said in dump.error
+    request = DumpRequest(deadline=deadline, py_spy=program(tmp_path, script))
+    (found,) = await dump(Local("node1"), [os.getpid()], request, python=sys.executable)
+    assert found.threads == []
+    assert said in found.error
 
 
 async def test_one_that_writes_too_much_into_our_memory_is_stopped_by_the_kernel(tmp_path: Path) -> None:
