@@ -31,7 +31,7 @@ class DiskSource(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._guard: BlockingGuard[os.statvfs_result] = BlockingGuard(2.0)
+        self._guard = BlockingGuard()
         self._seen: List[Tuple[str, str]] = []
         self._next = 0.0
         self._mounts = Mounts(self.proc)
@@ -42,7 +42,7 @@ class DiskSource(Source):
         if places != self._seen or moment >= self._next:
             self._seen, self._next = places, moment + EVERY
             for path, role in sorted(places, key=lambda place: self._mounts.of(place[0], moment).remote):
-                status = self._guard.ask({path: lambda path=path: os.statvfs(path)}).get(path)  # type: ignore[misc]
+                status = self._guard.ask([path], os.statvfs).get(path)
                 if isinstance(status, os.statvfs_result) and status.f_blocks:
                     size = status.f_frsize
                     total, free, inodes = status.f_blocks * size, status.f_bavail * size, status.f_favail

@@ -11,7 +11,7 @@ import re
 import time
 from typing import Dict, Iterable, NamedTuple, Optional, Tuple
 
-from collectors.node.blocking import GuardedReader
+from collectors.node.blocking import BlockingGuard
 from collectors.node.files import link, list_folder, read_named, text
 from collectors.node.processes.namespaces import foreign_root
 from collectors.node.source import Shared, Source
@@ -43,7 +43,7 @@ class SoftwareSource(Source):
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys", root: str = "") -> None:
         super().__init__(shared, proc, sys)
         self._root = root
-        self._reader = GuardedReader()
+        self._guard = BlockingGuard()
         self._again: Dict[int, float] = {}
         """Pid → when to look again (monotonic clock)."""
 
@@ -63,9 +63,7 @@ class SoftwareSource(Source):
 
     def _of_rank(self, rank: RankProcess) -> Dict[str, str]:
         """Versions by the libraries that a process has mapped."""
-        path = "%s/%d/maps" % (self.proc, rank.pid)
-        maps = self._reader.read_all([path]).get(path)
-        torch, nccl = libraries(maps) if isinstance(maps, bytes) else (None, None)
+        torch, nccl = libraries(self._guard.read("%s/%d/maps" % (self.proc, rank.pid)) or b"")
         root = foreign_root(rank.pid, self.proc) or self._root
         return {} if torch is None else torch_versions(root, torch, nccl, rank.uid)
 

@@ -7,7 +7,7 @@ import time
 from typing import Dict, Iterator, NamedTuple, Optional, Set, Tuple
 
 from collectors.node import redact
-from collectors.node.blocking import GuardedReader
+from collectors.node.blocking import BlockingGuard
 from collectors.node.files import read_or_none
 from collectors.node.network.interfaces import counters, interfaces
 from collectors.node.processes.namespaces import foreign_network
@@ -34,7 +34,7 @@ class NetworkSource(Source):
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
         self._owners = SocketOwners(proc)
-        self._reader = GuardedReader()
+        self._guard = BlockingGuard()
         self._shown: Set[str] = set()
         self._facts_at = self._ports_at = 0.0
         self._named: Set[int] = set(DEFAULT_PORTS)
@@ -83,9 +83,7 @@ class NetworkSource(Source):
 
     def _describe(self, pid: int) -> str:
         """``pid command`` of a listener."""
-        path = "%s/%d/cmdline" % (self.proc, pid)
-        answer = self._reader.read_all([path]).get(path)
-        words = split_zeros(answer) if isinstance(answer, bytes) else []
+        words = split_zeros(self._guard.read("%s/%d/cmdline" % (self.proc, pid)) or b"")
         stat = read_stat(self.proc, pid)
         said = redact.command(words, 256) if words else (stat.comm if stat else "")
         return "%d %s" % (pid, said or "?")

@@ -1,9 +1,9 @@
 """Source ``pages``: what ranks that called ``hangtop.inside.start()`` tell, by the pages that they share.
 
 A page is found by its name among the open files of a rank, which the kernel shows to the rank's user and to root. It is
-read as any file is: nothing is traced, stopped or asked. A name proves nothing, so a page must lie where memfds lie,
-belong to the rank's user and say that it is of this very process: what a rank forks has its parent's. Whoever made its
-bytes may have written anything. :mod:`collectors.samples.page` says what lies where.
+read as any file is: nothing is traced, stopped or asked. A name proves nothing, so a page must be a regular file of the
+rank's user and say that it is of this very process: what a rank forks has its parent's. Whoever made its bytes may have
+written anything. :mod:`collectors.samples.page` says what lies where.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from collectors.node.source import Shared, Source
 from collectors.samples import page as layout
 from collectors.samples.inside import InsideFinding, InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
-from collectors.samples.ranks import RankProcess
 
 FILES = 2048
 """Open files of a rank that are looked through, those with the lowest numbers first."""
-FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
-"""Seconds between two searches at a rank that has none; they double, as one may start late, and most never do."""
+SEARCH_EVERY = 5.0
+"""Seconds between two searches at the ranks that have none: one may start late, and most never do."""
 RESULTS = 16
 """Results of a page that are taken."""
 LATEST = 1e10
@@ -43,14 +42,11 @@ class PageFile(NamedTuple):
     """The process's number in its own PID namespace, which the page says."""
     path: str
     uid: int
-    device: int
-    """Where memfds lie: no file that has a name anywhere does."""
 
     def read(self) -> bytes:
         """The page's bytes; none where it is gone, or is no file as it should be."""
-        made_by = (self.device, self.uid)
         try:
-            file = opened(self.path, lambda found: regular(found) and (found.st_dev, found.st_uid) == made_by)
+            file = opened(self.path, lambda found: regular(found) and found.st_uid == self.uid)
         except OSError:
             return b""
         try:
@@ -80,15 +76,15 @@ class PageSource(Source):
         self._places: Dict[int, PageFile] = {}
         self._steps: Dict[int, Tuple[int, int]] = {}
         """By pid, the step that was told last, and how far it has gone on since the first."""
-        self._missed: Dict[int, Tuple[float, float]] = {}
-        """By pid of a rank without a page, when to search again, and the pause before that."""
+        self._search_at = 0.0
 
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Step and phase of each, and the results of checks."""
         ranks = {rank.pid: rank for rank in self.shared.ranks}
-        self._missed = {pid: missed for pid, missed in self._missed.items() if pid in ranks}
-        for rank in ranks.values():
-            self._search(rank, time.monotonic())
+        if ranks and time.monotonic() >= self._search_at:
+            self._search_at = time.monotonic() + SEARCH_EVERY
+            found = (find(self.proc, pid, ranks[pid].uid) for pid in ranks.keys() - self._places.keys())
+            self._places.update({place.pid: place for place in found if place is not None})
         for pid, place in list(self._places.items()):
             pulse, data = place.told() if pid in ranks else (None, b"")
             if pulse is None:
@@ -100,16 +96,6 @@ class PageSource(Source):
             if pulse.step is not None:
                 yield self._step(pulse.step, pulse, ranks[pid].rank)
             yield from read_results(data, pid)
-
-    def _search(self, rank: RankProcess, moment: float) -> None:
-        again, pause = self._missed.get(rank.pid, (moment, FIRST_PAUSE / 2))
-        if rank.pid in self._places or moment < again:
-            return
-        place = find(self.proc, rank.pid, rank.uid)
-        if place is not None:
-            self._places[rank.pid] = place
-        pause = min(2 * pause, LONGEST_PAUSE)
-        self._missed[rank.pid] = (moment + pause, pause)
 
     def _step(self, step: int, pulse: InsidePulse, rank: int) -> StepCount:
         """Its step as a log that counts steps would tell it."""
@@ -123,15 +109,13 @@ class PageSource(Source):
 def find(proc: str, pid: int, uid: int) -> Optional[PageFile]:
     """The page of a process of this user; None where there is none, or it may not be looked for."""
     folder = "%s/%d/fd" % (proc, pid)
-    status = read_status(proc, pid)
+    named: List[str] = []
     for number in sorted(int(name) for name in list_folder(folder) if name.isdigit())[:FILES]:
         path = "%s/%d" % (folder, number)
-        device = _memfd_device() if link(path).startswith(_NAME) else None
-        if status is not None and device is not None:
-            place = PageFile(pid, status.inner_pid, path, uid, device)
-            if place.told()[0] is not None:
-                return place
-    return None
+        named += [path] if link(path).startswith(_NAME) else []
+    status = read_status(proc, pid) if named else None
+    places = [PageFile(pid, status.inner_pid, path, uid) for path in named] if status is not None else []
+    return next((place for place in places if place.told()[0] is not None), None)
 
 
 def told_pipe(pid: int, proc: str = "/proc") -> str:
@@ -140,18 +124,6 @@ def told_pipe(pid: int, proc: str = "/proc") -> str:
     place = None if status is None else find(proc, pid, status.uid)
     data = b"" if place is None else place.read()
     return _text_at(data, layout.SAID, layout.SAID_LIMIT).partition("\n")[0]
-
-
-def _memfd_device() -> Optional[int]:
-    """The device on which this kernel keeps memfds; None without any."""
-    try:
-        file = os.memfd_create("hangtop-where", os.MFD_CLOEXEC)
-    except (OSError, AttributeError):
-        return None
-    try:
-        return os.fstat(file).st_dev
-    finally:
-        os.close(file)
 
 
 # --- the bytes of a page ---------------------------------------------------------------------------------------------

@@ -12,14 +12,31 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import (
+    AbstractSet,
+    Callable,
+    Dict,
+    Iterable,
+    Iterator,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Set,
+    Tuple,
+    TypeVar,
+    Union,
+)  # fmt: skip
 
-from collectors.node.blocking import Answer, GuardedReader
+from collectors.node.blocking import BlockingGuard
 from collectors.node.files import read
 from collectors.node.processes.commands import is_marked, is_own
 from collectors.node.processes.environ import may_have_rank, parse, presentable, rank_of, rank_of_member
 from collectors.node.processes.procfs import Stat, read_stat, split_zeros
 from collectors.node.ranks.job_process import JobProcess
+
+T = TypeVar("T")
 
 LEAST = 40 << 20
 """Resident bytes under which no process has torch, JAX or NCCL in use: importing one takes more than twice as much."""
@@ -68,9 +85,9 @@ class _Unrelated(NamedTuple):
 class Search:
     """Remembers what is of no job."""
 
-    def __init__(self, proc: str, reader: GuardedReader) -> None:
+    def __init__(self, proc: str, guard: BlockingGuard) -> None:
         self._proc = proc
-        self._reader = reader
+        self._guard = guard
         self._unrelated: Dict[int, _Unrelated] = {}
         self._job: Optional[Tuple[str, str]] = None
         only = os.environ.get(ONLY, "").partition("=")
@@ -122,12 +139,12 @@ class Search:
 
     def _look(self, stats: Mapping[int, Stat], moment: float, computing: AbstractSet[int]) -> Iterator[JobProcess]:
         """Those that carry a rank, then those that are of a job by what they have mapped, or compute on a GPU."""
-        environs = self._read(list(stats), "environ")
+        environs = self._ask(stats, "environ", read)
         envs = {pid: parse(one) for pid, one in environs.items() if isinstance(one, bytes) and may_have_rank(one)}
         ranks = {pid: rank for pid, env in envs.items() for rank in [rank_of(env)] if rank is not None}
         libraries = self._libraries({pid: stats[pid] for pid in environs if pid not in ranks})
         unnumbered = [pid for pid, library in libraries.items() if library or pid in computing]
-        commands = self._read(unnumbered, "cmdline")
+        commands = self._ask(unnumbered, "cmdline", read)
         for pid, stat in stats.items():
             answer, command, rank, library = environs.get(pid), commands.get(pid), ranks.get(pid), ""
             if pid in unnumbered:
@@ -149,22 +166,22 @@ class Search:
             again = moment if moment - first < YOUNG else moment + RELOOK
             self._unrelated[pid] = _Unrelated(stat.start_ticks, stat.comm, rss, pid in computing, first, again)
 
-    def _read(self, pids: Sequence[int], name: str) -> Dict[int, Answer]:
+    def _ask(self, pids: Iterable[int], name: str, question: Callable[[str], T]) -> Dict[int, Union[T, OSError]]:
+        """The answer for this file of each process that answered."""
         paths = {"%s/%d/%s" % (self._proc, pid, name): pid for pid in pids}
-        return {paths[path]: answer for path, answer in self._reader.read_all(list(paths)).items()}
+        return {paths[path]: answer for path, answer in self._guard.ask(list(paths), question).items()}
 
     def _libraries(self, stats: Mapping[int, Stat]) -> Dict[int, str]:
         """The training library of each process that answered, empty for none; of what is unchanged nothing is read."""
-        found: Dict[int, str] = {}
-        paths: Dict[str, int] = {}
-        for pid, stat in stats.items():
-            if stat.rss < LEAST or stat.state in "ZX" or stat.comm in DAEMONS or self._is_unchanged(pid, stat):
-                found[pid] = ""
-            else:
-                paths["%s/%d/maps" % (self._proc, pid)] = pid
+        large = [
+            pid for pid, stat in stats.items()
+            if stat.rss >= LEAST and stat.state not in "ZX" and stat.comm not in DAEMONS
+            and not self._is_unchanged(pid, stat)
+        ]  # fmt: skip
+        found = dict.fromkeys(stats.keys() - large, "")
         # judged where it is read: of a node full of ranks all of them together would be tens of megabytes
-        answers = self._reader.ask({path: lambda path=path: _library(path) for path in paths})  # type: ignore[misc]
-        found.update({paths[path]: one.decode() if isinstance(one, bytes) else "" for path, one in answers.items()})
+        answers = self._ask(large, "maps", lambda path: library_of(read(path, MAPS_LIMIT)))
+        found.update({pid: answer if isinstance(answer, str) else "" for pid, answer in answers.items()})
         return found
 
     def _passes(self, env: Mapping[str, str]) -> bool:
@@ -176,11 +193,6 @@ class Search:
 def library_of(maps: bytes) -> str:
     """The training library that /proc/PID/maps shows: torch before JAX before NCCL; empty for none."""
     return next((name for name, pattern in _LIBRARIES if pattern.search(maps)), "")
-
-
-def _library(path: str) -> bytes:
-    """The same of a file that holds them. Raises :class:`OSError`."""
-    return library_of(read(path, MAPS_LIMIT)).encode()
 
 
 def is_foreign(words: Sequence[str], comm: str) -> bool:

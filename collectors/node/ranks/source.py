@@ -10,8 +10,8 @@ import time
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set
 
 from collectors.node import redact
-from collectors.node.blocking import GuardedReader
-from collectors.node.files import link, read_or_none
+from collectors.node.blocking import BlockingGuard
+from collectors.node.files import link, read, read_or_none
 from collectors.node.processes.commands import is_python, program
 from collectors.node.processes.procfs import (
     CLOCK_TICKS,
@@ -64,8 +64,8 @@ class RankSource(Source):
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
         self._booted = boot_time()
-        self._reader = GuardedReader()
-        self._search = Search(proc, self._reader)
+        self._guard = BlockingGuard()
+        self._search = Search(proc, self._guard)
         self._tracked: Dict[int, JobProcess] = {}
         self._roles: Dict[int, ProcessRole] = {}
         self._left_behind: Set[int] = set()
@@ -104,7 +104,7 @@ class RankSource(Source):
         # after their ranks: a helper that comes first would belong to no known rank, and one that sleeps is told once
         yield from helpers
         yield from self._idle_launchers(now)
-        for path in sorted(self._reader.stuck):
+        for path in sorted(self._guard.stuck):
             yield Fault(self.name, "reading %s hangs: the kernel holds that process's memory locked" % path, 1)
         if not self.shared.ranks:
             self._explain_emptiness()
@@ -154,7 +154,7 @@ class RankSource(Source):
                 if young or executable != tracked.executable:
                     tracked.executable = executable
                     paths["%s/%d/cmdline" % (self.proc, pid)] = tracked
-        for path, answer in self._reader.read_all(list(paths)).items():
+        for path, answer in self._guard.ask(list(paths), read).items():
             tracked = paths[path]
             words = split_zeros(answer) if isinstance(answer, bytes) else []
             if words and words != tracked.words:

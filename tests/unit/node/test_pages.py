@@ -119,16 +119,6 @@ def test_the_pipe_that_a_rank_opened_itself() -> None:
         assert wanted.pipe == f"{stem}3.pipe"
 
 
-def test_a_file_with_the_name_is_no_page(tmp_path: Path) -> None:
-    """A name proves nothing: only what lies where memfds lie is read."""
-    fake = tmp_path / "proc"
-    folder = fake / str(os.getpid()) / "fd"
-    folder.mkdir(parents=True)
-    (folder / "3").symlink_to(f"/memfd:{layout.NAME} (deleted)")
-    (fake / str(os.getpid()) / "status").write_text(f"Uid:\t0\t0\t0\t0\nNSpid:\t{os.getpid()}\n")
-    assert find(str(fake), os.getpid(), os.getuid()) is None
-
-
 def test_a_page_of_another_user_is_none() -> None:
     with running() as job:
         pid = job.process.pid

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from collectors.node import blocking, files
+from collectors.node import files
+from collectors.node.ranks import search
 from collectors.node.source import Denied, Failed
 from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
@@ -168,7 +169,7 @@ def test_other_users_processes_are_a_reason_not_a_silence(bench: Bench, monkeypa
             raise PermissionError(13, "Permission denied")
         return original(path)
 
-    monkeypatch.setattr(blocking, "read", refuse)
+    monkeypatch.setattr(search, "read", refuse)
     with pytest.raises(Denied, match="1 Python processes belong to other users"):
         bench.look()
     bench.proc.add(51, env=rank_env(1))
