@@ -37,6 +37,11 @@ class AmdCard(NamedTuple):
     bus_id: str
     folder: str
 
+    @property
+    def hwmon(self) -> str:
+        """Folder of its sensors; one that is not there where it has none."""
+        return "%s/hwmon/%s" % (self.folder, (list_folder(self.folder + "/hwmon") or ["none"])[0])
+
 
 class AmdGpus:
     """GPUs of one node."""
@@ -46,7 +51,6 @@ class AmdGpus:
         self._proc = proc
         self._sys = sys
         self._cards: Dict[str, AmdCard] = {}
-        self._faults: Dict[int, str] = {}
         self._scanned = self._apps = float("-inf")
 
     def look(self) -> Iterator[NamedTuple]:
@@ -66,13 +70,9 @@ class AmdGpus:
             try:
                 row = sample(card)
             except (OSError, ValueError) as error:
-                why = "amdgpu: %s" % (getattr(error, "strerror", None) or error)
-                if self._faults.get(card.gpu) != why:
-                    self._faults[card.gpu] = why
-                    yield GpuFault(card.gpu, card.bus_id, why)
+                yield GpuFault(card.gpu, card.bus_id, "amdgpu: %s" % (getattr(error, "strerror", None) or error))
                 continue
-            if self._faults.pop(card.gpu, ""):
-                yield GpuFault(card.gpu, card.bus_id, "")
+            yield GpuFault(card.gpu, card.bus_id, "")
             if rescan:
                 yield facts(card, self._sys)
             yield row
@@ -100,7 +100,7 @@ def cards(sys: str) -> List[AmdCard]:
 def facts(card: AmdCard, sys: str) -> GpuFacts:
     """What does not move."""
     folder = card.folder
-    limit = read_int(_hwmon(folder) + "/power1_cap")
+    limit = read_int(card.hwmon + "/power1_cap")
     return GpuFacts(
         gpu=card.gpu,
         uuid=read_text(folder + "/unique_id"),
@@ -118,14 +118,16 @@ def facts(card: AmdCard, sys: str) -> GpuFacts:
 
 def sample(card: AmdCard) -> GpuSample:
     """What moves. Raises :class:`OSError` where the driver does not answer for this GPU, as while it is being reset."""
-    folder, hwmon = card.folder, _hwmon(card.folder)
+    folder, hwmon = card.folder, card.hwmon
     used = int(read(folder + "/mem_info_vram_used"))
-    power, clock = read_int(hwmon + "/power1_average"), read_int(hwmon + "/freq1_input")
-    if power is None:
-        power = read_int(hwmon + "/power1_input")
+    powers = (read_int("%s/power1_%s" % (hwmon, name)) for name in ("average", "input"))
+    power = next((value for value in powers if value is not None), None)
+    clock = read_int(hwmon + "/freq1_input")
+    # the hottest sensor is the junction, as a rule
+    degrees = (read_int("%s/temp%d_input" % (hwmon, number)) for number in range(1, 5))
     return UNKNOWN._replace(
         gpu=card.gpu,
-        temperature=_hottest(hwmon),
+        temperature=max((round(value / 1000) for value in degrees if value is not None), default=None),
         utilization=read_int(folder + "/gpu_busy_percent"),
         memory_used=used,
         power=None if power is None else power / 1e6,
@@ -138,14 +140,10 @@ def processes(sys: str, proc: str) -> Iterator[GpuProcess]:
     """Who computes on which GPU, and with how much of its memory."""
     buses = _buses(sys)
     for pid in filter(str.isdigit, list_folder(os.path.join(sys, KFD, "proc"))):
-        name = read_text("%s/%s/comm" % (proc, pid))
-        if not name:
-            continue  # of another pid namespace, or gone
-        folder = os.path.join(sys, KFD, "proc", pid)
-        for entry in list_folder(folder):
-            bus = buses.get(entry[len("vram_") :]) if entry.startswith("vram_") else None
-            memory = None if bus is None else read_int(os.path.join(folder, entry))
-            if bus is not None and memory:
+        name = read_text("%s/%s/comm" % (proc, pid))  # none: of another pid namespace, or gone
+        for number, bus in buses.items() if name else ():
+            memory = read_int(os.path.join(sys, KFD, "proc", pid, "vram_" + number))
+            if memory:
                 yield GpuProcess(bus, int(pid), memory, None, name)
 
 
@@ -155,24 +153,11 @@ def _buses(sys: str) -> Dict[str, str]:
     root = os.path.join(sys, KFD, "topology/nodes")
     for node in list_folder(root):
         number = read_text(os.path.join(root, node, "gpu_id"))
-        lines = read_text(os.path.join(root, node, "properties")).splitlines()
-        words = {name: value for name, _, value in (line.partition(" ") for line in lines)}
-        place, domain = words.get("location_id", ""), words.get("domain", "0")
-        if number not in ("", "0") and place.isdigit() and domain.isdigit():
-            at = int(place)
-            found[number] = "%04x:%02x:%02x.%x" % (int(domain), at >> 8 & 0xFF, at >> 3 & 0x1F, at & 7)
+        words = dict(re.findall(r"^(location_id|domain) (\d{1,10})$", read_text(root + "/%s/properties" % node), re.M))
+        if number not in ("", "0") and "location_id" in words:
+            at = int(words["location_id"])
+            found[number] = "%04x:%02x:%02x.%x" % (int(words.get("domain", 0)), at >> 8 & 0xFF, at >> 3 & 0x1F, at & 7)
     return found
-
-
-def _hwmon(folder: str) -> str:
-    """Folder of its sensors; one that is not there where it has none."""
-    return "%s/hwmon/%s" % (folder, (list_folder(folder + "/hwmon") or ["none"])[0])
-
-
-def _hottest(hwmon: str) -> Optional[int]:
-    """Whole degrees of its hottest sensor: the junction, as a rule."""
-    values = [read_int("%s/temp%d_input" % (hwmon, number)) for number in range(1, 5)]
-    return max((round(value / 1000) for value in values if value is not None), default=None)
 
 
 def _uncorrected(folder: str) -> Optional[int]:

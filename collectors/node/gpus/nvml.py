@@ -51,10 +51,10 @@ class Nvml(Source):
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (events carry their own time)
         """What the child said since the last look."""
-        self.retry = RELOOK
-        if not os.path.exists(DEVICE):
+        is_loaded = os.path.exists(DEVICE)
+        self.retry = 0.0 if is_loaded else RELOOK
+        if not is_loaded:
             raise Absent("no NVIDIA driver on this node (%s)" % DEVICE)
-        self.retry = 0.0
         bundle = loader.blob(BUNDLE)
         if bundle is None:
             raise Absent("the NVML bindings have not come to this node")

@@ -37,55 +37,35 @@ class Device:
         """How many it has, once they were looked at."""
         self._seen = 0
 
-    def register(self, events: Any) -> bool:
-        """Ask for its Xid events; False when it cannot give them."""
-        nvml = self._nvml
+    def asked(self, function: str, *arguments: object) -> Any:
+        """What this GPU answers to a call by its name; None for an error, as for what it does not have."""
         try:
-            if not nvml.nvmlDeviceGetSupportedEventTypes(self.handle) & nvml.nvmlEventTypeXidCriticalError:
-                return False
-            nvml.nvmlDeviceRegisterEvents(self.handle, nvml.nvmlEventTypeXidCriticalError, events)
-        except nvml.NVMLError:
-            return False
-        return True
-
-    def links(self) -> List[List[object]]:
-        """Lines of its links."""
-        nvml = self._nvml
-        lines: List[List[object]] = []
-        for link in range(int(nvml.NVML_NVLINK_MAX_LINKS) if self._links is None else self._links):
-            try:
-                active = bool(nvml.nvmlDeviceGetNvLinkState(self.handle, link))
-            except nvml.NVMLError:
-                if self._links is None:
-                    break  # no such link, nor any further one
-                continue
-            errors = [self._error(link, getattr(nvml, "NVML_NVLINK_ERROR_" + name)) for name in ERRORS]
-            lines.append(["link", self.index, link, active, *errors, *self._traffic(link)])
-        self._links = len(lines) if self._links is None else self._links
-        return lines
-
-    def _error(self, link: int, counter: int) -> Optional[int]:
-        try:
-            return int(self._nvml.nvmlDeviceGetNvLinkErrorCounter(self.handle, link, counter))
+            return getattr(self._nvml, function)(self.handle, *arguments)
         except self._nvml.NVMLError:
             return None
 
-    def _traffic(self, link: int) -> List[Optional[int]]:
-        """Bytes received and sent; the driver counts KiB."""
+    def links(self) -> List[List[object]]:
+        """Lines of its links: errors, bytes received and sent; the driver counts KiB."""
         nvml = self._nvml
-        wanted = (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX)
-        try:
-            values = nvml.nvmlDeviceGetFieldValues(self.handle, [(field, link) for field in wanted])
-        except nvml.NVMLError:
-            return [None, None]
-        return [int(value.value.ullVal) << 10 if value.nvmlReturn == 0 else None for value in values]
+        traffic = (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX)
+        lines: List[List[object]] = []
+        for link in range(int(nvml.NVML_NVLINK_MAX_LINKS) if self._links is None else self._links):
+            active = self.asked("nvmlDeviceGetNvLinkState", link)
+            if active is None and self._links is None:
+                break  # no such link, nor any further one
+            if active is None:
+                continue
+            counters = [getattr(nvml, "NVML_NVLINK_ERROR_" + name) for name in ERRORS]
+            errors = [self.asked("nvmlDeviceGetNvLinkErrorCounter", link, counter) for counter in counters]
+            values = self.asked("nvmlDeviceGetFieldValues", [(field, link) for field in traffic]) or ()
+            moved = [int(value.value.ullVal) << 10 if value.nvmlReturn == 0 else None for value in values]
+            lines.append(["link", self.index, link, bool(active), *errors, *(moved or [None, None])])
+        self._links = len(lines) if self._links is None else self._links
+        return lines
 
     def shares(self) -> List[List[object]]:
         """Lines of the processes that ran kernels since the last round."""
-        try:
-            samples = self._nvml.nvmlDeviceGetProcessUtilization(self.handle, self._seen)
-        except self._nvml.NVMLError:
-            return []  # "not found" is how it says that nobody ran anything
+        samples = self.asked("nvmlDeviceGetProcessUtilization", self._seen) or ()  # none: nobody ran anything
         latest: Dict[int, int] = {}
         for sample in sorted(samples, key=lambda sample: int(sample.timeStamp)):
             self._seen = int(sample.timeStamp)
@@ -107,8 +87,12 @@ class Watch:
                 self.devices.append(Device(nvml, index))
             except nvml.NVMLError as error:
                 write(["remark", "GPU %d: %s" % (index, error)])
-        self._events = nvml.nvmlEventSetCreate()
-        self._listening = sum(device.register(self._events) for device in self.devices)
+        self._events, xid = nvml.nvmlEventSetCreate(), nvml.nvmlEventTypeXidCriticalError
+        self._listening = False
+        for device in self.devices:
+            if (device.asked("nvmlDeviceGetSupportedEventTypes") or 0) & xid:
+                device.asked("nvmlDeviceRegisterEvents", xid, self._events)
+                self._listening = True
 
     def round(self) -> None:
         """One look at everything, then wait for events until the next is due."""
@@ -122,16 +106,15 @@ class Watch:
 
     def _await_event(self, seconds: float) -> None:
         nvml = self._nvml
-        if not self._listening:
-            time.sleep(max(0.0, seconds))
-            return
         try:
-            event = nvml.nvmlEventSetWait_v2(self._events, max(1, int(seconds * 1000)))
+            event = nvml.nvmlEventSetWait_v2(self._events, max(1, int(seconds * 1000))) if self._listening else None
         except nvml.NVMLError as error:
-            if error.value != nvml.NVML_ERROR_TIMEOUT:
-                time.sleep(max(0.0, seconds))  # a GPU that is lost makes every wait fail at once
-            return
-        if event.eventType & nvml.nvmlEventTypeXidCriticalError:
+            if error.value == nvml.NVML_ERROR_TIMEOUT:
+                return
+            event = None  # a GPU that is lost makes every wait fail at once
+        if event is None:
+            time.sleep(max(0.0, seconds))
+        elif event.eventType & nvml.nvmlEventTypeXidCriticalError:
             self._write(["xid", time.time(), *self._whose(event.device), int(event.eventData)])
 
     def _whose(self, handle: Any) -> Tuple[Optional[int], str]:
@@ -149,7 +132,7 @@ def address(nvml: Any, handle: Any) -> str:
     return (bus.decode("ascii", "replace") if isinstance(bus, bytes) else str(bus)).lower()
 
 
-def main(nvml: Any, write: Optional[Write] = None, rounds: Optional[int] = None) -> None:
+def main(nvml: Any, write: Optional[Write] = None, rounds: float = float("inf")) -> None:
     """Watch for ever, or for some rounds, and write lines to standard output."""
     say: Write = write or (lambda line: print(json.dumps(line), flush=True))  # noqa: T201 (its way out)
     try:
@@ -157,7 +140,6 @@ def main(nvml: Any, write: Optional[Write] = None, rounds: Optional[int] = None)
     except nvml.NVMLError as error:
         say(["trouble", str(error)])
         return
-    done = 0
-    while rounds is None or done < rounds:
+    while rounds > 0:
         watch.round()
-        done += 1
+        rounds -= 1

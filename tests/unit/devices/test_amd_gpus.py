@@ -71,13 +71,12 @@ def test_one_that_does_not_answer_and_comes_back(sys: Path, source: Gpus) -> Non
     assert until(source, GpuSample, lambda row: row.gpu == 1)
     used = device / "mem_info_vram_used"
     used.unlink()
-    fault = until(source, GpuFault)
-    assert fault == GpuFault(1, "0000:c6:00.0", "amdgpu: No such file or directory")
     samples, _ = look(source)
+    assert GpuFault(1, "0000:c6:00.0", "amdgpu: No such file or directory") in samples
     assert [sample.gpu for sample in samples if isinstance(sample, GpuSample)] == [0]
-    assert not any(isinstance(sample, GpuFault) for sample in samples)
     used.write_text("5\n")
-    assert until(source, GpuFault).text == ""
+    samples, _ = look(source)
+    assert GpuFault(1, "0000:c6:00.0", "") in samples
 
 
 def test_nvidia_s_come_first_where_a_processor_has_one_of_its_own(sys: Path, source: Gpus, tmp_path: Path) -> None:
