@@ -105,6 +105,7 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     "FabricService": (0,),
     "Topology": (),
     "PortFacts": (0, 1),
+    "PortCounters": (0, 1),
     "Interface": (0,),
     "InterfaceCounters": (0,),
     "TcpCounters": (),

@@ -22,7 +22,7 @@ class PortFacts(NamedTuple):
 
 
 class PortCounters(NamedTuple):
-    """Counters of one port: the changed ones only, after a first full list. Data counters are in bytes."""
+    """Counters of one port, sent when one has moved. Data counters are in bytes."""
 
     device: str
     port: int

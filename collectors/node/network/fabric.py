@@ -56,59 +56,46 @@ class Fabric(Source):
         self._ports: Dict[Name, Optional[PortFacts]] = {}
         self._scanned = float("-inf")
         self._counters: Dict[Name, HcaCounters] = {}
-        self._told: Dict[Name, Dict[str, int]] = {}
-        """By port, what perfquery said last."""
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (the agent stamps what it sends)
-        """Every port's state, and those of its counters that moved. Raises :class:`Absent` where there is no port."""
+        """Every port's state and counters. Raises :class:`Absent` where there is no port."""
         moment = time.monotonic()
         if moment - self._scanned > RESCAN:
             self._scanned = moment
             self._ports = dict.fromkeys(ports(self.sys))
-        lacking: List[PortFacts] = []
+        by_tool: List[PortFacts] = [] if self._ports else by_ibstat()
+        yield from by_tool
         for name in self._ports:
-            yield from self._port(name, lacking)
-        if not self._ports:
-            lacking = by_ibstat()
-            yield from lacking
-        for port in lacking:
+            known = self._ports[name]
+            if known is None or known.state != _word(folder(self.sys, name) + "/state"):
+                known = self._ports[name] = facts(self.sys, name)
+            if known is None:
+                continue
+            yield known
+            counters = self._counters.setdefault(name, HcaCounters(folder(self.sys, name)))
+            values = counters.read()
+            if counters.error:
+                yield Fault(self.name, "%s/%d %s; it is not read again" % (*name, counters.error), 1)
+            if values:
+                yield PortCounters(*name, "sysfs", values)
+            else:
+                by_tool.append(known)
+        for port in by_tool:
             if port.link_layer != "Ethernet" and port.state == "ACTIVE":  # perfquery asks over the link
                 yield from self._by_perfquery(port)
 
-    def _port(self, name: Name, lacking: List[PortFacts]) -> Iterator[NamedTuple]:
-        """One port by sysfs; it is added to ``lacking`` when sysfs has no counters of it."""
-        known = self._ports[name]
-        if known is None or known.state != _word(folder(self.sys, name) + "/state"):
-            known = self._ports[name] = facts(self.sys, name)
-        if known is None:
-            return
-        yield known
-        counters = self._counters.get(name)
-        if counters is None:
-            counters = self._counters[name] = HcaCounters(folder(self.sys, name))
-        news = counters.changed()
-        if news:
-            yield PortCounters(*name, "sysfs", news)
-        if counters.error:
-            yield Fault(self.name, "%s/%d %s; it is not read again" % (*name, counters.error), 1)
-        if not counters.usable:
-            lacking.append(known)
-
     def _by_perfquery(self, port: PortFacts) -> Iterator[NamedTuple]:
-        """Extended counters of a port that moved since perfquery's last answer."""
+        """Extended counters of a port."""
         path = find("perfquery")
         if path is None:
             return
         ended = run([path, "-x", "-C", port.device, "-P", str(port.port)], PATIENCE)
-        for block in parse_perfquery(text(ended.stdout))[:1]:
-            last = self._told.setdefault((port.device, port.port), {})
-            news = {key: value for key, value in block.values.items() if last.get(key) != value}
-            last.update(news)
-            if news:
-                yield PortCounters(port.device, port.port, "perfquery-x", news)
-            return
-        said = text(ended.stderr).strip()[:200] or "status %s" % ended.status
-        yield Fault(self.name, "%s/%d: perfquery gave no counters: %s" % (port.device, port.port, said), 1)
+        values = parse_perfquery(text(ended.stdout))
+        if values:
+            yield PortCounters(port.device, port.port, "perfquery-x", values)
+        else:
+            said = text(ended.stderr).strip()[:200] or "status %s" % ended.status
+            yield Fault(self.name, "%s/%d: perfquery gave no counters: %s" % (port.device, port.port, said), 1)
 
 
 def by_ibstat() -> List[PortFacts]:
@@ -178,32 +165,24 @@ class HcaCounters:
         groups = (("counters", COUNTERS), ("hw_counters", HARDWARE_COUNTERS))
         paths = [(name, "%s/%s/%s" % (home, group, name)) for group, names in groups for name in names]
         self._paths = {name: path for name, path in paths if os.path.exists(path)}
-        self._last: Dict[str, int] = {}
         self.error = ""
         """What a counter that failed said last; empty when all can be read."""
 
-    @property
-    def usable(self) -> bool:
-        """True when there are counters here that can be read."""
-        return bool(self._paths)
-
-    def changed(self) -> Dict[str, int]:
-        """Counters that moved since they were last read; all of them at the first call. Data are in bytes."""
-        news: Dict[str, int] = {}
+    def read(self) -> Dict[str, int]:
+        """All counters that can be read, data in bytes; of a port that refuses its first one, none is tried again."""
+        values: Dict[str, int] = {}
         for name, path in list(self._paths.items()):
             try:
                 value = min(int(read(path)[:24]), LARGEST)
             except (OSError, ValueError) as error:
                 self.error = "%s: %s" % (name, getattr(error, "strerror", None) or error)
                 del self._paths[name]
-                if not self._last:  # not one of this port could be read: do not try them all
+                if not values:
                     self._paths.clear()
                     break
                 continue
-            if name in WORDS:
-                if value == SATURATED:  # an old kernel's 32-bit counter at its end says nothing
-                    continue
-                value *= 4
-            if self._last.get(name) != value:
-                self._last[name] = news[name] = value
-        return news
+            if name not in WORDS:
+                values[name] = value
+            elif value != SATURATED:  # an old kernel's 32-bit counter at its end says nothing
+                values[name] = value * 4
+        return values

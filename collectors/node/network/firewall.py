@@ -7,7 +7,7 @@ write rules of nftables or iptables, so they come first: they are what an admini
 from __future__ import annotations
 
 import re
-from typing import Callable, List, NamedTuple, Tuple
+from typing import Callable, Dict, List, Tuple
 
 from collectors.node.child import find, run
 from collectors.node.files import read_text, text
@@ -18,9 +18,8 @@ PATIENCE = 3.0
 """Seconds that one tool may take."""
 SHOWN = 160
 """Characters of a rule."""
-_SBIN = ("/usr/sbin", "/sbin")
 _HOOK = re.compile(r"type filter hook (?:input|output)\b")
-_NFT_DROPS = re.compile(r"\b(?:drop|reject)\b")
+_NFT_DROPS = re.compile(r"(?!ct state invalid).*\b(?:drop|reject)\b")
 _IPTABLES_DROPS = re.compile(r"-P (?:INPUT|OUTPUT) DROP\Z|-A (?:INPUT|OUTPUT)\b.{0,500} -j (?:DROP|REJECT)\b")
 
 
@@ -42,7 +41,7 @@ def _dropping_chain(lines: List[str]) -> str:
         elif line.startswith("chain "):
             chain, filters = line.rstrip(" {"), False
         filters = filters or _HOOK.search(line) is not None
-        if filters and _NFT_DROPS.search(line) and not line.startswith("ct state invalid"):
+        if filters and _NFT_DROPS.match(line):
             return "%s, %s: %s" % (table, chain, line)
     return ""
 
@@ -51,21 +50,13 @@ def _dropping_rule(lines: List[str]) -> str:
     return next(filter(_IPTABLES_DROPS.match, lines), "")
 
 
-class Firewall(NamedTuple):
-    """One kind of firewall, and how it is asked."""
-
-    name: str
-    command: Tuple[str, ...]
-    rule: Callable[[List[str]], str]
-    """What it does, in its own words, out of the lines that the command prints; empty for nothing."""
-
-
-FIREWALLS = (
-    Firewall("firewalld", ("firewall-cmd", "--list-all"), _zone),
-    Firewall("ufw", ("ufw", "status", "verbose"), _default),
-    Firewall("nftables", ("nft", "list", "ruleset"), _dropping_chain),
-    Firewall("iptables", ("iptables", "-S"), _dropping_rule),
+FIREWALLS: Tuple[Tuple[str, Tuple[str, ...], Callable[[List[str]], str]], ...] = (
+    ("firewalld", ("firewall-cmd", "--list-all"), _zone),
+    ("ufw", ("ufw", "status", "verbose"), _default),
+    ("nftables", ("nft", "list", "ruleset"), _dropping_chain),
+    ("iptables", ("iptables", "-S"), _dropping_rule),
 )
+"""Name, how it is asked, and what it does, in its own words, out of the lines that are printed; empty for nothing."""
 
 
 def firewalls() -> List[Observation]:
@@ -73,27 +64,30 @@ def firewalls() -> List[Observation]:
 
     The value is None, and the error says why, where a tool may not be read.
     """
-    found: List[Observation] = []
-    for one in FIREWALLS:
-        lines, why = _said(*one.command)
-        rule = one.rule(lines)
+    found: Dict[str, Observation] = {}
+    for name, command, rule_of in FIREWALLS:
+        if name == "iptables" and "nftables" in found:
+            continue  # it shows the same rules once more
+        lines, why = _said(*command)
+        rule = rule_of(lines)
         if rule or (why and "not running" not in why):
-            found.append(Observation("firewall", one.name, rule[:SHOWN] or None, "" if rule else why))
+            found[name] = Observation("firewall", name, rule[:SHOWN] or None, "" if rule else why)
     if read_text("/sys/fs/selinux/enforce") == "1":
-        found.append(Observation("firewall", "SELinux", "enforcing", ""))
-    by_nftables = any(one.subject == "nftables" for one in found)  # iptables shows the same rules once more
-    return [one for one in found if not (one.subject == "iptables" and by_nftables)]
+        found["SELinux"] = Observation("firewall", "SELinux", "enforcing", "")
+    return list(found.values())
 
 
 def _said(name: str, *words: str) -> Tuple[List[str], str]:
     """Lines that a tool prints, and why it does not; both empty where it is not installed."""
-    path = find(name, _SBIN)
+    path = find(name)
+    if path is None:
+        return [], ""
     try:
-        ended = run([path, *words], PATIENCE) if path is not None else None
+        ended = run([path, *words], PATIENCE)
     except Absent as reason:
         return [], str(reason)
-    if ended is None or ended.status is None:
-        return [], "%s gave no answer in %.0f s" % (name, PATIENCE) if ended is not None else ""
+    if ended.status is None:
+        return [], "%s gave no answer in %.0f s" % (name, PATIENCE)
     complaint = text(ended.stderr).strip().splitlines()
     why = complaint[-1][:SHOWN] if ended.status and complaint else ""
     return [" ".join(line.split()) for line in text(ended.stdout).splitlines()], why

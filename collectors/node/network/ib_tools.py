@@ -1,4 +1,4 @@
-"""What ``ibstat`` and ``perfquery`` print: adapters with their ports, and a block of counters for each port.
+"""What ``ibstat`` and ``perfquery`` print: adapters with their ports, and the counters of a port.
 
 perfquery's counters are plain ones (32 bit and less, saturating) or, with ``-x``, extended ones.
 """
@@ -6,7 +6,7 @@ perfquery's counters are plain ones (32 bit and less, saturating) or, with ``-x`
 from __future__ import annotations
 
 import re
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List
 
 from collectors.samples.fabric import PortFacts
 
@@ -22,8 +22,7 @@ LARGEST = (1 << 63) - 1
 _ADAPTER = re.compile(r"CA '([^']{1,64})'")
 _PORT_LINE = re.compile(r"Port (\d{1,3}):")
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,3})?")
-_HEADER = re.compile(r"# (Port (?:extended )?counters): .{0,200}?port (\d{1,3})", re.IGNORECASE)
-_LID = re.compile(r"Lid (\d{1,9}) ")
+_HEADER = re.compile(r"# Port (extended )?counters: ", re.IGNORECASE)
 _COUNTER = re.compile(r"(\w{2,64}):\.*(0x[0-9a-fA-F]{1,16}|\d{1,20})")
 _NEXT_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -61,33 +60,25 @@ def _port(fields: Dict[str, str]) -> PortFacts:
     )
 
 
-class PortBlock(NamedTuple):
-    """Counters of one port by the kernel's names; data in bytes. ``extended``: 64 bit."""
+def parse_perfquery(text: str) -> Dict[str, int]:
+    """Counters of the first port that is shown, by the kernel's names; data in bytes.
 
-    lid: Optional[int]
-    port: int
-    extended: bool
-    values: Dict[str, int]
-
-
-def parse_perfquery(text: str) -> List[PortBlock]:
-    """Blocks in order. A saturated 32-bit data counter is left out."""
-    blocks: List[PortBlock] = []
+    A saturated 32-bit data counter is left out.
+    """
+    values: Dict[str, int] = {}
+    extended, shown = False, 0
     for line in text.splitlines():
-        opened = _HEADER.match(line)
+        opened, counter = _HEADER.match(line), _COUNTER.match(line)
         if opened:
-            lid, extended = _LID.search(line), "extended" in opened.group(1).lower()
-            blocks.append(PortBlock(int(lid.group(1)) if lid else None, int(opened.group(2)), extended, {}))
-        counter = None if opened else _COUNTER.match(line)
-        if not counter or not blocks or "Select" in line:
-            continue
-        name, digits = kernel_name(counter.group(1)), counter.group(2)
-        value = min(int(digits, 16 if digits.startswith("0x") else 10), LARGEST)
-        if name not in WORDS:
-            blocks[-1].values[name] = value
-        elif blocks[-1].extended or value < SATURATED:
-            blocks[-1].values[name] = min(value * 4, LARGEST)
-    return [block for block in blocks if block.values]
+            extended, shown = opened.group(1) is not None, shown + 1
+        elif counter and shown == 1 and "Select" not in line:
+            name, digits = kernel_name(counter.group(1)), counter.group(2)
+            value = min(int(digits, 16 if digits.startswith("0x") else 10), LARGEST)
+            if name not in WORDS:
+                values[name] = value
+            elif extended or value < SATURATED:
+                values[name] = min(value * 4, LARGEST)
+    return values
 
 
 def kernel_name(name: str) -> str:

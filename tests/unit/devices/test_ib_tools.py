@@ -65,12 +65,11 @@ def test_every_port_of_every_adapter() -> None:
     assert parse_ibstat("ibpanic: [1] main: stat of IB device failed\n") == []
 
 
-def test_extended_counters_by_the_kernels_names_and_in_bytes() -> None:
-    first, second = parse_perfquery(EXTENDED)
-    assert (first.lid, first.port, first.extended, second.port) == (1719, 1, True, 2)
-    assert first.values["port_xmit_data"] == 36298026860928 * 4
-    assert (first.values["port_xmit_wait"], first.values["symbol_error"]) == (22730501, 0)
-    assert not {"port_select", "portselect", "counterselect"} & first.values.keys()
+def test_extended_counters_of_the_first_port_by_the_kernels_names_and_in_bytes() -> None:
+    values = parse_perfquery(EXTENDED)
+    assert values["port_xmit_data"] == 36298026860928 * 4
+    assert (values["port_xmit_wait"], values["symbol_error"]) == (22730501, 0)
+    assert not {"port_select", "portselect", "counterselect"} & values.keys()
 
 
 @pytest.mark.parametrize(
@@ -89,5 +88,4 @@ def test_extended_counters_by_the_kernels_names_and_in_bytes() -> None:
     ids=["a saturated counter is no figure", "a direct route", "leading zeros"],
 )
 def test_counters_of_a_port(text: str, values: dict[str, int]) -> None:
-    (block,) = parse_perfquery(text)
-    assert block.values == values
+    assert parse_perfquery(text) == values
