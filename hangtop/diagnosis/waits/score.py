@@ -55,7 +55,7 @@ def _all_wait(graph: WaitGraph, members: Sequence[RankStatus]) -> tuple[tuple[bo
         (graph.by == "lines", 0.55),  # the line at which they wait alone tells
         (len(on_gpus) == len(members) and all(one.load == "unknown" for one in on_gpus), 0.55),
         (graph.by == "operations" and any(p.kind == "device" and not p.where for p in graph.points), 0.55),  # stages
-        (graph.tied, 0.55),  # both sides are as large
+        (graph.pattern == "mismatch" and graph.by is None, 0.55),  # nothing tells which side is odd
     )
 
 
