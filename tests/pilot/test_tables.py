@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.support.made import pulse
@@ -61,3 +63,12 @@ async def test_the_cursor_stands_on_whom_the_verdict_blames_until_it_is_moved(ke
         assert shown.app.panel.here() == above
         await shown.press("7", key)
         assert table.cursor == {"2": 3, "4": 0}[key], "but a new verdict is opened at its culprit"
+
+
+async def test_the_panel_of_nodes_says_what_hangtop_itself_costs_here() -> None:
+    async with screen(Paper(nodes=2).session(), size=(120, 30)) as shown:
+        await shown.press("6")
+        await shown.draw()
+        told = re.search(r"hangtop here (\d+)% of a core, (\d+)M", shown.text())
+        assert told is not None
+        assert int(told[2]) > 10

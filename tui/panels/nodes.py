@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import psutil
+
 from hangtop.diagnosis.node import LinkWord, Node
-from tui.looks.format import UNKNOWN, age, number, percent, plural
+from tui.looks.format import UNKNOWN, age, number, percent, plural, size
 from tui.looks.signs import link_sign
 from tui.looks.theme import Colour
 from tui.ordering.filter import Value
@@ -19,17 +21,20 @@ from tui.widgets.lines import Piece
 from tui.widgets.table import Column
 
 LINKS: tuple[LinkWord, ...] = ("live", "limited", "offline", "connecting", "stale", "lost")
+OWN = psutil.Process()
+"""hangtop on this machine, which must cost little: its share of a core since the last drawing, its memory."""
 
 
 def _totals(model: ViewModel, nodes: Sequence[Node]) -> list[Piece]:
-    """How many are in which state."""
-    del model
+    """How many are in which state, and what hangtop itself costs on this machine."""
+    own = f"   hangtop here {OWN.cpu_percent():.0f}% of a core, {size(OWN.memory_info().rss)}"
     links, bad = Counter(node.link for node in nodes), sum(node.bad_lines for node in nodes)
     signs = [(links[link], link, *link_sign(link)) for link in LINKS]
     return [
         (f" {plural(len(nodes), 'node')}", Colour.STRONG),
         *counts([(number, f"{glyph} {number:,} {link}", colour) for number, link, glyph, colour in signs]),
         *counts([(bad, f"▲ {plural(bad, 'line')} not understood", Colour.WARN)]),
+        (own if model.session.live else "", Colour.DIM),
     ]
 
 
