@@ -22,11 +22,11 @@ from collectors.fleet.node_link import AGENT, LinkOptions, NodeLink
 from collectors.fleet.sink import Asker, Sink
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Transport, TransportError
+from collectors.fleet.via.way import AT_ONCE, Way
 from collectors.samples.control import Beat, Settings
 
 if TYPE_CHECKING:
     from collectors.fleet.ssh.connector import Connector
-    from collectors.fleet.via.way import Way
 
 BEAT = 3
 """Seconds between two heartbeats of a node."""
@@ -75,10 +75,9 @@ class Fleet:
     async def start(self) -> None:
         """Start to connect to every node; returns when all have started. Raises :class:`SshConfigError`."""
         await asyncio.to_thread(self._prepare)
-        way = self._options.way
         allow_files()
         options = LinkOptions(self._sink, self._options.version, self._options.python)
-        opening = asyncio.Semaphore(1 if way is None else way.at_once)
+        opening = asyncio.Semaphore(AT_ONCE)
         for number, target in enumerate(self._targets):
             settings = self._options.settings._replace(phase=number / len(self._targets))
             python = sys.executable if target.local else "python3"

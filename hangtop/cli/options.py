@@ -90,9 +90,6 @@ CONNECTION: tuple[Decorator, ...] = (
     _reached("--slurm", metavar="JOBID", help="The nodes of a Slurm job."),
     _reached("--via", metavar="CMD",
              help="Another way in: ssh (the system's own), slurm, kubectl, or a command ('docker exec -i %h sh')."),
-    _reached("-n", "--namespace", metavar="NS", help="Of the pods, with --via kubectl."),
-    _reached("-l", "--selector", metavar="LABELS", help="The pods that have these labels, with --via kubectl."),
-    _reached("--container", metavar="NAME", help="The container of each pod, with --via kubectl."),
     _reached("--batch", is_flag=True, help="Ask nothing: a node whose host key is not known is reported as such."),
     _reached("--python", metavar="PATH", help="The interpreter to use on the nodes."),
     _reached("--py-spy", metavar="PATH", help="The py-spy to use on the nodes."),
@@ -112,7 +109,7 @@ SCREEN_OPTIONS: tuple[Decorator, ...] = (
     _shown("--bell/--no-bell", default=True, show_default=True, help="Ring when a hang or crash is found."),
 )
 _SESSION = (
-    "targets", "slurm", "via", "namespace", "selector", "container", "job", "logs", "interval", "patience", "read_only",
+    "targets", "slurm", "via", "job", "logs", "interval", "patience", "read_only",
     "batch", "python", "py_spy", "sudo",
 )  # fmt: skip
 

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
 from collectors.fleet.targets.slurm import SlurmPart, parts_of_job
-from collectors.fleet.via.kubectl import PodSelection, kubectl, list_pods
-from collectors.fleet.via.srun import srun
-from collectors.fleet.via.way import KUBECTL, SLURM, Way, way_of
+from collectors.fleet.via.way import Way, way_of
 from hangtop import __version__
 from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions, job_of_slurm
@@ -44,25 +42,16 @@ def live_session(options: SessionOptions) -> Session:
 
 
 def reach(options: SessionOptions) -> Reach:
-    """What the options name. Asks Slurm or Kubernetes, so it may block. Raises :class:`TargetError`."""
-    return _pods(options) if options.via == KUBECTL else _machines(options)
-
-
-def _machines(options: SessionOptions) -> Reach:
+    """What the options name. Asks Slurm, so it may block. Raises :class:`TargetError`."""
     job = job_of_slurm(options)
-    if any((options.namespace, options.selector, options.container)):
-        raise TargetError("-n, -l and --container are of pods: say --via kubectl too")
-    if options.via == SLURM and not job:
+    if options.via == "slurm" and not job:
         raise TargetError("--via slurm goes into the nodes of a job: name it by --slurm JOBID")
     parts = parts_of_job(job) if job else ()
     targets = _targets(options, parts)
-    logs = tuple(dict.fromkeys(log for part in parts for log in part.logs))
-    if options.via == SLURM:
-        return Reach(targets, srun(parts), logs=logs)
-    way = way_of(options.via, options.ssh_config)
+    way = way_of(options.via, options.ssh_config, parts)
     if way is not None and any(target.local for target in targets):
         raise TargetError(f"--via {options.via!r} needs nodes to lead to: name some")
-    return Reach(targets, way, logs=logs)
+    return Reach(targets, way, logs=tuple(dict.fromkeys(log for part in parts for log in part.logs)))
 
 
 def _targets(options: SessionOptions, parts: tuple[SlurmPart, ...]) -> tuple[Target, ...]:
@@ -75,18 +64,6 @@ def _targets(options: SessionOptions, parts: tuple[SlurmPart, ...]) -> tuple[Tar
     return resolve(options.targets, hostfile=options.hostfile, more=[part.nodes for part in parts])
 
 
-def _pods(options: SessionOptions) -> Reach:
-    """Pods by their names, or by their labels."""
-    if options.slurm or options.hostfile:
-        raise TargetError("--via kubectl goes into pods, not into the nodes of a --slurm job or a --hostfile")
-    place = PodSelection(options.namespace, options.selector, options.container)
-    named = [target.host for target in parse(options.targets)]
-    if named and options.selector:
-        raise TargetError("name pods, or choose them by -l, not both")
-    pods = list_pods(place, named)
-    return Reach(tuple(parse(pods)), kubectl(place))
-
-
 def shell_words(node: str, options: SessionOptions) -> list[str] | None:
     """Argv of a shell for a person on a node by the session's ``--via``; None without one.
 
@@ -97,7 +74,7 @@ def shell_words(node: str, options: SessionOptions) -> list[str] | None:
         return None
     way = reach(options).way
     (target,) = resolve([node])
-    return None if way is None else way.terminal(target)
+    return None if way is None else way.words(target, terminal=True)
 
 
 def ssh_words(options: SessionOptions) -> list[str]:

@@ -41,9 +41,6 @@ def _way(options: SessionOptions) -> str:
         ("-F", options.ssh_config),
         ("--slurm", job_of_slurm(options)),
         ("--via", options.via),
-        ("-n", options.namespace),
-        ("-l", options.selector),
-        ("--container", options.container),
         ("--job", "=".join(options.job) if options.job else None),
         ("--python", options.python),
         ("--py-spy", options.py_spy),
@@ -66,12 +63,6 @@ class SessionOptions:
     """Job id whose nodes are asked of Slurm."""
     via: str | None = None
     """How nodes are reached, instead of by SSH: see :mod:`collectors.fleet.via.way`."""
-    namespace: str | None = None
-    """Of the pods, with ``--via kubectl``; None for the one that kubectl is set to."""
-    selector: str | None = None
-    """Labels that choose the pods."""
-    container: str | None = None
-    """Of each pod; None for the one that kubectl takes."""
     job: tuple[str, str] | None = None
     """Only ranks whose environment has this key with this value."""
     logs: tuple[str, ...] = ()

@@ -71,7 +71,7 @@ def parse(words: Iterable[str]) -> Iterator[Target]:
     """Targets of words, with node sets expanded. Raises :class:`TargetError`."""
     for word in words:
         for part in _COMMA.split(word):
-            yield from _parse_part(part.strip(), word)
+            yield from _parse_part(part.strip().removeprefix("pod/"), word)  # as kubectl get --output=name writes it
 
 
 def _parse_part(part: str, word: str) -> Iterator[Target]:

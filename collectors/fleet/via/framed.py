@@ -12,12 +12,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Literal
 
 from collectors.fleet.transport import quoted, shell_status
 from collectors.node.processes.commands import MARK
-
-State = Literal["before", "terminal", "running", "over"]
 
 _NOISE = 4096
 _STATUS_DIGITS = 3
@@ -31,12 +28,10 @@ class Framed:
         self._on_output = on_output
         self._nonce = secrets.token_hex(16)
         self._begin = f"\x1eB{self._nonce}\n".encode()
-        self._terminal = f"\x1eT{self._nonce}".encode()
-        self._returned = f"\x1eB{self._nonce}\r".encode()
-        """The first mark as a terminal returns it: the shell's input is no terminal, but its output is one."""
         self._end = f"\x1eE{self._nonce}:".encode()
         self._held = b""
-        self.state: State = "before"
+        self.begun = False
+        """True once the shell runs the command."""
         self.status: int | None = None
         """Exit status once it is over, negative for a signal."""
         self.noise = b""
@@ -44,64 +39,38 @@ class Framed:
 
     def line(self) -> bytes:
         """What to send to the shell. One compound command, so that nothing behind it is taken for another."""
-        mark = f"{self._nonce}"
         return (
-            f"test -t 0 && {{ printf '\\036T%s\\n' {mark}; exit 1; }}\n"
-            f"{{ {MARK}=1; export {MARK}; printf '\\036B%s\\n' {mark}; {quoted(self._command)}; set -- $?; "
-            f'printf \'\\036E%s:%s\\n\' {mark} "$1"; exit "$1"; }}\n'
+            f"{{ {MARK}=1; export {MARK}; printf '\\036B%s\\n' {self._nonce}; {quoted(self._command)}; set -- $?; "
+            f'printf \'\\036E%s:%s\\n\' {self._nonce} "$1"; exit "$1"; }}\n'
         ).encode()
 
     def feed(self, data: bytes) -> None:
         """Take output of any size."""
-        if self.state in ("over", "terminal"):
+        if self.status is not None:
             return
-        data = self._held + data
-        self._held = b""
-        if self.state == "before":
-            behind = self._seek(data)
-            if behind is None:
-                return
-            data = behind
-        place = data.find(self._end)
-        if place < 0:
-            kept = _overlap(data, self._end)
-            self._held = data[len(data) - kept :]
-            self._deliver(data[: len(data) - kept])
-            return
-        self._deliver(data[:place])
-        said, line_feed, _ = data[place + len(self._end) :].partition(b"\n")
-        if not line_feed and len(said) <= _STATUS_DIGITS:
-            self._held = data[place:]
-        elif said.isdigit() and len(said) <= _STATUS_DIGITS:
-            self.status = shell_status(int(said))
-            self.state = "over"
-        else:  # not written by the shell
-            self._deliver(data[place:])
-
-    def _seek(self, data: bytes) -> bytes | None:
-        """The output behind the first mark; None before the mark has come."""
-        before, mark, behind = data.partition(self._begin)
-        if mark:
+        data, self._held = self._held + data, b""
+        if not self.begun:
+            before, mark, data = data.partition(self._begin)
             self.noise = before[-_NOISE:]
-            self.state = "running"
-            return behind
-        if self._terminal in data or self._returned in data:
-            self.state = "terminal"
-        else:
-            self._held = data[-_NOISE:]
-        self.noise = data[-_NOISE:]
-        return None
-
-    def _deliver(self, data: bytes) -> None:
-        if data:
-            self._on_output(data)
+            if not mark:
+                self._held = self.noise
+                return
+            self.begun = True
+        output, mark, said = data.partition(self._end)
+        status, line_feed, _ = said.partition(b"\n")
+        if not mark:
+            kept = _overlap(data, self._end)
+            output, self._held = data[: len(data) - kept], data[len(data) - kept :]
+        elif not line_feed and len(status) <= _STATUS_DIGITS:
+            self._held = mark + said
+        elif status.isdigit() and len(status) <= _STATUS_DIGITS:
+            self.status = shell_status(int(status))
+        else:  # not written by the shell
+            output = data
+        if output:
+            self._on_output(output)
 
 
 def _overlap(data: bytes, mark: bytes) -> int:
     """Number of bytes at the end that may begin a mark."""
-    place = data.rfind(mark[:1], max(0, len(data) - len(mark) + 1))
-    while place >= 0:
-        if mark.startswith(data[place:]):
-            return len(data) - place
-        place = data.rfind(mark[:1], max(0, len(data) - len(mark) + 1), place)
-    return 0
+    return next((count for count in range(min(len(data), len(mark) - 1), 0, -1) if data.endswith(mark[:count])), 0)

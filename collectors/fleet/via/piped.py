@@ -1,4 +1,4 @@
-"""One node by a local program that gives a shell's standard streams there; each channel is a process of that program.
+"""One node by a local program that gives a shell's standard streams there; each command is a process of that program.
 
 The program's exit status proves nothing: some programs end with 0 when the far side was cut off. The marks of
 :mod:`collectors.fleet.via.framed` tell that a command has ended, the node side's ticks that the connection still
@@ -8,19 +8,129 @@ works; the node side ends by itself without heartbeats.
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
+from collectors.fleet.clean import clean_bytes
+from collectors.fleet.local import LocalProcess
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import Output, Refused, Transport, TransportError, no_more_files, os_reason
-from collectors.fleet.via.process import PipedProcess
-from collectors.fleet.via.way import Way
+from collectors.fleet.transport import BROKEN, Output, Refused, Transport, TransportError, no_more_files, os_reason
+from collectors.fleet.via.framed import Framed
+from collectors.fleet.via.way import CHANNELS, Way, advise
 from collectors.node.watchdog import child_setup
 
 SILENCE = 12.0
 """Seconds without a tick after which the connection counts as broken: nothing else shows that it works."""
+GRACE = 1.5
+"""Seconds for the local program to end once its input has ended, and again after SIGTERM."""
+LAST_WORDS = 0.5
+"""Seconds to wait for standard error after the end."""
 _CLOSING = 0.5
+_ERRORS = 4096
+_LONGEST = 300
+
+
+class PipedProcess(LocalProcess):
+    """A process of the local program and the framed command at its far end."""
+
+    def __init__(
+        self, command: Sequence[str], on_stdout: Output, on_stderr: Output, on_end: Callable[[PipedProcess], None]
+    ) -> None:
+        super().__init__(self._hear, self._complain)
+        self.framed = Framed(command, lambda data: None if self._closing else on_stdout(data))
+        self._on_stderr = on_stderr
+        self._on_end = on_end
+        self._errors = b""
+        self._local_status: int | None = None
+        self._closing = False
+        self.broke = False
+        """True when the local program ended by itself before the command did."""
+        self.begun_or_ended = asyncio.Event()
+
+    def ending(self) -> str:
+        """The exit status of the local program, for people; empty while it runs."""
+        status = self._local_status
+        if status is not None and -status in signal.Signals.__members__.values():
+            return f" (killed by {signal.Signals(-status).name})"
+        return "" if status is None else f" (status {status})"
+
+    def last_message(self) -> str:
+        """The last message of the local program, or of the login that it leads to, and advice, each behind a colon."""
+        lines = clean_bytes(self._errors if self._errors.strip() else self.framed.noise).strip().splitlines()
+        message = lines[-1].strip()[:_LONGEST].rstrip(": ") if lines else ""
+        return "".join(f": {words}" for words in (message, advise(message)) if words)
+
+    # --- as a Process ---------------------------------------------------------------------------------------------
+
+    def kill(self) -> None:
+        """Close the channel: its input ends, and the local program is killed if it does not end."""
+        if self._closing:
+            return
+        self._closing = True
+        self.resume()  # a program blocked in a write would not see its input end
+        self.write_eof()
+        if self._local_status is None:
+            loop = asyncio.get_running_loop()
+            loop.call_later(GRACE, self.signal, signal.SIGTERM)
+            loop.call_later(2 * GRACE, self.signal, signal.SIGKILL)
+
+    def break_off(self) -> None:
+        """Treat the channel as broken."""
+        self.kill()
+        self._settle()
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to the local program's process group."""
+        if self._transport is not None and self._local_status is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._transport.get_pid(), number)
+
+    # --- output, and the end ----------------------------------------------------------------------------------------
+
+    def _hear(self, data: bytes) -> None:
+        over = self.framed.status is not None
+        self.framed.feed(data)
+        if self.framed.begun:
+            self.begun_or_ended.set()
+        if self.framed.status is not None and not over:
+            asyncio.get_running_loop().call_later(LAST_WORDS, self._settle)
+
+    def _complain(self, data: bytes) -> None:
+        self._errors = (self._errors + data)[-_ERRORS:]
+        if self.framed.begun and not self._closing:
+            self._on_stderr(data)
+
+    def process_exited(self) -> None:
+        """The local program ended; a child of it may still hold its streams open."""
+        assert self._transport is not None
+        self._local_status = self._transport.get_returncode()
+        asyncio.get_running_loop().call_later(LAST_WORDS, self._let_go)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """The program ended and all of its output was read."""
+        self._settle()
+        if self._transport is not None:
+            self._transport.close()
+
+    def _settle(self) -> None:
+        """Set the status: that of the end mark, else :data:`BROKEN`."""
+        if not self._ended.done():
+            self.broke = self.framed.status is None and not self._closing
+            self.kill()
+            self._ended.set_result(BROKEN if self.framed.status is None else self.framed.status)
+            self.begun_or_ended.set()
+            self._on_end(self)
+
+    def _let_go(self) -> None:
+        """Close its streams, which a child may still hold open."""
+        self._settle()
+        if self._transport is not None:
+            for descriptor in (0, 1, 2):
+                if (pipe := self._transport.get_pipe_transport(descriptor)) is not None:
+                    pipe.close()
 
 
 class Piped(Transport):
@@ -32,7 +142,7 @@ class Piped(Transport):
         self._way = way
         self._opening = opening
         self._words: list[str] = []
-        self._channels = asyncio.Semaphore(way.channels)
+        self._channels = asyncio.Semaphore(CHANNELS)
         self._processes: set[PipedProcess] = set()
         self._connected = False
 
@@ -43,8 +153,6 @@ class Piped(Transport):
 
     async def connect(self) -> None:
         """Look for the program on this machine. Raises :class:`TransportError`."""
-        if self.connected:
-            return
         self._words = words = self._way.words(self._target)
         if shutil.which(words[0]) is None:
             raise Refused(f"{self.name}: {words[0]} is not here: install it, or name another way by --via")
@@ -86,30 +194,20 @@ class Piped(Transport):
         process.write(process.framed.line())
         try:
             async with asyncio.timeout(self._way.opening):
-                while process.framed.state == "before" and process.running:
-                    process.news.clear()
-                    await process.news.wait()
+                await process.begun_or_ended.wait()
         except TimeoutError:
-            why = f"gave no shell within {self._way.opening:.0f} s{self._said(process)}"
-            raise TransportError(f"{self.name}: {program} {why}") from None
-        if process.framed.state == "terminal":
-            why = "gives a terminal there, which garbles what is sent: leave out its -t"
-            raise Refused(f"{self.name}: {program} {why}")
-        if process.framed.state == "before":
-            why = f"ended{process.ending} before a shell answered{self._said(process)}"
+            why = f"gave no shell within {self._way.opening:.0f} s (or one on a terminal: leave out its -t)"
+            raise TransportError(f"{self.name}: {program} {why}{process.last_message()}") from None
+        if not process.framed.begun:
+            why = f"ended{process.ending()} before a shell answered{process.last_message()}"
             raise TransportError(f"{self.name}: {program} {why}")
-
-    def _said(self, process: PipedProcess) -> str:
-        """The program's last message and advice, each behind a colon."""
-        said = process.last_line
-        return "".join(f": {words}" for words in (said, self._way.advise(said)) if words)
 
     def _ended(self, process: PipedProcess) -> None:
         """A channel is closed; if it broke by itself and was the last one, the connection is lost."""
         self._processes.discard(process)
         self._channels.release()
         if process.broke and self.connected:
-            self.why = f"{self._words[0]} ended{process.ending} in the middle{self._said(process)}"
+            self.why = f"{self._words[0]} ended{process.ending()} in the middle{process.last_message()}"
             self._connected = bool(self._processes)
 
     async def close(self) -> None:

@@ -1,4 +1,9 @@
-"""Ways into a node beside hangtop's own SSH: local programs whose standard streams are those of a shell there."""
+"""Ways into a node beside hangtop's own SSH: command lines whose standard streams are those of a shell there.
+
+A way is a template. In each word ``%h`` is the node's host, ``%n`` the node as it was named, ``%r`` its user, ``%p``
+its port, ``%u`` all of these as an ``ssh://`` URI, ``%j`` the Slurm job that holds it, ``%%`` a percent sign. Nothing
+in it is expanded and no shell runs it.
+"""
 
 from __future__ import annotations
 
@@ -7,122 +12,116 @@ import re
 import shlex
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from collectors.fleet.targets.chosen import Target, TargetError
+from collectors.fleet.targets.chosen import Target, TargetError, parse
+from collectors.fleet.targets.slurm import SlurmPart, slurm_words
+from collectors.fleet.transport import Refused
 
-SSH = "ssh"
-"""The system's own ``ssh``."""
-SLURM = "slurm"
-"""Steps of a Slurm job: :mod:`collectors.fleet.via.srun`."""
-KUBECTL = "kubectl"
-"""The containers of pods: :mod:`collectors.fleet.via.kubectl`."""
+CHANNELS = 4
+"""Shells at once on one node."""
+AT_ONCE = 8
+"""Shells that are opened at once on all nodes together."""
 
 _ASKS = "it asks a question, and has no terminal here: run it by hand once, or log in first"
+_BUSY = "the job's steps hold all there is, or slurmctld is busy: --overlap needs Slurm 20.11 or newer"
+_ADVICE = (
+    ("host key verification failed", "ssh to it once by hand and look at its key"),
+    ("permission denied", "it must get in without a question: try the command by hand"),
+    ("too long for unix domain socket", "name a shorter folder by TMPDIR"),
+    ("password", _ASKS),
+    ("passphrase", _ASKS),
+    ("(yes/no", _ASKS),
+    ("executable file not found", "there is no such program at the far end: the container may have no sh"),
+    ("sh: not found", "there is no sh at the far end"),
+    ("forbidden", "your role in the cluster needs the verb create on pods/exec"),
+    ("invalid job", "the job is over: name one that runs"),
+    ("step creation", _BUSY),
+    ("requested nodes are busy", _BUSY),
+)
+"""Words of an error message in lower case, and what to do about it."""
 _TOKEN = re.compile(r"%(.?)")
+
+# Of a step: --overlap lets it share what other steps hold, --mem=0 asks for no memory of its own, --mpi=none starts no
+# PMI. Never --unbuffered: that is a terminal. A variable with a place would make hangtop's programs ranks of the job.
+_STEP = ("srun", "--jobid=%j", "--nodelist=%h", "--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--mpi=none")
+_PLACE = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS")
+_SHELL = ("env", *(word for name in _PLACE for word in ("-u", name)), "sh")
+# The first ssh to a node is the master of its connection; each further command goes through it.
+_MASTER = (
+    "BatchMode=yes", "ControlMaster=auto", "ControlPersist=no", "ServerAliveInterval=2", "ServerAliveCountMax=3",
+    "RemoteCommand=none", "LogLevel=ERROR",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
     """One program that leads to nodes."""
 
-    words: Callable[[Target], list[str]]
-    """The program and its arguments. Raises :class:`~collectors.fleet.transport.Refused`."""
-    terminal: Callable[[Target], list[str]]
-    """The same with a terminal."""
-    advice: Sequence[tuple[str, str]]
-    """Words of an error message in lower case, and what to do about it."""
-    opening: float
+    template: Sequence[str]
+    terminal: Sequence[str]
+    """The same for a person, with a terminal."""
+    opening: float = 30.0
     """Seconds until a shell must answer."""
-    channels: int
-    """Shells at once on one node."""
-    at_once: int = 8
-    """Shells that are opened at once on all nodes together."""
+    jobs: Mapping[str, str] = field(default_factory=dict)
+    """The Slurm job of each host."""
 
-    def advise(self, said: str) -> str:
-        """What to do about an error message of the program; empty where nothing is known."""
-        return next((advice for words, advice in self.advice if words in said.lower()), "")
+    def words(self, target: Target, *, terminal: bool = False) -> list[str]:
+        """The program and its arguments. Raises :class:`~collectors.fleet.transport.Refused`."""
+        if self.jobs and target.host not in self.jobs:
+            raise Refused(f"{target.name}: the Slurm job has no such node")
+        host, user, port = target.host, target.user or "", str(target.port or "")
+        address = f"[{host}]" if ":" in host else host
+        values = {
+            "h": host, "n": target.name, "r": user, "p": port, "j": self.jobs.get(host, ""), "%": "%",
+            "u": f"ssh://{user and user + '@'}{address}{port and ':' + port}",
+        }  # fmt: skip
+        return [
+            _TOKEN.sub(lambda found: values[found[1]], word) for word in (self.terminal if terminal else self.template)
+        ]
 
 
-def way_of(text: str | None, ssh_config: Path | None = None) -> Way | None:
-    """The way of ``--via ssh`` and ``--via CMD``; None without ``--via``. Raises :class:`TargetError`."""
-    if text is None:
-        return None
-    return openssh(ssh_config) if text == SSH else any_command(text)
+def advise(said: str) -> str:
+    """What to do about an error message of a program; empty where nothing is known."""
+    return next((advice for words, advice in _ADVICE if words in said.lower()), "")
 
 
-def openssh(ssh_config: Path | None = None) -> Way:
-    """The user's own ``ssh``, for Kerberos, host-based logins, revocation lists, canonical names and tokens.
-
-    One ``ssh`` a node carries the node side and is the master of its connection (``ControlMaster``); each further
-    command goes through it.
-    """
-    config = [] if ssh_config is None else ["-F", str(ssh_config)]
-    sockets = tempfile.mkdtemp(prefix="ht-")
-    atexit.register(shutil.rmtree, sockets, ignore_errors=True)
-    options = (
-        "BatchMode=yes", "ControlMaster=auto", f"ControlPath={sockets}/%C", "ControlPersist=no",
-        "ServerAliveInterval=2", "ServerAliveCountMax=3", "RemoteCommand=none", "LogLevel=ERROR",
-    )  # fmt: skip
-
-    def named(target: Target) -> list[str]:
-        user = [] if target.user is None else ["-l", target.user]
-        return [*user, *([] if target.port is None else ["-p", str(target.port)]), target.host]
-
-    return Way(
-        lambda target: ["ssh", "-T", *config, *(word for one in options for word in ("-o", one)), *named(target), "sh"],
-        lambda target: ["ssh", *config, *named(target)],
-        (
-            ("host key verification failed", "ssh to it once by hand and look at its key"),
-            ("permission denied", "ssh must get in without a question: ssh -o BatchMode=yes shows what it lacks"),
-            ("too long for unix domain socket", "name a shorter folder by TMPDIR"),
-            ("could not resolve hostname", "check the name, or HostName in the ssh_config"),
-            ("connection refused", "is sshd running there?"),
-        ),
-        opening=30.0,
-        channels=8,
-    )
+def way_of(text: str | None, ssh_config: Path | None = None, parts: Sequence[SlurmPart] = ()) -> Way | None:
+    """The way of ``--via``: one by name, or a command line; None without one. Raises :class:`TargetError`."""
+    match text:
+        case None:
+            return None
+        case "ssh":
+            sockets = tempfile.mkdtemp(prefix="ht-")
+            atexit.register(shutil.rmtree, sockets, ignore_errors=True)
+            config = ("-F", str(ssh_config).replace("%", "%%")) if ssh_config is not None else ()
+            options = [word for one in (*_MASTER, f"ControlPath={sockets}/%%C") for word in ("-o", one)]
+            return Way(("ssh", "-T", *config, *options, "%u", "sh"), ("ssh", *config, "%u"))
+        case "slurm":
+            jobs = {target.host: part.number for part in reversed(parts) for target in parse([part.nodes])}
+            shell, person = (*_STEP, *_SHELL), (*_STEP, "--pty", *_SHELL)
+            return Way(slurm_words(shell), slurm_words(person), opening=60.0, jobs=jobs)
+        case "kubectl":
+            return Way(("kubectl", "exec", "-i", "%h", "--", "sh"), ("kubectl", "exec", "-it", "%h", "--", "sh"))
+    return any_command(text)
 
 
 def any_command(text: str) -> Way:
-    """A command line such as ``docker exec -i %h sh`` or ``tsh ssh root@%h sh``. Raises :class:`TargetError`.
+    """A command line such as ``docker exec -i %h sh``, split into words as a shell would split it.
 
-    The text is split into words as a shell would split it, but nothing in it is expanded and no shell runs it. In each
-    word ``%h`` is the node's host, ``%n`` the node as it was named, ``%r`` its user, ``%p`` its port, ``%%`` a percent
-    sign.
+    Raises :class:`TargetError`.
     """
     try:
         words = shlex.split(text)
     except ValueError as error:
         raise TargetError(f"--via {text!r} cannot be split into words: {error}") from None
     tokens = {token for word in words for token in _TOKEN.findall(word)}
-    if strange := sorted(tokens - set("hnrp%")):
-        raise TargetError(f"--via {text!r}: %{strange[0]} means nothing: %h, %n, %r, %p and %% do")
-    if not tokens & {"h", "n"}:
+    if strange := sorted(tokens - set("hnrpu%")):
+        raise TargetError(f"--via {text!r}: %{strange[0]} means nothing: %h, %n, %r, %p, %u and %% do")
+    if not tokens & set("hnu"):
         raise TargetError(f"--via {text!r} has no %h, where the node's name belongs, and is no way by name")
     if "%" in words[0].replace("%%", ""):
         raise TargetError(f"--via {text!r}: its first word is the program, and cannot hold the node's name")
-
-    def filled(target: Target) -> list[str]:
-        values = {
-            "h": target.host, "n": target.name, "%": "%",
-            "r": target.user or "", "p": "" if target.port is None else str(target.port),
-        }  # fmt: skip
-        return [_TOKEN.sub(lambda found: values[found[1]], word) for word in words]
-
-    return Way(
-        filled,
-        filled,
-        (
-            ("password", _ASKS),
-            ("passphrase", _ASKS),
-            ("(yes/no", _ASKS),
-            ("executable file not found", "there is no such program at the far end: the container may have no sh"),
-            ("sh: not found", "there is no sh at the far end"),
-        ),
-        opening=20.0,
-        channels=4,
-        at_once=16,
-    )
+    return Way(words, words)

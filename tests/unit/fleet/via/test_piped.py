@@ -42,22 +42,16 @@ async def test_a_command_that_gives_no_shell(text: str, why: str) -> None:
             await made.run(["true"])
 
 
-async def test_a_program_that_is_not_here_or_gives_a_terminal_is_refused(tmp_path: Path) -> None:
+async def test_a_program_that_is_not_here_is_refused() -> None:
     with pytest.raises(Refused, match="node0: no-such-program is not here: install it"):
         async with node("no-such-program %h"):
             pass
-    pseudo = tmp_path / "pseudo"
-    pseudo.write_text("#!/usr/bin/env python3\nimport pty\npty.spawn(['sh'])\n")
-    pseudo.chmod(0o755)
-    async with node(f"{pseudo} %h") as made:
-        with pytest.raises(Refused, match="gives a terminal there"):
-            await made.run(["true"])
 
 
 async def test_one_that_never_answers_says_what_it_waits_for() -> None:
     way = replace(any_command("sh -c 'echo retrying >&2; exec sleep 60' %h"), opening=0.5)
     async with node("", way) as made:
-        with pytest.raises(TransportError, match="sh gave no shell within 0 s: retrying"):
+        with pytest.raises(TransportError, match=r"sh gave no shell within 0 s .*: retrying"):
             await made.run(["true"])
 
 
