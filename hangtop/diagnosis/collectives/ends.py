@@ -8,16 +8,12 @@ order, so that other ranks in the same roles can tell.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from typing import NamedTuple, TypeAlias
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.history import GroupHistory, LaunchHistory
 from hangtop.diagnosis.collectives.progress import LaunchProgress, WaitEdge
-
-_Point: TypeAlias = "tuple[Group, int]"
-"""A collective: its group and sequence number."""
 
 
 class Ends(NamedTuple):
@@ -50,7 +46,7 @@ def ends_of(edges: Sequence[WaitEdge], busy: Collection[int], dumped: Collection
         core = {rank: targets for rank, targets in core.items() if rank not in set(dead)}
     onward = {rank: _reached(rank, every) for rank in core}
     circle = {rank for rank, after in onward.items() if rank in after and all(rank in onward.get(n, ()) for n in after)}
-    missing = {rank for edge in edges if edge.why == "not dumped" for rank in edge.for_ranks} - set(dumped)
+    missing = {rank for edge in edges if edge.untold for rank in edge.for_ranks} - set(dumped)
     accusable = not ranks and not circle and set(dumped) <= set(busy) and len(missing) <= len(every)
     return Ends(tuple(sorted(ranks)), tuple(sorted(circle)), tuple(sorted(missing)) if accusable else ())
 
@@ -72,52 +68,28 @@ def strayed(
     by_group: Mapping[Group, Mapping[int, GroupHistory]],
     progress: Mapping[Group, LaunchProgress],
 ) -> tuple[int, ...]:
-    """Ranks that left the order of operations; both sides of one contradiction where nothing tells which.
+    """The rank that left the order of operations, where the order of other ranks tells; none where it does not.
 
     A rank that others wait for in one operation, and that waits in a collective itself, launched the second without the
-    first. It is wrong where most ranks in the same roles launch the first before the second. Without any, whichever
-    rank waits for it may show that order; then the rank that contradicts all the others is the one.
+    first. It is wrong where most ranks in the same roles launch the first before the second.
     """
-    places: dict[tuple[tuple[str, int], int], dict[int, int]] = defaultdict(dict)
+    places: dict[tuple[str, int, int], dict[int, int]] = defaultdict(dict)
     for group, own in by_group.items():
         for rank, history in own.items():
             for seq, place in history.places.items():
-                places[_role(group), seq][rank] = place
-
-    @cache
-    def ordered(first: _Point, second: _Point) -> frozenset[int]:
-        """Ranks that launched the first before the second, each in whatever group of that role they are in."""
-        ones, others = (places[_role(group), seq] for group, seq in (first, second))
-        return frozenset(rank for rank, place in ones.items() if rank in others and place < others[rank])
-
+                places[(*_role(group), seq)][rank] = place
     wrong: set[int] = set()
-    against: list[set[int]] = []
-    for waiter, rank, first, place in _missed(by_group, progress):
-        for group, history in histories[rank].groups.items():
-            if not history.unfinished:
-                continue
-            second = group, min(history.unfinished)
-            before, after = (ordered(*pair) - {waiter, rank} for pair in ((first, second), (second, first)))
-            if len(before) > len(after):
-                wrong.add(rank)
-            its = by_group[group].get(waiter)
-            if not before and not after and its is not None and its.places.get(second[1], -1) > place:
-                against.append({waiter, rank})
-    if wrong or not against:
-        return tuple(wrong) if len(wrong) == 1 else ()
-    return tuple(sorted(set.intersection(*against)))
-
-
-def _missed(
-    by_group: Mapping[Group, Mapping[int, GroupHistory]], progress: Mapping[Group, LaunchProgress]
-) -> Iterator[tuple[int, int, _Point, int]]:
-    """A rank that waits, one that has not launched that, which collective, and where the waiter launched it."""
     for group, one in progress.items():
-        absent = {seq: one.not_launched(seq) for seq in {operation.seq for operation in one.waiting.values()}}
         for waiter, operation in one.waiting.items():
-            place = by_group[group][waiter].places[operation.seq]
-            for rank in absent[operation.seq]:
-                yield waiter, rank, (group, operation.seq), place
+            first = places[(*_role(group), operation.seq)]
+            for rank in one.not_launched(operation.seq):
+                for other, history in histories[rank].groups.items():
+                    if history.unfinished:
+                        second = places[(*_role(other), min(history.unfinished))]
+                        both = (first.keys() & second.keys()) - {waiter, rank}
+                        if 2 * sum(first[each] < second[each] for each in both) > len(both):
+                            wrong.add(rank)
+    return tuple(wrong) if len(wrong) == 1 else ()
 
 
 def _role(group: Group) -> tuple[str, int]:

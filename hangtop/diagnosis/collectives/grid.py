@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 from collectors.samples.collectives import Collective
 from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.history import GroupHistory, is_done, operation_of
+from hangtop.diagnosis.collectives.progress import mismatch
 from hangtop.diagnosis.collectives.recorder import Matched
 from hangtop.diagnosis.collectives.sources import matched_dumps
 from hangtop.diagnosis.job import Job
@@ -77,7 +78,8 @@ def _grid(matched: Matched, group: Group, own: Mapping[int, GroupHistory]) -> Co
     columns = tuple(GridColumn(f"#{seq}", *Counter(launched[seq]).most_common(1)[0][0]) for seq in numbers)
     waited = {seq for history in own.values() for seq in history.unfinished}
     accused = {*progress.behind, *progress.untold} if progress.waiting else set()
-    accused.update(rank for one in matched.differs if one.group == group for rank in one.how.counted.odd_ranks)
+    if group in matched.differs and (how := mismatch(matched.differs[group])) is not None:
+        accused.update(how.counted.odd_ranks)
     alike: dict[tuple[bool, tuple[GridCell, ...]], list[int]] = defaultdict(list)
     for rank in sorted(progress.members):
         cells = tuple(

@@ -37,8 +37,7 @@ def p2p_edges(histories: Mapping[int, LaunchHistory]) -> Iterator[WaitEdge]:
             if not launched:
                 yield WaitEdge(
                     op.rank, (op.peer,), op.group.label, "send" if op.sends else "recv", op.entry.seq,
-                    history.dump.source, certain, "not launched" if op.peer in histories else "not dumped",
-                    op.entry.created,
+                    certain, op.entry.created, op.peer not in histories,
                 )  # fmt: skip
 
 

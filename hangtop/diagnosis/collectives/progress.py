@@ -19,8 +19,6 @@ SAME_INPUT = frozenset(
     }
 )  # fmt: skip
 """Operations whose input must have the same number of elements on every rank. The all_to_all family may differ."""
-Why = Literal["not launched", "not dumped"]
-"""``not dumped``: the source tells nothing of the other rank."""
 
 
 class Operation(NamedTuple):
@@ -51,11 +49,11 @@ class WaitEdge:
     operation: str
     """Name of the collective; ``send`` and ``recv`` for operations of two ranks."""
     seq: int | None
-    source: str
     certain: bool
-    """False where it only may be so: no dump of the others, counts that are not sure."""
-    why: Why = "not launched"
+    """False where it only may be so: counts that are not sure, or the source tells nothing of the others."""
     since: float | None = None
+    untold: bool = False
+    """The source tells nothing of the others."""
 
     @property
     def p2p(self) -> bool:
@@ -99,11 +97,11 @@ class LaunchProgress:
         """The waits: thousands of ranks that wait in one number share the tuple of ranks for which they wait."""
         late = {seq: self.not_launched(seq) for seq in {one.seq for one in self.waiting.values()}}
         untold, certain = self.untold, self.certain and not self.trickles
-        for rank, (name, seq, source, since, *_) in sorted(self.waiting.items()):
-            if late[seq]:
-                yield WaitEdge(rank, late[seq], self.label, name, seq, source, certain, "not launched", since)
-            elif untold:
-                yield WaitEdge(rank, untold, self.label, name, seq, source, False, "not dumped", since)
+        for rank, one in sorted(self.waiting.items()):
+            behind = late[one.seq]
+            if behind or untold:
+                sure = certain and bool(behind)
+                yield WaitEdge(rank, behind or untold, self.label, one.name, one.seq, sure, one.since, not behind)
 
 
 def leading(records: Sequence[LaunchProgress]) -> list[LaunchProgress]:

@@ -7,7 +7,7 @@ Works on any number of dumps: a rank without one is named as such, never an erro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,30 +23,17 @@ from hangtop.diagnosis.collectives.history import (
     operation_of,
 )
 from hangtop.diagnosis.collectives.p2p import p2p_edges
-from hangtop.diagnosis.collectives.progress import LaunchProgress, Mismatch, Operation, WaitEdge, mismatch
+from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, mismatch
 
 
-class Differs(NamedTuple):
-    """Ranks that joined one collective with different operations, types or sizes."""
+class OpenGroup(NamedTuple):
+    """Members of a group have open what all members launched: a GPU of theirs, or the network, stands still."""
 
     group: Group
-    seq: int
-    how: Mismatch
-    op: str
-    created: float
-
-
-class Unfinished(NamedTuple):
-    """The first operation that one rank has open although other members of the group have completed it.
-
-    All have joined an all_reduce that one member has completed: the GPU of a member that has it open stands still.
-    """
-
-    rank: int
-    group: Group
-    operation: Operation
-    completed: tuple[int, ...]
-    """The members that have completed it."""
+    waiting: Mapping[int, Operation]
+    """The first operation that each of these ranks has not completed."""
+    completed: tuple[int, ...] = ()
+    """Members that have completed it; none where it stands on all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +46,17 @@ class Matched:
     progress: Mapping[Group, LaunchProgress]
     edges: tuple[WaitEdge, ...]
     """Waits in what each rank has open first in each of its groups."""
-    differs: tuple[Differs, ...]
-    """The first of every group, the earliest first."""
-    stalled: tuple[Group, ...]
-    """Groups all of whose members have launched one collective that none has completed."""
+    differs: Mapping[Group, Mapping[int, Operation]]
+    """The first collective of a group that ranks launched with different operations, types or sizes, the earliest
+    first."""
     circle: tuple[int, ...]
-    """Ranks that wait for one another in sends and receives whose counterparts are all known."""
+    """Ranks that wait for one another without an end."""
     culprits: tuple[int, ...]
-    """The ends of all waits, or those that strayed in a circle."""
-    torn: bool
-    """The culprits are two that contradict each other, and one of them is right."""
+    """The ends of all waits, else ranks whose GPUs stand still, else the rank that strayed in a circle."""
     undumped: tuple[int, ...]
     """Ranks without a dump that the others wait for, where no other is to blame."""
-    unfinished: tuple[Unfinished, ...]
-    """Where a rank has open what its peers have completed, one a rank."""
+    unfinished: tuple[OpenGroup, ...]
+    """Groups that all members have joined, where nobody else is to blame."""
 
     @property
     def at(self) -> float | None:
@@ -98,20 +82,20 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
     busy = {rank for one in progress.values() for rank in one.waiting}
     busy |= {op.rank for one in every.values() for op in one.p2p if op.condition == "open" and op.peer is not None}
     ends = ends_of(edges, busy, newest.keys())
-    unfinished = () if ends.ranks else tuple(_unfinished(every, by_group, progress))
-    culprits = ends.ranks or tuple(one.rank for one in unfinished) or strayed(every, by_group, progress)
-    in_groups = {edge.waiter for edge in edges if edge.certain and not edge.p2p}
     groups = sorted(by_group, key=lambda group: (len(group.name), group.name, group.ranks))
-    differs = [found for group in groups if (found := _differs(group, by_group[group], newest))]
+    unfinished = () if ends.ranks else tuple(filter(None, (_on_some(group, by_group, progress) for group in groups)))
+    culprits = ends.ranks or tuple(sorted({rank for one in unfinished for rank in one.waiting}))
+    culprits = culprits or strayed(every, by_group, progress)
+    if not (culprits or ends.circle or ends.undumped):
+        behind = {edge.waiter for edge in edges}
+        standing = [group for group in groups if _stands(progress[group], behind)]
+        unfinished = tuple(OpenGroup(group, progress[group].waiting) for group in standing)
+    differs = {group: found for group in groups if (found := _differs(by_group[group], newest))}
+    unfinished = tuple(sorted(unfinished, key=lambda one: min(own.since or 0.0 for own in one.waiting.values())))
     return Matched(
         newest, every, by_group, progress, edges,
-        differs=tuple(sorted(differs, key=lambda found: found.created)),
-        stalled=tuple(group for group in groups if _stands(progress[group], {edge.waiter for edge in edges})),
-        circle=() if culprits or in_groups & set(ends.circle) else ends.circle,
-        culprits=culprits,
-        torn=not ends.ranks and not unfinished and len(culprits) > 1,
-        undumped=ends.undumped,
-        unfinished=unfinished,
+        differs=dict(sorted(differs.items(), key=lambda item: min(one.since or 0.0 for one in item[1].values()))),
+        circle=() if culprits else ends.circle, culprits=culprits, undumped=ends.undumped, unfinished=unfinished,
     )  # fmt: skip
 
 
@@ -135,22 +119,20 @@ def _progress(group: Group, own: Mapping[int, GroupHistory], every: Mapping[int,
     return LaunchProgress(group.label, frozenset(members), last, waiting)
 
 
-def _unfinished(
-    every: Mapping[int, LaunchHistory],
+def _on_some(
+    group: Group,
     by_group: Mapping[Group, Mapping[int, GroupHistory]],
     progress: Mapping[Group, LaunchProgress],
-) -> Iterator[Unfinished]:
-    """Ranks whose GPU has not finished what all others of a group have, in the order of their numbers."""
-    for rank, history in sorted(every.items()):
-        for group in history.groups:
-            first = progress[group].waiting.get(rank)
-            if first is None or not ends_together(first.name):
-                continue
-            others = by_group[group].items()
-            completed = sorted(other for other, its in others if other != rank and its.completed >= first.seq)
-            if completed:
-                yield Unfinished(rank, group, first, tuple(completed))
-                break
+) -> OpenGroup | None:
+    """Members that have open what other members have completed: all had joined it, so their own GPUs stand still."""
+    own = by_group[group]
+    waiting, completed = {}, set[int]()
+    for rank, first in progress[group].waiting.items():
+        others = {other for other, its in own.items() if other != rank and its.completed >= first.seq}
+        if others and ends_together(first.name):
+            waiting[rank] = first
+            completed |= others
+    return OpenGroup(group, waiting, tuple(sorted(completed))) if waiting else None
 
 
 def _stands(progress: LaunchProgress, behind: Collection[int]) -> bool:
@@ -163,16 +145,13 @@ def _stands(progress: LaunchProgress, behind: Collection[int]) -> bool:
     )
 
 
-def _differs(group: Group, own: Mapping[int, GroupHistory], dumps: Mapping[int, RecorderDump]) -> Differs | None:
-    """Find the first unfinished collective that ranks of a group joined in different ways."""
+def _differs(own: Mapping[int, GroupHistory], dumps: Mapping[int, RecorderDump]) -> Mapping[int, Operation] | None:
+    """The first unfinished collective that ranks of a group launched in different ways."""
     for seq in sorted({seq for history in own.values() for seq in history.unfinished}):
         entries = {rank: history.entries[seq] for rank, history in own.items() if seq in history.entries}
         if len({closes(entry) for entry in entries.values()}) > 1:
             continue  # batches may be closed on some ranks and not yet on others
         launched = {rank: operation_of(entry, dumps[rank].source) for rank, entry in entries.items()}
-        how = mismatch(launched)
-        if how is not None:
-            created = min((one.since for one in launched.values() if one.since is not None), default=0.0)
-            op = how.counted.usual if how.what == "name" else next(iter(launched.values())).name
-            return Differs(group, seq, how, op, created)
+        if mismatch(launched) is not None:
+            return launched
     return None

@@ -1,4 +1,4 @@
-"""Time-outs of NCCL's watchdogs as progress of each process group.
+"""Time-outs of NCCL's watchdogs as progress of each process group, and those of gloo, which names no operation.
 
 A group is known by its GUID, which is torch's name of it; older lines have its description, or none. Silence means
 something only of a member of the group whose log was read.
@@ -52,8 +52,22 @@ def timed_out(job: Job) -> tuple[TimedOutGroup, ...]:
     for event in events:  # a line that names no group is about the only one that its rank names elsewhere
         names = named[event.rank]
         by_name[_name(event) or (next(iter(names)) if len(names) == 1 else "")].append(event)
-    found = [_group(job, name, own) for name, own in by_name.items()]
+    found = [_group(job, name, own) for name, own in by_name.items()] + _over_gloo(job)
     return tuple(sorted(found, key=lambda one: (min(e.at or float("inf") for e in one.events), one.name)))
+
+
+def _over_gloo(job: Job) -> list[TimedOutGroup]:
+    """A rank's word that nothing came from a peer, which gloo does not name.
+
+    By elimination: ranks that say nothing, while the others waited or lost their connections, had not come.
+    """
+    events = said(job, "gloo.timeout")
+    spoke = {rank for kind in ("gloo.closed", "python.exception") for rank in ranks_in(said(job, kind))}
+    spoke.update(ranks_in(events))
+    known = known_ranks(job)
+    silent = known - spoke if spoke and 2 * len(known - spoke) <= len(known) else set()
+    progress = LaunchProgress("", frozenset(silent), {}, {})
+    return [TimedOutGroup("gloo", progress, events, frozenset(known))] if events else []
 
 
 def _name(event: LogEvent) -> str:

@@ -17,10 +17,10 @@ from hangtop.diagnosis.rules import (
     event_rows,
     gpus,
     inside,
+    launches,
     left_over,
     network,
     nodes,
-    not_launched,
     nvlink,
     recorder,
     slow,
@@ -33,10 +33,10 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 
 RULES: tuple[Callable[[Job], Iterable[Finding]], ...] = (
     *event_rows.EVENT_ROWS, *crash.RULES, *gpus.RULES, *inside.RULES, *network.RULES, *nodes.RULES,
-    *not_launched.RULES, *nvlink.RULES, *left_over.RULES, *startup.RULES, *store.RULES, *lint.RULES,
+    *launches.RULES, *nvlink.RULES, *left_over.RULES, *startup.RULES, *store.RULES, *lint.RULES,
 )  # fmt: skip
 STATUS_RULES: tuple[Callable[[JobStatus], Iterable[Finding]], ...] = (
     *absent.STATUS_RULES, *crash.STATUS_RULES, *stalled.STATUS_RULES, *network.STATUS_RULES,
-    *not_launched.STATUS_RULES, *recorder.STATUS_RULES, *slow.STATUS_RULES, *startup.STATUS_RULES,
+    *launches.STATUS_RULES, *recorder.STATUS_RULES, *slow.STATUS_RULES, *startup.STATUS_RULES,
     *stuck.STATUS_RULES,
 )  # fmt: skip

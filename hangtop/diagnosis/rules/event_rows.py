@@ -13,7 +13,7 @@ from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, cuda_error, signal_name
 from hangtop.diagnosis.finding import Severity
 from hangtop.diagnosis.rules.engine import EventRow, Told, in_vain
-from hangtop.diagnosis.rules.not_launched import STACKS
+from hangtop.diagnosis.rules.launches import STACKS
 
 WATCHDOG_SAYS_MORE = tuple(map(Told, (
     "torch.watchdog_timeout", "torch.watchdog_status", "torch.watchdog_error", "torch.watchdog_stuck",

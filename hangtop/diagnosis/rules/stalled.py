@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from hangtop.diagnosis.evidence.gpus import load_proof
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text, who_wait
-from hangtop.diagnosis.rules.not_launched import CODE
+from hangtop.diagnosis.rules.launches import CODE
 from hangtop.diagnosis.rules.stuck import COMING_UP
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, START_S

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hangtop.diagnosis.finding import Finding, NextStep, next_step, of_ranks
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, who_wait
 from hangtop.diagnosis.stacks.states import Meaning
-from hangtop.diagnosis.tables.thresholds import WORTH_SAYING_S
+from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
 from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -191,6 +191,25 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def keeps_gil(job_status: JobStatus) -> Iterator[Finding]:
+    """gil_hang: in every look one thread holds the GIL, and the process uses no CPU.
+
+    Python code that blocks gives the GIL back, so an owner that does not run sits in native code. Of a main thread that
+    reads or writes files, or wants a lock, that says more.
+    """
+    for status in job_status.of("working") if job_status.hung else ():
+        owners, doing = {look.gil.name if look.gil else "" for look in status.readings}, status.activity
+        if len(status.readings) < LATE_LOOKS or len(owners) != 1 or not all(owners) or not status.motion.blocked:
+            continue
+        if doing is not None and not {doing.kind, *doing.context} & {"data", "checkpoint", "lock"}:
+            yield of_ranks(
+                "gil_hang", 0.85, [status.rank], nodes_of([status]),
+                f"keeps the GIL: thread {owners.pop()} is in native code and does not run, so no Python thread can",
+                evidence_of(status), "A C extension or a CUDA call blocks without giving the GIL back: dump it with "
+                "native frames.",
+            )  # fmt: skip
+
+
 def proxy_lost_operation(job_status: JobStatus) -> Iterator[Finding]:
     """nccl_proxy_lost: every look with native frames met the rank in ``ncclLocalOpAppend`` of NCCL.
 
@@ -206,4 +225,4 @@ def proxy_lost_operation(job_status: JobStatus) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-STATUS_RULES = (halted, held_up, proxy_lost_operation)
+STATUS_RULES = (halted, held_up, keeps_gil, proxy_lost_operation)

@@ -130,4 +130,4 @@ def by_frames(statuses: Iterable[RankStatus]) -> Iterator[WaitEdge]:
     waiting = {one.rank: one for one in statuses if one.state == "waiting"}
     for rank, peer in peers_awaited(waiting.values()).items():
         doing = waiting[rank].activity
-        yield WaitEdge(rank, (peer,), "", doing.op if doing is not None else "", None, "stack", True)
+        yield WaitEdge(rank, (peer,), "", doing.op if doing is not None else "", None, certain=True)

@@ -171,4 +171,4 @@ def test_a_true_circle() -> None:
 def test_a_hung_gpu_is_nobody_s_fault() -> None:
     found = matched(Layout(2, 2), Fault("gpu", 1, 0))
     assert (found.culprits, found.circle, found.undumped) == ((), (), ())
-    assert found.stalled
+    assert found.unfinished

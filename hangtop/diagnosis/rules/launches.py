@@ -1,0 +1,199 @@
+"""Which rank has not launched a collective that others wait in, or launched another one.
+
+By NCCL RAS, NCCL's COLL lines, time-outs of torch's watchdog and of gloo, and the fingerprints of
+TORCH_DISTRIBUTED_DEBUG=DETAIL; :mod:`hangtop.diagnosis.rules.recorder` tells the same of recorder dumps.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from hangtop.diagnosis.collectives.counts import progress_by_log, progress_by_ras
+from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, leading, mismatch, vote
+from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
+from hangtop.diagnosis.evidence.events import LINES_SHOWN, event_line, finished, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who, who_wait
+from hangtop.diagnosis.roster import homes
+from hangtop.diagnosis.waits.job_status import JobStatus
+
+CODE = (
+    "Look for a collective behind `if rank == …` (evaluation, logging, a checkpoint of rank 0 alone), for ranks with "
+    "different numbers of batches, or for shapes that differ."
+)
+STACKS = f"These ranks have not launched what the others wait in: look at their last log lines and their stacks. {CODE}"
+WHY = (
+    "The time-out is a consequence: find what kept this rank (its last log lines, its stack). Where every rank had "
+    "launched the operation, suspect the network, a GPU, or sizes that differ. TORCH_DISTRIBUTED_DEBUG=DETAIL makes "
+    "torch say more."
+)
+Proof = tuple["int | None", Evidence]
+"""A line of evidence, and the rank that it is about."""
+
+
+def not_launched(
+    job: Job, ranks: Sequence[int], edges: Sequence[WaitEdge], waiters: Collection[int], weight: float,
+    evidence: Iterable[Evidence], lasted: float = 0.0, note: str = "",
+) -> Finding:  # fmt: skip
+    """collective_mismatch: these ranks have not launched the operations of these edges, in which others wait."""
+    hosts = {line.host for line in job.progress if line.global_rank in ranks and line.host}
+    return of_ranks(
+        "collective_mismatch", weight, ranks, homes(job, ranks) or sorted(hosts),
+        f"has not launched {listed(list(dict.fromkeys(map(_missed, edges))), 2)}{note}; {who_wait(waiters, 'other')}"
+        f"{f' for {duration(lasted)}' if lasted > 1 else ''}",
+        evidence, STACKS,
+    )  # fmt: skip
+
+
+def _missed(edge: WaitEdge) -> str:
+    """What a waiting operation lacks."""
+    other = {"send": "receive from", "recv": "send to"}.get(edge.operation)
+    return f"the {other} rank {edge.waiter}" if other else f"{edge.operation} #{edge.seq} of group {edge.group}"
+
+
+def _differ(
+    job: Job, calls: Mapping[int, str], weights: tuple[float, float], proof: Sequence[Proof], *, sizes: bool = False
+) -> Iterator[Finding]:
+    """Ranks that called something else than most; the second weight counts where nobody knows which side is odd."""
+    counted = vote(calls)
+    if counted is None:
+        return
+    by_call: dict[str, list[int]] = defaultdict(list)
+    for rank in sorted(calls, key=lambda rank: (rank not in counted.odd, rank)):
+        by_call[calls[rank]].append(rank)
+    odd, told = counted.odd_ranks, listed([f"{ranks_text(ranks)} {call}" for call, ranks in by_call.items()])
+    first = sorted(proof, key=lambda pair: pair[0] not in odd)
+    yield Finding(
+        "collective_size_mismatch" if sizes else "collective_mismatch", "critical", weights[counted.tied],
+        f"ranks launched different collectives: {told}", ranks=odd, nodes=homes(job, odd),
+        evidence=tuple(line for _, line in first[:LINES_SHOWN]), advice=CODE,
+    )  # fmt: skip
+
+
+def differing(
+    job: Job, launched: Mapping[int, Operation], weights: tuple[float, float], proof: Sequence[Proof]
+) -> Iterator[Finding]:
+    """Ranks of one communicator that launched another operation, size or type at one number."""
+    how = mismatch(launched) if len({one.seq for one in launched.values()}) == 1 else None
+    if how is not None:
+        sizes = how.what != "name"
+        calls = {rank: operation_text(one, sized=sizes) for rank, one in launched.items()}
+        yield from _differ(job, calls, weights, proof, sizes=sizes)
+
+
+def operation_text(one: Operation, *, sized: bool = False) -> str:
+    """``all_reduce #7``, ``all_reduce #7 of 4096 Float``."""
+    size = f"{one.size} {one.dtype}".rstrip() if sized else ""
+    return f"{one.name} #{one.seq}{f' of {size}' if size else ''}"
+
+
+# --- NCCL's own counts -------------------------------------------------------------------------------------------
+
+
+def by_counts(job_status: JobStatus) -> Iterator[Finding]:
+    """collective_mismatch and collective_size_mismatch by NCCL RAS and by NCCL's COLL lines.
+
+    Live, COLL lines count only while the job stands still; ranks that are done have not all written their last lines.
+    """
+    job = job_status.job
+    stands = job_status.hung or (job.stood_still or 0.0) >= job_status.alarm_after
+    by_log = progress_by_log(job) if (stands if job.live else not finished(job)) else ()
+    for observer, records in ((Observer.RAS, progress_by_ras(job)), (Observer.LOG, by_log)):
+        for one in leading(records):
+            few = 2 * len(one.behind) <= len(one.last)
+            edges = [edge for edge in one.edges() if edge.for_ranks == one.behind]
+            lines = sorted(_counts(observer, one), key=lambda pair: pair[0] not in one.behind)
+            yield not_launched(
+                job, one.behind, edges[:1], one.waiting, 0.7 if not few else 0.85 if one.certain else 0.8,
+                [line for _, line in lines[:LINES_SHOWN]],
+            )  # fmt: skip
+    for one in by_log:
+        yield from differing(job, one.last, (0.8, 0.6), _counts(Observer.LOG, one))
+
+
+def _counts(observer: Observer, progress: LaunchProgress) -> list[Proof]:
+    where = f"communicator {progress.label}"
+    return [
+        (rank, Evidence(observer, one.source, one.since, f"{where}: rank {rank} launched {operation_text(one)} last"))
+        for rank, one in progress.last.items()
+    ]
+
+
+# --- torch's watchdog, gloo, and torch's checks ------------------------------------------------------------------
+
+
+def watchdog_timeout(job: Job) -> Iterator[Finding]:
+    """watchdog_timeout: collectives that ran into their time-out; a consequence that names who had launched least.
+
+    Told is the first group whose absent ranks do not wait in another one. Where operations or sizes at one sequence
+    number differ, it is a mismatch.
+    """
+    groups = timed_out(job)
+    if not groups:
+        return
+    for group in groups:
+        proof = [(event.rank, event_line(event)) for event in group.timeouts]
+        if found := list(differing(job, group.progress.waiting, (0.85, 0.85), proof)):
+            yield from found
+            break
+    ends = leading([group.progress for group in groups])
+    told = [group for group in groups if group.progress in ends] or [one for one in groups if one.progress.untold]
+    group = (told or groups)[0]
+    behind, how, weight = _behind(group)
+    first, reporting = (group.timeouts or group.events)[0], ranks_in(group.events)
+    op, sequence = text_of(first, "op"), number_of(first, "seq")
+    ran = number_of(first, "ran_ms") or number_of(first, "ms")
+    what = f"{op}{f' #{sequence}' if sequence is not None else ''}" if op else "a collective"
+    where = f" of group {group.progress.label}" if group.name and len(groups) > 1 else ""
+    on = ranks_text(reporting) if len(reporting) == 1 else count(len(reporting), "rank")
+    yield Finding(
+        "watchdog_timeout", "critical", weight,
+        f"{what}{where} timed out{f' on {on}' if reporting else ''}{f' after {duration(ran / 1000)}' if ran else ''}: "
+        f"{f'{ranks_text(behind)} ' if behind else ''}{how}",
+        ranks=behind, nodes=homes(job, behind) if behind else hosts_in(job, group.events),
+        evidence=lines(group.events), advice=WHY,
+    )  # fmt: skip
+
+
+def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
+    """Ranks that had launched least, how that is known, and how surely.
+
+    A member that reports nothing at all in a log that was read, while its peers do, had not launched it either.
+    """
+    progress, reported = group.progress, set(ranks_in(group.events))
+    behind = () if progress.trickles else progress.behind
+    if behind and len(behind) * 2 <= len(progress.last):
+        numbers = [progress.last[rank].seq for rank in behind]
+        return behind, f"had launched {min(numbers)} of {max(one.seq for one in progress.last.values())}", 0.8
+    if missing := progress.untold:
+        return missing, f"{of_several('was', len(missing))} waiting for nothing: had not launched it", 0.8
+    if len(reported) > 1 and group.members is not None and group.members <= reported:
+        return (), "all that report had launched it, and it did not complete", 0.6
+    unread = (group.members or frozenset[int]()) - reported
+    return (), f"of {who(unread, 'the other ranks')} there is no word, so nothing tells who had not launched it", 0.5
+
+
+def fingerprints(job: Job) -> Iterator[Finding]:
+    """collective_mismatch and collective_size_mismatch by TORCH_DISTRIBUTED_DEBUG=DETAIL.
+
+    Each line names a pair of ranks only, so what every rank ran is gathered from all of them and put to the vote.
+    """
+    events, ran = said(job, "torch.fingerprint"), dict[int, str]()
+    differs = {word for event in events for word in words_of(event, "differs")}
+    sizes = bool(differs) and differs <= {"shape", "dtype"}
+    for event in events:
+        for side in ("a", "b"):
+            rank, number = number_of(event, f"rank_{side}"), number_of(event, f"seq_{side}")
+            what = f"#{number}" if number is not None else ""
+            if sizes:
+                what = f"of {event.data.get(f'shape_{side}')} {text_of(event, f'dtype_{side}')}"
+            if rank is not None:
+                ran.setdefault(rank, f"{text_of(event, f'op_{side}')} {what}".strip())
+    yield from _differ(job, ran, (0.93, 0.75), [(event.rank, event_line(event)) for event in events], sizes=sizes)
+
+
+RULES = (watchdog_timeout, fingerprints)
+STATUS_RULES = (by_counts,)
