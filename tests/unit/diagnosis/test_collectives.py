@@ -80,7 +80,9 @@ def active_only(rank: int, *entries: Collective) -> RecorderDump:
 OPEN = [collective(rank, 7, op="all_reduce", done=False, state="scheduled") for rank in range(3)]
 DUMPS: dict[str, tuple[Sequence[RecorderDump], str, tuple[int, ...], str]] = {
     "one did not join": ([*waiting(0, 1, 2), dump(3, *history(3, 6))], "collective_mismatch", (3,), "all_reduce #7"),
-    "another size": ([*waiting(0, 1, 3), *waiting(2, input_sizes=[[8]])], "collective_size_mismatch", (2,), "#7 of 8 Float"),
+    "another size": (
+        [*waiting(0, 1, 3), *waiting(2, input_sizes=[[8]])], "collective_size_mismatch", (2,), "#7 of 8 Float",
+    ),
     "another type": (
         [*waiting(0, 1, 3), *waiting(2, input_dtypes=["Half"])], "collective_size_mismatch", (2,), "#7 of 4096 Half",
     ),
