@@ -86,7 +86,7 @@ def test_good_paths_are_well(cluster: Cluster) -> None:
     ("plant", "kind"),
     [
         pytest.param(lossy, "packet_loss", marks=pytest.mark.slow),
-        pytest.param(slow, "slow_node", marks=pytest.mark.slow),
+        pytest.param(slow, "bandwidth_low", marks=pytest.mark.slow),
         pytest.param(narrow, "mtu_mismatch", marks=pytest.mark.slow),
         (blocked, "path_blocked"),
     ],
@@ -132,7 +132,7 @@ def test_collectives_are_right_and_a_slow_node_stands_alone(cluster: Cluster) ->
         heal(node)
     assert code == 1
     named = {finding["kind"]: finding["nodes"] for finding in answer["findings"]}
-    assert named["slow_node"] == [node.name]
+    assert named["bandwidth_low"] == [node.name]
     assert not any(result["wrong_ranks"] for result in answer["results"])
     assert len(answer["pairs"]) == 6
 

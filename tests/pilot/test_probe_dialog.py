@@ -55,7 +55,7 @@ async def test_the_answer_shows_figures_pairs_and_findings(ended: list[str]) -> 
     async with screen(session().session()) as shown:
         await shown.press("a", "y")
         assert "Collective probe, gloo, 4 ranks, 3.2 s" in shown.text()
-        assert "slow_node" in shown.text()
+        assert "bandwidth_low" in shown.text()
         assert len([line for line in shown.lines() if " - node" in line and "0.05  " in line]) == 3
         await shown.press("escape")
         assert "Collective probe" not in shown.text()

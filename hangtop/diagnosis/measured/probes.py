@@ -1,4 +1,4 @@
-"""What a probe's report proves: who was absent, which node or link is slow or loses packets, who has wrong values.
+"""What a probe's report proves: who was absent, which node or link is cut, slow or lossy, who has wrong values.
 
 A node is told from a link by its other pairs: a node whose every pair is bad while the pairs without it are well is bad
 itself; a pair whose two nodes are well with others is a bad link (the A-B, C-D pairing of nccl-tests issue 106).
@@ -6,13 +6,16 @@ itself; a pair whose two nodes are well with others is a bad link (the A-B, C-D 
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from statistics import median
 
-from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
+from collectors.samples.asked import PathFigure
+from collectors.samples.probes import IbDirection, ProbePair, ProbeRank, ProbeReport
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, Severity, next_step
 from hangtop.diagnosis.job import Job
+
+Pair = tuple[str, str]
 
 NEARLY_ALL = 2 / 3
 """Of a node's pairs: a node that loses one packet in twenty has a lucky pair now and then."""
@@ -26,6 +29,9 @@ HELD_UP = 1 / 2
 """Of the rate of pairs without loss: what is lost and costs nothing is the probe's own doing."""
 WORTH_USING = 25.0
 """Gb/s: slower ports are for management."""
+GOOD_SHARE = 0.8
+"""Of a port's rate that one connection of ib_write_bw should reach: trusted preflight scripts ask for 0.9 to 0.95 of
+it with tuned settings; without them less is no proof of a fault."""
 WITH_TORCH = frozenset(("gloo", "nccl"))
 """Ways to measure for which a node needs torch."""
 
@@ -37,91 +43,86 @@ def report_of(
     ranks = [ProbeRank(-1, name, "done", "") for name in sorted({*names} - absent.keys())]
     ranks += [ProbeRank(-1, name, "absent", why) for name, why in sorted(absent.items())]
     why = next((pair.error for pair in pairs if pair.error), next(iter(absent.values()), ""))
-    outcome = "failed" if why or absent else "done"
-    return ProbeReport(backend, len(ranks), at, took, outcome, why, ranks, [], list(pairs), {})
+    return ProbeReport(backend, len(ranks), at, took, "failed" if why or absent else "done", why, ranks, [],
+                       list(pairs), {})  # fmt: skip
+
+
+def outcome(report: ProbeReport, found: Iterable[Finding]) -> str:
+    """``ok``, ``slow`` or ``failed``, as ``probe --json`` says it."""
+    kinds = {finding.kind for finding in found}
+    if report.outcome != "done" or kinds & {"silent_corruption", "path_blocked", "probe_absent"}:
+        return "failed"
+    return "slow" if kinds else "ok"
 
 
 def findings(report: ProbeReport) -> tuple[Finding, ...]:
-    """All that a report proves, worst first."""
-    found = [*_corrupt(report), *_absent(report)]
+    """All that a report proves, worst first.
+
+    Slowness of all pairs of a node explains what one of them loses: its queue is full. Where nothing gets through, all
+    that was sent are attempts, sent again.
+    """
     blocked, lossy, slow = list(_blocked(report)), list(_lossy(report)), list(_slow(report))
-    # A node all of whose pairs are slow explains what one of them loses in a queue that is full for that reason; and
-    # where nothing gets through, the attempts are all that was sent, and all of them were sent again.
-    slow_nodes, unreached = _nodes(f for f in slow if f.kind == "slow_node"), _nodes(blocked)
-    lossy = [f for f in lossy if not (len(f.nodes) > 1 and slow_nodes & set(f.nodes)) and not unreached & set(f.nodes)]
-    explained = unreached | _nodes(lossy)
-    found += [*blocked, *lossy, *(f for f in slow if not explained & set(f.nodes))]
-    return tuple(found)
+    slow_nodes = _nodes(one for one in slow if len(one.nodes) == 1)
+    lossy = [one for one in lossy if not (len(one.nodes) > 1 and slow_nodes & set(one.nodes))]
+    lossy = [one for one in lossy if not _nodes(blocked) & set(one.nodes)]
+    slow = [one for one in slow if not _nodes([*blocked, *lossy]) & set(one.nodes)]
+    return (*_corrupt(report), *_absent(report), *blocked, *lossy, *slow)
 
 
 def _nodes(found: Iterable[Finding]) -> set[str]:
     return {node for finding in found for node in finding.nodes}
 
 
-def measured(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
-    """All that a report proves about the nodes of a job, worst first."""
+def collective_findings(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
+    """All that a report of collectives proves about the nodes of a job, worst first."""
     return (*findings(report), *_sockets(report, job))
 
 
-def _sockets(report: ProbeReport, job: Job) -> Iterator[Finding]:
-    """bandwidth_low: NCCL goes over plain sockets on nodes that have a fast port."""
-    sockets = [name for name, said in sorted(report.network.items()) if said.get("network", "").startswith("Socket")]
-    fast = {
-        name: f"{port.facts.device}/{port.facts.port} at {port.facts.rate:g} Gb/s"
-        for name in sockets if name in job.nodes
-        for port in job.nodes[name].ports.values()
-        if port.facts.state == "ACTIVE" and port.facts.rate is not None and port.facts.rate >= WORTH_USING
-    }  # fmt: skip
-    if fast:
-        yield Finding(
-            "bandwidth_low", "warning", 0.85,
-            f"NCCL goes over plain sockets on {', '.join(fast)}, though an InfiniBand or RoCE port is active there",
-            nodes=tuple(fast),
-            evidence=tuple(
-                Evidence(Observer.PROBE, "nccl probe", report.at, f"{name}: network Socket; {port}")
-                for name, port in list(fast.items())[:6]
-            ),
-            advice="Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, at NCCL_IB_HCA and "
-            "at the rights on /dev/infiniband.",
-        )  # fmt: skip
+def path_findings(figures: Sequence[PathFigure], report: ProbeReport) -> tuple[Finding, ...]:
+    """All that figures of paths prove, what explains the rest first."""
+    return (*findings(report), *_narrow(figures, report))
 
 
-def outcome(report: ProbeReport, found: Iterable[Finding]) -> str:
-    """``ok``, ``slow`` or ``failed``, as ``probe --json`` says it."""
-    if report.outcome != "done":
-        return "failed"
-    kinds = {finding.kind for finding in found}
-    if kinds & {"silent_corruption", "path_blocked", "probe_absent"}:
-        return "failed"
-    return "slow" if kinds else "ok"
+def infiniband_findings(job: Job, carried: Sequence[IbDirection], report: ProbeReport) -> tuple[Finding, ...]:
+    """All that figures of InfiniBand prove, what explains the rest first."""
+    found = findings(report)
+    return (*found, *_under_its_rate(job, [one for one in carried if not _nodes(found) & {one.a, one.b}], report))
 
 
-# --- whose fault bad pairs are -----------------------------------------------------------------------------------
+def _told(
+    report: ProbeReport, kind: str, weight: float, names: Iterable[str], summary: str, texts: Sequence[str],
+    advice: str, *, severity: Severity = "critical", ranks: Sequence[ProbeRank] = (), steps: tuple[NextStep, ...] = (),
+) -> Finding:  # fmt: skip
+    """A finding about these nodes, with what was measured as evidence."""
+    return Finding(
+        kind, severity, weight, summary, nodes=tuple(names), ranks=tuple(sorted(rank.rank for rank in ranks)),
+        gpus=tuple(f"{rank.node}:{rank.gpu}" for rank in ranks if rank.gpu is not None),
+        evidence=tuple(Evidence(Observer.PROBE, f"{report.backend} probe", report.at, text) for text in texts[:6]),
+        advice=advice, next=steps,
+    )  # fmt: skip
 
 
-def accused(
-    pairs: Sequence[ProbePair], bad: Collection[tuple[str, str]]
-) -> Iterator[tuple[tuple[str, ...], list[ProbePair]]]:
+# --- which node or link is at fault for bad pairs ------------------------------------------------------------------
+
+
+def accused(pairs: Sequence[ProbePair], bad: Collection[Pair]) -> Iterator[tuple[tuple[str, ...], list[ProbePair]]]:
     """Who is accused, one node or the two of a pair, and the pairs that speak against them.
 
     The node with most bad pairs is taken first, and what it explains is taken away: its partners have one bad pair
     each, and are not accused for it. Chance may spare a pair: two thirds are enough.
     """
     left = set(bad)
+    well = [(pair.a, pair.b) for pair in pairs if (pair.a, pair.b) not in bad]
     names: list[str] = []
-    while left:
-        counts = Counter(name for key in left for name in key)
-        well = [pair for pair in pairs if (pair.a, pair.b) not in bad]
-        blamed = [
-            name
-            for name, number in counts.items()
-            if number >= NEARLY_ALL * len([p for p in _pairs_of(pairs, name) if not {p.a, p.b} & set(names)])
-            and any(name not in (pair.a, pair.b) for pair in well)
-            and (number > 1 or len(_pairs_of(pairs, name)) == 1)
-        ]
-        if not blamed:
-            break
-        worst = max(sorted(blamed), key=lambda name: counts[name])
+
+    def explains(name: str, number: int) -> bool:
+        own = _pairs_of(pairs, name)
+        without_others = [pair for pair in own if not {pair.a, pair.b} & set(names)]
+        alone = number == 1 and len(own) > 1
+        return number >= NEARLY_ALL * len(without_others) and any(name not in pair for pair in well) and not alone
+
+    while blamed := {name: n for name, n in Counter(name for key in left for name in key).items() if explains(name, n)}:
+        worst = max(sorted(blamed), key=lambda name: blamed[name])
         names.append(worst)
         left = {key for key in left if worst not in key}
     for name in sorted(names):
@@ -133,19 +134,6 @@ def accused(
 
 def _pairs_of(pairs: Iterable[ProbePair], name: str) -> list[ProbePair]:
     return [pair for pair in pairs if name in (pair.a, pair.b)]
-
-
-def _told(
-    report: ProbeReport, kind: str, weight: float, names: Sequence[str], summary: str, texts: Sequence[str],
-    advice: str, *, ranks: Sequence[ProbeRank] = (), steps: tuple[NextStep, ...] = (),
-) -> Finding:  # fmt: skip
-    """A finding about these nodes, with what was measured as evidence."""
-    return Finding(
-        kind, "critical", weight, summary, nodes=tuple(names), ranks=tuple(sorted(rank.rank for rank in ranks)),
-        gpus=tuple(f"{rank.node}:{rank.gpu}" for rank in ranks if rank.gpu is not None),
-        evidence=tuple(Evidence(Observer.PROBE, f"{report.backend} probe", report.at, text) for text in texts[:6]),
-        advice=advice, next=steps,
-    )  # fmt: skip
 
 
 def _blocked(report: ProbeReport) -> Iterator[Finding]:
@@ -167,42 +155,62 @@ def _lossy(report: ProbeReport) -> Iterator[Finding]:
     lost = {(p.a, p.b): p.retransmitted for p in report.pairs if p.retransmitted is not None}
     speeds = {(p.a, p.b): p.busbw for p in report.pairs if p.busbw is not None}
     clean = [speeds[key] for key, share in lost.items() if share <= LOST_SHARE and key in speeds]
-    enough = HELD_UP * statistics.median(clean) if clean else 0.0
-    held_up = {key for key in lost if speeds.get(key, 0.0) < enough or key not in speeds}
+    enough = HELD_UP * median(clean) if clean else 0.0
+    held_up = {key for key in lost if key not in speeds or speeds[key] < enough}
     bad = {key for key, share in lost.items() if share > (LOST_SHARE if key in held_up else LOST_BY_ITSELF)}
     for names, pairs in accused(report.pairs, bad):
         worst = max(pair.retransmitted or 0.0 for pair in pairs)
-        where = f"to and from {names[0]}" if len(names) == 1 else f"between {names[0]} and {names[1]}"
         yield _told(
             report, "packet_loss", 0.85, names,
-            f"packets are lost {where}: up to {worst:.1%} of segments are sent again",
+            f"packets are lost {_where(names)}: up to {worst:.1%} of segments are sent again",
             [f"{p.a} - {p.b}: {p.retransmitted or 0.0:.1%} retransmitted" for p in pairs],
             "Look at the node's cable, port and switch counters (ethtool -S, ip -s link).",
         )  # fmt: skip
 
 
 def _slow(report: ProbeReport) -> Iterator[Finding]:
-    """slow_node and slow_link: far under the median of the pairs that have nothing to do with it."""
+    """bandwidth_low: far under the median of the pairs that have nothing to do with it."""
     speeds = {(pair.a, pair.b): pair.busbw for pair in report.pairs if pair.busbw is not None}
-    if len(speeds) < 2:
-        return
     bad = set()
     for key, speed in speeds.items():
         # Among three nodes no pair has nothing to do with another: the best one is what the others could be.
         others = [other for pair, other in speeds.items() if not set(pair) & set(key)] or [max(speeds.values())]
-        if speed < SLOW_SHARE * max(statistics.median(others), statistics.median(speeds.values())):
+        if speed < SLOW_SHARE * max(median(others), median(speeds.values())):
             bad.add(key)
-    usual = statistics.median([speed for key, speed in speeds.items() if key not in bad] or list(speeds.values()))
+    usual = median([speed for key, speed in speeds.items() if key not in bad] or [0.0])
     for names, pairs in accused(report.pairs, bad):
-        best, alone = max(pair.busbw or 0.0 for pair in pairs), len(names) == 1
+        best = max(pair.busbw or 0.0 for pair in pairs)
         yield _told(
-            report, "slow_node" if alone else "slow_link", 0.85 if alone else 0.8, names,
-            f"every pair with {names[0]} is slow: {best:.3g} GB/s at best, others {usual:.3g}" if alone
-            else f"{names[0]} and {names[1]} are slow together ({best:.3g} GB/s), well with others ({usual:.3g})",
+            report, "bandwidth_low", 0.85, names,
+            f"little gets through {_where(names)}: {best:.3g} GB/s at best, {usual:.3g} between others",
             [f"{p.a} - {p.b}: busbw {p.busbw or 0.0:.3g} GB/s; median {usual:.3g}" for p in pairs],
-            "Look at this node's adapter: speed it negotiated, errors, other traffic, a busy CPU." if alone
+            "Look at this node's adapter: speed it negotiated, errors, other traffic, a busy CPU." if len(names) == 1
             else "Look at the switch and the cables between the two.",
         )  # fmt: skip
+
+
+def _where(names: Sequence[str]) -> str:
+    return f"to and from {names[0]}" if len(names) == 1 else f"between {names[0]} and {names[1]}"
+
+
+def _narrow(figures: Sequence[PathFigure], report: ProbeReport) -> Iterator[Finding]:
+    """mtu_mismatch: packets of the sender's own MTU do not arrive."""
+    narrow = {
+        (min(one.a, one.b), max(one.a, one.b)): one for one in figures
+        if one.mtu is not None and one.local_mtu is not None and one.mtu < one.local_mtu
+    }  # fmt: skip
+    for names, pairs in accused(report.pairs, narrow.keys() & {(pair.a, pair.b) for pair in report.pairs}):
+        told = [one for pair in pairs if (one := narrow.get((pair.a, pair.b))) is not None]
+        yield _told(
+            report, "mtu_mismatch", 0.9, names,
+            f"packets over {told[0].mtu} bytes do not get through {_where(names)}, while {told[0].interface} on "
+            f"{told[0].a} has MTU {told[0].local_mtu}",
+            [f"{f.a} to {f.b}: {f.mtu} bytes arrive, {f.interface} has MTU {f.local_mtu}" for f in told],
+            "Set one MTU on every hop: ip link set DEV mtu N on the nodes and on the switch ports between them.",
+        )  # fmt: skip
+
+
+# --- ranks, and what the hardware could give ------------------------------------------------------------------------
 
 
 def _corrupt(report: ProbeReport) -> Iterator[Finding]:
@@ -237,3 +245,42 @@ def _absent(report: ProbeReport) -> Iterator[Finding]:
         f"See whether the node answers at all, and {keeps}.", ranks=[rank for rank in ranks if rank.rank >= 0],
         steps=() if late else (next_step("", "preflight", *names),),
     )  # fmt: skip
+
+
+def _sockets(report: ProbeReport, job: Job) -> Iterator[Finding]:
+    """network_socket_fallback: NCCL goes over plain sockets on nodes that have a fast port."""
+    fast = {
+        name: f"{port.facts.device}/{port.facts.port} at {port.facts.rate:g} Gb/s"
+        for name, said in sorted(report.network.items()) if said.get("network", "").startswith("Socket")
+        for port in (job.nodes[name].ports.values() if name in job.nodes else ())
+        if port.facts.state == "ACTIVE" and port.facts.rate is not None and port.facts.rate >= WORTH_USING
+    }  # fmt: skip
+    if fast:
+        yield _told(
+            report, "network_socket_fallback", 0.85, fast,
+            f"NCCL goes over plain sockets on {', '.join(fast)}, though an InfiniBand or RoCE port is active there",
+            [f"{name}: network Socket; {port}" for name, port in fast.items()],
+            "Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, at NCCL_IB_HCA and at the "
+            "rights on /dev/infiniband.", severity="warning",
+        )  # fmt: skip
+
+
+def _under_its_rate(job: Job, carried: Sequence[IbDirection], report: ProbeReport) -> Iterator[Finding]:
+    """bandwidth_low: directions far under the rate of their narrower port, as sysfs of the two nodes tells it."""
+    rates = {
+        (name, f"{port.facts.device}/{port.facts.port}"): port.facts.rate or 0.0
+        for name, node in job.nodes.items() for port in node.ports.values()
+    }  # fmt: skip
+    low = [
+        (one.gbits / rate, f"{one.a}:{one.port_a} to {one.b}:{one.port_b}: {one.gbits:.4g} Gb/s of {rate:g}", one)
+        for one in carried
+        for rate in [min(rates.get((one.a, one.port_a), 0.0), rates.get((one.b, one.port_b), 0.0))]
+        if one.gbits is not None and one.gbits < GOOD_SHARE * rate
+    ]
+    if low:
+        yield _told(
+            report, "bandwidth_low", 0.7, sorted({name for _, _, one in low for name in (one.a, one.b)}),
+            min(low)[1], [text for _, text, _ in low],
+            "Look at the PCIe link of the adapter (width and speed), at the NUMA node that the test ran on, and at "
+            "what else uses the fabric.", severity="warning",
+        )  # fmt: skip

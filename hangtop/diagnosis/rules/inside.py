@@ -62,7 +62,7 @@ def traced(job: Job) -> Iterator[Finding]:
 
 
 def probed(job: Job) -> Iterator[Finding]:
-    """slow_node, slow_link, packet_loss, path_blocked, bandwidth_low, silent_corruption: by probes of collectives.
+    """packet_loss, path_blocked, bandwidth_low, silent_corruption: by probes of collectives.
 
     Of several probes with the same backend in this session the last one counts.
     """
@@ -71,7 +71,7 @@ def probed(job: Job) -> Iterator[Finding]:
         if 0.0 <= job.now - report.at < FRESH_S:
             last[report.backend] = report
     for report in last.values():
-        yield from probes.measured(report, job)
+        yield from probes.collective_findings(report, job)
 
 
 RULES = (probed, traced, checks)

@@ -17,8 +17,6 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 
 ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
 NAME_LOGS = "--log GLOB, hangtop analyze"
-BLINDING = {"ptrace_denied", "node_limited"}
-"""Kinds that are no word on the job, and say why there is none."""
 APART_S = 5.0
 """Ours: ranks that end well do so within a second of each other, and within some more on a node without a free core."""
 USUAL_PAUSES = 4
@@ -59,7 +57,7 @@ def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding,
 
 def _speaks(finding: Finding) -> bool:
     """Whether a finding says how the job is, or why nothing is known of it."""
-    return finding.severity != "info" and (word_of(finding.kind) != "none" or finding.kind in BLINDING)
+    return finding.severity != "info" and (word_of(finding.kind) != "none" or finding.kind == "node_limited")
 
 
 def _without_ranks(job: Job, nodes: str) -> str:

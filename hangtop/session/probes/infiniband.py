@@ -9,8 +9,7 @@ from collectors.probes.infiniband import FabricNode, FabricSurvey, describe, loo
 from collectors.samples.probes import IbDirection, IbPort, ProbeReport
 from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.network import infiniband_findings
-from hangtop.diagnosis.measured.probes import report_of
+from hangtop.diagnosis.measured.probes import infiniband_findings, report_of
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.session.probes import (
     LOADS,
@@ -56,7 +55,7 @@ def result(
     if not report.pairs and not report.why:
         report = report._replace(outcome="failed", why="nothing could be measured")
     ports = [port for _, there in sorted(looked.items()) for port in there.ports]
-    found = infiniband_findings(job, ports, directions, report)
+    found = infiniband_findings(job, directions, report)
     left = sorted(set(looked) - {name for one in directions for name in (one.a, one.b)})
     well = f"{count(len(report.pairs), 'pair')}, all well" + (f"; not measured: {listed(left)}" if left else "")
     unknown = tuple(_unknown(looked, directions, report))

@@ -10,8 +10,7 @@ from collectors.probes.path import PathSurvey, describe
 from collectors.samples.asked import Observation, PathFigure
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.firewall import with_firewall
-from hangtop.diagnosis.measured.network import path_findings
-from hangtop.diagnosis.measured.probes import report_of
+from hangtop.diagnosis.measured.probes import path_findings, report_of
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.probes import (

@@ -34,9 +34,9 @@ def stalled() -> Sketch:
 
 def test_a_slow_node_is_the_root_of_a_stall() -> None:
     found = verdict(stalled(), report("node3"))
-    assert (first(found).kind, first(found).nodes) == ("slow_node", ("node3",))
+    assert (first(found).kind, first(found).nodes) == ("bandwidth_low", ("node3",))
     assert found.outcome == "hung"
-    assert {f.kind: f.cause for f in found.findings}["collective_stalled"] == "slow_node"
+    assert {f.kind: f.cause for f in found.findings}["collective_stalled"] == "bandwidth_low"
 
 
 @pytest.mark.parametrize(
@@ -53,4 +53,4 @@ def test_a_rank_that_is_seen_to_hold_the_others_up_comes_first() -> None:
     job.ranks(5).at(["read_shard data.py:88", "__next__ loader.py:51", "step loop.py:30", "main loop.py:9"])
     found = verdict(job, report("node1"))
     assert (first(found).kind, first(found).ranks) == ("rank_stuck_in_data", (5,))
-    assert "slow_node" in kinds(found)
+    assert "bandwidth_low" in kinds(found)

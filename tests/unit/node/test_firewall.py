@@ -80,7 +80,7 @@ def test_the_first_firewall_of_the_nodes_concerned_is_named_with_its_remedy() ->
 
 def test_only_a_blocked_path_is_explained_by_it() -> None:
     blocked = Finding("path_blocked", "critical", 0.9, "node1 does not reach node2", nodes=("node1", "node2"))
-    slow = Finding("slow_link", "warning", 0.9, "node1 to node2", nodes=("node1", "node2"))
+    slow = Finding("bandwidth_low", "warning", 0.9, "node1 to node2", nodes=("node1", "node2"))
     told = with_firewall(blocked, {"node2": [UFW]}, 5.0)
     assert told.advice == "A firewall is active there. on node2: ufw allow from SUBNET"
     assert told.evidence[-1].text == "ufw on node2 (Default: deny (incoming))"

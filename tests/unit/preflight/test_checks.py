@@ -12,8 +12,8 @@ from collectors.samples.gpus import GpuFacts
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Gpu, Node, Port
+from hangtop.diagnosis.preflight.checks import cells, findings
 from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
-from hangtop.diagnosis.preflight.table import cells, findings
 from tests.support.made import made_node
 
 GIB = 1 << 30
@@ -69,17 +69,17 @@ def test_a_good_cluster_is_green() -> None:
 @pytest.mark.parametrize(
     ("kind", "changed"),
     [
-        ("loopback_blocked", {"loopback": Observation("loopback", "", True, "no answer in 3 s")}),
-        ("memlock_low", {"memlock": Observation("limit", "memlock", [65536, 65536], "")}),
-        ("shm_small", {"shm": Observation("disk", "/dev/shm", [64 << 20, 64 << 20, 1000], "")}),
-        ("disk_full", {"disk": Observation("disk", "/tmp", [500 * GIB, 2 * GIB, 1 << 24], "")}),
-        ("disk_full", {"disk": Observation("disk", "/tmp", [500 * GIB, 200 * GIB, 12], "")}),
-        ("ptrace_denied", {"ptrace": Observation("ptrace", "", [1, False, False], "")}),
+        ("preflight_failed", {"loopback": Observation("loopback", "", True, "no answer in 3 s")}),
+        ("preflight_failed", {"memlock": Observation("limit", "memlock", [65536, 65536], "")}),
+        ("preflight_failed", {"shm": Observation("disk", "/dev/shm", [64 << 20, 64 << 20, 1000], "")}),
+        ("preflight_failed", {"disk": Observation("disk", "/tmp", [500 * GIB, 2 * GIB, 1 << 24], "")}),
+        ("preflight_failed", {"disk": Observation("disk", "/tmp", [500 * GIB, 200 * GIB, 12], "")}),
+        ("preflight_failed", {"ptrace": Observation("ptrace", "", [1, False, False], "")}),
         ("path_blocked", {"resolve": Observation("resolve", "node1", [], "Name or service not known")}),
-        ("container_address", {"resolve": Observation("resolve", "node1", ["127.0.1.1"], "")}),
-        ("container_address", {"resolve": Observation("resolve", "node1", ["172.17.0.2"], "")}),
+        ("preflight_failed", {"resolve": Observation("resolve", "node1", ["127.0.1.1"], "")}),
+        ("preflight_failed", {"resolve": Observation("resolve", "node1", ["172.17.0.2"], "")}),
         ("path_blocked", {"connect": Observation("connect", "10.0.0.1:29500", None, "no answer in 3 s")}),
-        ("pcie_redirect", {"pcie": Observation("pcie", "", ["ACS redirects at bridge 0000:00:01.0"], "")}),
+        ("preflight_failed", {"pcie": Observation("pcie", "", ["ACS redirects at bridge 0000:00:01.0"], "")}),
     ],
 )
 def test_a_fault_of_one_node_is_red_there_alone(kind: str, changed: dict[str, Observation]) -> None:
@@ -98,7 +98,7 @@ def test_what_a_slow_node_did_not_answer_is_unknown_and_no_fault_with_a_remedy()
     table = cells(late)
     assert red(table) == []
     theirs = {cell.check: cell for cell in table if cell.node == "node2"}
-    assert {"reach", "fabric", "GPUs", "driver", "loopback"} <= theirs.keys()
+    assert {"reach", "fabric", "GPUs", "loopback"} <= theirs.keys()
     assert {cell.state for cell in theirs.values()} == {"unknown"}
     assert not any(cell.remedy for cell in theirs.values())
     assert why in theirs["reach"].figure
@@ -117,7 +117,7 @@ def test_a_port_that_is_held_names_the_holder_and_a_free_one() -> None:
     use = PortUse(29500, ["812 python old.py"], True)
     held = replace(node("node1"), port_uses={use.port: use})
     (cell,) = [cell for cell in cells(scene(held, node("node2"))) if cell.state == "fail"]
-    assert cell.kind == "port_taken"
+    assert cell.kind == "preflight_failed"
     assert "812 python old.py" in cell.figure
     assert "41000" in cell.remedy
 

@@ -68,7 +68,7 @@ def test_good_networks_accuse_nobody(count: int) -> None:
 
 
 @pytest.mark.parametrize("count", [3, 4, 8, 9, 12, 33])
-@pytest.mark.parametrize(("speed", "kind"), [(None, "path_blocked"), (0.1, "slow_node")])
+@pytest.mark.parametrize(("speed", "kind"), [(None, "path_blocked"), (0.1, "bandwidth_low")])
 @pytest.mark.parametrize("name", ["node1", "node2", "node3"])
 def test_a_bad_node_stands_alone(count: int, speed: float | None, kind: str, name: str) -> None:
     named, measured = bisect(count, {frozenset((name,)): speed})
@@ -77,7 +77,7 @@ def test_a_bad_node_stands_alone(count: int, speed: float | None, kind: str, nam
 
 
 @pytest.mark.parametrize("count", [3, 4, 8, 12])
-@pytest.mark.parametrize(("speed", "kind"), [(None, "path_blocked"), (0.1, "slow_link")])
+@pytest.mark.parametrize(("speed", "kind"), [(None, "path_blocked"), (0.1, "bandwidth_low")])
 def test_a_bad_link_is_told_from_its_nodes(count: int, speed: float | None, kind: str) -> None:
     assert bisect(count, {frozenset(("node1", "node2")): speed})[0] == [(kind, ("node1", "node2"))]
 

@@ -20,8 +20,7 @@ from collectors.probes.path import PathSurvey
 from collectors.probes.running import NodeAccess
 from collectors.samples.asked import PathFigure
 from collectors.samples.probes import ProbeReport
-from hangtop.diagnosis.measured.network import path_findings
-from hangtop.diagnosis.measured.probes import report_of
+from hangtop.diagnosis.measured.probes import path_findings, report_of
 from hangtop.session.probes import ProbeResult
 from hangtop.session.probes.path import result
 
@@ -123,7 +122,7 @@ def test_good_paths_accuse_nobody() -> None:
     [
         ("mtu_mismatch", {"mtu": 1400}),
         ("packet_loss", {"retransmitted": 0.05, "throughput": 1e7}),
-        ("slow_node", {"throughput": 5e7}),
+        ("bandwidth_low", {"throughput": 5e7}),
         ("path_blocked", {"error": "no answer in 3 s", "throughput": None, "mtu": None}),
     ],
 )

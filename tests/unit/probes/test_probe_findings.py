@@ -9,7 +9,7 @@ import pytest
 from collectors.samples.fabric import PortFacts
 from collectors.samples.probes import ProbeFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.probes import findings, measured, outcome
+from hangtop.diagnosis.measured.probes import collective_findings, findings, outcome
 from hangtop.diagnosis.node import Node, Port
 
 NODES = ("node1", "node2", "node3", "node4")
@@ -47,12 +47,12 @@ def test_a_good_cluster_accuses_nobody() -> None:
 
 @pytest.mark.parametrize("name", NODES)
 def test_a_slow_node_is_named_alone(name: str) -> None:
-    assert named(report(speeds=dict(with_node(name, 0.1)))) == [("slow_node", (name,))]
+    assert named(report(speeds=dict(with_node(name, 0.1)))) == [("bandwidth_low", (name,))]
 
 
 def test_a_slow_link_names_both_ends() -> None:
     slow = report(speeds={frozenset(("node1", "node3")): 0.1})
-    assert named(slow) == [("slow_link", ("node1", "node3"))]
+    assert named(slow) == [("bandwidth_low", ("node1", "node3"))]
     assert outcome(slow, findings(slow)) == "slow"
 
 
@@ -86,6 +86,6 @@ def test_plain_sockets_beside_an_active_port_are_told() -> None:
     said = {"node1": {"network": "Socket"}, "node2": {"network": "Socket"}, "node3": {"network": "IB"}}
     card = Port(PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 1))
     there = Job(0.0, 10.0, True, {"node1": Node("node1", ports={"mlx5_0/1": card}), "node2": Node("node2")})
-    (finding,) = measured(report()._replace(network=said), there)
-    assert (finding.kind, finding.nodes) == ("bandwidth_low", ("node1",))
+    (finding,) = collective_findings(report()._replace(network=said), there)
+    assert (finding.kind, finding.nodes) == ("network_socket_fallback", ("node1",))
     assert "NCCL_IB_DISABLE" in finding.advice
