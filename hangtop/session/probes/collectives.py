@@ -108,8 +108,8 @@ def result(report: ProbeReport, job: Job) -> ProbeResult:
     }  # fmt: skip
     return measured(
         f"{TITLE}, {report.backend}, {count(report.world_size, 'rank')}, {report.took:.1f} s", report,
-        probes.collective_findings(report, job), f"{report.world_size} ranks met over {report.backend}{speed}", _lines(report),
-        figures,
+        probes.collective_findings(report, job), f"{report.world_size} ranks met over {report.backend}{speed}",
+        _lines(report), figures,
     )  # fmt: skip
 
 
