@@ -70,9 +70,6 @@ class RasRank(NamedTuple):
     rank: int
     host: str
     pid: int
-    state: str
-    """``running``, ``init``, ``finalize``, ``abort``, ``missing``, ``unresponsive``, ``dead``."""
-    async_error: int
     counts: Dict[str, int]
     """Collectives launched, by operation; empty when the rank did not answer."""
 
@@ -83,8 +80,8 @@ class RasCommunicator(NamedTuple):
     comm: str
     size: int
     ranks: List[RasRank]
-    status: str
-    errors: str
+    ok: bool
+    """RAS finds nothing wrong with it."""
 
 
 class RasReport(NamedTuple):
@@ -92,9 +89,4 @@ class RasReport(NamedTuple):
 
     at: float
     node: str
-    nccl: str
     communicators: List[RasCommunicator]
-    dead: List[str]
-    """Peers that RAS gave up on."""
-    complete: bool
-    took: float

@@ -217,15 +217,10 @@ def test_who_waits_in_a_receive_that_its_recorder_does_not_keep_is_not_to_blame(
 # --- NCCL RAS ----------------------------------------------------------------------------------------------------
 
 
-def answers(*counts: dict[str, int], pid: int = 1000, away: int | None = None) -> list[Look[RasReport]]:
-    """Three answers without motion about one communicator, by what each rank launched; one of them is not found."""
-    ranks = [
-        RasRank(r, "node1" if r < 2 else "node2", pid + r, "running" if r != away else "unresponsive", 0,
-                {} if r == away else own)
-        for r, own in enumerate(counts)
-    ]  # fmt: skip
-    one = RasCommunicator("27a079b8", len(counts), ranks, "RUNNING", "OK")
-    report = RasReport(NOW, "node1", "2.32.3", [one], [], complete=True, took=0.1)
+def answers(*counts: dict[str, int], pid: int = 1000) -> list[Look[RasReport]]:
+    """Three answers without motion about one communicator, by what each rank launched."""
+    ranks = [RasRank(r, "node1" if r < 2 else "node2", pid + r, own) for r, own in enumerate(counts)]
+    report = RasReport(NOW, "node1", [RasCommunicator("27a079b8", len(counts), ranks, ok=True)])
     return [Look(NOW - ago, report) for ago in (30, 20, 10)]
 
 

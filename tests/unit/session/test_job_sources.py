@@ -65,7 +65,7 @@ async def server(*, knows_json: bool, answer: str) -> AsyncIterator[int]:
 async def test_json_where_the_server_knows_it() -> None:
     async with server(knows_json=True, answer=document(77)) as port:
         report = await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", port), 5.0)
-    assert (report.nccl, report.communicators[0].ranks[0].counts) == ("2.28.9", {"AllReduce": 12})
+    assert report.communicators[0].ranks[0].counts == {"AllReduce": 12}
 
 
 async def test_an_older_server_is_asked_for_text_and_nonsense_is_an_error() -> None:
