@@ -8,10 +8,13 @@ from typing import Collection, Dict, Iterator, List, Optional
 from collectors.node.logs.rule import ParsedEvent, Rule
 from collectors.node.logs.rules import FALLBACK, RULES
 
-OPENS, LAUNCHES, INITIALISES = 1, 2, 4
-"""Bits of words that no rule has: of a record of several lines, and of NCCL's COLL and INIT lines."""
-_MARKS = {OPENS: "Traceback (|Failures:|Root Cause| last):", LAUNCHES: " opCount", INITIALISES: " nranks "}
-_BITS = {8 << place: rule for place, rule in enumerate(RULES)}
+OPENS, NAMES, LAUNCHES, INITIALISES = 1, 2, 4, 8
+"""Bits of words that no rule has: of a record of several lines, of Ray's workers, and of NCCL's COLL and INIT lines."""
+_MARKS = {
+    OPENS: "Traceback (|Failures:|Root Cause| last):", NAMES: " world_rank=", LAUNCHES: " opCount",
+    INITIALISES: " nranks ",
+}  # fmt: skip
+_BITS = {16 << place: rule for place, rule in enumerate(RULES)}
 KERNEL = sum(bit for bit, rule in _BITS.items() if rule.kind.startswith("kernel."))
 """Bits of the rules that read the kernel's log."""
 DIGITS = b"0123456789\0"
@@ -101,7 +104,7 @@ def going_on(text: str, mask: int) -> Optional[Rule]:
 
 def _rules_of(mask: int) -> Iterator[Rule]:
     """The rules whose words a line has, in their order."""
-    rest = mask & -8
+    rest = mask & -16
     while rest:
         yield _BITS[rest & -rest]
         rest &= rest - 1

@@ -43,6 +43,8 @@ _SPAWNED = re.compile(
     rb"(?m)(?:-- Process|^\[Rank) (\d{1,6}) (?:terminated with(?: the following error:|\s{0,4}$)|Error Snippet\]:)"
 )
 """In front of what torch.multiprocessing or Ray Train quotes of a rank."""
+_WORKER = re.compile(r"\bip=(?P<ip>[\w.:-]{1,60}), pid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,6})\b")
+"""``- (ip=10.0.0.7, pid=4711) world_rank=3, local_rank=1, node_rank=0``, when Ray Train started a group of workers."""
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 
 Before = Callable[[], bytes]
@@ -83,6 +85,8 @@ class Reader:
         self._events: List[LogEvent] = []
         self._open: Dict[LogWriter, _Open] = {}
         self._seen = 0
+        self._workers: Dict[Tuple[str, int], Optional[int]] = {}
+        """Ranks of Ray's workers by host and process, and without a host where one alone has that process id."""
         self._counts: Dict[Tuple[object, ...], int] = {}
         self._said: Dict[str, int] = {}
         """The last line of each event: a log that says the same a million times is not a million events."""
@@ -111,6 +115,11 @@ class Reader:
     def read(self, line: Line, mask: int, before: Before) -> None:
         """Take one line; ``mask`` has the bits of the words that it has."""
         self._seen += 1
+        worker = _WORKER.search(line.text) if mask & matching.NAMES and len(self._workers) < _REMEMBERED else None
+        if worker is not None:
+            host, pid, rank = worker.group("ip"), int(worker.group("pid")), int(worker.group("rank"))
+            self._workers["", pid] = rank if self._workers.get(("", pid), rank) == rank else None
+            self._workers[host, pid] = rank
         if self._open and self._continues(line):
             return
         if self._open and self._seen % 64 == 0:
@@ -219,6 +228,8 @@ class Reader:
         if at is None and after is not None:
             data["after"] = after
         rank, host, pid = of_event(parsed, line.text, Origin(line.stream.rank, line.stream.host, line.pid))
+        if rank is None and pid is not None and self._workers:
+            rank = self._workers.get((host, pid), self._workers.get(("", pid)))
         event = LogEvent(
             parsed.kind, at, self.rank if rank is None or not -1 <= rank <= MOST_RANK else rank, host or self.host,
             self.pid if pid is None or not 0 <= pid <= MOST_PID else pid, self.source,

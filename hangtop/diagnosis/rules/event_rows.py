@@ -195,8 +195,8 @@ NCCL = (
 JOBS = (
     EventRow(
         event=Told("torch.unused_parameters"), kind="unused_parameters", weight=0.93,
-        example={"names": ["head.weight"]},
-        summary="parameters got no gradient in this step ({who})", details=(": {names}", " (number {indices})"),
+        example={"names": "head.weight"},
+        summary="parameters got no gradient in this step ({who})", details=(": {names}",),
         advice="Use every parameter in the loss on every rank, or find_unused_parameters=True.",
     ),
     EventRow(

@@ -104,7 +104,7 @@ def _own(event: LogEvent) -> bool:
 
 def _owner(events: Sequence[LogEvent]) -> int | None:
     """The one rank whose label the log has; None where it has several or none, or others speak: NCCL, a launcher."""
-    if any(event.kind.startswith(("launcher.killed", "launcher.exit", "elastic.")) for event in events):
+    if any(event.kind.startswith(("launcher.exit", "elastic.")) for event in events):
         return None
     ranks = {event.rank for event in events if event.rank is not None}
     processes = {(e.host, e.pid) for e in events if e.pid is not None and e.kind.startswith("nccl.")}

@@ -14,28 +14,14 @@ _AMOUNTS = (
     ("free", r"of which ([\d.]+) ([KMGT]?i?B) is free"),
 )
 _DEVICE = re.compile(r"GPU (\d{1,4}) has a total")
-_MEANINGS = (
-    ("device_assert", r"device-side assert|assertion failed"),
-    ("illegal_access", r"illegal (?:memory access|address)|misaligned address|memory access fault"),
-    ("nvlink", r"nvlink"),
-    ("ecc", r"\becc\b|uncorrectable"),
-    ("gpu_lost", r"gpu is lost|fallen off the bus|unrecoverable|device.*lost|GPU Hang"),
-    ("invalid_device", r"invalid device ordinal|no cuda-capable device"),
-    ("busy", r"busy or unavailable"),
-    ("launch_failure", r"launch failure|launch timed out|unspecified|HSA_STATUS"),
-    ("initialization", r"initialization error|driver version is insufficient|system not yet initialized"),
-)
+_NO_SUCH_GPU = re.compile(r"(?i)invalid device ordinal|no cuda-capable device")
 
 
 def _error(_: "Match[str]", data: Data) -> Optional[Data]:
-    """With what the error means."""
+    """With what the error means: a GPU that the rank does not have, or any other."""
     what = str(data.get("error", ""))
-    meaning = next((name for name, pattern in _MEANINGS if re.search("(?i)" + pattern, what)), "other")
-    return dict(data, error=what, signature=meaning) if what else None
-
-
-def _asserted(_: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, error="assertion failed: " + str(data.get("error", "")), signature="device_assert")
+    meaning = "invalid_device" if _NO_SUCH_GPU.search(what) else "other"
+    return dict(data, signature=meaning) if what else None
 
 
 def _memory(match: "Match[str]", data: Data) -> Optional[Data]:
@@ -65,19 +51,17 @@ RULES = (
          r"(?!ALLOC_FAILED)\w+)|\bError 80[234]: (?P<error_6>(?:system not yet|system has unsupp|forward compat)[^\r\n"
          r"(]{4,160})|(?P<error_7>CUDA driver version is insufficient for CUDA runtime version)",
          Example("RuntimeError: CUDA error: an illegal memory access was encountered",
-                 {"error": "an illegal memory access was encountered", "signature": "illegal_access"},
+                 {"error": "an illegal memory access was encountered", "signature": "other"},
                  "torch c10/cuda/CUDAException.cpp"), read=_error),
     Rule("torch.cuda_error", "HW Exception by GPU|Memory access fault by GPU|HSA_STATUS_ERROR",
          r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang|Memory access fault by GPU "
          r"node-\d{1,3}\b[^\r\n]{0,200})|[Aa]borting with error ?: (?P<error_2>HSA_STATUS_ERROR\w{0,60}[^\r\n]{0,160})",
-         Example("HW Exception by GPU node-9 (Agent handle: 0x63) reason :GPU Hang", {"signature": "gpu_lost"},
+         Example("HW Exception by GPU node-9 (Agent handle: 0x63) reason :GPU Hang", {"signature": "other"},
                  "ROCR-Runtime core/runtime/runtime.cpp"), read=_error),
     Rule("torch.cuda_error", "], thread: [",
-         r"block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] Assertion [`']?(?P<error>[^\r\n]{1,300}?)['`]? failed",
+         r"block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] (?P<error>Assertion [`']?[^\r\n]{1,300}?['`]? failed)",
          Example("block: [0,0,0], thread: [7,0,0] Assertion `index < size` failed",
-                 {"error": "assertion failed: index < size", "signature": "device_assert"},
-                 "CUDA assert() in a kernel"),
-         read=_asserted),
+                 {"error": "Assertion `index < size` failed"}, "CUDA assert() in a kernel"), read=_error),
     Rule("gpu.unseen", "NVML|determine the device handle|NVIDIA-SMI has failed|No devices were found",
          r"Failed to initialize NVML: (?P<error>Unknown Error|could not load NVML library|Driver/library version "
          r"mismatch|GPU access blocked[^\r\n]{0,60})|\bNVML\b[^\r\n]{0,80}: (?P<error_2>GPU is lost)\b|Unable to "

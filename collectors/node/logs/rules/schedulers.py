@@ -36,10 +36,6 @@ def _actor(match: "Match[str]", data: Data) -> Optional[Data]:
 
 
 RULES = (
-    Rule("launcher.killed", "CANCELLED AT",
-         r"\*\*\* STEP (?P<step>[\w.+\[\]-]+)(?: ON (?P<by_host>\S+))? CANCELLED AT \S+ DUE TO TASK FAILURE",
-         Example("slurmstepd: error: *** STEP 77.0 ON n7 CANCELLED AT 2026-11-21T00:12:20 DUE TO TASK FAILURE ***",
-                 {"launcher": "slurm", "step": "77.0", "by_host": "n7"}, "slurm req.c"), {"launcher": "slurm"}),
     Rule("slurm.cancelled", "CANCELLED AT|CANCELLED DUE TO|Node failure on",
          r"\*\*\* (?:JOB|STEP) (?P<step>[\w.+\[\]-]+)(?: ON (?P<by_host>\S+))? CANCELLED AT (?!\S+ DUE TO TASK)\S+"
          r"(?: DUE TO (?P<due>[A-Z ]+))?|(?:slurmstepd|srun): [^\r\n]{0,80}?\bCANCELLED DUE TO (?P<due_2>[A-Z ]+)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import List, Match, Optional
 
-from collectors.node.logs.rule import Data, Example, Rule, number, numbers
+from collectors.node.logs.rule import Data, Example, Rule, number
 from collectors.samples.values import Scalar
 
 _GROUP = re.compile(
@@ -69,19 +69,6 @@ def _fingerprint(match: "Match[str]", data: Data) -> Optional[Data]:
     ]
     differs += ["sequence"] if data.get("seq_a") != data.get("seq_b") else []
     return dict(data, differs=differs or ["other"])
-
-
-def _without_grad(match: "Match[str]", data: Data) -> Optional[Data]:
-    """Which parameters had no gradient, by index and, with TORCH_DISTRIBUTED_DEBUG=DETAIL, by name."""
-    indices = re.search(r"indices which did not receive grad for rank \d{1,9}:\s*(\d[\d ]*)", match.string)
-    names = re.search(r"(?m)Parameters which did not receive grad for rank \d{1,9}:\s*([^\r\n]+?)"
-                      r"(?:\s{2}|Parameter indices|\s*$)", match.string)  # fmt: skip
-    if indices is not None:
-        data["indices"] = numbers(indices.group(1))
-    if names is not None:
-        listed: List[Scalar] = [name.strip() for name in names.group(1).split(",")[:200] if name.strip()]
-        data["names"] = listed
-    return data
 
 
 def _ended(_: "Match[str]", data: Data) -> Optional[Data]:
@@ -170,12 +157,13 @@ RULES = (
          Example("RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 2000 ms",
                  {"reporter": 0, "missing": [1, 3], "timeout_ms": 2000}, "torch c10d/ProcessGroupGloo.cpp")),
     Rule("torch.unused_parameters", "finished reduction in the prior|producing the loss|did not receive grad for rank",
-         r"Expected to have finished reduction in the prior iteration|parameters that were not used in producing the "
-         r"loss|did not receive grad for rank (?P<reporter>\d+):",
+         r"Parameter(?:s| indices) which did not receive grad for rank \d{1,9}: (?P<names>\S[^\r\n]{0,2000}?)(?:\s{2}"
+         r"|\s*$)|(?:Expected to have finished reduction in the prior iteration|parameters that were not used in "
+         r"producing the loss|did not receive grad for rank \d)(?:[\s\S]{0,3000}?Parameter(?:s| indices) which did not "
+         r"receive grad for rank \d{1,9}: (?P<names_2>\S[^\r\n]{0,2000}?)(?:\s{2}|\s*$))?",
          Example("Parameters which did not receive grad for rank 1: net.b.weight, net.b.bias  Parameter indices which "
                  "did not receive grad for rank 1: 2 3",
-                 {"reporter": 1, "indices": [2, 3], "names": ["net.b.weight", "net.b.bias"]}, "torch c10d/reducer.cpp"),
-         read=_without_grad),
+                 {"names": "net.b.weight, net.b.bias"}, "torch c10d/reducer.cpp")),
     Rule("torch.worker_died", "DataLoader worker (pid|DataLoader timed out",
          r"DataLoader worker \(pid\(?s?\)? ?(?P<worker_pid>\d+)[^)]*\) (?:is killed by signal: (?P<words>[^.\r\n(]+)"
          r"|exited unexpectedly(?: with exit code (?P<exitcode>-?\d+))?)|DataLoader (?P<late>timed out) after \d+",
