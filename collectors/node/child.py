@@ -18,7 +18,8 @@ OUTPUT = 4 << 20
 """Bytes of its standard output, at which it is ended."""
 LINE = 1 << 16
 """Bytes of a line."""
-
+READ = 1 << 20
+"""Bytes that one read takes."""
 
 PLACES = (
     "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin", "/opt/bin",
@@ -60,11 +61,10 @@ class Child:
         self,
         argv: Sequence[str],
         *,
-        limit: int = 1 << 20,
         feed: bytes = b"",
         become: Optional[Callable[[], None]] = None,
     ) -> None:
-        """``argv[0]`` is a path, or a name that :func:`find` looks for; ``limit`` bounds the bytes of one read.
+        """``argv[0]`` is a path, or a name that :func:`find` looks for.
 
         ``feed`` is its standard input, written before this returns; ``become`` is called in it before it runs. Raises
         :class:`Absent` when the program is not there.
@@ -99,7 +99,6 @@ class Child:
                 while view:
                     view = view[self._process.stdin.write(view) or 0 :]
             self._process.stdin.close()
-        self._limit = limit
         self._out = self._process.stdout
         self._err = self._process.stderr
         os.set_blocking(self._out.fileno(), False)
@@ -124,7 +123,7 @@ class Child:
         return None
 
     def read(self) -> bytes:
-        """Standard output since the last call, at most ``limit`` bytes; empty when there is none (yet, or any more)."""
+        """Standard output since the last call, at most :data:`READ` bytes; empty where there is none."""
         return self._take(self._out.fileno())
 
     def read_errors(self) -> bytes:
@@ -150,7 +149,7 @@ class Child:
     def _take(self, descriptor: int) -> bytes:
         parts: List[bytes] = []
         size = 0
-        while size < self._limit:
+        while size < READ:
             try:
                 part = os.read(descriptor, 65536)
             except BlockingIOError:
@@ -247,7 +246,7 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
     if before is not None and before.status is None:
         return ChildEnded(None, b"", b"an earlier one has not ended")
     until = time.monotonic() + timeout
-    child = _unended[tuple(argv)] = Child(argv, limit=min(limit, 1 << 20))
+    child = _unended[tuple(argv)] = Child(argv)
     out = err = b""
     try:
         while True:

@@ -40,10 +40,10 @@ def _whole(descriptor: int, limit: int) -> bytes:
         os.close(descriptor)
 
 
-def read_or_none(path: str, limit: int = LIMIT) -> Optional[bytes]:
+def read_or_none(path: str) -> Optional[bytes]:
     """Contents of a file, None where it is not there or may not be read."""
     try:
-        return read(path, limit)
+        return read(path)
     except OSError:
         return None
 
@@ -53,22 +53,14 @@ def regular(found: os.stat_result) -> bool:
     return stat.S_ISREG(found.st_mode)
 
 
-def opened(
-    path: str,
-    accept: Callable[[os.stat_result], bool] = regular,
-    flags: int = os.O_RDONLY,
-    *,
-    follow: bool = True,
-) -> int:
+def opened(path: str, accept: Callable[[os.stat_result], bool] = regular, flags: int = os.O_RDONLY) -> int:
     """Descriptor of a file whose name others chose, if it is one that ``accept`` takes; without waiting for a FIFO.
-
-    Without ``follow`` a link is what is looked at, and no regular file.
 
     Nothing else is opened, not for a moment: as root that may do something (a watchdog's timer starts, and the node is
     booted anew; a FIFO's writer goes on). What is looked at is what is opened, whatever is under its name by then.
     Raises :class:`OSError`.
     """
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         found = os.fstat(place)
         if not accept(found):

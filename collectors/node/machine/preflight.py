@@ -85,14 +85,6 @@ def listen(ports: List[int]) -> Tuple[List[socket.socket], List[Observation]]:
     return sockets, observations
 
 
-def free_port() -> Observation:
-    """A port that is free here."""
-    sockets, (told,) = listen([0])
-    for listener in sockets:
-        listener.close()
-    return told._replace(name="free_port", subject="")
-
-
 def _accept(listener: socket.socket) -> None:
     """Take connections and close them: a full backlog would look like a firewall."""
     while True:
@@ -119,7 +111,6 @@ def main(arguments: Dict[str, object]) -> None:
             *storage([str(path) for path in _list(arguments, "paths")]),
             ptrace(),
             *names(str(arguments.get("master", ""))),
-            free_port(),
             *firewalls(),
             *pcie(),
         ]

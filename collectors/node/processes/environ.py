@@ -71,24 +71,13 @@ def parse(data: bytes) -> Dict[str, str]:
     return found
 
 
-class _Numbering(NamedTuple):
-    """Variables in which one launcher gives a process its number."""
-
-    rank: str
-    sizes: Tuple[str, ...]
-    launcher: str
-    assigned: bool
-    """True where they are given to this one process, and not to a whole node or pod."""
-
-
-_NUMBERINGS = (
-    _Numbering("RANK", ("WORLD_SIZE",), "env", False),
-    _Numbering("OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",), "mpi", True),
-    _Numbering("PMI_RANK", ("PMI_SIZE",), "mpi", True),
-    _Numbering("SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS"), "slurm", False),
-    _Numbering("JAX_PROCESS_ID", ("JAX_NUM_PROCESSES",), "jax", True),
+_NUMBERINGS: Tuple[Tuple[str, str, Tuple[str, ...]], ...] = (
+    ("mpi", "OMPI_COMM_WORLD_RANK", ("OMPI_COMM_WORLD_SIZE",)),
+    ("mpi", "PMI_RANK", ("PMI_SIZE",)),
+    ("slurm", "SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS")),
+    ("jax", "JAX_PROCESS_ID", ("JAX_NUM_PROCESSES",)),
 )
-"""Best first: torch's names, those of MPI, of Slurm, of JAX."""
+"""Launchers, and the variables in which each gives a process its number and the world size; RANK goes before all."""
 
 
 def may_have_rank(data: bytes) -> bool:
@@ -102,21 +91,22 @@ def rank_of(env: Mapping[str, str]) -> Optional[RankEnvironment]:
     At last by what Lightning gives to the processes that it starts: a local rank and the number of the node, which on
     the first node make the rank.
     """
-    for known in _NUMBERINGS:
-        rank, world = _number(env, known.rank), _number(env, *known.sizes)
-        if rank is None or (known.rank == "RANK" and world is None):
-            continue
-        if known.launcher == "slurm" and not {"SLURM_STEP_ID", "SLURM_STEPID"} & env.keys() and (world or 1) > 1:
-            return None  # the batch script itself, which Slurm numbers 0 as well
-        if known.rank != "RANK":
-            return environment_of(env, rank, world, known.launcher, assigned=known.assigned)
+    rank, world, local = (_number(env, name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
+    if rank is not None and world is not None:
+        agreeing = (launcher for launcher, number, _ in _NUMBERINGS if _number(env, number) == rank)
         torchrun = "TORCHELASTIC_RUN_ID" in env
-        launcher = "torchrun" if torchrun else _launcher(env, rank)
-        return environment_of(env, rank, world, launcher, assigned=torchrun or _number(env, "LOCAL_RANK") is not None)
-    local, world = _number(env, "LOCAL_RANK"), _number(env, "WORLD_SIZE")
+        launcher = "torchrun" if torchrun else next(agreeing, "env")
+        return _environment(env, rank, world, launcher, assigned=torchrun or local is not None)
+    for launcher, number, sizes in _NUMBERINGS:
+        rank, size = _number(env, number), _number(env, *sizes)
+        if rank is not None and launcher == "slurm" and not {"SLURM_STEP_ID", "SLURM_STEPID"} & env.keys():
+            # the batch script itself has the number 0 as well
+            return _environment(env, rank, size, launcher, assigned=False) if (size or 1) == 1 else None
+        if rank is not None:
+            return _environment(env, rank, size, launcher, assigned=launcher != "slurm")
     if local is None or world is None or _number(env, "GROUP_RANK", "NODE_RANK") != 0:
         return None
-    return environment_of(env, local, world, "lightning", assigned=True)
+    return _environment(env, local, world, "lightning", assigned=True)
 
 
 def rank_of_member(env: Mapping[str, str], words: Sequence[str] = ()) -> RankEnvironment:
@@ -132,9 +122,9 @@ def rank_of_member(env: Mapping[str, str], words: Sequence[str] = ()) -> RankEnv
         given, size_given = _number(options, *_RANK_OPTIONS), _number(options, *_SIZE_OPTIONS)
         if given is not None and size_given is not None and given < size_given:
             rank, size = given, size_given
-    alone = NO_RANK if rank is None else rank
-    launcher = "" if rank is None else "env"
-    return rank_of(env) or environment_of(env, alone, size, launcher, assigned="RANK" in env and rank is not None)
+    if rank is None:
+        return rank_of(env) or _environment(env, NO_RANK, size, "", assigned=False)
+    return rank_of(env) or _environment(env, rank, size, "env", assigned="RANK" in env)
 
 
 def _numbers_of_options(words: Sequence[str]) -> Dict[str, str]:
@@ -147,7 +137,7 @@ def _numbers_of_options(words: Sequence[str]) -> Dict[str, str]:
     return found
 
 
-def environment_of(
+def _environment(
     env: Mapping[str, str], rank: int, world: Optional[int], launcher: str, *, assigned: bool
 ) -> RankEnvironment:
     """The rank together with what the environment says beside it."""
@@ -163,13 +153,6 @@ def environment_of(
         restart=_number(env, "TORCHELASTIC_RESTART_COUNT"),
         assigned=assigned,
     )
-
-
-def _launcher(env: Mapping[str, str], rank: int) -> str:
-    """The launcher of a process with torch's names but not torchrun's: the one whose own number agrees."""
-    if rank in (_number(env, "OMPI_COMM_WORLD_RANK"), _number(env, "PMI_RANK")):
-        return "mpi"
-    return "slurm" if _number(env, "SLURM_PROCID") == rank else "env"
 
 
 def _number(env: Mapping[str, str], *names: str) -> Optional[int]:

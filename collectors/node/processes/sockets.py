@@ -61,19 +61,17 @@ def tcp_sockets(
     states: int = ALL,
     *,
     port: int = 0,
-    remote_port: int = 0,
     info: bool = False,
     proc: str = "/proc",
 ) -> Iterator[TcpSocket]:
-    """Sockets of the network namespace of this process, in these states (a bit mask), with these ports (0: any).
+    """Sockets of the network namespace of this process, in these states (a bit mask), with this port (0: any).
 
     Raises :class:`OSError`, also where that namespace may not be entered or the kernel does not answer.
     """
     extension = 1 << (_INFO - 1) if info else 0
-    ends = struct.pack(">H", port), struct.pack(">H", remote_port)
     with in_network_of(pid, lambda: netlink(_SOCK_DIAG), proc) as asked:
         for family in (socket.AF_INET, socket.AF_INET6):
-            wanted = _REQUEST.pack(family, socket.IPPROTO_TCP, extension, states, *ends)
+            wanted = _REQUEST.pack(family, socket.IPPROTO_TCP, extension, states, struct.pack(">H", port), b"\0\0")
             yield from filter(None, map(tcp_socket, dump(asked, _BY_FAMILY, wanted)))
 
 

@@ -70,13 +70,12 @@ def _is_local(address: str) -> bool:
 
 
 def master_port(scene: Preflight, node: Node) -> Answer | None:
-    """The rendezvous port on the master's node: free, or who holds it, with a free one to use instead."""
+    """The rendezvous port on the master's node: free, or who holds it."""
     if node.name != scene.master_node:
         return None
     port = scene.master[1]
     use = next((use for use in node.port_uses.values() if use.port == port and use.listening), None)
-    free, tried = scene.answer(node.name, "free_port"), scene.answer(node.name, "listen", str(port))
-    instead = f"MASTER_PORT={free.value} is free there" if free and free.value else "take another MASTER_PORT"
+    tried, instead = scene.answer(node.name, "listen", str(port)), "take another MASTER_PORT"
     if use is not None:
         own = {str(pid) for rank in scene.ranks(node.name) for pid in (rank.process.pid, rank.process.parent)}
         figure = f"{port} is held by {', '.join(use.listeners) or 'a process that may not be seen'}"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from itertools import combinations
 
-import pytest
-
 from collectors.samples.fabric import PortFacts
 from collectors.samples.probes import ProbeFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.probes import collective_findings, findings, outcome
+from hangtop.diagnosis.measured.probes import collective_findings, findings
 from hangtop.diagnosis.node import Node, Port
 
 NODES = ("node1", "node2", "node3", "node4")
@@ -40,32 +38,9 @@ def named(found: ProbeReport) -> list[tuple[str, tuple[str, ...]]]:
     return [(finding.kind, finding.nodes) for finding in findings(found)]
 
 
-def test_a_good_cluster_accuses_nobody() -> None:
-    assert named(report()) == []
-    assert outcome(report(), ()) == "ok"
-
-
-@pytest.mark.parametrize("name", NODES)
-def test_a_slow_node_is_named_alone(name: str) -> None:
-    assert named(report(speeds=dict(with_node(name, 0.1)))) == [("bandwidth_low", (name,))]
-
-
-def test_a_slow_link_names_both_ends() -> None:
-    slow = report(speeds={frozenset(("node1", "node3")): 0.1})
-    assert named(slow) == [("bandwidth_low", ("node1", "node3"))]
-    assert outcome(slow, findings(slow)) == "slow"
-
-
 def test_loss_explains_slowness() -> None:
     lossy = report(speeds=dict(with_node("node2", 0.05)), lost=with_node("node2", 0.04))
     assert named(lossy) == [("packet_loss", ("node2",))]
-
-
-def test_a_node_that_nobody_reaches_is_named_alone() -> None:
-    blocked: dict[frozenset[str], float | None] = dict.fromkeys(with_node("node4", 0.0))
-    found = report(speeds=blocked)
-    assert named(found) == [("path_blocked", ("node4",))]
-    assert outcome(found, findings(found)) == "failed"
 
 
 def test_an_absent_node_is_named() -> None:
