@@ -197,9 +197,7 @@ def main(arguments: "Optional[Dict[str, object]]") -> None:
     ``silence`` (seconds without a heartbeat to live); all optional.
     """
     said = arguments or {}
-    fields = said.get("settings")
-    names = said.get("sources")
-    silence = said.get("silence")
+    fields, names, silence = (said.get(name) for name in ("settings", "sources", "silence"))
     Agent(
         names=[name for name in SOURCES if not isinstance(names, list) or name in names],
         version=str(said.get("version", "")),

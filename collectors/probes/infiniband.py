@@ -124,18 +124,18 @@ async def _diagnosed(
     """What ibping and ibtracert print of one direction, and what was not possible."""
     if not (here.lid and there.lid):
         return [], ["ibping and ibtracert need InfiniBand links with a LID at both ends"]
-    shown, notes = [], []
+    shown, results = [], {}
     if "ibping" in common:
         words = ["ibping", "-c", str(PINGS), "-f", *_at(here), str(there.lid)]
-        result = await tools.run_against(node, other, ["ibping", "-S", *_at(there)], lambda _: words, TOOL_SECONDS)
-        printed = str(result.value or "").splitlines()
-        shown += [line for line in printed if "transmitted" in line or "min/avg/max" in line]
-        notes += [f"ibping: {result.error}"] if result.error else []
+        server = ["ibping", "-S", *_at(there)]
+        results["ibping"] = await tools.run_against(node, other, server, lambda _: words, TOOL_SECONDS)
     if "ibtracert" in common:
-        result = await tools.run(node, ["ibtracert", *_at(here), str(here.lid), str(there.lid)], TOOL_SECONDS)
-        shown += [line for line in str(result.value or "").splitlines() if line.startswith("[")]
-        notes += [f"ibtracert: {result.error}"] if result.error else []
-    return shown, notes
+        words = ["ibtracert", *_at(here), str(here.lid), str(there.lid)]
+        results["ibtracert"] = await tools.run(node, words, TOOL_SECONDS)
+    for result in results.values():
+        printed = str(result.value or "").splitlines()
+        shown += [line for line in printed if "transmitted" in line or "min/avg/max" in line or line.startswith("[")]
+    return shown, [f"{name}: {result.error}" for name, result in results.items() if result.error]
 
 
 def parse_devinfo(node: str, printed: str) -> list[IbPort]:

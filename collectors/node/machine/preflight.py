@@ -10,7 +10,8 @@ import os
 import resource
 import socket
 import threading
-from typing import Dict, Iterator, List, Tuple
+from contextlib import suppress
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from collectors.node import watchdog
 from collectors.node.files import read_or_none
@@ -54,53 +55,41 @@ def names(master: str) -> Iterator[Observation]:
             yield Observation("own_name" if name == own else "resolve", name, list(addresses), why)
 
 
-def reach(targets: List[Tuple[str, int]]) -> List[Observation]:
+def reach(targets: List[Tuple[str, int]]) -> Iterator[Observation]:
     """Connect to all targets at once: seconds that it took, or why not."""
-    answers: Dict[str, Observation] = {}
+    answers: Dict[Tuple[str, int], Tuple[Optional[float], str]] = {}
 
     def attempt(host: str, port: int) -> None:
-        subject = "%s:%d" % (host, port)
-        took, why = tcp.connect(host, port)
-        answers[subject] = Observation("connect", subject, took, why)
+        answers[host, port] = tcp.connect(host, port)
 
     threads = [threading.Thread(target=attempt, args=target) for target in targets]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return [answers[subject] for subject in sorted(answers)]
+    return (Observation("connect", "%s:%d" % target, *answers[target]) for target in sorted(answers))
 
 
-def listen(ports: List[int]) -> Tuple[List[socket.socket], List[Observation]]:
-    """Listen on ports (0: any free one); the sockets must be kept as long as others shall connect."""
-    sockets: List[socket.socket] = []
-    observations: List[Observation] = []
+def listen(ports: List[int]) -> Iterator[Observation]:
+    """Listen on ports (0: any free one), and take connections for as long as this program runs."""
     for port in ports:
         listener, why = tcp.listen(port)
-        observations.append(
-            Observation("listen", str(port), None if listener is None else int(listener.getsockname()[1]), why)
-        )
         if listener is not None:
-            sockets.append(listener)
-    return sockets, observations
+            threading.Thread(target=_accept, args=(listener,), daemon=True).start()
+        yield Observation("listen", str(port), None if listener is None else int(listener.getsockname()[1]), why)
 
 
 def _accept(listener: socket.socket) -> None:
     """Take connections and close them: a full backlog would look like a firewall."""
-    while True:
-        try:
-            connection, _ = listener.accept()
-        except OSError:
-            return
-        connection.close()
+    with suppress(OSError):
+        while True:
+            listener.accept()[0].close()
 
 
 @watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``listen``: ports, ``connect``: [host, port] pairs, ``paths``, ``master``; ``look``: whether to look."""
-    sockets, answers = listen([int(str(port)) for port in _list(arguments, "listen")])
-    for listener in sockets:
-        threading.Thread(target=_accept, args=(listener,), daemon=True).start()
+    answers = list(listen([int(str(port)) for port in _list(arguments, "listen")]))
     say(*answers)
     targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
     looked: List[Observation] = []
@@ -115,7 +104,7 @@ def main(arguments: Dict[str, object]) -> None:
             *pcie(),
         ]
     say(*looked, *reach(targets), Observation("done", "", True, ""))
-    if sockets:
+    if any(one.value for one in answers):
         watchdog.stay()
 
 

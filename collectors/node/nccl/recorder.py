@@ -152,8 +152,7 @@ def collect(wanted: WantedDump, deadline: float, room: int) -> Tuple[RecorderFil
         # the rank says where its dump is: root must not be made to read what the rank's user may not
         data = read_named(path, wanted.uid, SIZE_LIMIT + 1) or b""
         if len(data) > min(SIZE_LIMIT, room):
-            most, whose = (SIZE_LIMIT, "a dump") if len(data) > SIZE_LIMIT else (NODE_LIMIT, "the dumps of a node")
-            much = "of %s no more than %d MB are sent" % (whose, most >> 20)
+            much = "of a dump no more than %d MB are sent, of a node %d" % (SIZE_LIMIT >> 20, NODE_LIMIT >> 20)
             return wanted.file(path, "%s was left out: %s" % (path, much)), 0
         if data:
             return wanted.file(path, why, found.st_mtime, data), len(data)

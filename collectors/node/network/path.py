@@ -11,12 +11,12 @@ As a *tester* it measures towards listeners, one after another. It needs no righ
 from __future__ import annotations
 
 import errno
-import select
 import socket
 import struct
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import watchdog
@@ -46,48 +46,38 @@ _INFO = struct.Struct("=68x I 28x I 52x I")
 
 def serve(listener: socket.socket) -> None:
     """Take connections for ever: swallow what is sent and say how much it was."""
-    while True:
-        try:
+    with suppress(OSError):
+        while True:
             connection, _ = listener.accept()
-        except OSError:
-            return
-        threading.Thread(target=_serve_one, args=(connection,), daemon=True).start()
+            threading.Thread(target=_serve_one, args=(connection,), daemon=True).start()
 
 
 def _serve_one(connection: socket.socket) -> None:
-    with connection:
+    with connection, suppress(OSError):  # the tester went away: it knows why
         connection.settimeout(IDLE_SECONDS)
         received = 0
-        try:
-            while True:
-                data = connection.recv(1 << 18)
-                if not data:
-                    break
-                received += len(data)
-            connection.sendall(b"%d\n" % received)
-        except OSError:  # the tester went away: it knows why
-            return
+        while True:
+            data = connection.recv(1 << 18)
+            if not data:
+                break
+            received += len(data)
+        connection.sendall(b"%d\n" % received)
 
 
 def acknowledge(listener: socket.socket) -> None:
     """Answer every datagram with its size, for ever."""
-    while True:
-        try:
+    with suppress(OSError):
+        while True:
             data, sender = listener.recvfrom(1 << 16)
             listener.sendto(b"%d" % len(data), sender)
-        except OSError:
-            return
 
 
-def udp_listener() -> socket.socket:
-    """A UDP socket on a free port of all addresses, IPv6 with IPv4 in it where there is IPv6."""
-    try:
-        listener = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)
+def udp_listener(stream: socket.socket) -> socket.socket:
+    """A UDP socket on a free port of the addresses on which this one listens."""
+    listener = socket.socket(stream.family, socket.SOCK_DGRAM)
+    if stream.family == socket.AF_INET6:
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        listener.bind(("::", 0))
-    except OSError:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        listener.bind(("0.0.0.0", 0))  # noqa: S104 (others shall reach it)
+    listener.bind((stream.getsockname()[0], 0))
     return listener
 
 
@@ -144,24 +134,21 @@ def bisect(arrives: Callable[[int], bool], low: int, high: int) -> Optional[int]
 
 def _arrives(probe: socket.socket, size: int) -> bool:
     """Whether one of a few datagrams of this size is acknowledged."""
+    probe.settimeout(UDP_WAIT)
     for _ in range(UDP_TRIES):
         try:
             probe.send(bytes(size))
+            while probe.recv(64) != b"%d" % size:
+                pass
+        except socket.timeout:
+            continue
         except OSError as error:
             if error.errno == errno.EMSGSIZE:  # larger than the interface's own MTU
                 return False
             if error.errno != errno.ECONNREFUSED:
                 raise
-        deadline = time.monotonic() + UDP_WAIT
-        while True:
-            ready, _, _ = select.select([probe], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
-                break
-            try:
-                if probe.recv(64) == b"%d" % size:
-                    return True
-            except OSError:
-                break
+        else:
+            return True
     return False
 
 
@@ -204,7 +191,7 @@ def _listen() -> None:
     listener, why = tcp.listen(0)
     if listener is None:
         sys.exit("hangtop: cannot listen: " + why)
-    datagrams = udp_listener()
+    datagrams = udp_listener(listener)
     threading.Thread(target=acknowledge, args=(datagrams,), daemon=True).start()
     for subject, port in (("tcp", listener.getsockname()[1]), ("udp", datagrams.getsockname()[1])):
         say(Observation("listen", subject, port, ""))
