@@ -22,6 +22,7 @@ from collectors.probes.stacks import DumpRequest, dump, loan
 from collectors.probes.stacks import dump as dump_module
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks.activity import activity
+from tests.support.node_agent import children
 
 pytestmark = pytest.mark.nodes
 
@@ -83,10 +84,6 @@ def start() -> Iterator[Callable[..., int]]:
 
 def read(path: str) -> str:
     return Path(path).read_text()
-
-
-def children(pid: int) -> list[int]:
-    return [int(child) for child in read(f"/proc/{pid}/task/{pid}/children").split()]
 
 
 async def one(transport: Local, pid: int, manner: DumpRequest | None = None, python: str = sys.executable) -> StackDump:

@@ -14,6 +14,7 @@ from collectors.samples.gpus import GpuFault, GpuProcesses, GpuSample
 from hangtop.demo.devices.bench import Bench, Hardware
 from hangtop.demo.job.device import RECORD
 from tests.support.looks import look, looks, until, until_raised
+from tests.support.node_agent import children
 
 FAST = Settings(0.05, 0.0, None, [], [], [])
 
@@ -103,12 +104,7 @@ def test_a_driver_that_is_not_loaded(bench: Bench, source: Gpus) -> None:
 
 def children_named(word: str) -> list[int]:
     """Pids of this process's children whose command holds a word."""
-    found = []
-    for task in Path("/proc/self/task").iterdir():
-        for pid in (task / "children").read_text().split():
-            if word in Path(f"/proc/{pid}/cmdline").read_text():
-                found.append(int(pid))
-    return found
+    return [pid for pid in children(os.getpid()) if word in Path(f"/proc/{pid}/cmdline").read_text()]
 
 
 def test_a_new_interval_does_not_pile_up_processes(bench: Bench, source: Gpus) -> None:

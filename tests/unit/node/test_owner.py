@@ -15,7 +15,7 @@ import pytest
 from collectors.fleet import payload
 from collectors.node.processes import launch as owner
 from tests.support.fake_proc import FakeProc
-from tests.support.node_agent import wait_gone
+from tests.support.node_agent import children, wait_gone
 
 USER = 65534
 PYTHON = "/usr/bin/python3"
@@ -136,11 +136,6 @@ def test_of_root_in_a_real_container_nothing_is_run(tmp_path: Path, way: str) ->
         rank.communicate(b"\n")
     assert out == "login\n"
     assert f"nothing of process {inner[0]} may be used" in err
-
-
-def children(pid: int) -> list[int]:
-    """Processes that a process has started."""
-    return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.mark.parametrize(

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from collectors.fleet import payload
 from collectors.samples.control import Beat
 from collectors.samples.logs import LogLines
 from collectors.samples.stream import Tick
-from tests.support.node_agent import NodeAgent, alive, wait_gone
+from tests.support.node_agent import NodeAgent, children, wait_gone
 
 SILENCE = 2
 
@@ -72,12 +68,6 @@ def start(env: Mapping[str, str], *sources: str, reading: bool = True) -> NodeAg
     return NodeAgent(arguments(*sources), entry="special", extra={"special.py": ENTRY}, env=env, reading=reading)
 
 
-def children(pid: int) -> list[int]:
-    """Children of all threads of a process."""
-    tasks = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for task in tasks for child in task.read_text().split()]
-
-
 def child_of(agent: NodeAgent) -> int:
     """Keep the agent alive until it has started its child; its pid."""
     while not (found := children(agent.process.pid)):
@@ -107,39 +97,6 @@ def test_a_cut_link_ends_it_even_while_it_is_blocked_in_a_write(stubborn: dict[s
         child = child_of(agent)
         assert agent.process.wait(SILENCE + 60) == -signal.SIGALRM
         wait_gone([child], 60)
-
-
-@pytest.fixture
-def client(tmp_path: Path, stubborn: dict[str, str]) -> Iterator[list[int]]:
-    """A client of its own that holds an agent: pids of the client, the agent and the agent's child."""
-    packed = tmp_path / "payload"
-    packed.write_bytes(payload.pack("special", arguments("child") | {"silence": 9}, extra={"special.py": ENTRY}))
-    script = textwrap.dedent(
-        f"""
-        import json, subprocess, sys, time
-        agent = subprocess.Popen({payload.command(sys.executable)!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        agent.stdin.write(open({str(packed)!r}, "rb").read())
-        agent.stdin.flush()
-        for line in agent.stdout:
-            if b'"child"' in line and b"Fault" in line:
-                print(agent.pid, json.loads(line)[1][1], flush=True)
-        """
-    )
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, env=os.environ | stubborn)
-    assert process.stdout is not None
-    pids = [process.pid, *[int(word) for word in process.stdout.readline().split()]]
-    yield pids
-    for pid in pids:
-        if alive(pid):
-            os.kill(pid, signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-
-
-def test_a_client_killed_outright_leaves_nothing(client: list[int]) -> None:
-    assert all(alive(pid) for pid in client)
-    os.kill(client[0], signal.SIGKILL)
-    wait_gone(client[1:], 60)
 
 
 def test_a_flood_is_cut_to_the_bytes_of_a_tick_and_counted(stubborn: dict[str, str]) -> None:

@@ -8,7 +8,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from collectors.node import watchdog
 from collectors.probes.recorder import fetch
 from collectors.probes.running import Limits, Running
 from collectors.samples.asked import Observation
-from tests.support.node_agent import alive
+from tests.support.node_agent import alive, children
 
 QUICK = b"""
 from collectors.node.network import path
@@ -77,15 +76,6 @@ def put(folder: Path, *names: str) -> None:
     for name in names:
         (folder / name).write_text(NEVER)
         (folder / name).chmod(0o755)
-
-
-def children(pid: int) -> list[int]:
-    """Processes that any thread of a process has started."""
-    found: list[int] = []
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        with suppress(FileNotFoundError):  # a thread that has ended meanwhile
-            found += map(int, (task / "children").read_text().split())
-    return found
 
 
 async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
