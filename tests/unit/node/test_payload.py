@@ -99,22 +99,14 @@ class _Undocumented(ast.NodeTransformer):
         text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
         return ast.Expr(ast.Constant("")) if text else node
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        if isinstance(node.func, ast.Name) and node.func.id == "Example":
-            return ast.Constant(None)
-        self.generic_visit(node)
-        return node
-
 
 def test_what_is_left_out_changes_nothing_but_docstrings_and_no_line_number() -> None:
-    sources = [payload._path(name).read_bytes() for name in shipped("collectors.node.agent")]
-    for source in sources:
+    for name in shipped("collectors.node.agent"):
+        source = payload._path(name).read_bytes()
         left = payload.stripped(source)
         assert ast.dump(ast.parse(left)) == ast.dump(_Undocumented().visit(ast.parse(source)))
         assert left.count(b"\n") == source.count(b"\n")
-    defined = {line.split(b"(")[0] for line in sources[0].splitlines() if line.startswith(b"def ")}
-    assert defined <= {line.split(b"(")[0] for line in payload.stripped(sources[0]).splitlines()}
 
 
 def test_the_agent_is_small() -> None:
-    assert len(payload.pack("collectors.node.agent")) < 135_000
+    assert len(payload.pack("collectors.node.agent")) < 110_000
