@@ -13,7 +13,6 @@ import msgspec
 from collectors.fleet import bounds
 from collectors.fleet.clean import clean_bytes, clean_value
 from collectors.samples.registry import SAMPLES
-from collectors.samples.stream import Hello
 
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -134,11 +133,3 @@ class Decoder:
     def _reject(self, line: bytes, why: str) -> None:
         if len(self._bad) < BAD_LIMIT:
             self._bad.append(RejectedLine(clean_bytes(line[:EXCERPT]), why))
-
-
-def greeted_once(samples: list[NamedTuple], greeted: bool) -> list[NamedTuple]:
-    """The samples without a second ``Hello`` of one stream: each resets what the session knows of the node."""
-    places = [place for place, sample in enumerate(samples) if type(sample) is Hello]
-    for place in reversed(places if greeted else places[1:]):
-        del samples[place]
-    return samples

@@ -1,4 +1,4 @@
-"""All nodes of a session: their links, their heartbeats, and transports to run commands on one of them.
+"""All nodes of a session: their links, and transports to run commands on one of them.
 
 This module is cheap to import: :meth:`Fleet.start` imports asyncssh in a thread, and only when a node needs SSH.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import resource
 import sys
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,25 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collectors.fleet import payload
-from collectors.fleet.control import control_line
 from collectors.fleet.local import Local
-from collectors.fleet.node_link import AGENT, LinkOptions, NodeLink
+from collectors.fleet.node_link import AGENT, NodeLink
 from collectors.fleet.sink import Asker, Sink
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.via.way import AT_ONCE, Way
-from collectors.samples.control import Beat, Settings
+from collectors.samples.control import Settings
 
 if TYPE_CHECKING:
     from collectors.fleet.ssh.connector import Connector
-
-BEAT = 3
-"""Seconds between two heartbeats of a node."""
-
-_SLOT = 0.05
-"""Seconds between two turns of the clock; each turn serves a twentieth of the nodes."""
-_SECOND = 20
-"""Slots of a second."""
 
 MOST_FILES = 16384
 
@@ -65,7 +55,6 @@ class Fleet:
         self._links: dict[str, NodeLink] = {}
         self._connector: Connector | None = None
         """Opens the connections of all nodes that are reached by SSH."""
-        self._clock: asyncio.Task[None] | None = None
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -76,14 +65,21 @@ class Fleet:
         """Start to connect to every node; returns when all have started. Raises :class:`SshConfigError`."""
         await asyncio.to_thread(self._prepare)
         allow_files()
-        options = LinkOptions(self._sink, self._options.version, self._options.python)
-        opening = asyncio.Semaphore(AT_ONCE)
+        opening, options = asyncio.Semaphore(AT_ONCE), self._options
         for number, target in enumerate(self._targets):
-            settings = self._options.settings._replace(phase=number / len(self._targets))
-            python = sys.executable if target.local else "python3"
-            self._links[target.name] = NodeLink(self._transport(target, opening), options, settings, python)
-            self._links[target.name].start()
-        self._clock = asyncio.ensure_future(self._keep_time())
+            settings = options.settings._replace(phase=number / len(self._targets))
+            python = options.python or (sys.executable if target.local else None)
+            link = NodeLink(self._transport(target, opening), self._sink, settings, options.version, python)
+            self._links[target.name] = link
+            link.start()
+
+    def _prepare(self) -> None:
+        """Do what takes long, in a thread: pack the payload, import asyncssh, read the ssh_config."""
+        payload.pack(AGENT)
+        if self._options.way is None and any(not target.local for target in self._targets):
+            from collectors.fleet.ssh.connector import Connector
+
+            self._connector = Connector(self._options.ssh_config, self._ask)
 
     def _transport(self, target: Target, opening: asyncio.Semaphore) -> Transport:
         if target.local:
@@ -99,10 +95,6 @@ class Fleet:
 
     async def close(self) -> None:
         """Close all links; their node sides end."""
-        if self._clock is not None:
-            self._clock.cancel()
-            await asyncio.wait({self._clock})
-            self._clock = None
         await asyncio.gather(*(link.close() for link in self._links.values()))
         self._links.clear()
         if self._connector is not None:
@@ -131,35 +123,6 @@ class Fleet:
         if link is None:
             raise TransportError(f"{node}: no such node here")
         return link
-
-    def _prepare(self) -> None:
-        """Do what takes long, in a thread: pack the payload, import asyncssh, read the ssh_config."""
-        payload.pack(AGENT)
-        if self._options.way is None and any(not target.local for target in self._targets):
-            from collectors.fleet.ssh.connector import Connector
-
-            self._connector = Connector(self._options.ssh_config, self._ask)
-
-    async def _keep_time(self) -> None:
-        """Check each node once a second and send it a heartbeat every third second, a twentieth of the nodes at a time.
-
-        After a late turn, the slots missed within the last second are served.
-        """
-        links = list(self._links.values())
-        began = time.monotonic()
-        done = 0
-        while True:
-            await asyncio.sleep(_SLOT)
-            now = time.monotonic()
-            due = int((now - began) / _SLOT)
-            for slot in range(max(done, due - _SECOND) + 1, due + 1):
-                second, place = divmod(slot, _SECOND)
-                beat = control_line(Beat(slot))
-                for number, link in enumerate(links[place::_SECOND]):
-                    link.look(now)
-                    if (second + number) % BEAT == 0:
-                        link.beat(beat)
-            done = due
 
 
 def allow_files() -> None:

@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import random
 import signal
 import time
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.fleet import interpreter, payload
+from collectors.fleet import payload
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.control import control_line, lend
-from collectors.fleet.decode import Decoder, greeted_once
-from collectors.fleet.link_state import Backoff, LinkState
+from collectors.fleet.decode import Decoder
 from collectors.fleet.share import Share
-from collectors.fleet.sink import Sink
+from collectors.fleet.sink import Link, LinkChange, Sink
 from collectors.fleet.transport import Declined, Process, Refused, Transport, TransportError
-from collectors.samples.control import Settings
+from collectors.samples.control import Beat, Settings
 from collectors.samples.stream import Hello, Tick
 
 AGENT = "collectors.node.agent"
+TURN = 1.0
+"""Seconds between two looks at the link."""
+BEAT = 3
+"""Turns between two heartbeats."""
 FIRST_WORD = 20.0
 """Seconds that the node side may take to send its first sample."""
-
 STEADY = 20.0
 """Seconds live after which a lost node is tried again at once."""
+FIRST, MOST = 0.5, 8.0
+"""Seconds between attempts at a node that does not answer; such a node is live again within 15 s of its return."""
+REFUSED, REFUSED_MOST = 60.0, 600.0
+"""Seconds between attempts where a person must act first: seldom enough that no server bars this machine."""
 
 FLOODS = "it sends more than this machine has time for: the rest waits there"
 _ERROR_BYTES = 4096
@@ -34,30 +40,37 @@ _ERROR_BYTES = 4096
 _SAID = 300
 """Characters of the last line of standard error that are shown."""
 
-
-@dataclass(frozen=True, slots=True)
-class LinkOptions:
-    """Options that all links of a fleet share."""
-
-    sink: Sink
-    version: str
-    python: str | None
-    """The interpreter to use on every node; None to search each node's PATH."""
+# "shell" shows that a shell runs commands there; a login script may print other lines.
+_FIND_PYTHON = r"""
+echo shell
+for name in python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 python3.8; do
+  path=$(command -v "$name" 2>/dev/null) || continue
+  "$path" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 8))' >/dev/null 2>&1 </dev/null || continue
+  echo "python $path"
+  break
+done
+"""
 
 
 class NodeLink:
     """Keeps one node connected and its samples coming."""
 
-    def __init__(self, transport: Transport, options: LinkOptions, settings: Settings, python: str) -> None:
+    def __init__(
+        self, transport: Transport, sink: Sink, settings: Settings, version: str, python: str | None = None
+    ) -> None:
+        """``python`` is the interpreter to use; None to search the node's PATH."""
         self._transport = transport
-        self._options = options
+        self._sink = sink
         self.settings = settings
-        self.python = options.python or python
+        self._version = version
+        self._search = python is None
+        self.python = python or "python3"
         """The interpreter in use on the node, or to be tried first."""
-        self._state = LinkState(transport.name, options.sink)
+        self._link: Link = "connecting"
+        self._why = ""
         self._process: Process | None = None
         """The node side, as long as it runs."""
-        self._errors = bytearray()
+        self._errors = b""
         """The end of its standard error."""
         self._first_word: asyncio.Timeout | None = None
         """Its deadline for the first sample."""
@@ -65,33 +78,36 @@ class NodeLink:
         self._share = Share()
         self._paused = False
         self._heard_at: float | None = None
+        """When the node side greeted; None while it has not."""
         self._ticked_at = 0.0
         self._again = asyncio.Event()
-        self._backoff = Backoff()
-        self._task: asyncio.Task[None] | None = None
+        self._failures = self._refusals = 0
+        """Since the last steady connection."""
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def transport(self) -> Transport:
         """The open transport. Raises :class:`TransportError` when the node is not connected."""
         if not self._transport.connected:
-            raise TransportError(f"{self._transport.name} is {self._state}")
+            raise TransportError(f"{self._transport.name} is {self._link}" + (f": {self._why}" if self._why else ""))
         return self._transport
 
     # --- what the fleet asks of it --------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start to connect."""
-        self._state.change("connecting")
-        self._task = asyncio.ensure_future(self._run())
-        self._task.add_done_callback(self._fell_over)
+        self._change("connecting")
+        self._tasks = [asyncio.ensure_future(work()) for work in (self._run, self._watch)]
+        for task in self._tasks:
+            task.add_done_callback(self._fell_over)
 
     async def close(self) -> None:
         """Close the link; what runs on the node ends."""
-        self._state.quiet = True
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait({self._task})
-            self._task = None
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
         await self._transport.close()
 
     def retry(self) -> None:
@@ -101,31 +117,7 @@ class NodeLink:
     def configure(self, settings: Settings) -> None:
         """Send new settings, now or once the node is connected."""
         self.settings = settings
-        self.beat(control_line(settings))
-
-    def beat(self, line: bytes) -> None:
-        """Send a heartbeat, or another control line."""
-        if self._process is not None:
-            self._process.write(line)
-
-    def look(self, now: float) -> None:
-        """Once a second: report bad lines, renew the share of CPU, detect silence. ``now`` is monotonic."""
-        for bad in self._decoder.bad_lines():
-            self._options.sink.bad_line(self._transport.name, bad.text, bad.why)
-        self._share.renew()
-        if self._paused and self._process is not None:
-            self._paused = False
-            self._process.resume()
-        if self._state.link == "live" and self._share.exceeded:
-            self._state.change("limited", FLOODS)
-        elif self._state.link == "limited" and not self._share.exceeded:
-            self._state.change("live")
-        stale_after = max(3.5, 3.0 * self.settings.interval + 0.5)
-        if self._heard_at is not None and (silent := now - self._ticked_at) > stale_after:
-            if self._state.link in ("live", "limited"):
-                # without seconds: the text stays until the link changes
-                self._state.change("stale", "no sample comes any more")
-            self._transport.not_responding(silent - self.settings.interval)
+        self._send(control_line(settings))
 
     # --- its life -------------------------------------------------------------------------------------------------
 
@@ -134,34 +126,71 @@ class NodeLink:
             wait: float | None
             try:
                 await self._transport.connect()
-                why = await self._serve()
-                wait = self._failed()
+                why, wait = await self._serve(), self._pause(refused=False)
             except Declined as error:
                 why, wait = str(error), None
-            except Refused as error:
-                why, wait = str(error), self._backoff.refused()
             except TransportError as error:
-                why, wait = str(error), self._failed()
+                why, wait = str(error), self._pause(refused=isinstance(error, Refused))
             self._heard_at = None
             why = why.removeprefix(f"{self._transport.name}: ")
-            self._state.change("lost", why, None if wait is None else time.time() + wait)
+            self._change("lost", why, None if wait is None else time.time() + wait)
             self._again.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._again.wait(), wait)
-            self._state.change("lost", why)
+            self._change("lost", why)
 
-    def _failed(self) -> float:
-        """Seconds until the next attempt; the backoff starts anew after a steady connection."""
+    def _pause(self, *, refused: bool) -> float:
+        """Seconds until the next attempt: they double, with jitter so that nodes lost together do not come together."""
         if self._heard_at is not None and time.monotonic() - self._heard_at > STEADY:
-            self._backoff.succeeded()
-        return self._backoff.failed()
+            self._failures = self._refusals = 0
+        if refused:
+            self._refusals += 1
+            seconds = min(REFUSED_MOST, REFUSED * 2.0 ** (self._refusals - 1))
+        else:
+            self._failures += 1
+            seconds = min(MOST, FIRST * 2.0 ** (self._failures - 1))
+        return seconds * random.uniform(0.6, 1.0)  # noqa: S311 (no secret)
+
+    async def _watch(self) -> None:
+        """Look at the link each second and send a heartbeat each third one; every node at another time."""
+        await asyncio.sleep(TURN * self.settings.phase)
+        for turn in itertools.count():
+            self._look(time.monotonic())
+            if turn % BEAT == 0:
+                self._send(control_line(Beat(turn)))
+            await asyncio.sleep(TURN)
+
+    def _look(self, now: float) -> None:
+        """Report bad lines, renew the share of CPU, detect silence."""
+        for bad in self._decoder.bad_lines():
+            self._sink.bad_line(self._transport.name, bad.text, bad.why)
+        self._share.renew()
+        if self._paused and self._process is not None:
+            self._paused = False
+            self._process.resume()
+        if self._link == "live" and self._share.exceeded:
+            self._change("limited", FLOODS)
+        elif self._link == "limited" and not self._share.exceeded:
+            self._change("live")
+        stale_after = max(3.5, 3.0 * self.settings.interval + 0.5)
+        if self._heard_at is not None and (silent := now - self._ticked_at) > stale_after:
+            if self._link in ("live", "limited"):
+                self._change("stale", "no sample comes any more")
+            self._transport.not_responding(silent - self.settings.interval)
+
+    def _change(self, link: Link, why: str = "", next_try: float | None = None) -> None:
+        """Set the state and tell of it; ``next_try`` is the wall-clock time of the next attempt."""
+        self._link, self._why = link, why
+        self._sink.link(LinkChange(self._transport.name, link, why, time.time(), next_try))
 
     def _fell_over(self, task: asyncio.Task[None]) -> None:
         """Report a fault of hangtop that ended the link, at the node and to the loop's exception handler."""
         if task.cancelled() or (error := task.exception()) is None:
             return
-        self._state.change("lost", f"a fault in hangtop: {error!r}")
+        self._change("lost", f"a fault in hangtop: {error!r}")
         task.get_loop().call_exception_handler({"message": f"link of {self._transport.name}", "exception": error})
+
+    # --- the node side --------------------------------------------------------------------------------------------
 
     async def _serve(self) -> str:
         """Run the node side until it ends; returns why it ended. Raises :class:`TransportError`."""
@@ -172,21 +201,18 @@ class NodeLink:
             if self._heard_at is not None:
                 return f"hangtop's part there {self._ended(status)}"
             why = f"{self.python} could not start there (status {status}){self._said()}"
-            if self._options.python is not None:
-                return why
-            found = await interpreter.find(self._transport)
+            found = await find_python(self._transport) if self._search else self.python
             if found == self.python:
                 return why
             self.python = found
 
     async def _stream(self) -> int:
         """Run the node side to its end, delivering its samples; its status."""
-        self._decoder, self._paused = Decoder(), False
-        self._errors.clear()
+        self._decoder, self._paused, self._errors = Decoder(), False, b""
         command = payload.command(self.python, nice=False)
         process = await self._transport.start(command, on_stdout=self._take, on_stderr=self._complain)
         self._process = process
-        arguments: dict[str, object] = {"version": self._options.version, "settings": list(self.settings)}
+        arguments: dict[str, object] = {"version": self._version, "settings": list(self.settings)}
         try:
             process.write(payload.pack(AGENT, arguments))
             async with asyncio.timeout(FIRST_WORD) as self._first_word:
@@ -197,37 +223,42 @@ class NodeLink:
             self._process = self._first_word = None
             process.kill()
 
+    def _send(self, line: bytes) -> None:
+        if self._process is not None:
+            self._process.write(line)
+
     def _take(self, data: bytes) -> None:
         """Decode and deliver output; what a node sends beyond its share of CPU waits in its pipe."""
         began = time.thread_time()
-        samples = greeted_once(self._decoder.feed(data), self._heard_at is not None)
+        samples: list[NamedTuple] = []
+        for sample in self._decoder.feed(data):
+            if isinstance(sample, Hello):
+                if self._heard_at is not None:
+                    continue  # each resets what the session knows of the node
+                self._greeted(sample)
+            elif type(sample) is Tick:
+                self._ticked_at = time.monotonic()
+                if self._link == "stale":
+                    self._change("live")
+            samples.append(sample)
         if samples:
-            self._note(samples)
-            self._options.sink.samples(self._transport.name, samples)
+            self._sink.samples(self._transport.name, samples)
         self._share.spend(time.thread_time() - began)
         if self._share.used_up and self._process is not None and not self._paused:
             self._paused = True
             self._process.pause()
 
-    def _note(self, samples: Sequence[NamedTuple]) -> None:
-        """Update the link's state by the samples that came, and lend the node side what it asks for."""
-        ticked = any(type(sample) is Tick for sample in samples)
-        if ticked:
-            self._ticked_at = time.monotonic()
-        hello = next((sample for sample in samples if isinstance(sample, Hello)), None)
-        if hello is not None:
-            self._heard_at = self._ticked_at = time.monotonic()
-            if self._first_word is not None:
-                self._first_word.reschedule(None)
-            self._state.change("live")
-            for line in filter(None, map(lend, hello.wants)):
-                self.beat(line)
-        elif ticked and self._state.link == "stale":
-            self._state.change("live")
+    def _greeted(self, hello: Hello) -> None:
+        """The node side runs; lend it what it asks for."""
+        self._heard_at = self._ticked_at = time.monotonic()
+        if self._first_word is not None:
+            self._first_word.reschedule(None)
+        self._change("live")
+        for line in filter(None, map(lend, hello.wants)):
+            self._send(line)
 
     def _complain(self, data: bytes) -> None:
-        self._errors += data
-        del self._errors[:-_ERROR_BYTES]
+        self._errors = (self._errors + data)[-_ERROR_BYTES:]
 
     def _ended(self, status: int) -> str:
         """A predicate for people: ``ended (status 1): …``."""
@@ -240,5 +271,22 @@ class NodeLink:
 
     def _said(self) -> str:
         """The last line of its standard error, behind a colon; empty where there is none."""
-        lines = clean_bytes(bytes(self._errors)).strip().splitlines()
+        lines = clean_bytes(self._errors).strip().splitlines()
         return f": {lines[-1].strip()[:_SAID]}" if lines else ""
+
+
+async def find_python(transport: Transport) -> str:
+    """Path of the first Python on the node's PATH that is new enough: ``python3``, else one named by its release.
+
+    Raises :class:`Refused` where there is none, and :class:`TransportError` where no shell runs commands.
+    """
+    done = await transport.run(["sh", "-c", _FIND_PYTHON], timeout=20.0, limit=1 << 16)
+    lines = [line.strip() for line in clean_bytes(done.stdout).splitlines()]
+    if "shell" not in lines:
+        noise = [line for line in (*lines, *clean_bytes(done.stderr).splitlines()) if line]
+        raise TransportError(f"no shell runs commands there: {noise[-1][:_SAID] if noise else 'it prints nothing'}")
+    for line in lines:
+        word, _, path = line.partition(" ")
+        if word == "python" and path.startswith("/"):
+            return path
+    raise Refused("there is no Python 3.8 or newer on the PATH there: name one by --python")

@@ -14,8 +14,7 @@ from typing import NamedTuple
 import asyncssh
 import pytest
 
-from collectors.fleet import fleet as fleet_module
-from collectors.fleet import share
+from collectors.fleet import node_link, share
 from collectors.fleet.clean import clean
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets.chosen import resolve
@@ -39,8 +38,8 @@ def user(tmp_path: Path) -> Home:
 
 @pytest.fixture(autouse=True)
 def fast_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heartbeats and looks come twenty times as often."""
-    monkeypatch.setattr(fleet_module, "_SLOT", 0.005)
+    """Heartbeats and looks come ten times as often."""
+    monkeypatch.setattr(node_link, "TURN", 0.1)
 
 
 @asynccontextmanager
@@ -133,7 +132,7 @@ async def test_a_node_that_floods_is_said_to_and_leaves_the_loop_to_the_others(
             ticks, taken = len(seen.of("good", Tick)), len(seen.of("bad", Tick))
             began = time.monotonic()
             await seen.wait(lambda: len(seen.of("good", Tick)) > ticks + 5)
-            looks = (time.monotonic() - began) / 0.1 + 2  # a look comes every 20 slots of 5 ms here
+            looks = (time.monotonic() - began) / 0.1 + 2
             assert len(seen.of("bad", Tick)) - taken < looks * (5000 * share.SUSTAINED + 2000)
     assert [change.link for change in seen.changes if change.node == "good"] == ["connecting", "live"]
 
