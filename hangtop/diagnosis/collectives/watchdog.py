@@ -19,8 +19,6 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import known_ranks
 
 TIMEOUT, STATUS, ERROR = "torch.watchdog_timeout", "torch.watchdog_status", "torch.watchdog_error"
-FAR = 16
-"""Difference of sequence numbers that those of one group seldom have when its ranks fall apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,27 +104,15 @@ def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
             enqueued = max(seq, enqueued or 0)
         if enqueued is not None:
             last[rank] = Operation(op, max(enqueued, last[rank].seq if rank in last else 0), source)
-    numbers = [one.seq for one in waiting.values()]
-    if not name and numbers and max(numbers) - min(numbers) > FAR:
-        last, waiting = {}, {}  # lines without a name, of groups that have nothing to do with one another
     label, silent = name_of(name, description) if name else "", _silent(job, members or (), events)
     progress = LaunchProgress(label, silent | last.keys(), last, waiting)
     return TimedOutGroup(name, progress, tuple(events), None if members is None else frozenset(members))
 
 
 def _members(job: Job, name: str, events: Sequence[LogEvent]) -> Collection[int] | None:
-    """Ranks of a group: by a flight recorder's configuration, else by the step between places of those that speak."""
-    for dump in job.recorders:
-        if set(ranks_in(events)) & set(dump.groups.get(name, ())):
-            return dump.groups[name]
-    told = {(place, event.rank) for event in events if (place := number_of(event, "group_rank")) is not None}
-    ordered = sorted((place, rank) for place, rank in told if rank is not None)
-    if len(ordered) < 2 or ordered[-1][0] == ordered[0][0]:
-        return None
-    (first, begin), (last, end) = ordered[0], ordered[-1]
-    step = (end - begin) // (last - first)
-    members = range(begin - step * first, end + 1, max(step, 1))
-    return members if all(0 <= place < len(members) and members[place] == rank for place, rank in ordered) else None
+    """Ranks of a group, by a flight recorder's configuration."""
+    speak = set(ranks_in(events))
+    return next((dump.groups[name] for dump in job.recorders if speak & set(dump.groups.get(name, ()))), None)
 
 
 def _silent(job: Job, members: Collection[int], events: Sequence[LogEvent]) -> frozenset[int]:

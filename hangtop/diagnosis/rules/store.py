@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
-from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.failures.first import AT_EXIT, finished_ranks
-from hangtop.diagnosis.failures.record import failures
+from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import listed, ranks_text, who
@@ -41,45 +38,34 @@ def address_in_use(job: Job) -> Iterator[Finding]:
 
 
 def store_timeout(job: Job) -> Iterator[Finding]:
-    """store_timeout: waits in the store or the rendezvous ended by time-out; who did not come, or who was not found.
+    """store_timeout: a wait in the store or the rendezvous ended by time-out; who did not come, or did not get there.
 
-    Or its connections broke: the process that serves it (rank 0's) ended first. After a good end that means nothing,
-    nor does a warning of a launcher's.
+    A launcher's warning is no time-out, nor is a connection that broke: the process that serves the store ended first.
     """
-    stored, lost = said(job, "torch.store_timeout"), said(job, "torch.store_lost")
-    events = [*stored, *(event for event in said(job, "elastic.rendezvous") if not text_of(event, "warned"))]
-    events = events or list(lost)
-    if not events or (not stored and _after_the_end(job, events)):
+    waits = [event for event in said(job, "elastic.rendezvous") if text_of(event, "problem") == "timeout"]
+    events = [*said(job, "torch.store_timeout"), *(event for event in waits if not text_of(event, "warned"))]
+    if not events:
         return
-    ranks, what, weight = _not_met(job, events)
-    yield Finding(
-        "store_timeout", "critical" if stored or ranks or events != list(lost) else "warning", weight, what,
-        ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
-    )  # fmt: skip
-
-
-def _not_met(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], str, float]:
-    """Ranks that did not come or did not get through, the words for it, and how much the proof weighs."""
     clients = next((event for event in events if number_of(event, "joined") is not None), None)
     connects = [event for event in events if text_of(event, "phase") == "connect"]
     ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
+    what = f"a wait in the store timed out: {who(ranks, 'a rank')} had not come to the start of the communicator"
     if clients is not None:
         joined, expected = number_of(clients, "joined") or 0, number_of(clients, "expected") or 0
         present = {rank.rank for rank in job.ranks} | {event.rank for event in job.events if event.rank is not None}
         absent = tuple(rank for rank in range(world_size(job) or expected) if rank not in present)
         ranks = absent if present and len(absent) <= expected - joined else ()
-        no_word = f"; {ranks_text(ranks)} left no word" if ranks else ""
-        return ranks, f"only {joined} of {expected} came to the store{no_word}", 0.8
-    if connects:
+        what = f"only {joined} of {expected} came to the store{f'; {ranks_text(ranks)} left no word' if ranks else ''}"
+    elif connects:
         # of one address among several torch prints what stands in memory, where no network leads to it
         best = min(connects, key=lambda event: (not event.data.get("whole"), not text_of(event, "address")))
         at = ":".join(filter(None, (text_of(best, "address"), str(number_of(best, "port") or ""))))
-        return ranks_in(connects), f"{who(ranks_in(connects))} did not reach the store{f' at {at}' if at else ''}", 0.8
-    if events[0].kind == "torch.store_lost":
-        server = f"{ranks_text(ranks or (0,))}, which serves it, ended before"
-        return ranks, f"{who(ranks_in(events))} lost the store: {server}", 0.5
-    behind = f": {ranks_text(ranks)} had not come to the start of the communicator" if ranks else ""
-    return ranks, f"a wait in the store or the rendezvous timed out, or lost its connection{behind}", 0.6
+        ranks = ranks_in(connects)
+        what = f"{who(ranks)} did not reach the store{f' at {at}' if at else ''}"
+    yield Finding(
+        "store_timeout", "critical", 0.8 if clients or connects else 0.6, what,
+        ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
+    )  # fmt: skip
 
 
 def unresolved(job: Job) -> Iterator[Finding]:
@@ -98,15 +84,6 @@ def unresolved(job: Job) -> Iterator[Finding]:
             ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=(*lines(events), *lines(stores)[:1]),
             advice="Use an address that every node resolves, or the first node's IP address.",
         )  # fmt: skip
-
-
-def _after_the_end(job: Job, events: Sequence[LogEvent]) -> bool:
-    """Whether no rank failed by itself, and the run, or rank 0, which serves the store, had come to its end before."""
-    if any(not failure.consequence for failure in failures(job)):
-        return False
-    end = next((event for event in finished_ranks(job) if event.kind == AT_EXIT and event.rank == 0), None)
-    late = end is not None and all(event.at is None or end.at is None or event.at >= end.at - 1.0 for event in events)
-    return late or finished(job)
 
 
 RULES = (address_in_use, store_timeout, unresolved)

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from hangtop.diagnosis.finding import Finding, NextStep, next_step, of_ranks
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, who_wait
-from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
 from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of, watch_of
@@ -149,7 +148,7 @@ def begun(waiters: Iterable[RankStatus]) -> bool:
     return bool(kinds & {"collective", "p2p", "backward", "device"}) and not starts
 
 
-# --- processes that cannot run, or spin for ever -----------------------------------------------------------------
+# --- processes that cannot run -----------------------------------------------------------------------------------
 
 CONTINUE = "kill -CONT {pid} lets it go on. Find out who stopped it: a shell, a batch system."
 THAW = "Whoever froze it must thaw it (docker unpause, systemctl thaw): see /proc/{pid}/cgroup."
@@ -210,19 +209,4 @@ def keeps_gil(job_status: JobStatus) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def proxy_lost_operation(job_status: JobStatus) -> Iterator[Finding]:
-    """nccl_proxy_lost: every look with native frames met the rank in ``ncclLocalOpAppend`` of NCCL.
-
-    A full queue of the proxy thread empties within milliseconds, so that looks do not meet a rank there.
-    """
-    for status in job_status.read:
-        doing = status.activity
-        if doing is not None and doing.meaning is Meaning.NCCL_PROXY and not doing.moving:
-            yield of_ranks(
-                "nccl_proxy_lost", 0.8, [status.rank], nodes_of([status]),
-                "spins in ncclLocalOpAppend: NCCL's proxy thread has lost an operation", evidence_of(status),
-                "Move to NCCL 2.29.3 or newer: older ones lose operations on aarch64 (NVIDIA/nccl issue 2353).",
-            )  # fmt: skip
-
-
-STATUS_RULES = (halted, held_up, keeps_gil, proxy_lost_operation)
+STATUS_RULES = (halted, held_up, keeps_gil)

@@ -100,8 +100,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("gil_hang", "hung", 2,
          "one thread holds the interpreter lock in native code, and no Python thread of the rank moves",
          (_job(WAITS_END), _same("rank", STUCK))),
-    Kind("nccl_proxy_lost", "hung", 1,
-         "a rank spins in NCCL, whose proxy thread has lost an operation", (*HOLDS_UP, _same("rank", STUCK))),
     Kind("init_hang", "hung", 5, "ranks wait to start for others that have not come", (_job("store_timeout"),)),
     # ranks failed
     Kind("rank_crashed", "crashed", 1,

@@ -198,7 +198,7 @@ SPINS = """#0  __sched_yield
 def test_a_rank_that_spins_in_nccls_proxy_queue_is_named(tmp_path: Path) -> None:
     text = f"# gdb -p 700 -batch -ex bt   (rank 0)\n{WAITS}# eu-stack -p 8841   (rank 1)\nTID 8841:\n{SPINS}"
     first = verdict(tmp_path, text).findings[0]
-    assert (first.kind, first.ranks) == ("nccl_proxy_lost", (1,))
+    assert (first.kind, first.ranks) == ("rank_stuck_in_code", (1,))
 
 
 def test_py_spys_text_of_all_ranks_names_the_odd_one(tmp_path: Path) -> None:

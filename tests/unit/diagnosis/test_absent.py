@@ -79,14 +79,6 @@ def test_all_are_there_and_do_not_meet() -> None:
     assert "MASTER_ADDR" in found.advice
 
 
-def test_another_master() -> None:
-    job = Sketch(age=120.0)
-    job.ranks().at(INIT)
-    job.ranks(3).process(master_addr="10.9.9.9")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("init_hang", (3,))
-
-
 def test_all_ended_while_they_were_watched() -> None:
     job = Sketch()
     job.ranks().gone(ago=3.0)
@@ -105,17 +97,6 @@ def test_an_exception_that_ends_in_a_hanging_shutdown_is_a_crash() -> None:
     verdict = job.verdict()
     assert (first(verdict).kind, first(verdict).ranks) == ("rank_crashed", (3,))
     assert "rank_left_early" not in alarms(verdict) or verdict.findings[1].cause == "rank_crashed"
-
-
-def test_nobody_answers() -> None:
-    job = Sketch(world=0)
-    for name in ("node1", "node2"):
-        job.node(name, link="connecting", why="connection refused", seen_at=None)
-    assert job.verdict().outcome == "unknown"
-    assert {unknown.why for unknown in job.verdict().unknown} == {"connection refused"}
-    assert job.verdict().summary == "node1 cannot be reached: connection refused"
-    job.made_nodes.pop("node2")
-    assert job.verdict().summary == "node1 cannot be reached: connection refused"
 
 
 def test_nodes_without_a_rank_whose_log_goes_on_are_not_idle() -> None:

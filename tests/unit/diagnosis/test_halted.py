@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, alarms, first, kinds
+from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, first, kinds
 
 
 def test_stopped() -> None:
@@ -29,9 +29,7 @@ def test_stopped_by_a_debugger() -> None:
     assert found.advice.startswith("Detach gdb (pid 4711)")
 
 
-@pytest.mark.parametrize(
-    ("state", "wchan"), [("D", "__refrigerator"), ("S", "do_freezer_trap"), ("S", "do_freezer_trap.isra.0")]
-)
+@pytest.mark.parametrize(("state", "wchan"), [("D", "__refrigerator"), ("S", "do_freezer_trap.isra.0")])
 def test_frozen_by_a_control_group(state: str, wchan: str) -> None:
     """By version 1, and by version 2, of which its state tells nothing: the storage is not to blame, nor its code."""
     job = Sketch()
@@ -52,15 +50,6 @@ def test_uninterruptible() -> None:
     assert (found.kind, found.ranks) == ("rank_uninterruptible", (1,))
     assert "NFS" in found.summary
     assert "(state D for 4 s)" in found.summary
-
-
-def test_a_local_disk_is_waited_for() -> None:
-    job = Sketch()
-    job.ranks(0, 2, 3).at(BACKWARD)
-    job.ranks(1).at(READING, state="D").pulse(wchan="io_schedule")
-    assert alarms(job.verdict()) == []
-    job.span = job.watched = 70.0
-    assert first(job.verdict()).kind == "rank_uninterruptible"
 
 
 @pytest.mark.parametrize(

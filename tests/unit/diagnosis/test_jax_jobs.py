@@ -68,18 +68,3 @@ def test_of_ranks_that_are_all_known_the_one_that_is_not_there_was_killed() -> N
 )
 def test_else_nobody_is_named(job: Sketch) -> None:
     assert "rank_killed" not in kinds(verdict(job))
-
-
-def test_who_may_live_on_a_node_that_does_not_answer_is_not_called_killed() -> None:
-    job = killed()
-    job.node("node1", link="connecting")
-    assert "rank_killed" not in kinds(verdict(job))
-
-
-COMPILES = [
-    f"backend_compile_and_load {JAX}/compiler.py:320",
-    f"compile_or_get_cached {JAX}/compiler.py:440",
-    f"UnloadedMeshExecutable.from_hlo {JAX}/interpreters/pxla.py:2850",
-    "rebuild train.py:61",
-    "main train.py:40",
-]

@@ -1,52 +1,151 @@
-"""Jobs that stand still with nobody to blame: when that is an alarm, and when a step may just be long."""
+"""Nothing moves: ranks that wait at different operations, circles, stuck sub-groups, jobs in which nobody is odd."""
 
 from __future__ import annotations
 
-from tests.support.jobs import ALL_REDUCE, BACKWARD, Sketch, alarms, first, gpu, kinds
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from hangtop.diagnosis.job import JobMotion
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support import stacks
+from tests.support.jobs import ALL_REDUCE, BACKWARD, MOVING, NOW, READING, Sketch, alarms, c10d, first, gpu, kinds
+
+_TORCH = "/venv/lib/python3.11/point-packages/torch"
+_FUNCTIONAL = "/venv/lib/python3.11/site-packages/torch/distributed/_functional_collectives.py"
+ITEM = [f"synchronize {_TORCH}/cuda/__init__.py:900", "step loop.py:30", "main loop.py:9"]
+OWN, ALL = {"group_given": "yes"}, {"group_given": "no"}
+SWAP = "swap halo.py:9"
 
 
-def all_at(line: str, syscall: str, still: float) -> Sketch:
-    """Four ranks at one line of their own code, blocked in one call, their GPUs empty, for so many seconds."""
-    job = Sketch(stood_still=still)
-    job.ranks().at([line, "main train.py:9"], state="S", syscall=syscall)
-    job.ranks().pulse(cores=0.0, switches=0.5)
-    for number in (1, 2):
-        first = 1000 + 2 * (number - 1)
-        empty = [{"utilization": 0, "power": 75.0}] * 4
-        job.node(f"node{number}", gpus=tuple(gpu(i, empty, pids=[first + i]) for i in range(2)))
+class At(NamedTuple):
+    """Where some ranks are."""
+
+    ranks: Sequence[int]
+    stack: list[str]
+    arguments: Mapping[str, str] = {}
+
+
+CASES: dict[str, tuple[int, list[At], str, tuple[int, ...], str]] = {
+    "two against two": (
+        4, [At([0, 1], ALL_REDUCE), At([2, 3], c10d("broadcast", "sync sync.py:3"))], "collective_mismatch",
+        (0, 1, 2, 3), "broadcast",
+    ),
+    "a sub-group is nearer to the end of the wait than the crowd, which waits for it": (
+        8,
+        [At([0, 1, 4, 5, 6, 7], ALL_REDUCE, ALL), At([2], c10d("all_gather", "gather_heads tp.py:11"), OWN),
+         At([3], c10d("reduce_scatter", "split_heads tp.py:25"), OWN)], "collective_mismatch", (2, 3), "all_gather",
+    ),
+    "one that went on to a barrier of all, and not the one in a group of its own": (
+        4,
+        [At([0, 2], [f"wait_tensor {_FUNCTIONAL}:145", "step loop.py:26"]),
+         At([3], c10d("all_gather", "step loop.py:26"), OWN), At([1], c10d("barrier", "step loop.py:31"), ALL)],
+        "collective_mismatch", (1,), "barrier",
+    ),
+    "a pair stuck in one operation": (
+        8,
+        [At([0, 1, 4, 5, 6, 7], BACKWARD), At([2, 3], c10d("all_reduce", "join_heads tp.py:11"), OWN)],
+        "collective_stalled", (2, 3), "6 others wait for them",
+    ),
+    "all at the same operation": (
+        4, [At(range(4), ALL_REDUCE)], "collective_stalled", (0, 1, 2, 3), "no rank is odd",
+    ),
+    "a ring of receives": (
+        4, [At([rank], c10d("recv", "pass_on ring.py:9"), {"src": str((rank - 1) % 4)}) for rank in range(4)],
+        "p2p_deadlock", (0, 1, 2, 3), "rank 0 in recv with rank 3",
+    ),
+    "everybody receives and nobody is left to send": (
+        4, [At(range(4), c10d("recv", SWAP))], "p2p_deadlock", (0, 1, 2, 3), "circle",
+    ),
+}  # fmt: skip
+
+
+def job_at(world: int, places: Sequence[At]) -> Sketch:
+    job = Sketch(world=world)
+    for place in places:
+        job.ranks(*place.ranks).at(place.stack, arguments=place.arguments)
     return job
 
 
-def test_ranks_that_all_sleep_in_their_own_code_are_given_the_time_of_a_long_step() -> None:
+@pytest.mark.parametrize("case", CASES)
+def test_what_everybody_waits_in(case: str) -> None:
+    world, places, kind, ranks, words = CASES[case]
+    found = first(job_at(world, places).verdict())
+    assert (found.kind, found.ranks) == (kind, ranks)
+    assert words in found.summary
+
+
+def test_data_that_moves_is_no_stall() -> None:
+    """One long collective over a slow network: nothing switches, but segments flow."""
+    job = Sketch(motion=MOVING)
+    job.ranks().at(ALL_REDUCE)
+    assert alarms(job.verdict()) == []
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [({"utilization": 100, "power": 110.0}, ["collective_stalled"]), ({"utilization": 99, "power": 620.0}, [])],
+)
+def test_spinning_counts_only_with_spinning_gpus(row: dict[str, float], told: list[str]) -> None:
+    """NCCL keeps the CPU busy: without the GPUs' word nobody can tell a stall from a fast job."""
+    job = Sketch()
+    job.ranks().at(ITEM, state="R").pulse(cores=1.0)
+    assert alarms(job.verdict()) == []
+    for name, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
+        job.node(name, gpus=tuple(gpu(i, [row] * 5, pids=[1000 + rank]) for i, rank in enumerate(ranks)))
+    assert alarms(job.verdict()) == told
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        [At(range(4), c10d("batch_isend_irecv", SWAP))],
+        [At([0, 1], BACKWARD), At([2], c10d("send", SWAP), {"dst": "3"}), At([3], c10d("recv", SWAP), {"src": "2"})],
+    ],
+)
+def test_sends_that_meet_their_receives_are_no_circle(places: list[At]) -> None:
+    assert "p2p_deadlock" not in kinds(job_at(4, places).verdict())
+
+
+@pytest.mark.parametrize(
+    ("away", "kind"), [({1002}, "collective_mismatch"), ({1000, 1001, 1003}, "rank_stuck_in_code")]
+)
+def test_a_hook_of_gradients_that_waits_in_a_thread_of_autograds(away: set[int], kind: str) -> None:
+    """Most wait in a callback for what rank 2 has not begun; or rank 2 alone is in one, and holds the others up."""
+    hook = stacks.thread("compress.<lambda> hook.py:17", name="pt_autograd_0", tid=7001)
+    job = Sketch()
+    job.ranks().at(BACKWARD)
+    made = job.job()
+    dumps = (one if one.pid in away else one._replace(threads=[*one.threads, hook]) for one in made.stacks)
+    found = first(diagnose(replace(made, stacks=tuple(dumps))))
+    assert (found.kind, found.ranks) == (kind, (2,))
+
+
+# --- since when it is due ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("still", "told"), [(30.0, []), (70.0, ["job_stalled"])])
+def test_ranks_that_all_sleep_in_their_own_code_have_the_time_of_a_long_step(still: float, told: list[str]) -> None:
     """Between micro-batches, or until a service answers: each wakes by itself."""
-    sleeping = "accumulate train.py:60", "clock_nanosleep"
-    assert alarms(all_at(*sleeping, still=30.0).verdict()) == []
-    assert kinds(all_at(*sleeping, still=70.0).verdict()) == ["job_stalled"]
+    job = Sketch(stood_still=still)
+    job.ranks().at(["accumulate train.py:60", "main train.py:9"], syscall="clock_nanosleep").pulse(switches=0.5)
+    for number in (1, 2):
+        empty = [{"utilization": 0, "power": 75.0}] * 4
+        job.node(f"node{number}", gpus=tuple(gpu(i, empty, pids=[998 + 2 * number + i]) for i in range(2)))
+    assert alarms(job.verdict()) == told
 
 
 def test_what_all_wait_in_is_not_stalled_before_the_last_of_them_has_been_there_for_as_long() -> None:
     """It slept between two attempts to read, and has just come: the others waited for it, and wait no longer."""
-    retry, came = ["retry shards.py:46", "main train.py:9"], 3
+    retry = ["retry shards.py:46", "main train.py:9"]
     job = Sketch(looks=8, span=14.0, patience=10.0, watched=30.0, stood_still=15.0)
     job.ranks().at(ALL_REDUCE)
-    job.ranks(3).at(*[retry] * 6, *[ALL_REDUCE] * 2)
-    assert alarms(job.verdict()) == []
-    job.ranks(3).at(*[retry] * came, *[ALL_REDUCE] * (8 - came))
+    job.ranks(3).at(*[retry] * 3, *[ALL_REDUCE] * 5)
     assert alarms(job.verdict()) == [], "eight seconds are fewer than ten"
     job.patience = 5.0
     assert kinds(job.verdict()) == ["collective_stalled"]
-    job.patience = 10.0
-    job.ranks(3).at(ALL_REDUCE)
-    assert kinds(job.verdict()) == ["collective_stalled"], "it has been there all along"
-
-
-def test_a_rank_that_woke_where_it_waits_elsewhere_is_the_odd_one() -> None:
-    """It has one batch more: its backward pass waits, and wakes a little, while the others are at the end."""
-    job = Sketch(stood_still=4.0, span=2.5)
-    job.ranks().at(ALL_REDUCE).pulse(cores=0.1)
-    job.ranks(2).at(BACKWARD).pulse(cores=0.01, switches=2.0)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("collective_mismatch", (2,))
 
 
 def test_the_only_rank_of_a_job_is_named_and_nobody_is_told_how_to_name_it() -> None:
@@ -56,3 +155,62 @@ def test_the_only_rank_of_a_job_is_named_and_nobody_is_told_how_to_name_it() -> 
     (found,) = (finding for finding in job.verdict().findings if finding.kind == "job_stalled")
     assert (found.ranks, found.nodes) == ((0,), ("node1",))
     assert "would name the rank" not in found.advice
+
+
+def test_the_last_rank_does_not_end_and_nobody_is_accused() -> None:
+    job = Sketch(stood_still=60.0)
+    job.ranks(0, 1, 3).absent()
+    job.ranks(2).at(["_shutdown /usr/lib/python3.11/threading.py:1583"])
+    verdict = job.verdict()
+    assert (verdict.outcome, alarms(verdict)) == ("unknown", [])
+    assert "nothing has moved for 60 s: rank 2 at exit, waits for a thread to end" in verdict.summary
+
+
+# --- a part of the job goes on -----------------------------------------------------------------------------------
+
+STEPS = JobMotion(True, "2 ranks, steps 1,204 to 1,219 in 4 s", 1219, NOW - 0.2)
+STEP = ["mix model.py:31", "train_step loop.py:38", "main loop.py:90"]
+REDUCE = c10d("all_reduce", "sync dp.py:12", "main loop.py:90")
+
+
+def replicas() -> Sketch:
+    """Ranks 2 and 3 go through all_reduce and compute; 0 and 1 are in the same all_reduce of a group of theirs."""
+    job = Sketch(motion=STEPS, stood_still=0.3, span=20.0, watched=20.0, patience=10.0)
+    job.ranks(0, 1).at(REDUCE, arguments=OWN)
+    job.ranks(2, 3).at(REDUCE, STEP, arguments=OWN).pulse(cores=0.4, switches=40.0)
+    return job
+
+
+def test_a_replica_that_stands_still_beside_one_that_goes_on_is_hung() -> None:
+    verdict = replicas().verdict()
+    assert (verdict.outcome, first(verdict).kind, first(verdict).ranks) == ("hung", "collective_stalled", (0, 1))
+    assert first(verdict).summary.startswith("ranks 0-1 have not moved for 20 s")
+
+
+def test_a_pipeline_that_stands_still_beside_one_that_goes_on_is_hung() -> None:
+    job = replicas()
+    job.ranks(0).at(c10d("recv", "stage pipe.py:7"), arguments={"src": "1"})
+    job.ranks(1).at(READING, syscall="read", waiting_on="pipe")
+    job.ranks(2).at(c10d("recv", "stage pipe.py:7"), STEP, arguments={"src": "3"})
+    job.ranks(3).at(c10d("send", "stage pipe.py:9"), STEP, arguments={"dst": "2"})
+    verdict = job.verdict()
+    assert (verdict.outcome, first(verdict).kind, first(verdict).ranks) == ("hung", "rank_stuck_in_data", (1,))
+
+
+@pytest.mark.parametrize("switches", [4.0, 40.0])
+def test_ranks_whose_waits_end_and_begin_again_stand_nowhere(switches: float) -> None:
+    job = replicas()
+    job.ranks(0, 1).pulse(cores=0.01, switches=switches)
+    assert job.verdict().outcome == "healthy"
+
+
+def test_ranks_that_wait_for_one_that_evaluates_in_a_loop_that_counts_wait_for_it() -> None:
+    """Its loop logs batches: nobody waits for others than it."""
+    job = replicas()
+    job.ranks(0, 1, 3).at(REDUCE, arguments=OWN).pulse()
+    job.ranks(2).at(
+        ["evaluate loop.py:60", "main loop.py:95"], ["forward m.py:6", "evaluate loop.py:61", "main loop.py:95"]
+    )
+    job.ranks(2).pulse(cores=0.9, switches=40.0)
+    verdict = job.verdict()
+    assert (verdict.outcome, first(verdict).ranks) == ("waiting", (2,)), verdict.summary

@@ -7,7 +7,6 @@ import pytest
 from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
-    BARRIER,
     COMPUTING,
     LOCKED,
     MOVING,
@@ -43,21 +42,6 @@ def test_a_chain_through_two_groups_ends_at_the_rank_that_does_not_wait() -> Non
     assert "63 others" in found.summary
 
 
-def test_a_rank_that_moves_on_is_not_stuck_while_another_stands() -> None:
-    job = Sketch(world=8)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(1).at(READING)
-    job.ranks(2).at(COMPUTING, ["mul model.py:33", *COMPUTING[1:]], READING).pulse(cores=0.9)
-    assert first(job.verdict()).ranks == (1,)
-    assert kinds(job.verdict()) == ["rank_stuck_in_data"]
-
-
-def test_one_look_proves_nothing() -> None:
-    job = held_up_by(3, READING)
-    job.looks = 1
-    assert alarms(job.verdict()) == []
-
-
 def test_pauses_that_the_job_is_used_to_are_waited_for() -> None:
     job = held_up_by(3, READING)
     job.patience, job.watched, job.stood_still, job.usual_pause = 60.0, 4000.0, 200.0, 130.0
@@ -75,14 +59,6 @@ def test_several_looks_or_no_cpu_or_a_long_time_tell_it(looks: int, cores: float
     job.looks, job.span, job.stood_still, job.patience = looks, 2.0, still, 3.0
     job.ranks(0).pulse(cores=cores)
     assert first(job.verdict()).ranks == (0,)
-
-
-def test_waits_that_end_and_begin_again_are_no_hang() -> None:
-    """Every look meets the same line, but the main threads switch: one collective after the other."""
-    job = held_up_by(3, READING)
-    job.ranks(0, 1, 2).pulse(cores=0.02, switches=6.0)
-    job.ranks(3).pulse(cores=0.02, switches=3.0)
-    assert job.verdict().outcome != "hung"
 
 
 @pytest.mark.parametrize("stack", [COMPUTING, READING, ["nap train.py:5", "main train.py:9"]])
@@ -104,16 +80,6 @@ def test_a_lock_that_has_no_frame() -> None:
     found = first(held_up_by(2, LOCKED, syscall="futex").verdict())
     assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
     assert found.weight < 0.8
-
-
-def test_native_frames_settle_what_python_frames_leave_open() -> None:
-    from hangtop.diagnosis.waits.job_status import native_wanted
-
-    assert native_wanted(held_up_by(2, LOCKED, syscall="futex").job()) == (2,)
-    assert native_wanted(held_up_by(2, READING, syscall="read").job()) == ()
-    healthy = Sketch()
-    healthy.ranks().at(COMPUTING, BACKWARD, READING, ALL_REDUCE, BARRIER, state="R").pulse(cores=0.8, switches=40)
-    assert native_wanted(healthy.job()) == ()
 
 
 def test_looks_from_before_the_job_stood_still_are_history() -> None:
@@ -139,10 +105,3 @@ def test_processes_that_may_not_have_been_looked_at_yet_are_not_missed() -> None
     verdict = held_up_by(2, from_a_process, syscall="read", waiting_on="pipe").verdict()
     assert alarms(verdict) == []
     assert (first(verdict).kind, first(verdict).ranks) == ("waiting", (2,))
-
-
-def test_a_rank_that_is_met_at_several_points_long_after_the_job_stopped_moves() -> None:
-    on_its_way, stays = ["log_metrics train.py:60", "main run.py:8"], ["next_prompt run.py:40", "main run.py:9"]
-    job = held_up_by(1, on_its_way, on_its_way, *[stays] * 3, syscall="recvfrom")
-    job.stood_still = 4.0
-    assert "next_prompt" not in first(job.verdict()).summary
