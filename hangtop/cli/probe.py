@@ -16,8 +16,7 @@ from hangtop.session.probes import NEEDED, Probe
 from hangtop.session.probes.capture import capture_probe
 from hangtop.session.probes.collectives import collectives_probe
 from hangtop.session.probes.flame import flame_probe
-from hangtop.session.probes.infiniband import infiniband_probe
-from hangtop.session.probes.path import path_probe
+from hangtop.session.probes.pairs import infiniband_probe, path_probe
 from hangtop.session.probes.preflight import NEEDED as FOR_PREFLIGHT
 from hangtop.session.probes.preflight import PORT, preflight_probe
 from hangtop.session.probes.traces import traces
@@ -54,15 +53,13 @@ async def collectives(run: NodeRun, backend: str, force: bool) -> Probe:
 
 @probe_command("path")
 @seconds_option(0.5, 30, SENDING)
-@click.option("--iperf3/--no-iperf3", "iperf", default=True, show_default=True,
-              help="Take the throughput from iperf3 between nodes that have it.")  # fmt: skip
-async def path(run: NodeRun, seconds: float, iperf: bool) -> Probe:
+async def path(run: NodeRun, seconds: float) -> Probe:
     """Measure the path between nodes: TCP connect, round trip, MTU, loss, throughput, in both directions.
 
-    Up to 8 nodes every pair is measured; above, neighbours, then the suspects. Exit code: 0 ok, 1 slow or failed,
-    2 wrong usage, 3 no node reachable.
+    The throughput is iperf3's between nodes that have it. Up to 8 nodes every pair is measured; above, neighbours, then
+    the suspects. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3 no node reachable.
     """
-    return path_probe(run.session, seconds=seconds, iperf=iperf)
+    return path_probe(run.session, seconds=seconds)
 
 
 @probe_command("infiniband")

@@ -27,7 +27,7 @@ async def list_command(run: NodeRun) -> Reply:
     for what, mend, processes in (("orphan", "orphans", found.orphans), ("stopped", "continue", found.stopped)):
         lines += [f"{what}  {one.text()}\n    {one.why}" for one in processes]
         if processes:
-            lines.append(f"    $ hangtop repair {mend} {' '.join(sorted({one.rank.node for one in processes}))}")
+            lines.append(f"    $ hangtop repair {mend} {' '.join(sorted({one.node for one in processes}))}")
     if not lines and not found.unknown:
         lines = ["no orphan of an earlier run, no stopped rank"]
     lines += [f"not known: {', '.join(one.nodes)}: {one.why}" for one in found.unknown]

@@ -45,7 +45,7 @@ def collectives(app: HangtopApp) -> Probe:
 
 def path(app: HangtopApp) -> Probe:
     """Measure the path between all nodes."""
-    from hangtop.session.probes.path import path_probe
+    from hangtop.session.probes.pairs import path_probe
 
     return path_probe(app.session)
 
@@ -100,7 +100,7 @@ def capture(app: HangtopApp) -> Probe:
 
 def fabric(app: HangtopApp) -> Awaitable[Probe]:
     """Measure InfiniBand and RoCE with the nodes' own tools."""
-    from hangtop.session.probes.infiniband import infiniband_probe
+    from hangtop.session.probes.pairs import infiniband_probe
 
     return infiniband_probe(app.session)
 

@@ -13,18 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from collectors.fleet.transport import TransportError
 from collectors.probes.running import NodeAccess
-from collectors.samples.probes import ProbePair, ProbeReport
 from hangtop.diagnosis.addresses import address_of
 from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.probes import outcome
 
 if TYPE_CHECKING:
     from hangtop.session.session import Session
 
 NEEDED = ("ranks", "network", "gpus", "fabric")
-"""Sources that decide who takes part in a probe, through which port and on which GPUs."""
-LOADS = "The probe loads their network for some seconds."
+"""Sources that decide which nodes take part in a probe, through which port and on which GPUs."""
 
 Say = Callable[[str], None]
 """Takes a line of progress."""
@@ -70,6 +67,17 @@ class Probe:
     """It ends or continues processes: somebody must say yes, also where no job runs."""
 
 
+async def run_probe(probe: Probe, say: Say) -> ProbeResult:
+    """Run it; one that somebody stops answers that it was stopped, and by then nothing is left on the nodes.
+
+    Raises :class:`ProbeRefused`.
+    """
+    try:
+        return await probe.run(say)
+    except asyncio.CancelledError:
+        return ProbeResult(probe.title, "cancelled", "stopped on request")
+
+
 def nodes_of(session: Session, job: Job) -> tuple[list[NodeAccess], dict[str, str]]:
     """Nodes of a job that can take part in a probe, and why the others cannot."""
     there: list[NodeAccess] = []
@@ -89,37 +97,3 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     for first, *middle, last in lines if len(lines) > 1 else ():
         cells = [first.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(middle, widths[1:], strict=False))]
         yield "  ".join([*cells, last]).rstrip()
-
-
-def pair_lines(pairs: Sequence[ProbePair], most: int = 32) -> Iterator[str]:
-    """What two nodes reach together, the slowest pair first: a bad node is in all of the first ones."""
-    slowest = sorted(pairs, key=lambda pair: pair.busbw or 0.0)
-    rows = [(f"{one.a} - {one.b}", text_or_dash(one.busbw, "{:.3g}".format), one.error) for one in slowest[:most]]
-    yield from table(("pair", "GB/s", ""), rows)
-    if len(pairs) > most:
-        yield f"and {len(pairs) - most} faster pairs"
-
-
-def text_or_dash(value: float | None, text: Callable[[float], str]) -> str:
-    """A figure as text; a dash for what was not measured."""
-    return "–" if value is None else text(value)
-
-
-async def run_probe(probe: Probe, say: Say) -> ProbeResult:
-    """Run it; one that somebody stops answers that it was stopped, and by then nothing is left on the nodes.
-
-    Raises :class:`ProbeRefused`.
-    """
-    try:
-        return await probe.run(say)
-    except asyncio.CancelledError:
-        return ProbeResult(probe.title, "cancelled", "stopped on request")
-
-
-def measured(
-    title: str, report: ProbeReport, found: Sequence[Finding], well: str, lines: Iterable[str],
-    figures: Mapping[str, Any], unknown: tuple[Unknown, ...] = (),
-) -> ProbeResult:  # fmt: skip
-    """The result of a probe between nodes; ``well`` is said where nothing is wrong."""
-    summary = found[0].summary if found else report.why or well
-    return ProbeResult(title, outcome(report, found), summary, tuple(lines), figures, tuple(found), unknown)

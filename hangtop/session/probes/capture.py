@@ -1,4 +1,4 @@
-"""Packet captures of a session's nodes: what is captured where, and the files that came of it."""
+"""Packet captures: tcpdump on every node at once, and the files that came of it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from hangtop.session.session import Session
 SNAPLEN = 128
 """Bytes of each packet: headers alone, so that no data of the job leaves its node."""
 SLACK_SECONDS = 20.0
-_HOSTS = 32
+NAMED_PEERS = 32
 """Peers that a filter names one by one; with more, the job's port alone is captured."""
 MOST = 64 << 20
 """Bytes of one node's capture."""
-EFFECT = "The headers of their packets are copied and sent here meanwhile."
 
 
 class Captured(NamedTuple):
@@ -55,25 +54,26 @@ def capture_probe(session: Session, folder: Path, *, seconds: float) -> Probe:
         with path.open("wb") as file:
             why = await capture(node, words[node.name], file, seconds, MOST)
             taken = file.tell()
-        if not taken:
-            await asyncio.to_thread(path.unlink)
-        return Captured(node.name, str(path) if taken else "", taken, "" if taken else why)
+        if taken:
+            return Captured(node.name, str(path), taken, "")
+        await asyncio.to_thread(path.unlink)
+        return Captured(node.name, "", 0, why)
 
     async def run(say: Say) -> ProbeResult:
         say(f"capturing on {count(len(there), 'node')} for {seconds:g} s")
         start = str(folder / time.strftime("capture-%Y%m%d-%H%M%S-"))
+        paths = [Path(start + re.sub(r"[^A-Za-z0-9._-]+", "_", node.name) + ".pcap") for node in there]
         try:
             await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
-            paths = [Path(start + re.sub(r"[^A-Za-z0-9._-]+", "_", node.name) + ".pcap") for node in there]
             captures = await asyncio.gather(*map(one, there, paths))
         except OSError as error:
             raise ProbeRefused(f"{folder}: the capture cannot be written: {error.strerror or error}") from None
         return result([*captures, *(Captured(name, "", 0, why) for name, why in absent.items())])
 
-    nodes = count(len(there), "node")
-    brief = f"{nodes}, packet headers for {seconds:g} s, at most {MOST >> 20} MB each, sends nothing"
+    brief = f"{count(len(there), 'node')}, packet headers for {seconds:g} s, at most {MOST >> 20} MB each"
     command = "\n".join(f"on {name}: {shlex.join(some)}" for name, some in words.items())
-    return Probe("Capture packets", brief, command, run, EFFECT, tuple(words))
+    effect = "The headers of their packets are copied and sent here meanwhile."
+    return Probe("Capture packets", f"{brief}, sends nothing", command, run, effect, tuple(words))
 
 
 def tcpdump(interface: str, peers: Sequence[str], port: int | None, seconds: float, *, sudo: bool) -> list[str]:
@@ -82,7 +82,7 @@ def tcpdump(interface: str, peers: Sequence[str], port: int | None, seconds: flo
     TCP to and from ``peers`` and on ``port``, without SSH; without an interface on what tcpdump takes first.
     ``timeout`` ends it, also where this side is cut off.
     """
-    wanted = [f"host {address}" for address in peers] if len(peers) <= _HOSTS else []
+    wanted = [f"host {address}" for address in peers] if len(peers) <= NAMED_PEERS else []
     wanted += [f"port {port}"] if port is not None else []
     packets = "tcp and not port 22" + (f" and ({' or '.join(wanted)})" if wanted else "")
     start = [*(["sudo", "-n"] if sudo else []), "timeout", "-s", "INT", f"{seconds:g}", "tcpdump"]
@@ -108,10 +108,8 @@ async def capture(node: NodeAccess, words: Sequence[str], file: BinaryIO, second
     try:
         async with running:
             await running.ended(seconds + SLACK_SECONDS)
-    except TimeoutError:
-        return f"no end within {seconds + SLACK_SECONDS:g} s"
-    except TransportError as error:
-        return str(error)
+    except (TimeoutError, TransportError) as error:
+        return str(error) or f"no end within {seconds + SLACK_SECONDS:g} s"
     if wrong:
         raise wrong[0]
     return running.said() or "tcpdump wrote nothing"
@@ -121,13 +119,11 @@ def result(captures: Sequence[Captured]) -> ProbeResult:
     """Where the files are, and why there are none."""
     failed = [one for one in captures if not one.file]
     summary = f"{count(len(captures), 'capture')}, for Wireshark or tcpdump -r"
-    if failed or not captures:
-        names = ", ".join(one.node for one in failed) or "any node"
-        summary = f"no capture on {names}" + (f": {failed[0].why}" if failed else "")
+    if failed:
+        summary = f"no capture on {', '.join(one.node for one in failed)}: {failed[0].why}"
     lines = [
         f"{one.node:<20}{f'{one.file}  {size(one.bytes)}' if one.file else f'no capture: {one.why}'}"
         for one in captures
     ]
     figures = {"backend": "tcpdump", "captures": [one._asdict() for one in captures]}
-    outcome = "failed" if failed or not captures else "ok"
-    return ProbeResult("Packet capture", outcome, summary, tuple(lines), figures)
+    return ProbeResult("Packet capture", "failed" if failed else "ok", summary, tuple(lines), figures)

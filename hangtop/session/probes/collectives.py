@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from collectors.probes.allreduce.run import AllreduceProbe, ProbePlan, describe
 from collectors.probes.allreduce.worker import ProbeNode
-from collectors.samples.probes import ProbeFigure, ProbeReport
+from collectors.samples.probes import ProbeFigure, ProbePair, ProbeReport
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import probes
 from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import count, size
-from hangtop.session.probes import (
-    LOADS,
-    Probe,
-    ProbeRefused,
-    ProbeResult,
-    Say,
-    measured,
-    nodes_of,
-    pair_lines,
-    table,
-)
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_of, table
+from hangtop.session.probes.pairs import LOADS, measured
 from hangtop.session.session import Session
 
 TITLE = "Collective probe"
@@ -31,6 +22,8 @@ TITLE = "Collective probe"
 HEADS = ("all_reduce of", "time", "algbw GB/s", "busbw GB/s", "values")
 BUSY_SHARE = 10
 """Per cent of utilisation, or of memory, from which a GPU counts as busy."""
+SLOWEST_PAIRS = 32
+"""Pairs that are shown: a bad node is in all of the slowest ones."""
 SECONDS = {"gloo": 5, "nccl": 10}
 """What it takes about, with few nodes."""
 
@@ -132,3 +125,14 @@ def _figure(figure: ProbeFigure) -> tuple[str, ...]:
     wrong = f"wrong on rank {', '.join(map(str, figure.wrong_ranks))}" if figure.wrong_ranks else "right"
     time = f"{figure.seconds * 1e6:.0f} µs"
     return str(figure.size), time, f"{figure.algbw:.3f}", f"{figure.busbw:.3f}", wrong
+
+
+def pair_lines(pairs: Sequence[ProbePair]) -> Iterator[str]:
+    """What two nodes reach together, the slowest pair first."""
+    slowest = sorted(pairs, key=lambda pair: pair.busbw or 0.0)[:SLOWEST_PAIRS]
+    yield from table(
+        ("pair", "GB/s", ""),
+        [(f"{one.a} - {one.b}", "–" if one.busbw is None else f"{one.busbw:.3g}", one.error) for one in slowest],
+    )
+    if len(pairs) > SLOWEST_PAIRS:
+        yield f"and {len(pairs) - SLOWEST_PAIRS} faster pairs"

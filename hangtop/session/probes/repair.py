@@ -1,13 +1,9 @@
-"""Repairs of a session's nodes: what can be mended now, and a probe for each repair that says its exact command.
-
-Looking changes nothing. What signals a process is a :class:`Probe`, run once somebody has said yes to its command.
-"""
+"""Repairs: which ranks can be helped now, and a probe that signals them, which says its exact command first."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 from collectors.fleet.transport import Transport, TransportError
@@ -30,86 +26,83 @@ Signal = Literal["TERM", "CONT"]
 _signalled = answer(Signalled)
 GOOD = frozenset(("terminated", "killed", "continued", "gone"))
 """Outcomes after which a process is as it was wanted."""
-UNKNOWN = "which ranks are the job's is not known there"
 
 
 class Repairable(NamedTuple):
-    """A rank that can be helped, and why it needs help."""
+    """A rank that can be helped: everything that decides whether it may be touched, and why it needs help."""
 
-    rank: Rank
-    why: str
-    age: float
-    """Seconds since it was started."""
+    node: str
+    pid: int
+    rank: int
+    user: str
+    run_id: str
+    command: str
+    state: str
+    """Letter of /proc/PID/stat."""
+    started: float
+    age_s: float
     gpu_memory: int
     """Bytes that it holds on GPUs, where the driver tells pids."""
+    why: str
 
     @property
     def name(self) -> str:
         """``node1:812``."""
-        return f"{self.rank.node}:{self.rank.process.pid}"
-
-    @property
-    def state(self) -> str:
-        """Letter of /proc/PID/stat."""
-        return self.rank.looks[-1].value.state if self.rank.looks else "?"
+        return f"{self.node}:{self.pid}"
 
     def text(self) -> str:
-        """Everything that decides whether it may be touched, in one line."""
-        its = self.rank.process
-        words = [f"rank {its.rank}", f"pid {its.pid}", f"{duration(self.age)} old", f"user {its.user}"]
-        words += [f"state {self.state}", *([f"run {its.run_id}"] if its.run_id else [])]
+        """The same in one line, without why."""
+        words = [f"rank {self.rank}", f"pid {self.pid}", f"{duration(self.age_s)} old", f"user {self.user}"]
+        words += [f"state {self.state}", *([f"run {self.run_id}"] if self.run_id else [])]
         words += [f"{size(self.gpu_memory)} of GPU memory"] if self.gpu_memory else []
-        return f"{self.rank.node}: {', '.join(words)}: {its.command}"
+        return f"{self.node}: {', '.join(words)}: {self.command}"
 
     def row(self) -> dict[str, Any]:
         """The same for scripts."""
-        its = self.rank.process
-        return {
-            "node": self.rank.node, "pid": its.pid, "rank": its.rank, "user": its.user, "run_id": its.run_id,
-            "command": its.command, "state": self.state, "age_s": round(self.age, 1), "gpu_memory": self.gpu_memory,
-            "why": self.why,
-        }  # fmt: skip
+        return self._asdict()
 
 
-@dataclass(frozen=True, slots=True)
-class RepairSurvey:
+class RepairSurvey(NamedTuple):
     """What can be mended."""
 
     orphans: tuple[Repairable, ...]
+    """Ranks that an earlier run left behind."""
     stopped: tuple[Repairable, ...]
+    """Ranks of the job in state T."""
     unknown: tuple[Unknown, ...]
     """Nodes of which it is not known which ranks run there, and why: nothing is proposed there."""
 
 
 def survey(job: Job) -> RepairSurvey:
-    """Orphans of earlier runs, and stopped ranks of the job."""
+    """Look what can be mended; that changes nothing."""
     silent: dict[str, list[str]] = {}
     for name, node in sorted(job.nodes.items()):
         known = node.sources.get("ranks")
         if known is None or known.state != "ok":
-            why = ": ".join(filter(None, (UNKNOWN, node.why or (known.why if known else ""))))
-            silent.setdefault(why, []).append(name)
-    unknown = tuple(Unknown("ranks", tuple(nodes), why) for why, nodes in silent.items())
+            why = node.why or (known.why if known else "")
+            silent.setdefault(f"which ranks are the job's is not known there: {why}".rstrip(": "), []).append(name)
+    dark = {name for names in silent.values() for name in names}
     left = orphans(job)
-    dark = {name for one in unknown for name in one.nodes}
-    living = [one for one in (*job.ranks, *job.others) if one.gone_at is None and one.node not in dark]
-    helped = [_repairable(job, one, left.get((one.node, one.process.pid), "")) for one in living]
-    stopped = tuple(
-        one._replace(why="a stop signal holds it (state T)")
-        for one in helped if one.rank in job.ranks and one.state == "T" and not one.why
-    )  # fmt: skip
-    return RepairSurvey(tuple(one for one in helped if one.why), stopped, unknown)
+    lost, stopped = [], []
+    for rank in (*job.ranks, *job.others):
+        if rank.gone_at is not None or rank.node in dark:
+            continue
+        if why := left.get((rank.node, rank.process.pid), ""):
+            lost.append(_repairable(job, rank, why))
+        elif rank in job.ranks and rank.looks and rank.looks[-1].value.state == "T":
+            stopped.append(_repairable(job, rank, "a stop signal holds it (state T)"))
+    unknown = tuple(Unknown("ranks", tuple(names), why) for why, names in silent.items())
+    return RepairSurvey(tuple(lost), tuple(stopped), unknown)
 
 
 def _repairable(job: Job, rank: Rank, why: str) -> Repairable:
-    used = [one for gpu in job.nodes[rank.node].gpus.values() for one in gpu.processes if one.pid == rank.process.pid]
-    return Repairable(rank, why, max(0.0, job.now - rank.process.started), sum(one.memory or 0 for one in used))
-
-
-def signal_command(pids: Sequence[int], signal: Signal) -> str:
-    """What will be done on a node, as a shell would be told."""
-    words = " ".join(map(str, pids))
-    return f"kill -CONT {words}" if signal == "CONT" else f"kill -TERM {words}; sleep {GRACE:g}; kill -KILL {words}"
+    its = rank.process
+    used = [one for gpu in job.nodes[rank.node].gpus.values() for one in gpu.processes if one.pid == its.pid]
+    return Repairable(
+        rank.node, its.pid, its.rank, its.user, its.run_id, its.command,
+        rank.looks[-1].value.state if rank.looks else "?", its.started, round(max(0.0, job.now - its.started), 1),
+        sum(one.memory or 0 for one in used), why,
+    )  # fmt: skip
 
 
 async def send_signals(
@@ -129,22 +122,18 @@ def signal_probe(
     """End these processes (SIGTERM, after a grace SIGKILL to what is left) or let them go on (SIGCONT)."""
     by_node: dict[str, list[Repairable]] = {}
     for one in processes:
-        by_node.setdefault(one.rank.node, []).append(one)
-    offsets = {name: node.clock_offset or 0.0 for name, node in session.job().nodes.items()}
+        by_node.setdefault(one.node, []).append(one)
 
     async def send(node: str) -> list[tuple[Repairable, Signalled]]:
-        targets = [(one.rank.process.pid, one.rank.process.started + offsets[node]) for one in by_node[node]]
+        offset = session.state.nodes[node].clock_offset or 0.0
         why = "the node did not say"
         try:
+            targets = [(one.pid, one.started + offset) for one in by_node[node]]
             answers = await send_signals(session.transport(node), session.python(node), signal, targets)
         except TransportError as error:
             answers, why = [], f"not known: {error}"
         told = {answer.pid: answer for answer in answers}
-        pids = [one.rank.process.pid for one in by_node[node]]
-        return [
-            (one, told.get(pid) or Signalled(pid, "unreachable", why))
-            for one, pid in zip(by_node[node], pids, strict=True)
-        ]
+        return [(one, told.get(one.pid) or Signalled(one.pid, "unreachable", why)) for one in by_node[node]]
 
     async def run(_: Say) -> ProbeResult:
         if session.options.read_only:
@@ -154,18 +143,19 @@ def signal_probe(
         lines = [f"{'✓' if answer.outcome in GOOD else '✗'} {one.name}: {answer.text}" for one, answer in results]
         rows = [one.row() | {"outcome": answer.outcome, "text": answer.text} for one, answer in results]
         summary = f"{count(len(results) - bad, 'process', 'processes')} mended" + (f", {bad} not" if bad else "")
-        return ProbeResult(
-            title, "failed" if bad or (unknown and not results) else "ok", summary, tuple(lines), {"results": rows},
-            unknown=unknown,
-        )  # fmt: skip
+        outcome = "failed" if bad or (unknown and not results) else "ok"
+        return ProbeResult(title, outcome, summary, tuple(lines), {"results": rows}, unknown=unknown)
 
-    title = f"{'End' if signal == 'TERM' else 'Continue'} {count(len(processes), 'process', 'processes')}"
+    number = count(len(processes), "process", "processes")
+    title = f"{'End' if signal == 'TERM' else 'Continue'} {number}"
     after = f"SIGTERM, after {GRACE:g} s SIGKILL to what is left" if signal == "TERM" else "SIGCONT"
-    commands = [
-        f"on {node}: {signal_command([one.rank.process.pid for one in some], signal)}" for node, some in by_node.items()
-    ]
+    commands = []
+    for node, some in by_node.items():
+        pids = " ".join(str(one.pid) for one in some)
+        kill = f"kill -TERM {pids}; sleep {GRACE:g}; kill -KILL {pids}" if signal == "TERM" else f"kill -CONT {pids}"
+        commands.append(f"on {node}: {kill}")
     if commands:
         commands.append("Each signal is sent only if the pid still has the start time that was seen.")
-    where = f"{count(len(processes), 'process', 'processes')} on {count(len(by_node), 'node')}"
+    brief = f"{number} on {count(len(by_node), 'node')}, {after}"
     risk = "\n".join(f"{one.text()}\n    {one.why}" for one in processes)
-    return Probe(title, f"{where}, {after}", "\n".join(commands), run, risk, tuple(by_node), signals=True)
+    return Probe(title, brief, "\n".join(commands), run, risk, tuple(by_node), signals=True)

@@ -24,7 +24,7 @@ from collectors.samples.probes import IbDirection, IbPort, ProbeReport
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.probes import infiniband_findings, report_of
 from hangtop.diagnosis.node import Port
-from hangtop.session.probes.infiniband import result
+from hangtop.session.probes.pairs import infiniband_result
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, install
 from tests.support.made import made_node
 
@@ -139,6 +139,6 @@ def test_who_is_named(carried: list[IbDirection], kinds: list[tuple[str, tuple[s
 
 
 def test_looked_at_nothing_is_not_well() -> None:
-    assert result(JOB, {}, [], report([], {})).outcome == "failed"
+    assert infiniband_result(JOB, {}, [], report([], {})).outcome == "failed"
     gone = report(GOOD, {"n5": "no route to host"})
     assert [(f.kind, f.nodes) for f in infiniband_findings(JOB, GOOD, gone)] == [("probe_absent", ("n5",))]

@@ -22,7 +22,7 @@ from collectors.samples.asked import PathFigure
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.measured.probes import path_findings, report_of
 from hangtop.session.probes import ProbeResult
-from hangtop.session.probes.path import result
+from hangtop.session.probes.pairs import path_result
 
 
 @given(st.integers(576, 65535), st.integers(576, 65535))
@@ -142,7 +142,7 @@ def figure(a: str, b: str, speed: float | None, **more: Any) -> PathFigure:
 
 
 def probed(*figures: PathFigure) -> ProbeResult:
-    return result(figures, report(figures, {}), {})
+    return path_result(figures, report(figures, {}), {})
 
 
 def test_directions_are_rows() -> None:

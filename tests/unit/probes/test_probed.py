@@ -5,8 +5,7 @@ from __future__ import annotations
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
-from hangtop.session.probes import pair_lines
-from hangtop.session.probes.collectives import result
+from hangtop.session.probes.collectives import pair_lines, result
 
 NODES = ("node1", "node2", "node3")
 

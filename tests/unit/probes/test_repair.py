@@ -17,11 +17,9 @@ from collectors.fleet.local import Local
 from collectors.node.processes.procfs import CLOCK_TICKS, boot_time
 from collectors.probes.remote.repair import SignalTarget, continue_all, end_all
 from collectors.samples.stream import SourceState
-from hangtop.diagnosis.node import Rank
 from hangtop.session.probes import ProbeRefused
 from hangtop.session.probes.repair import Repairable, send_signals, signal_probe, survey
 from tests.support import orphans
-from tests.support.made import process
 from tests.support.screens import NOW, Paper, PaperSession
 
 # --- signals -----------------------------------------------------------------------------------------------------
@@ -104,7 +102,7 @@ async def test_a_session_that_may_only_look_signals_nobody(
 ) -> None:
     session.options = replace(session.options, read_only=True)
     monkeypatch.setattr(PaperSession, "transport", lambda *_: pytest.fail("it reached for a node"))
-    one = Repairable(Rank("node1", process(0)), "its launcher is gone", 7200.0, 3 << 30)
+    one = Repairable("node1", 812, 0, "root", "", "train.py", "S", 0.0, 7200.0, 3 << 30, "its launcher is gone")
     with pytest.raises(ProbeRefused, match="--read-only"):
         await signal_probe(session, "TERM", [one]).run(print)
 
