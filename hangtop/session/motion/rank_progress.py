@@ -181,14 +181,17 @@ class RankProgress:
         return changed or (now[0] >= HOT and now[1] >= FULL)
 
     def saw(self, dump: StackDump) -> None:
-        """Take a look at its stacks: a main thread that is elsewhere than before has moved."""
+        """Take a look at its stacks: a main thread that is elsewhere than before has moved.
+
+        Unless it was seen to move since the look before: it may have come there then.
+        """
         frames = main_frames(dump)
         if frames is None or (self.frames and frames and self.frames[-1].name == PROGRAM != frames[-1].name):
             return  # not read, or read while it changed: it has lost its outer frames
         before, self.frames = self.frames, frames
         since, self.looked_at = self.looked_at, dump.at
         # a wait that polls is now in its check and now in its sleep
-        if before is not None and not (self.polling and (self.rate or 0.0) >= 1.0) and _apart(before, frames):
+        if before is not None and since >= self.moved_at and not (self.polling and (self.rate or 0.0) >= 1.0) and _apart(before, frames):
             self.moved_at, self.looks = max(self.moved_at, dump.at), 0
             if dump.at - since <= SEEN_WITHIN:
                 self.seen[MotionSign.WORKS] = max(self.seen.get(MotionSign.WORKS, dump.at), dump.at)

@@ -104,6 +104,16 @@ def test_a_main_thread_that_went_elsewhere_has_moved() -> None:
     assert job.run(1, sleeps) == pytest.approx(1, abs=0.1)
 
 
+def test_a_main_thread_that_came_elsewhere_while_its_rank_was_seen_to_move_has_not_moved_again() -> None:
+    job = Job(ranks=1)
+    job.run(5, works)
+    job.progress.saw([("node1", stack(1000, "step", at=job.now))])
+    job.run(5, works)
+    job.run(10, sleeps)
+    job.progress.saw([("node1", stack(1000, "wait", at=job.now))])
+    assert job.run(1, sleeps) == pytest.approx(11, abs=1)
+
+
 def test_a_wait_that_polls_is_found_now_in_its_check_and_now_in_its_sleep() -> None:
     def wakes_often(p: RankPulse) -> RankPulse:
         return p._replace(voluntary_switches=p.voluntary_switches + 10)
