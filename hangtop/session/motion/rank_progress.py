@@ -191,7 +191,8 @@ class RankProgress:
         before, self.frames = self.frames, frames
         since, self.looked_at = self.looked_at, dump.at
         # a wait that polls is now in its check and now in its sleep
-        if before is not None and since >= self.moved_at and not (self.polling and (self.rate or 0.0) >= 1.0) and _apart(before, frames):
+        polls = self.polling and (self.rate or 0.0) >= 1.0
+        if before is not None and since >= self.moved_at and not polls and _apart(before, frames):
             self.moved_at, self.looks = max(self.moved_at, dump.at), 0
             if dump.at - since <= SEEN_WITHIN:
                 self.seen[MotionSign.WORKS] = max(self.seen.get(MotionSign.WORKS, dump.at), dump.at)
