@@ -8,7 +8,7 @@ from textwrap import shorten
 
 from hangtop.diagnosis.finding import Evidence, Observer
 from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on, ranks_text, size
-from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, TRICKLE_BYTES_PER_S
+from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.tables.wchan import sleep_at
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -84,25 +84,21 @@ def watch_of(graph: WaitGraph, looks: int) -> Evidence:
 
 
 def children_told(status: RankStatus) -> str:
-    """What of the processes that this rank waits for explains its wait; empty where it waits for none of them.
+    """The process that this rank waits for, or those of its processes that are halted or ended; empty for none.
 
-    Those that are halted or ended come first: which of several it waits for is not known, but none of these answers.
+    Which of several it waits for is not known, but one that is halted or has ended does not answer.
     """
     doing, process = status.activity, status.process
     if doing is None or process is None or doing.waits != "helper":
         return ""
-    children, looks = [*process.helpers.values()], process.looks
-    if not children:
-        known = len(looks) > 1 and looks[-1].at - looks[0].at >= HELPERS_KNOWN_S and doing.helper_pid is None
-        return "no process that it started is left" if known else ""
+    children = [*process.helpers.values()]
     for states, words in ((STOPPED, "stopped"), (ENDED, "dead"), (("D",), "uninterruptible in the kernel")):
-        found = [child for child in children if child.state in states]
-        if found:
+        if found := [child for child in children if child.state in states]:
+            of, verb = count(len(children), "process", "processes"), "is" if len(found) == 1 else "are"
             ends = {_ended_by(child.ended) for child in found if child.ended is not None}
             by = f" ({', '.join(sorted(ends))})" if ends else ""
-            of, verb = count(len(children), "process", "processes"), "is" if len(found) == 1 else "are"
             return f"of the {of} that it started {listed([str(c.pid) for c in found], 3)} {verb} {words}{by}"
-    if len(children) > 1:
+    if len(children) != 1:
         return ""
     command = shorten(children[0].command, COMMAND_SHOWN, placeholder="…")
     return f"it waits for process {children[0].pid}" + (f" ({command})" if command else "")

@@ -22,7 +22,7 @@ from collectors.samples.ranks import Helper
 from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.phrasing import duration, listed, size
 from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, OPENS, TRACED
-from hangtop.diagnosis.stacks.states import Activity, Meaning, Waits
+from hangtop.diagnosis.stacks.states import Activity, Meaning, ThreadNote, Waits
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -86,15 +86,15 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
         return WakeSet(WakeProgress.WORKS, works)
     if doing is None or doing.error:
         return WakeSet(WakeProgress.UNKNOWN, "" if doing is None else doing.label)
-    native = _native_call(status, waiters) if doing.syscall == "futex" else None
-    on = _blocked_on(doing) if native is None else _native_told(native)
+    thread, on = _outside_thread(status, doing, waiters), _blocked_on(doing)
+    on = on if thread in on else thread
     looks = status.process.looks if status.process is not None else ()
     if len(status.readings) < LATE_LOOKS or (looks and not status.motion.span):
         return WakeSet(WakeProgress.UNKNOWN, on)
     children = tuple(status.process.helpers.values()) if status.process is not None else ()
     if doing.waits == "helper" and not children and len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S:
         return WakeSet(WakeProgress.UNKNOWN, on)  # a node looks at new processes every few seconds
-    inside = native is None and _blocked_inside(status, doing, children, waiters)
+    inside = not thread and _blocked_inside(status, doing, children)
     return WakeSet(WakeProgress.INSIDE if inside else WakeProgress.OUTSIDE, on)
 
 
@@ -133,27 +133,22 @@ def _cores(cores: float) -> str:
     return f"{cores:.1f} {'core' if cores <= 1.05 else 'cores'} busy" if cores >= 0.1 else f"{cores:.2f} cores busy"
 
 
-def _blocked_inside(
-    status: RankStatus, doing: Activity, children: Sequence[Helper], waiters: Sequence[RankStatus]
-) -> bool:
-    """Whether nothing but the job itself can end what blocks this rank.
+def _blocked_inside(status: RankStatus, doing: Activity, children: Sequence[Helper]) -> bool:
+    """Whether nothing but the job itself can end what blocks the main thread of this rank.
 
-    A pipe and a child lie inside, unless a child of the rank is blocked on something outside. A thread at a line at
-    which the waiters have one, too (a heartbeat, a logger), brings nothing.
+    A pipe and a child lie inside, unless a child of the rank is blocked on something outside.
     """
     if doing.meaning is Meaning.PROMPT:
         return True  # a breakpoint that was left in the program
     if doing.syscall in FILE_LOCKS or doing.meaning is Meaning.LOCK_FILE or doing.waits in ("time", "nothing"):
         return False
-    if doing.waits in ("helper", "storage"):
-        children = [child for child in children if child.pid == doing.helper_pid] or children
-        if doing.waits == "helper" and any(child.state in (*ENDED, *STOPPED) for child in children):
-            return True  # which of several it waits for is not known, but that one does not answer
-        at_a_pipe = doing.target.pipe or call_at(status.motion.wchan) in _AT_A_PIPE
-        return (doing.waits == "helper" or at_a_pipe) and all(map(_child_inside, children))
-    everywhere = {one.where for waiter in waiters if waiter.activity is not None for one in waiter.activity.others}
-    brings = (one for one in doing.others if one.role == "python" and one.where and one.where not in everywhere)
-    return not any(one.waits in _OUTSIDE_THREADS for one in brings)
+    if doing.waits not in ("helper", "storage"):
+        return True
+    children = [child for child in children if child.pid == doing.helper_pid] or children
+    if doing.waits == "helper" and any(child.state in (*ENDED, *STOPPED) for child in children):
+        return True  # which of several it waits for is not known, but that one does not answer
+    at_a_pipe = doing.target.pipe or call_at(status.motion.wchan) in _AT_A_PIPE
+    return (doing.waits == "helper" or at_a_pipe) and all(map(_child_inside, children))
 
 
 def _child_inside(child: Helper) -> bool:
@@ -166,23 +161,29 @@ def _child_inside(child: Helper) -> bool:
     return inside or (call == "poll" and child.role != "helper")
 
 
-def _native_call(status: RankStatus, waiters: Sequence[RankStatus]) -> ThreadWait | None:
-    """A thread without frames that may bring what the main thread waits for: it was in one call in the last two looks.
+def _outside_thread(status: RankStatus, doing: Activity, waiters: Sequence[RankStatus]) -> str:
+    """A thread that may bring from outside what the main thread waits for, and what that is in; empty for none.
 
-    Threads that most waiters have in such a call, too (a heartbeat, a listener of the library's), bring nothing.
+    A thread of the job's code, by its frames; else one without frames that was in one call in the last two looks.
+    Threads that the waiters have at that line or call, too (a heartbeat, a logger), bring nothing.
     """
-    if len(status.beside) < LATE_LOOKS:
-        return None
+    everywhere = {one.where for waiter in waiters if waiter.activity is not None for one in waiter.activity.others}
+    for one in doing.others:
+        if one.role == "python" and one.waits in _OUTSIDE_THREADS and one.where and one.where not in everywhere:
+            return _at_line(one)
+    if doing.syscall != "futex" or len(status.beside) < LATE_LOOKS:
+        return ""
     before, last = ({(one.thread, _call(one)): one for one in look} for look in status.beside[-LATE_LOOKS:])
     usual = Counter(call for other in waiters if other.beside for call in set(map(_call, other.beside[-1])))
-    stays = (one for key, one in last.items() if key in before and usual[key[1]] * 2 <= len(waiters))
-    return next((one for one in stays if one.syscall not in _IN_LOOPS), None)
+    for key, thread in last.items():
+        if key in before and usual[key[1]] * 2 <= len(waiters) and thread.syscall not in _IN_LOOPS:
+            on = f" on {thread.waiting_on}" if thread.waiting_on else ""
+            return f"its thread {thread.name} is in {thread.syscall}{on}"
+    return ""
 
 
-def _native_told(thread: ThreadWait) -> str:
-    return f"its thread {thread.name} is in {thread.syscall}" + (
-        f" on {thread.waiting_on}" if thread.waiting_on else ""
-    )
+def _at_line(thread: ThreadNote) -> str:
+    return f"its thread {thread.name} is at {thread.where}"
 
 
 def _call(thread: ThreadWait) -> tuple[str, str]:
@@ -205,6 +206,6 @@ def _blocked_on(doing: Activity) -> str:
         return f"blocked on {doing.waiting_on}"
     if doing.syscall not in ("", "none", "running", "futex"):
         return f"blocked in {doing.syscall}"
-    threads = [f"its thread {note.name} is at {note.where}" for note in doing.others if note.where]
+    threads = [_at_line(note) for note in doing.others if note.where]
     beside = f"; {listed(threads, 2)}" if doing.waits in ("lock", "unknown") and threads else ""
     return "" if doing.meaning is Meaning.CODE else doing.label + beside
