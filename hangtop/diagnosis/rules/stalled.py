@@ -11,7 +11,7 @@ from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank
 from hangtop.diagnosis.rules.launches import CODE
 from hangtop.diagnosis.rules.stuck import COMING_UP
 from hangtop.diagnosis.tables.kinds import word_of
-from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, START_S
+from hangtop.diagnosis.tables.thresholds import START_S
 from hangtop.diagnosis.waits.evidence import stack_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, on_its_way
@@ -97,7 +97,7 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
         return
     ranks = group or tuple(one for one in job_status.present if one.process is not None and one.state != "leaving")
     held = graph.held if graph is not None and group else _still_for(job_status, ranks)
-    if not ranks or held is None or held < stall_due(job_status, ranks):
+    if not ranks or held is None or held < max(map(job_status.due, ranks)):
         return
     empty, full = [one for one in ranks if one.load == "idle"], sum(one.load == "spinning" for one in ranks)
     odd = empty if not group and full > len(empty) and len(empty) + full == len(ranks) else []
@@ -159,34 +159,6 @@ def _not_moved(job_status: JobStatus, ranks: Sequence[RankStatus], held: float) 
     some = f"{ranks_text(one.rank for one in ranks)} {of_several('has', len(ranks))} not"
     who = "nothing has" if len(ranks) == len(job_status.present) else some
     return f"{who} {moved}: {listed(told, GROUPS_TOLD)}" if ranks else ""
-
-
-def stall_due(job_status: JobStatus, ranks: Sequence[RankStatus]) -> float:
-    """Seconds of standing still after which it is a fault that none of these ranks moves; endless while one works.
-
-    The job's own alarm where all wait for one another. Ranks that wait for GPUs of which no figures are known have time
-    for long kernels; of ranks at something of their own the last patience to be over counts; a rank that nobody could
-    look into, and that burns CPU or moves data, and ranks that are not seen to wait, may compute.
-    """
-    due = job_status.alarm_after
-    if not job_status.job.live:
-        return due
-    if any(one.state == "on_gpu" and one.load == "unknown" for one in ranks):
-        due = max(due, job_status.kernels_due)
-    unseen = [one for one in ranks if one.state == "unseen"]
-    if any(job_status.works(one) or one.load == "computing" for one in ranks):
-        return float("inf")
-    if any(one.motion.moves_data for one in unseen):
-        return float("inf")
-    if own := [job_status.due(one) for one in ranks if one.state == "working" and one.read and one.load != "spinning"]:
-        return max(due, *own)
-    rest = [
-        one for one in ranks
-        if one.state in ("waiting", "on_gpu", "stopped", "uninterruptible") or one.load in ("spinning", "idle")
-        or (one.state == "unseen" and one.motion.blocked)
-    ]  # fmt: skip
-    burns_unseen = any(one.load == "unknown" and one.motion.busy for one in unseen)
-    return max(due, LONG_WORK_S) if burns_unseen or len(rest) * 2 < len(ranks) else due
 
 
 def _stands(job_status: JobStatus, graph: WaitGraph) -> bool:

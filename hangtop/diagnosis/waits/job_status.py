@@ -12,7 +12,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.collectives.sources import waits_of
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
+from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
 from hangtop.diagnosis.waits.points import by_frames
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state, seen_after
@@ -88,16 +88,22 @@ class JobStatus:
         """Whether it is known if the wake set of a rank makes progress."""
         return self.wake_set(status).progress is not WakeProgress.UNKNOWN
 
-    def due(self, culprit: RankStatus) -> float:
-        """Seconds that the others may wait for this rank before that is a fault.
+    def due(self, status: RankStatus) -> float:
+        """Seconds that a rank may stay where it is before that is a fault; endless while its wake set makes progress.
 
-        Never while its wake set makes progress or was not measured yet. Without progress: the job's own due where the
-        rank is blocked on something inside the job, and the patience for what comes from outside. Nothing of that holds
-        for saved dumps, of which nobody knows how the rank went on: their owner had waited.
+        Nor is it one before that was measured. Without progress: the job's own alarm where the rank waits for others or
+        is blocked on something inside the job, and the patience for what comes from outside. A kernel on a GPU of which
+        no figures are known may be a long one, and a rank that nobody could look into may compute. Nothing of that
+        holds for saved dumps, of which nobody knows how the rank went on: their owner had waited.
         """
         if not self.job.live:
             return self.alarm_after
-        match self.wake_set(culprit).progress:
+        if status.state == "unseen":
+            rests = status.load in ("spinning", "idle") or status.motion.blocked
+            return inf if status.motion.moves_data else max(self.alarm_after, 0.0 if rests else LONG_WORK_S)
+        if status.state == "on_gpu" and status.load == "unknown":
+            return max(self.alarm_after, self._long_kernel)
+        match self.wake_set(status).progress:
             case WakeProgress.INSIDE:
                 return self.alarm_after
             case WakeProgress.OUTSIDE:
@@ -106,17 +112,16 @@ class JobStatus:
                 return inf
 
     @property
-    def kernels_due(self) -> float:
-        """Seconds that all ranks may wait for GPUs of which no figures are known: their kernels may be at work.
+    def _long_kernel(self) -> float:
+        """Three of the steps that the job logs, or the patience for what comes from outside where no pace is known.
 
-        Three of the steps that the job logs, or the patience for what comes from outside where no pace is known. A job
-        that was started 40 s ago and has logged 20 steps takes 2 s for one, at the most.
+        A job that was started 40 s ago and has logged 20 steps takes 2 s for one, at the most.
         """
         motion, pace = self.job.motion, self.job.motion.step_s
         if pace is None and motion.last_step is not None and motion.last_step > 1:
             oldest = min((rank.process.started for rank in self.job.ranks), default=self.job.now)
             pace = (self.job.now - oldest) / motion.last_step
-        return self.outside_patience if pace is None else max(self.alarm_after, OF_USUAL_PAUSE * pace)
+        return self.outside_patience if pace is None else OF_USUAL_PAUSE * pace
 
     @property
     def outside_patience(self) -> float:
