@@ -78,6 +78,7 @@ class Ranks:
         state: str = "S",
         syscall: str | None = None,
         waiting_on: str = "",
+        gil: bool = False,
         carrying: float | None = None,
         unanswered: Sequence[str] = (),
         queued: Sequence[Sequence[QueuedPath]] = (),
@@ -93,7 +94,7 @@ class Ranks:
             own.arguments = dict(arguments or {})
             in_torch = bool(stacks and stacks[0]) and "site-packages" in stacks[0][0]
             own.syscall = syscall if syscall is not None else "futex" if in_torch else ""
-            own.state, own.waiting_on, own.carrying = state, waiting_on, carrying
+            own.state, own.waiting_on, own.gil, own.carrying = state, waiting_on, gil, carrying
             own.unanswered, own.queued = list(unanswered), [list(each) for each in queued]
             own.addresses = list(addresses)
         return self
@@ -175,6 +176,7 @@ class SketchedRank:
     """What waits to be sent, look by look."""
     addresses: list[str] = field(default_factory=list)
     wchan: str = ""
+    gil: bool = False
     cores: float = 0.0
     switches: float = 0.0
     written: float = 0.0
@@ -306,7 +308,7 @@ class Sketch:
                 StackDump(
                     1000 + number, 1000 + number, at, "nonblocking", one.state, one.wchan, one.syscall,
                     100 + one.cores * (at - NOW + self.span), one.error,
-                    [thread(frames, one.arguments, active=one.state == "R")] if frames else [],
+                    [thread(frames, one.arguments, gil=one.gil, active=one.state == "R")] if frames else [],
                     one.waiting_on, carrying=one.carrying,
                     carried=None if one.carrying is None else 1000 + int(one.carrying * (at - NOW + self.span)),
                     unanswered=one.unanswered, addresses=one.addresses,
@@ -334,12 +336,14 @@ def frame(text: str, arguments: Mapping[str, str] | None = None) -> Frame:
     return Frame(name, file, int(line), native=False, arguments=dict(arguments or {}))
 
 
-def thread(frames: Sequence[str], arguments: Mapping[str, str], *, active: bool = False) -> ThreadStack:
+def thread(
+    frames: Sequence[str], arguments: Mapping[str, str], *, gil: bool = False, active: bool = False
+) -> ThreadStack:
     """The main thread with these frames and the script below them; the arguments belong to the innermost."""
     made = [
         frame(text, arguments if index == 0 else None) for index, text in enumerate([*frames, "<module> loop.py:120"])
     ]
-    return ThreadStack(1, 1, "MainThread", active, False, made)
+    return ThreadStack(1, 1, "MainThread", active, gil, made)
 
 
 def gpu(

@@ -42,10 +42,10 @@ def frame(text: str, **arguments: str) -> Frame:
     return Frame(name, path, int(line), False, arguments)
 
 
-def thread(*frames: str | Frame, name: str = "MainThread", tid: int = 100) -> ThreadStack:
+def thread(*frames: str | Frame, name: str = "MainThread", tid: int = 100, gil: bool = False) -> ThreadStack:
     """A thread whose frames are given innermost first."""
     made = [item if isinstance(item, Frame) else frame(item) for item in frames]
-    return ThreadStack(tid, tid, name, True, False, made)
+    return ThreadStack(tid, tid, name, True, gil, made)
 
 
 def dump(

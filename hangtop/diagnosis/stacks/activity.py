@@ -84,7 +84,7 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
 
 def _over_looks(looks: Sequence[_Look], last: _Look) -> Activity:
     """What the frames of all looks say; the kernel's side is not yet in it."""
-    says = last.stack.says
+    says, dump = last.stack.says, last.dump
     late = [seen for seen in looks if seen.dump.at >= last.dump.at - _LATELY_S]
     late = late if len(late) >= _LATE_LOOKS else list(looks[-_LATE_LOOKS:])
     moving = None if len(looks) == 1 else any(seen.points != last.points for seen in late)
@@ -97,6 +97,7 @@ def _over_looks(looks: Sequence[_Look], last: _Look) -> Activity:
         moving=moving,
         thread=last.role,
         others=_other_threads(last),
+        gil=next((_note(dump, one) for one in dump.threads if one.owns_gil), None),
         helper_pid=last.helper.pid if last.helper is not None else None,
         native_would_tell=says.native_would_tell and not (moving and says.waits == "nothing"),
         since=[seen.dump.at for seen in takewhile(lambda seen: seen.place == last.place, reversed(looks))][-1],

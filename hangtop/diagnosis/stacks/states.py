@@ -204,6 +204,8 @@ class Activity(NamedTuple):
     """Role of the thread that was judged: main, or the thread that main waits for."""
     others: tuple[ThreadNote, ...] = ()
     """Other threads in the job's own code."""
+    gil: ThreadNote | None = None
+    """The thread that holds the GIL in the newest look."""
     helper_pid: int | None = None
     """The helper (data worker) whose frames ``where`` shows; None when they are the rank's own."""
     by_name: bool = False
