@@ -118,7 +118,7 @@ ACTIONS: tuple[Action, ...] = (
            scrubbing.scrubs(1), "Time"),
     Action("time.closer", "left_square_bracket", "Less time", "Show half as much time or less, more closely.",
            scrubbing.zooms(-1), "Time"),
-    Action("time.wider", "right_square_bracket", "More time", "Show more time, up to seven days.",
+    Action("time.wider", "right_square_bracket", "More time", "Show more time, up to a day.",
            scrubbing.zooms(1), "Time"),
     Action("time.next", "n", "Next mark", "To what happened next: started, lost, late, hang, dump, repair.",
            scrubbing.marks(1), "Time"),

@@ -9,7 +9,7 @@ from hangtop.session.session import Session
 from hangtop.session.state.changes import TimelineMark, marks
 from tui.looks.format import age, clock
 
-ZOOMS = {"1m": 60, "2m": 120, "5m": 300, "15m": 900, "1h": 3600, "6h": 21_600, "1d": 86_400, "7d": 604_800}
+ZOOMS = {"1m": 60, "2m": 120, "5m": 300, "15m": 900, "1h": 3600, "6h": 21_600, "1d": 86_400}
 """Seconds that can be on view."""
 USUAL = 3
 """Place of the longest stretch that is shown without being asked for."""

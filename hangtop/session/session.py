@@ -15,7 +15,7 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, alarm_after
 from hangtop.diagnosis.node import Rank
 from hangtop.session.feed import Feed
-from hangtop.session.history.history import History, says
+from hangtop.session.history import History, says
 from hangtop.session.intake import Intake
 from hangtop.session.job_selection import select_job
 from hangtop.session.job_snapshot import JobSnapshot, job_snapshot

@@ -10,8 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from hangtop.session.history.history import WORDS
-from hangtop.session.history.series import Span
+from hangtop.session.history import WORDS, Span
 from hangtop.session.state.changes import TimelineMark
 from tui.looks.format import age, count, size, watts
 from tui.looks.signs import sign_of

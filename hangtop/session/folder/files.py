@@ -6,6 +6,7 @@ import gzip
 import io
 import os
 import re
+import stat
 import struct
 import tarfile
 import zlib
@@ -13,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from collectors.fleet.clean import clean
 
@@ -23,12 +24,10 @@ HEAD = 1 << 16
 """Bytes by which a file is recognised."""
 MOST_FILES = 50_000
 """Files, and members of archives, that are read at all."""
-FOLDERS, PACKED = 64, 3
-"""Folders, and archives, within one another that are gone into."""
-LEAST, TIMES = 4 << 30, 1000
-"""Bytes that any archive may unpack to, and times its size on disk that a larger one may."""
-LARGEST_HEADER = 1 << 20
-"""Bytes of one header of a tar that comes before a member: its long name, or what pax adds."""
+PACKED = 3
+"""Archives within one another that are unpacked."""
+LARGEST = 16 << 30
+"""Bytes of one file that are read, once uncompressed."""
 
 _DAMAGED = (
     OSError, EOFError, zlib.error, tarfile.TarError, struct.error, ValueError, LookupError, TypeError, AttributeError,
@@ -41,41 +40,21 @@ _HOLE = re.compile(rb"\0{32,}")
 Stream: TypeAlias = "io.BufferedReader[Any]"
 
 
-class TooLargeError(OSError):
-    """More came out of a compressed file than may; the text says so in one line."""
-
-
-@dataclass(slots=True)
-class Allowance:
-    """Bytes that may come out of one file on disk, through all archives within one another."""
-
-    size: int
-    """Of the file on disk."""
-    taken: int = 0
-
-    def take(self, count: int) -> None:
-        """So many more bytes come out. Raises :class:`TooLargeError`."""
-        self.taken += count
-        most = max(LEAST, TIMES * self.size)
-        if self.taken > most:
-            raise TooLargeError(f"{self.size:,} bytes swell to more than {most:,}: the rest was not read")
-
-
 @dataclass(slots=True)
 class Member:
     """One file to read. ``head`` are its first bytes; :meth:`chunks` gives them again, and the rest."""
 
     name: str
     """Path, and the path inside the archive: ``logs.tar.gz/node1/rank0.log``."""
-    head: bytes
-    modified: float
     stream: Stream
-    allowance: Allowance
-    advance: Callable[[int], None]
+    modified: float = 0.0
+    advance: Callable[[int], None] = lambda _: None
+    """Told how many bytes were given out."""
+    head: bytes = b""
     size: int = 0
     """Bytes given out so far, once uncompressed."""
     damage: str = ""
-    """Why its end could not be read."""
+    """Why its end, or all of it, could not be read."""
 
     def chunks(self) -> Iterator[bytes]:
         """All bytes, in order, a chunk at a time."""
@@ -84,12 +63,11 @@ class Member:
             self.size += len(chunk)
             self.advance(len(chunk))
             yield chunk
-            try:
-                self.allowance.take(len(chunk))
-                chunk = self.stream.read1(CHUNK)
-            except TooLargeError as error:
-                self.damage = str(error)
+            if self.size >= LARGEST:
+                self.damage = f"the rest of more than {LARGEST:,} bytes was not read"
                 return
+            try:
+                chunk = self.stream.read1(CHUNK)
             except _DAMAGED as error:
                 self.damage = f"damaged: {clean(str(error))[:300]}"
                 return
@@ -104,94 +82,63 @@ class Member:
         return b"".join(parts)
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
-    """A file that could not be read, and why."""
-
-    name: str
-    why: str
-
-
-def members(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None) -> Iterator[Member | Unreadable]:
-    """Every file under the paths, in order of their names. ``advance`` is told how many bytes were read."""
+def members(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None) -> Iterator[Member]:
+    """Every file under the paths, in order of their names; one that cannot be read is damaged and empty."""
     every = (member for path in paths for file in _files(path) for member in _opened(file, advance))
     for number, member in enumerate(every):
         if number == MOST_FILES:
-            yield Unreadable("…", f"there are more than {MOST_FILES:,} files: the others were not read")
+            yield _unread("…", f"there are more than {MOST_FILES:,} files: the others were not read")
             return
         yield member
 
 
-def _files(start: Path) -> Iterator[Path | Unreadable]:
+def _unread(name: str, why: str) -> Member:
+    return Member(name, io.BufferedReader(io.BytesIO()), damage=why)
+
+
+def _files(start: Path) -> Iterator[Path]:
     if not start.is_dir():
         yield start
-        return
-    faults: list[OSError] = []
-    for folder, folders, names in os.walk(start, onerror=faults.append):
-        if folder.count(os.sep) - str(start).count(os.sep) >= FOLDERS and folders:
-            yield Unreadable(clean(folder)[:1000], f"more than {FOLDERS} folders deep")
-            folders.clear()
+    closed: list[OSError] = []
+    for folder, folders, names in os.walk(start, onerror=closed.append):
         folders.sort()
         yield from (Path(folder, name) for name in sorted(names))
-    for fault in faults:
-        yield Unreadable(clean(str(fault.filename))[:1000], fault.strerror or str(fault))
+    yield from (Path(str(fault.filename)) for fault in closed if start.is_dir())
 
 
-def _opened(path: Path | Unreadable, advance: Callable[[int], None]) -> Iterator[Member | Unreadable]:
-    if isinstance(path, Unreadable):
-        yield path
-        return
-    name = clean(str(path))
+def _opened(path: Path, advance: Callable[[int], None]) -> Iterator[Member]:
+    name = clean(str(path))[:1000]
     try:
-        if not path.is_file():
-            yield Unreadable(name, "no regular file" if path.exists() else "there is no such file")
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            yield _unread(name, "no regular file, or a folder that may not be read")
             return
         with path.open("rb") as disk:
-            status = os.fstat(disk.fileno())
-            file = Member(name, b"", status.st_mtime, disk, Allowance(status.st_size), advance)
-            yield from _unpacked(file, 0)
+            yield from _unpacked(Member(name, disk, status.st_mtime, advance))
     except _DAMAGED as error:
-        why = getattr(error, "strerror", None) or str(error) or type(error).__name__
-        yield Unreadable(name, clean(why)[:300])
+        yield _unread(name, clean(getattr(error, "strerror", None) or str(error) or type(error).__name__)[:300])
 
 
-def _unpacked(file: Member, depth: int) -> Iterator[Member]:
+def _unpacked(file: Member, depth: int = 0) -> Iterator[Member]:
     """A stream as what it is: an archive's members, or one file."""
-    stream = file.stream
-    first = stream.peek(512) if depth < PACKED else b""
+    first = file.stream.peek(512) if depth < PACKED else b""
     if first.startswith(b"\x1f\x8b"):
-        with gzip.GzipFile(fileobj=stream) as plain:
-            content = io.BufferedReader(plain)
-            yield from _unpacked(_inside(file, file.name.removesuffix(".gz"), file.modified, content), depth + 1)
+        with gzip.GzipFile(fileobj=file.stream) as plain:
+            inside = Member(file.name.removesuffix(".gz"), io.BufferedReader(plain), file.modified, file.advance)
+            yield from _unpacked(inside, depth + 1)
     elif first[257:262] == b"ustar":
-        with tarfile.open(fileobj=stream, mode="r|", tarinfo=_Header) as archive:
+        with tarfile.open(fileobj=file.stream, mode="r|") as archive:
             for entry in archive:
-                file.allowance.take(entry.size)  # also where it is passed over
                 if entry.isreg() and not entry.issparse():
-                    content = cast("Stream", archive.extractfile(entry))
-                    inside = f"{file.name}/{clean(entry.name)[:1000]}"
-                    yield from _unpacked(_inside(file, inside, float(entry.mtime), content), depth + 1)
+                    stream = cast("Stream", archive.extractfile(entry))
+                    name = f"{file.name}/{clean(entry.name)[:1000]}"
+                    inside = Member(name, stream, float(entry.mtime), file.advance)
+                    yield from _unpacked(inside, depth + 1)
     else:
         with suppress(*_DAMAGED):  # less of what is damaged: who reads on learns so
-            while len(file.head) < HEAD and (more := stream.read1(HEAD - len(file.head))):
+            while len(file.head) < HEAD and (more := file.stream.read1(HEAD - len(file.head))):
                 file.head += more
         yield file
-
-
-def _inside(file: Member, name: str, modified: float, stream: Stream) -> Member:
-    return Member(name, b"", modified, stream, file.allowance, file.advance)
-
-
-class _Header(tarfile.TarInfo):
-    """A header that is refused when the library would read gigabytes of it into memory."""
-
-    @classmethod
-    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
-        """Read a header. Raises :class:`tarfile.ReadError` for one that announces too much."""
-        made = super().frombuf(buf, encoding, errors)
-        if not made.isreg() and made.size > LARGEST_HEADER:
-            raise tarfile.ReadError(f"a header of {made.size:,} bytes")
-        return made
 
 
 def is_binary(head: bytes) -> bool:

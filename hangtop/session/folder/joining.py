@@ -65,8 +65,7 @@ def _one_node(events: list[LogEvent]) -> list[LogEvent]:
     reports = [e for e in events if e.kind in _REPORTS and ("local_rank" in e.data or e.kind != "launcher.exit")]
     size = max((number_of(e, "size") or 0 for e in events if e.kind == "job.size"), default=0)
     most = max((local for e in events if isinstance(local := e.data.get("local_rank"), int)), default=0)
-    here = _children(events)
-    if (size > OF_A_NODE and most < OF_A_NODE) or (most + 1 == here < size):
+    if size > OF_A_NODE and most < OF_A_NODE:
         return events  # there are other nodes
     unlike = any(e.data.get("failed_rank", e.data.get("local_rank")) != e.data.get("local_rank") for e in reports)
     if unlike or len({e.source for e in reports}) != 1 or len({e.host for e in reports if e.host}) > 1:
@@ -78,13 +77,6 @@ def _one_node(events: list[LogEvent]) -> list[LogEvent]:
         else event
         for event in events
     ]
-
-
-def _children(events: Sequence[LogEvent]) -> int:
-    """How many processes agents tell of, those that failed and those that they end then; 0 where they end none."""
-    ended = {event.data.get("closed_pid") for event in events if event.kind == "elastic.closing"}
-    failed = {event.data.get("failed_pid") for event in events if event.kind in ("elastic.failed", "elastic.failure")}
-    return len((ended | failed) - {None}) if ended else 0
 
 
 def _by_pid(processes: dict[Process, int], events: Sequence[LogEvent]) -> dict[int, int]:

@@ -27,7 +27,7 @@ from hangtop.session.folder.documents import (
     read_document,
     read_trace,
 )
-from hangtop.session.folder.files import Member, Unreadable, is_binary, members
+from hangtop.session.folder.files import Member, is_binary, members
 from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators, world_size
 from hangtop.session.folder.logs import read_log
 from hangtop.session.job_snapshot import JobSnapshot
@@ -48,9 +48,6 @@ def read(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None)
     reuse_memory()
     contents = Contents()
     for member in members(paths, advance):
-        if isinstance(member, Unreadable):
-            contents.files.append(Recognised(member.name, "", 0, why=member.why))
-            continue
         contents.newest = max(member.modified, contents.newest)
         contents.files.append(_read(member, contents))
     return contents
@@ -58,7 +55,7 @@ def read(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None)
 
 def _read(member: Member, contents: Contents) -> Recognised:
     if not member.head:
-        return Recognised(member.name, "empty", 0)
+        return Recognised(member.name, "" if member.damage else "empty", 0, why=member.damage)
     if kineto.looks_like(member.head):
         return read_trace(member, contents)
     document = document_of(DOCUMENTS, member)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import os
 import random
 import subprocess
 import sys
@@ -16,7 +15,7 @@ import pytest
 
 from hangtop.session.folder import files, files_session
 from hangtop.session.folder.documents import Recognised
-from hangtop.session.folder.files import CHUNK, HEAD, Member, Unreadable, members
+from hangtop.session.folder.files import CHUNK, HEAD, members
 
 LONG = b"".join(b"line %d of a log that is longer than its head\n" % number for number in range(4000))
 MIB = 1 << 20
@@ -36,7 +35,7 @@ def content(path: Path) -> dict[str, bytes | str]:
     found: dict[str, bytes | str] = {}
     for member in members([path]):
         name = member.name.removeprefix(str(path.parent) + "/")
-        found[name] = member.why if isinstance(member, Unreadable) else b"".join(member.chunks())
+        found[name] = member.damage or b"".join(member.chunks())
     return found
 
 
@@ -68,10 +67,9 @@ def test_folders_in_order_and_links_that_go_round(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_read(tmp_path: Path) -> None:
-    assert content(tmp_path / "none.log") == {"none.log": "there is no such file"}
+    assert content(tmp_path / "none.log") == {"none.log": "No such file or directory"}
     (tmp_path / "x.log.gz").write_bytes(gzip.compress(LONG)[:-2000])
     for member in members([tmp_path / "x.log.gz"]):
-        assert isinstance(member, Member)
         assert LONG.startswith(b"".join(member.chunks()))
         assert "damaged" in member.damage
 
@@ -80,7 +78,6 @@ def test_progress_counts_what_is_read(tmp_path: Path) -> None:
     (tmp_path / "x.log.gz").write_bytes(gzip.compress(LONG))
     read: list[int] = []
     for member in members([tmp_path / "x.log.gz"], read.append):
-        assert isinstance(member, Member)
         assert sum(map(len, member.chunks())) == len(LONG)
     assert sum(read) == len(LONG)
     assert max(read) <= CHUNK
@@ -89,7 +86,6 @@ def test_progress_counts_what_is_read(tmp_path: Path) -> None:
 def test_a_document_over_its_limit_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "x").write_bytes(LONG)
     for member in members([tmp_path / "x"]):
-        assert isinstance(member, Member)
         assert member.whole(1000) is None
 
 
@@ -120,19 +116,6 @@ def test_documents_that_swell(tmp_path: Path, name: str, begin: bytes, pump: byt
     assert one.why
 
 
-@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME])
-def test_a_tar_whose_header_has_gigabytes(tmp_path: Path, kind: bytes) -> None:
-    path = tmp_path / "logs.tar.gz"
-    header = tarfile.TarInfo("x")
-    header.type, header.size = kind, 2 << 30
-    with gzip.open(path, "wb", compresslevel=1) as file:
-        file.write(header.tobuf(tarfile.GNU_FORMAT))
-        for _ in range(64):
-            file.write(bytes(MIB))
-    (one,) = read_bounded(path, 64 * MIB)
-    assert "header" in one.why
-
-
 def test_names_in_archives_reach_no_terminal(tmp_path: Path) -> None:
     (tmp_path / "logs.tar").write_bytes(
         tar(*((name, b"abc\n") for name in ("\x1b]0;owned\x07a.log", "../../\x1b[2Jb.log", "c\n\r\x9b31m.log")))
@@ -140,23 +123,6 @@ def test_names_in_archives_reach_no_terminal(tmp_path: Path) -> None:
     names = [file.name for file in files_session([tmp_path]).files]
     assert len(names) == 3
     assert not any(char in name for name in names for char in "\x1b\x07\x9b\r")
-
-
-def test_folders_a_thousand_deep(tmp_path: Path) -> None:
-    (tmp_path / "a.log").write_text("RuntimeError: x\n")
-    here = os.open(tmp_path, os.O_RDONLY)
-    try:
-        for _ in range(1100):
-            os.mkdir("d", dir_fd=here)
-            below = os.open("d", os.O_RDONLY, dir_fd=here)
-            os.close(here)
-            here = below
-        found = read_bounded(tmp_path)
-    finally:
-        os.close(here)
-        subprocess.run(["rm", "-rf", str(tmp_path / "d")], check=True)
-    assert [Path(file.name).name for file in found if not file.why] == ["a.log"]
-    assert any("folders deep" in file.why for file in found)
 
 
 def test_damaged_archives_are_said_and_never_raise(tmp_path: Path) -> None:
@@ -181,16 +147,11 @@ def test_very_many_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_swells_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "LEAST", 16 * MIB)
-    monkeypatch.setattr(files, "TIMES", 10)
-    line = b"RuntimeError: x\n"
-    (tmp_path / "a.log.gz").write_bytes(gzip.compress(line + b"\n" * (20 * MIB)))
-    (tmp_path / "b.log.gz").write_bytes(gzip.compress(line + b"\n" * (4 * MIB)))
-    (tmp_path / "e.tar").write_bytes(tar(("plain.log", line + b"\n" * (20 * MIB))))
-    said = {Path(file.name).name: file for file in files_session([tmp_path]).files}
-    assert "swell to more than" in said["a.log"].why
-    assert said["a.log"].events, "what came before is read"
-    assert said["b.log"].why == said["plain.log"].why == ""
+    monkeypatch.setattr(files, "LARGEST", 4 * MIB)
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(b"RuntimeError: x\n" + b"\n" * (20 * MIB)))
+    (said,) = files_session([tmp_path]).files
+    assert "was not read" in said.why
+    assert said.events, "what came before is read"
 
 
 def test_a_full_disk_is_one_line(tmp_path: Path) -> None:

@@ -1,23 +1,87 @@
-"""The history of one job: its figures at three grains, since when ranks stand still, and the verdicts that were given.
+"""The history of one job: its figures for a day, since when ranks stand still, and the verdicts that were given.
 
-Fed by the session's own tick, about once a second. Bounded: 11 figures take 1.7 MB.
+Fed by the session's own tick, about once a second. What is old is known more coarsely: a day takes 20 MB.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import floor, inf, isfinite
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Outcome, Verdict
 from hangtop.diagnosis.node import Node
-from hangtop.session.history.series import Series
 from hangtop.session.motion.progress import Progress
 from hangtop.session.motion.rank_progress import RankProgress
 from hangtop.session.state.job_state import JobState
 
 LOCAL = ("loopback",)
 """Kinds of interfaces behind which no other node is."""
+GRAINS = {1: 900, 10: 8640}
+"""Seconds of a cell, and cells: 15 minutes, and a day."""
+HOLD = 5
+"""Seconds for which a value holds when nothing was added: looks come a little later than once a second."""
+
+
+class Span(NamedTuple):
+    """What a figure was in one stretch of time."""
+
+    mean: float
+    high: float
+    values: int = 1
+    """From so many values."""
+
+
+class Series:
+    """One figure of a job over time."""
+
+    def __init__(self) -> None:
+        self._cells: dict[int, dict[int, Span]] = {seconds: {} for seconds in GRAINS}
+        """By the seconds of a cell, by its number since the epoch."""
+        self.newest: float | None = None
+        """The value that came last."""
+
+    def add(self, at: float, value: float | None) -> None:
+        """Take the value of this moment; None and what is no number are gaps."""
+        self.newest = value
+        if value is None or not isfinite(value):
+            return
+        for seconds, cells in self._cells.items():
+            number, last = floor(at / seconds), next(reversed(cells), None)
+            if last is not None and number < last:
+                continue  # it comes too late
+            if last is not None and (number - last - 1) * seconds < HOLD:
+                cells.update(dict.fromkeys(range(last + 1, number), cells[last]))
+            cells[number] = _joined([*([cells[number]] if number in cells else []), Span(value, value)])
+            for old in list(cells)[: -GRAINS[seconds]] if len(cells) > GRAINS[seconds] else ():
+                del cells[old]
+
+    def spans(self, begin: float, step: float, count: int) -> list[Span | None]:
+        """``count`` stretches of ``step`` seconds from ``begin`` on; each None where nothing was seen.
+
+        They are read at the coarsest grain that is no coarser than needed, or else at the finest that reaches so far.
+        """
+        fit = [seconds for seconds in reversed(self._cells) if seconds <= step]
+        return [self._span(begin + number * step, step, [*fit, *self._cells]) for number in range(count)]
+
+    def at(self, moment: float) -> float | None:
+        """The mean of the finest cell that holds a moment; None where nothing was seen."""
+        found = self._span(moment, 0.0, list(self._cells))
+        return None if found is None else found.mean
+
+    def _span(self, start: float, length: float, grains: Sequence[int]) -> Span | None:
+        reach = (each for each in grains if next(iter(self._cells[each]), inf) * each <= start)
+        seconds = next(reach, grains[-1])
+        cells, first = self._cells[seconds], floor(start / seconds + 1e-9)
+        end = max(first + 1, floor((start + length) / seconds + 1e-9))
+        seen = [cells[number] for number in range(first, end) if number in cells]
+        return _joined(seen) if seen else None
+
+
+def _joined(spans: Sequence[Span]) -> Span:
+    count = sum(span.values for span in spans)
+    return Span(sum(span.mean * span.values for span in spans) / count, max(span.high for span in spans), count)
 
 
 FIGURES = ("verdict", "moving", "alive", "steps", "power", "utilisation", "gpu_memory", "memory", "ports", "network",
@@ -81,13 +145,6 @@ SLICE = 48
 """Nodes in one go."""
 
 
-class PastVerdict(NamedTuple):
-    """A verdict, and when it was given."""
-
-    at: float
-    verdict: Verdict
-
-
 class History:
     """Call :meth:`taking` about once a second."""
 
@@ -95,7 +152,8 @@ class History:
         self.series: Mapping[str, Series] = {name: Series() for name in FIGURES}
         self.stopped: dict[tuple[str, int], float] = {}
         """Since when each rank that stands still has done so, by node and pid."""
-        self.verdicts: list[PastVerdict] = []
+        self.verdicts: list[tuple[float, Verdict]] = []
+        """Verdicts, and when each was given."""
         self.began: float | None = None
         """When the first figures were taken."""
         self._parts: dict[str, dict[str, float]] = {}
@@ -142,14 +200,14 @@ class History:
     def judged(self, at: float, verdict: Verdict) -> None:
         """Keep a verdict: each that says something else than the one before, and one a minute."""
         last = self.verdicts[-1] if self.verdicts else None
-        if last is None or says(last.verdict) != says(verdict) or at - last.at >= 60.0:
-            self.verdicts.append(PastVerdict(at, verdict))
+        if last is None or says(last[1]) != says(verdict) or at - last[0] >= 60.0:
+            self.verdicts.append((at, verdict))
             del self.verdicts[:-VERDICTS]
 
     def verdict_at(self, at: float) -> Verdict | None:
         """The verdict that stood at a time; None before the first."""
-        place = bisect_right(self.verdicts, at, key=lambda said: said.at)
-        return self.verdicts[place - 1].verdict if place else None
+        place = bisect_right(self.verdicts, at, key=lambda said: said[0])
+        return self.verdicts[place - 1][1] if place else None
 
 
 def says(verdict: Verdict) -> tuple[object, ...]:
