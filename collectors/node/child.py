@@ -263,3 +263,22 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
         child.end()
         if child.status is not None:
             _unended.pop(tuple(argv), None)
+
+
+def output(name: str, *words: str, seconds: float) -> Tuple[str, str]:
+    """What a tool printed, and why it failed: its own last line, or what became of it; both empty where there is none.
+
+    Raises :class:`NotResponding` when it did not end in time.
+    """
+    path = find(name)
+    if path is None:
+        return "", ""
+    try:
+        ended = run([path, *words], seconds)
+    except Absent as reason:
+        return "", str(reason)
+    if ended.status is None:
+        raise NotResponding(name, seconds)
+    said = [line.strip() for line in text(ended.stderr or ended.stdout).splitlines() if line.strip()]
+    why = said[-1][:200] if said else "%s ended with status %d" % (name, ended.status)
+    return text(ended.stdout), why if ended.status else ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 if TYPE_CHECKING:  # every program that runs another one imports this module, for its exceptions
     from collectors.samples.control import Settings
@@ -53,8 +53,6 @@ class Shared:
     def __init__(self) -> None:
         self.ranks: Tuple[RankProcess, ...] = ()
         """The ranks that are alive here, and processes of jobs without a number; written by the source ``ranks``."""
-        self.computing: FrozenSet[int] = frozenset()
-        """Processes that compute on a GPU, written by the source ``gpus``."""
         self.versions: Dict[int, Dict[str, str]] = {}
         """Versions of the libraries of each rank by pid, written by the source ``software``."""
         self.sm_shares: Dict[Tuple[str, int], int] = {}

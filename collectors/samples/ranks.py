@@ -41,7 +41,7 @@ class RankProcess(NamedTuple):
     versions: Dict[str, str]
     """``torch``, ``nccl``, ``cuda``, as far as files beside the interpreter tell."""
     library: str = ""
-    """Of a process that says no rank: ``torch``, ``jax``, ``nccl`` (mapped into it) or ``gpu`` (it computes on one)."""
+    """Of a process that says no rank: the library that is mapped into it, ``torch``, ``jax`` or ``nccl``."""
     label: str = ""
     """The title that a process without a number gave itself, such as ``VLLM::Worker_TP1``: a rank of some group."""
     own_pid: int = 0

@@ -101,7 +101,7 @@ def rank_facts(row: RankRow, model: ViewModel) -> list[Fact]:
     if process.rank >= 0:
         who = f"{process.rank} of {number(process.world_size)}"
     else:
-        why = process.label or ("it computes on a GPU" if process.library == "gpu" else f"{process.library} is mapped")
+        why = process.label or f"{process.library} is mapped"
         who = f"unknown ({why}, and nothing tells its number)"
     return [
         ("rank", who),

@@ -13,7 +13,7 @@ import time
 from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node.files import link, list_folder, read, read_int, read_text
-from collectors.node.source import Absent, Shared
+from collectors.node.source import Absent
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample
 
 RESCAN = 30.0
@@ -46,8 +46,7 @@ class AmdCard(NamedTuple):
 class AmdGpus:
     """GPUs of one node."""
 
-    def __init__(self, shared: Shared, proc: str, sys: str) -> None:
-        self._shared = shared
+    def __init__(self, proc: str, sys: str) -> None:
         self._proc = proc
         self._sys = sys
         self._cards: Dict[str, AmdCard] = {}
@@ -78,9 +77,7 @@ class AmdGpus:
             yield row
         if moment - self._apps > APPS_PERIOD:
             self._apps = moment
-            found = list(processes(self._sys, self._proc))
-            self._shared.computing = frozenset(process.pid for process in found)
-            yield GpuProcesses(found)
+            yield GpuProcesses(list(processes(self._sys, self._proc)))
 
 
 def cards(sys: str) -> List[AmdCard]:

@@ -57,7 +57,7 @@ class Gpus(Source):
         super().__init__(shared, proc, sys)
         self._interval = 1.0
         self._roster = GpuRoster()
-        self._amd = AmdGpus(shared, proc, os.environ.get(SYS, sys))
+        self._amd = AmdGpus(proc, os.environ.get(SYS, sys))
         self._absent = ""
         self._absent_until = 0.0
         self._stream = LineStream("nvidia-smi", BACK_OFF)
@@ -153,6 +153,5 @@ class GpuUsers(Source):
         if ended.status:
             raise (Absent if any(sign in said for sign in NO_DRIVER) else Failed)(said or "status %d" % ended.status)
         rows = [row for row in map(app_row, text(ended.stdout).splitlines()) if row is not None]
-        self.shared.computing = frozenset([row.pid for row in rows])
         shares = self.shared.sm_shares
         yield GpuProcesses([row._replace(sm=shares.get((bus_key(row.bus_id), row.pid))) for row in rows])

@@ -1,10 +1,10 @@
 """Finds the processes of a job among thousands of others.
 
-They are those that carry a rank in their environment, and those that have a training library mapped or compute on a
-GPU. Each process is read when it is new and every time while it is young: it may still exec what it wraps. After that
-its ``stat`` is read in turn, a few processes a time, and the rest only when its name is another or it has grown as by
-the import of a training library: a node full of other processes costs next to nothing. ``/proc/PID/maps`` of a process
-with torch is some 100 KB that the kernel writes with the memory map held, so that it is read only of large processes.
+They are those that carry a rank in their environment, and those that have a training library mapped. Each process is
+read when it is new and every time while it is young: it may still exec what it wraps. After that its ``stat`` is read
+in turn, a few processes a time, and the rest only when its name is another or it has grown as by the import of a
+training library: a node full of other processes costs next to nothing. ``/proc/PID/maps`` of a process with torch is
+some 100 KB that the kernel writes with the memory map held, so that it is read only of large processes.
 """
 
 from __future__ import annotations
@@ -49,11 +49,8 @@ _LIBRARIES = (
     ("jax", re.compile(rb"/jaxlib/")),
     ("nccl", re.compile(rb"/libnccl\.so")),
 )
-DAEMONS = frozenset(
-    "nvidia-persiste nv-hostengine dcgm-exporter nvidia-cuda-mps nvidia-smi nvidia-fabricma nvidia-imex nvtop gpustat "
-    "Xorg gnome-shell nsys ncu py-spy cuda-gdb".split()
-)
-"""Programs that are on a GPU, or look into what is there, and are no job; as the kernel cuts their names."""
+TOOLS = frozenset("py-spy nsys ncu cuda-gdb".split())
+"""Programs that map the libraries of the process that they look into, as the kernel cuts their names."""
 _IDLE = "ray::IDLE"
 """Title of a worker of Ray that waits to be given work."""
 
@@ -76,7 +73,6 @@ class _Unrelated(NamedTuple):
     comm: str
     rss: int
     """0 where a file of it gave no answer: it is looked at again then."""
-    computes: bool
     first: float
     again: float
     """When it was seen first, and when its turn comes again (monotonic clock)."""
@@ -103,55 +99,50 @@ class Search:
         self._unrelated.clear()
         return True
 
-    def find(self, present: Set[int], taken: AbstractSet[int], computing: AbstractSet[int]) -> Iterator[JobProcess]:
-        """Processes of jobs among ``present`` that are not ``taken`` already; ``computing`` are those on a GPU."""
+    def find(self, present: Set[int], taken: AbstractSet[int]) -> Iterator[JobProcess]:
+        """Processes of jobs among ``present`` that are not ``taken`` already."""
         for pid in self._unrelated.keys() - present:
             del self._unrelated[pid]
         self.refused &= present
         moment = time.monotonic()
-        due = self._due(present - taken, moment, computing)
+        due = self._due(present - taken, moment)
         for start in range(0, len(due), BATCH):
             stats: Dict[int, Stat] = {}
             for pid in due[start : start + BATCH]:
                 stat, known = read_stat(self._proc, pid), self._unrelated.get(pid)
                 if stat is None or stat.has_ended:
                     continue
-                old = known is not None and moment - known.first >= YOUNG and known.computes == (pid in computing)
-                if known is not None and old and self._is_unchanged(pid, stat):
+                if known is not None and moment - known.first >= YOUNG and self._is_unchanged(pid, stat):
                     self._unrelated[pid] = known._replace(again=moment + RELOOK)
                 else:
                     stats[pid] = stat
-            yield from self._look(stats, moment, computing)
+            yield from self._look(stats, moment)
 
-    def _due(self, pids: Set[int], moment: float, computing: AbstractSet[int]) -> List[int]:
+    def _due(self, pids: Set[int], moment: float) -> List[int]:
         """New and young processes, and a few old ones whose turn it is."""
-        again = [
-            (moment - known.first >= YOUNG, pid) for pid, known in self._unrelated.items()
-            if moment >= known.again or (pid in computing and not known.computes)
-        ]  # fmt: skip
-        old = [pid for is_old, pid in again if is_old][:TURNS]
-        return [*(pids - self._unrelated.keys()), *(pid for is_old, pid in again if not is_old), *old]
+        again = [pid for pid, known in self._unrelated.items() if moment >= known.again]
+        old = [pid for pid in again if moment - self._unrelated[pid].first >= YOUNG]
+        return [*(pids - self._unrelated.keys()), *(set(again) - set(old)), *old[:TURNS]]
 
     def _is_unchanged(self, pid: int, stat: Stat) -> bool:
         """Whether a process runs what it ran when it was found to be of no job, and has not grown since."""
         known = self._unrelated.get(pid)
         return known is not None and known[:2] == (stat.start_ticks, stat.comm) and stat.rss < known.rss + GROWN
 
-    def _look(self, stats: Mapping[int, Stat], moment: float, computing: AbstractSet[int]) -> Iterator[JobProcess]:
-        """Those that carry a rank, then those that are of a job by what they have mapped, or compute on a GPU."""
+    def _look(self, stats: Mapping[int, Stat], moment: float) -> Iterator[JobProcess]:
+        """Those that carry a rank, then those that are of a job by what they have mapped."""
         environs = self._ask(stats, "environ", read)
         envs = {pid: parse(one) for pid, one in environs.items() if isinstance(one, bytes) and may_have_rank(one)}
         ranks = {pid: rank for pid, env in envs.items() for rank in [rank_of(env)] if rank is not None}
         libraries = self._libraries({pid: stats[pid] for pid in environs if pid not in ranks})
-        unnumbered = [pid for pid, library in libraries.items() if library or pid in computing]
-        commands = self._ask(unnumbered, "cmdline", read)
+        commands = self._ask([pid for pid, library in libraries.items() if library], "cmdline", read)
         for pid, stat in stats.items():
             answer, command, rank, library = environs.get(pid), commands.get(pid), ranks.get(pid), ""
-            if pid in unnumbered:
+            if libraries.get(pid):
                 words = split_zeros(command) if isinstance(command, bytes) else []
                 envs[pid] = parse(answer) if isinstance(answer, bytes) else {}
                 if not is_foreign(words, stat.comm):
-                    rank, library = rank_of_member(envs[pid], words), libraries[pid] or "gpu"
+                    rank, library = rank_of_member(envs[pid], words), libraries[pid]
             self.refused.discard(pid)
             if rank is not None and self._passes(envs[pid]):
                 self._unrelated.pop(pid, None)
@@ -164,7 +155,7 @@ class Search:
             first = known.first if known is not None and known.start_ticks == stat.start_ticks else moment
             rss = stat.rss if pid in libraries or pid in ranks else 0
             again = moment if moment - first < YOUNG else moment + RELOOK
-            self._unrelated[pid] = _Unrelated(stat.start_ticks, stat.comm, rss, pid in computing, first, again)
+            self._unrelated[pid] = _Unrelated(stat.start_ticks, stat.comm, rss, first, again)
 
     def _ask(self, pids: Iterable[int], name: str, question: Callable[[str], T]) -> Dict[int, Union[T, OSError]]:
         """The answer for this file of each process that answered."""
@@ -175,14 +166,12 @@ class Search:
         """The training library of each process that answered, empty for none; of what is unchanged nothing is read."""
         large = [
             pid for pid, stat in stats.items()
-            if stat.rss >= LEAST and stat.state not in "ZX" and stat.comm not in DAEMONS
-            and not self._is_unchanged(pid, stat)
+            if stat.rss >= LEAST and stat.state not in "ZX" and not self._is_unchanged(pid, stat)
         ]  # fmt: skip
-        found = dict.fromkeys(stats.keys() - large, "")
         # judged where it is read: of a node full of ranks all of them together would be tens of megabytes
         answers = self._ask(large, "maps", lambda path: library_of(read(path, MAPS_LIMIT)))
-        found.update({pid: answer if isinstance(answer, str) else "" for pid, answer in answers.items()})
-        return found
+        judged = {pid: answer if isinstance(answer, str) else "" for pid, answer in answers.items()}
+        return {**dict.fromkeys(stats.keys() - large, ""), **judged}
 
     def _passes(self, env: Mapping[str, str]) -> bool:
         """True for an environment that the user's filter lets through, and that is not of a program of ours."""
@@ -196,5 +185,5 @@ def library_of(maps: bytes) -> str:
 
 
 def is_foreign(words: Sequence[str], comm: str) -> bool:
-    """True for what is never a rank whatever it has mapped: this tool's own programs, daemons, idle workers of Ray."""
-    return comm in DAEMONS or (bool(words) and words[0].startswith(_IDLE)) or is_own(words)
+    """True for what is never a rank whatever it has mapped: this tool's own programs, profilers, Ray's idle workers."""
+    return comm in TOOLS or (bool(words) and words[0].startswith(_IDLE)) or is_own(words)

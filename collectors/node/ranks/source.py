@@ -117,7 +117,7 @@ class RankSource(Source):
             yield from self._drop(pid, now)
         self._other_job = False
         self._hidden = 1 not in present
-        for found in list(self._search.find(present, self._tracked.keys(), self.shared.computing)):
+        for found in list(self._search.find(present, self._tracked.keys())):
             self._tracked[found.pid] = found
             self._stale = True
 

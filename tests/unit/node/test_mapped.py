@@ -59,7 +59,7 @@ def test_what_is_of_no_job_is_read_once_and_again_when_it_has_grown(
         (["python3", "train.py", "--name", "hangtop"], "python3", False),
         (["ray::IDLE", "", ""], "ray::IDLE", True),
         (["ray::Train.run"], "ray::Train.run", False),
-        (["nvidia-cuda-mps-server"], "nvidia-cuda-mps", True),
+        (["ncu", "--attach"], "ncu", True),
         # a lent py-spy has mapped the libraries of the rank that it reads native frames of
         (["/proc/865/fd/5", "dump", "--json", "--pid", "792", "--native"], "5", True),
         (["/proc/865/fd/5", "train.py"], "5", False),

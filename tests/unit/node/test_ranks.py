@@ -104,7 +104,6 @@ def test_a_helper_that_lives_on_is_not_the_rank_that_it_worked_for(bench: Bench)
 def test_one_that_nobody_has_waited_for_has_ended(bench: Bench) -> None:
     bench.proc.add(50, env=rank_env(3))
     bench.look()
-    bench.shared.computing = frozenset({50})
     bench.proc.add(50, env={}, state="Z", left=1)
     samples = bench.look()
     assert of(samples, RankGone)[0] == RankGone(50, 3, of(samples, RankGone)[0].at, ended=True)
@@ -238,11 +237,9 @@ def test_the_option_of_a_node_is_not_the_rank_of_those_whom_mp_spawn_starts_ther
     assert numbers(bench.look()) == {50: -1, 51: -1}
 
 
-def test_agents_daemons_and_this_tool_itself_are_no_processes_of_a_job(bench: Bench) -> None:
+def test_agents_and_this_tool_itself_are_no_processes_of_a_job(bench: Bench) -> None:
     bench.proc.add(50, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "/venv/bin/torchrun", "train.py"])
     bench.proc.add(51, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "-B", "-u", "-c", "import sys", "hangtop", "0"])
-    bench.proc.add(52, rss=LARGE, argv=["nvidia-persistenced"], comm="nvidia-persiste", executable="/usr/bin/x")
-    bench.shared.computing = frozenset({52})
     assert numbers(bench.look()) == {}
 
 
