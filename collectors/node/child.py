@@ -266,17 +266,11 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
 
 
 def output(name: str, *words: str, seconds: float) -> Tuple[str, str]:
-    """What a tool printed, and why it failed: its own last line, or what became of it; both empty where there is none.
+    """What a tool printed, and why it failed: its own last line.
 
-    Raises :class:`NotResponding` when it did not end in time.
+    Raises :class:`Absent` where there is no such tool, :class:`NotResponding` when it did not end in time.
     """
-    path = find(name)
-    if path is None:
-        return "", ""
-    try:
-        ended = run([path, *words], seconds)
-    except Absent as reason:
-        return "", str(reason)
+    ended = run([name, *words], seconds)
     if ended.status is None:
         raise NotResponding(name, seconds)
     said = [line.strip() for line in text(ended.stderr or ended.stdout).splitlines() if line.strip()]

@@ -11,21 +11,18 @@ import time
 from collections import deque
 from typing import Deque, Iterator, List, NamedTuple
 
-from collectors.node.child import LineStream, find
-from collectors.node.files import text
+from collectors.node.child import LineStream, find, output
 from collectors.node.gpus.amd import AmdGpus
 from collectors.node.gpus.nvidia_smi import (
     APP_FIELDS,
-    NO_TOOL,
     GpuRoster,
     app_row,
     choose,
     gpu_row,
-    nvidia_smi,
     rejected_field,
 )
 from collectors.node.network.fabric import SYS
-from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
+from collectors.node.source import Absent, Failed, Shared, Source
 from collectors.samples.control import Settings
 from collectors.samples.gpus import GpuProcesses, bus_key
 
@@ -45,6 +42,7 @@ BACK_OFF = 5.0
 """Seconds between starts of a nvidia-smi that ends by itself."""
 LOADED = "/driver/nvidia/gpus"
 """Folder below /proc of a driver that is loaded."""
+NO_TOOL = "no nvidia-smi on this node: no NVIDIA driver"
 NO_DRIVER = ("No devices were found", "couldn't communicate with the NVIDIA driver")
 
 
@@ -146,12 +144,10 @@ class GpuUsers(Source):
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
         """The compute-apps list. Raises :class:`Absent` on a node without nvidia-smi or driver."""
-        ended = nvidia_smi("--query-compute-apps=" + ",".join(APP_FIELDS), FORMAT, patience=GIVE_UP)
-        said = text(ended.stdout + ended.stderr).strip()[:200]
-        if ended.status is None:
-            raise NotResponding("nvidia-smi --query-compute-apps", GIVE_UP)
-        if ended.status:
-            raise (Absent if any(sign in said for sign in NO_DRIVER) else Failed)(said or "status %d" % ended.status)
-        rows = [row for row in map(app_row, text(ended.stdout).splitlines()) if row is not None]
+        query = "--query-compute-apps=" + ",".join(APP_FIELDS)
+        printed, why = output("nvidia-smi", query, FORMAT, seconds=GIVE_UP)
+        if why:
+            raise (Absent if any(sign in printed + why for sign in NO_DRIVER) else Failed)(why)
+        rows = [row for row in map(app_row, printed.splitlines()) if row is not None]
         shares = self.shared.sm_shares
         yield GpuProcesses([row._replace(sm=shares.get((bus_key(row.bus_id), row.pid))) for row in rows])

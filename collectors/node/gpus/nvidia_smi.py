@@ -9,20 +9,8 @@ from __future__ import annotations
 import re
 from typing import Any, Collection, Dict, Iterator, NamedTuple, Optional, Sequence, Tuple
 
-from collectors.node.child import ChildEnded, find, run
-from collectors.node.source import Absent
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, bus_key
 from collectors.samples.stream import Fault
-
-NO_TOOL = "no nvidia-smi on this node: no NVIDIA driver"
-
-
-def nvidia_smi(*words: str, patience: float) -> ChildEnded:
-    """Run nvidia-smi to its end. Raises :class:`Absent` where there is none."""
-    path = find("nvidia-smi")
-    if path is None:
-        raise Absent(NO_TOOL)
-    return run([path, *words], patience)
 
 
 class SmiColumn(NamedTuple):

@@ -17,9 +17,9 @@ import re
 from itertools import takewhile
 from typing import Dict, Iterator, List, NamedTuple, Tuple
 
-from collectors.node.files import list_folder, read_text, text
-from collectors.node.gpus.nvidia_smi import nvidia_smi
-from collectors.node.source import Absent, Failed, NotResponding, Shared, Source
+from collectors.node.child import output
+from collectors.node.files import list_folder, read_text
+from collectors.node.source import Absent, Failed, Shared, Source
 from collectors.samples.gpus import FabricService, GpuFabric, Topology
 
 EVERY = 30.0
@@ -61,8 +61,9 @@ class NvlinkServices(Source):
             raise Absent("no NVIDIA driver on this node (/dev/nvidiactl)")
         switches = [name for name in list_folder(self._dev) if re.match(r"nvidia-nvswitch\d{1,4}\Z", name)]
         channels = [name for name in list_folder(self._dev + "/" + CHANNELS) if name.startswith("channel")]
-        said = text(nvidia_smi("--query-gpu=" + ",".join(FIELDS), "--format=csv,noheader", patience=PATIENCE).stdout)
-        rows = [[cell.strip() for cell in line.split(",")] for line in said.splitlines()]
+        query = "--query-gpu=" + ",".join(FIELDS)
+        printed, _ = output("nvidia-smi", query, "--format=csv,noheader", seconds=PATIENCE)
+        rows = [[cell.strip() for cell in line.split(",")] for line in printed.splitlines()]
         rows = [row for row in rows if len(row) == len(FIELDS) and row[0].isdecimal() and len(row[0]) < 5]
         joined = any(row[1] not in NO_FABRIC for row in rows)
         if not switches and not channels and not joined:
@@ -92,12 +93,10 @@ class GpuTopology(Source):
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
         """The matrix. Raises :class:`Absent` on a node without nvidia-smi or without a matrix."""
-        ended = nvidia_smi("topo", "-m", patience=PATIENCE)
-        if ended.status is None:
-            raise NotResponding("nvidia-smi topo -m", PATIENCE)
-        if ended.status != 0:
-            raise Failed("nvidia-smi topo -m ended with status %d" % ended.status)
-        found = parse_topology(text(ended.stdout))
+        printed, why = output("nvidia-smi", "topo", "-m", seconds=PATIENCE)
+        if why:
+            raise Failed("nvidia-smi topo -m: " + why)
+        found = parse_topology(printed)
         if not found.devices:
             raise Absent("nvidia-smi topo -m printed no matrix")
         yield found

@@ -12,11 +12,11 @@ import re
 import time
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.child import run
+from collectors.node.child import output
 from collectors.node.files import read_text, text
 from collectors.node.logs.parser import kernel_events
 from collectors.node.machine.oom_counts import OomCounts
-from collectors.node.source import Absent, Denied, Shared, Source
+from collectors.node.source import Denied, Shared, Source, Unavailable
 from collectors.samples.control import Settings
 
 HISTORY = 24 * 3600.0
@@ -129,12 +129,11 @@ class KernelSource(Source):
             return []
         self._dmesg_at = moment + DMESG_EVERY
         try:
-            ended = run(DMESG, timeout=5.0, limit=16 << 20)
-            lines = parse_dmesg(text(ended.stdout))
-            said = text(ended.stderr).strip().partition("\n")[0]
-            self._refused = "" if lines else said or "sudo -n dmesg shows nothing"
-        except Absent as reason:
-            lines, self._refused = [], str(reason)
+            printed, why = output(*DMESG, seconds=5.0)
+        except Unavailable as reason:
+            printed, why = "", str(reason)
+        lines = parse_dmesg(printed)
+        self._refused = "" if lines else why or "sudo -n dmesg shows nothing"
         fresh = [line for line in lines if line[0] > self._last]
         self._last = max([self._last, *[stamp for stamp, _ in fresh]])
         return fresh

@@ -11,8 +11,8 @@ import re
 import time
 from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from collectors.node.child import find, run
-from collectors.node.files import list_folder, read, read_text, text
+from collectors.node.child import output
+from collectors.node.files import list_folder, read, read_text
 from collectors.node.network.ib_tools import LARGEST, SATURATED, WORDS, parse_ibstat, parse_perfquery
 from collectors.node.source import Absent, NotResponding, Shared, Source
 from collectors.samples.fabric import PortCounters, PortFacts
@@ -86,16 +86,17 @@ class Fabric(Source):
 
     def _by_perfquery(self, port: PortFacts) -> Iterator[NamedTuple]:
         """Extended counters of a port."""
-        path = find("perfquery")
-        if path is None:
+        try:
+            printed, why = output("perfquery", "-x", "-C", port.device, "-P", str(port.port), seconds=PATIENCE)
+        except Absent:
             return
-        ended = run([path, "-x", "-C", port.device, "-P", str(port.port)], PATIENCE)
-        values = parse_perfquery(text(ended.stdout))
+        except NotResponding as reason:
+            printed, why = "", str(reason)
+        values = parse_perfquery(printed)
         if values:
             yield PortCounters(port.device, port.port, "perfquery-x", values)
         else:
-            said = text(ended.stderr).strip()[:200] or "status %s" % ended.status
-            yield Fault(self.name, "%s/%d: perfquery gave no counters: %s" % (port.device, port.port, said), 1)
+            yield Fault(self.name, "%s/%d: perfquery gave no counters: %s" % (port.device, port.port, why), 1)
 
 
 def by_ibstat() -> List[PortFacts]:
@@ -104,16 +105,13 @@ def by_ibstat() -> List[PortFacts]:
     Raises :class:`Absent` where there is no ibstat, or it shows no adapter, and :class:`NotResponding` where it gives
     no answer.
     """
-    path = find("ibstat")
-    if path is None:
-        raise Absent(NOTHING)
-    ended = run([path], PATIENCE)
-    if ended.status is None:
-        raise NotResponding("ibstat", PATIENCE)
-    found = parse_ibstat(text(ended.stdout))
+    try:
+        printed, why = output("ibstat", seconds=PATIENCE)
+    except Absent:
+        raise Absent(NOTHING) from None
+    found = parse_ibstat(printed)
     if not found:
-        said = text(ended.stderr).strip()[:200]
-        raise Absent("%s; ibstat says: %s" % (NOTHING, said) if said else NOTHING)
+        raise Absent("%s; ibstat says: %s" % (NOTHING, why) if why else NOTHING)
     return found
 
 

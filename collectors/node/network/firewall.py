@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Callable, Dict, List, Tuple
 
-from collectors.node.child import find, run
-from collectors.node.files import read_text, text
-from collectors.node.source import Absent
+from collectors.node.child import output
+from collectors.node.files import read_text
+from collectors.node.source import Absent, NotResponding
 from collectors.samples.asked import Observation
 
 PATIENCE = 3.0
@@ -79,15 +79,10 @@ def firewalls() -> List[Observation]:
 
 def _said(name: str, *words: str) -> Tuple[List[str], str]:
     """Lines that a tool prints, and why it does not; both empty where it is not installed."""
-    path = find(name)
-    if path is None:
-        return [], ""
     try:
-        ended = run([path, *words], PATIENCE)
-    except Absent as reason:
+        printed, why = output(name, *words, seconds=PATIENCE)
+    except Absent:
+        return [], ""
+    except NotResponding as reason:
         return [], str(reason)
-    if ended.status is None:
-        return [], "%s gave no answer in %.0f s" % (name, PATIENCE)
-    complaint = text(ended.stderr).strip().splitlines()
-    why = complaint[-1][:SHOWN] if ended.status and complaint else ""
-    return [" ".join(line.split()) for line in text(ended.stdout).splitlines()], why
+    return [" ".join(line.split()) for line in printed.splitlines()], why[:SHOWN]

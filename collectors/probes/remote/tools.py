@@ -11,12 +11,12 @@ import time
 from typing import Dict, List
 
 from collectors.node import watchdog
-from collectors.node.child import Child, find, run
+from collectors.node.child import Child, find, output
 from collectors.node.files import text
 from collectors.node.network import tcp
 from collectors.node.network.firewall import firewalls
 from collectors.node.processes.sockets import LISTEN, tcp_sockets
-from collectors.node.source import Absent
+from collectors.node.source import Absent, Unavailable
 from collectors.node.wire import say
 from collectors.samples.asked import Observation
 
@@ -29,9 +29,6 @@ START_SECONDS, LISTEN_SECONDS = 0.3, 5.0
 def serve(words: List[str]) -> Observation:
     """Start a server; ``{port}`` stands for a free port, on which it then listens. The answer is that port, or 0."""
     name, port = words[0], 0
-    tool = find(name)
-    if tool is None:
-        return Observation("listen", name, None, "not there")
     if "{port}" in words:
         listener, why = tcp.listen(0)
         if listener is None:
@@ -39,7 +36,7 @@ def serve(words: List[str]) -> Observation:
         port = int(listener.getsockname()[1])
         listener.close()
     try:
-        child = Child([tool, *(word.replace("{port}", str(port)) for word in words[1:])])
+        child = Child([word.replace("{port}", str(port)) for word in words])
     except Absent as error:
         return Observation("listen", name, None, str(error))
     until = time.monotonic() + (LISTEN_SECONDS if port else START_SECONDS)
@@ -47,34 +44,20 @@ def serve(words: List[str]) -> Observation:
         if port and any(tcp_sockets(os.getpid(), 1 << LISTEN, port=port)):
             return Observation("listen", name, port, "")
         if child.ended(0.02) is not None:
-            why = last_line(child.read_errors() or child.read()) or "it ended at once"
-            return Observation("listen", name, None, why)
+            said = text(child.read_errors() or child.read()).strip()
+            return Observation("listen", name, None, said.rpartition("\n")[2][:200] or "it ended at once")
     if port:
         return Observation("listen", name, None, "it did not listen in %.0f s" % LISTEN_SECONDS)
     return Observation("listen", name, 0, "")
 
 
-def last_line(said: bytes) -> str:
-    """The last line of a tool's output that is not empty: usually why it ended."""
-    lines = [line.strip() for line in text(said).splitlines() if line.strip()]
-    return lines[-1][:200] if lines else ""
-
-
-def output(words: List[str], seconds: float) -> Observation:
+def result(words: List[str], seconds: float) -> Observation:
     """What a tool printed, and why it failed, if it did."""
-    tool = find(words[0])
-    if tool is None:
-        return Observation("result", words[0], None, "not there")
     try:
-        ended = run([tool, *words[1:]], seconds)
-    except Absent as error:
-        return Observation("result", words[0], None, str(error))
-    why = ""
-    if ended.status is None:
-        why = "no end in %.0f s" % seconds
-    elif ended.status:
-        why = last_line(ended.stderr) or last_line(ended.stdout) or "status %d" % ended.status
-    return Observation("result", words[0], text(ended.stdout)[:PRINTED], why)
+        printed, why = output(*words, seconds=seconds)
+    except Unavailable as reason:
+        return Observation("result", words[0], None, str(reason))
+    return Observation("result", words[0], printed[:PRINTED], why)
 
 
 @watchdog.program
@@ -89,7 +72,7 @@ def main(arguments: Dict[str, object]) -> None:
     if isinstance(server, list):
         answers.append(serve([str(word) for word in server]))
     if isinstance(words, list):
-        answers.append(output([str(word) for word in words], float(str(arguments.get("seconds", 15.0)))))
+        answers.append(result([str(word) for word in words], float(str(arguments.get("seconds", 15.0)))))
     say(*answers, Observation("done", "", True, ""))
     if isinstance(server, list) and not answers[-1].error:
         watchdog.stay()

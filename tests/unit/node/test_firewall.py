@@ -62,7 +62,7 @@ def test_a_firewall_is_told_by_its_own_tool(
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     only_here = {name: str(tmp_path / name) for name in tools}
-    monkeypatch.setattr(firewall, "find", lambda name, _more=(): only_here.get(name))
+    monkeypatch.setattr("collectors.node.child.find", lambda name, _more=(): only_here.get(name))
     assert [(one.subject, one.value, one.error) for one in firewall.firewalls() if one.subject != "SELinux"] == found
 
 
