@@ -32,28 +32,19 @@ class Attempt(NamedTuple):
     sudo: bool = False
 
 
-class Sudo:
-    """Whether ``sudo -n`` is worth a try on this node: the user allows it, and the first look that tried did not fail.
-
-    Never unasked: sudo reports each refusal to the administrators.
-    """
-
-    def __init__(self, allowed: bool = False) -> None:
-        self.allowed = allowed
-        self.refused = os.geteuid() == 0
-        self.said = ""
-
-
 class Manner(NamedTuple):
     """How processes are to be looked at."""
 
     spy: Optional[str]
-    sudo: Sudo
     native: bool
     blocking: bool
     """May pause the process (for under 1 ms) when reads without a pause stay torn."""
     deadline: float
     """Seconds that one py-spy may take."""
+    sudo: bool
+    """``sudo -n`` may be tried. Never unasked: sudo reports each refusal to the administrators."""
+    refusals: List[str]
+    """What sudo said when it refused; it is not tried again."""
 
 
 def look(pid: int, rank_pid: int, manner: Manner) -> StackDump:
@@ -106,7 +97,7 @@ class _ProcessLook:
 
     def _try(self, attempt: Attempt, rest: List[Attempt]) -> List[Attempt]:
         """Make an attempt; those that may help after it."""
-        spy, sudo = self._manner.spy, self._manner.sudo
+        spy, refusals = self._manner.spy, self._manner.refusals
         assert spy is not None
         words = pyspy.dump_command(spy, self._pid, attempt.method, attempt.with_locals)
         try:
@@ -117,7 +108,7 @@ class _ProcessLook:
         if ended.status == 0:
             return self._take(attempt, ended.stdout, rest)
         if attempt.sudo and ended.stderr.startswith(b"sudo:"):
-            sudo.refused, sudo.said = True, files.text(ended.stderr).strip().splitlines()[0]
+            refusals.append(files.text(ended.stderr).strip().splitlines()[0])
             return []
         if self._threads:
             return rest  # an earlier attempt gave some frames, which are better than none
@@ -133,8 +124,8 @@ class _ProcessLook:
         self._failure = failure
         if failure.word == "torn" or (failure.word == "timeout" and attempt.method == "native"):
             return rest
-        may = failure.word == "denied" and sudo.allowed and not sudo.refused and not attempt.sudo
-        return [Attempt("nonblocking", True, sudo=True)] if may else []
+        may = self._manner.sudo and os.geteuid() != 0 and not refusals and not attempt.sudo
+        return [Attempt("nonblocking", True, sudo=True)] if may and failure.word == "denied" else []
 
     def _take(self, attempt: Attempt, stdout: bytes, rest: List[Attempt]) -> List[Attempt]:
         try:
@@ -153,7 +144,7 @@ class _ProcessLook:
             error = "%s: %s" % failure
             if failure.word == "denied":
                 remedy = way_out(self._pid)
-                error += "; %s" % self._manner.sudo.said if self._manner.sudo.said else ""
+                error = "; ".join([error, *self._manner.refusals[:1]])
         is_rank, stuck = self._pid == self._rank_pid, failure is not None or seen.state == UNINTERRUPTIBLE
         return StackDump(
             self._pid,

@@ -16,7 +16,7 @@ from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from collectors.node.processes import process_state
 from collectors.node.stacks import pyspy, pyspy_output
-from collectors.node.stacks.look import Manner, Sudo, look
+from collectors.node.stacks.look import Manner, look
 from collectors.node.wire import say
 from collectors.samples.stacks import StackDump
 
@@ -49,9 +49,7 @@ class DumpRequest(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """All dumps of a request have been printed: so many."""
-
-    dumps: int
+    """All dumps of a request have been printed."""
 
 
 def main(arguments: Sequence[object]) -> None:
@@ -60,7 +58,8 @@ def main(arguments: Sequence[object]) -> None:
     request = DumpRequest(*arguments)  # type: ignore[arg-type]
     dumper = StackDumper(pyspy.find_or_borrow(lines, request.py_spy))
     while True:
-        say(Answered(dumper.run(request)))
+        dumper.run(request)
+        say(Answered())
         line = lines.next(LINGER)
         if line is None:
             return
@@ -71,29 +70,25 @@ class StackDumper:
     """Answers requests of one client about one job."""
 
     def __init__(self, spy: Optional[str]) -> None:
-        self._said = 0
-        self._sudo = Sudo()
+        self._refusals: List[str] = []
         self._spy = spy
         self._wanted: "SimpleQueue[Tuple[Target, Manner]]" = SimpleQueue()
         self._done: "SimpleQueue[Union[StackDump, Exception]]" = SimpleQueue()
         self._workers = 0
 
-    def run(self, request: DumpRequest) -> int:
-        """Take every sample of a request; the number of dumps that were printed."""
-        self._sudo.allowed = request.sudo
-        self._said = 0
+    def run(self, request: DumpRequest) -> None:
+        """Take every sample of a request."""
         begun = time.monotonic()
         for number in range(request.samples):
             time.sleep(max(0.0, begun + number * GAP - time.monotonic()))
             self._dump(request)
-        return self._said
 
     def _dump(self, request: DumpRequest) -> None:
         """Dump the processes of a request and print what comes.
 
         The children of one whose main thread may be waiting for one come, too.
         """
-        manner = Manner(self._spy, self._sudo, request.native, request.blocking, request.deadline)
+        manner = Manner(self._spy, request.native, request.blocking, request.deadline, request.sudo, self._refusals)
         known = set(request.pids)
         left = self._want([(pid, pid) for pid in request.pids], manner)
         while left:
@@ -102,7 +97,6 @@ class StackDumper:
                 raise dump
             left -= 1
             say(dump)
-            self._said += 1
             if dump.pid == dump.rank_pid and _may_wait_for_children(dump):
                 children = [pid for pid in process_state.children(dump.pid) if pid not in known]
                 known.update(children)
