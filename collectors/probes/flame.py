@@ -25,15 +25,6 @@ ANSWER_SECONDS = 40.0
 _recording = answer(FlameRecording)
 
 
-@dataclass(frozen=True, slots=True)
-class FoldedStacks:
-    """Folded stacks of one process, ``outer;inner 62`` a line, thread first; or why there are none."""
-
-    pid: int
-    stacks: str
-    error: str
-
-
 def shown_command(pids: Sequence[int], seconds: float, py_spy: str = "") -> str:
     """What will be run on a node, to show before it is: one py-spy a process, here for the first of them."""
     words = record_command(py_spy or "py-spy", pids[0] if pids else 0, seconds, RATE, "(memory)")
@@ -43,13 +34,13 @@ def shown_command(pids: Sequence[int], seconds: float, py_spy: str = "") -> str:
 
 async def record(
     transport: Transport, python: str, pids: Sequence[int], *, seconds: float, py_spy: str = ""
-) -> list[FoldedStacks]:
+) -> list[FlameRecording]:
     """Sample these processes of one node for ``seconds``, without pausing them.
 
-    Every pid gets an answer. Raises :class:`~collectors.fleet.transport.TransportError` when the program cannot be
-    started.
+    Every pid gets an answer, its stacks unpacked: ``outer;inner 62`` a line, thread first; or why there are none.
+    Raises :class:`~collectors.fleet.transport.TransportError` when the program cannot be started.
     """
-    found: dict[int, FoldedStacks] = {}
+    found: dict[int, FlameRecording] = {}
     lender = lending_once()
 
     def take(line: bytes) -> bool:
@@ -72,16 +63,16 @@ async def record(
         except TimeoutError:
             why = "timeout: the recorder did not answer"
     why = ": ".join(filter(None, (why, running.said())))
-    return [found.get(pid, FoldedStacks(pid, "", why)) for pid in pids]
+    return [found.get(pid, FlameRecording(pid, "", why)) for pid in pids]
 
 
-def _unpacked(sample: FlameRecording) -> FoldedStacks:
+def _unpacked(sample: FlameRecording) -> FlameRecording:
     try:
         unpacker = zlib.decompressobj()
         stacks = unpacker.decompress(b64decode(sample.stacks, validate=True), LIMIT)
     except (zlib.error, binascii.Error, ValueError):
-        return FoldedStacks(sample.pid, "", "failed: the recording came broken")
-    return FoldedStacks(sample.pid, clean(stacks.decode("utf-8", "replace")), sample.error)
+        return FlameRecording(sample.pid, "", "failed: the recording came broken")
+    return sample._replace(stacks=clean(stacks.decode("utf-8", "replace")))
 
 
 # --- the tree and its picture --------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
@@ -63,7 +62,7 @@ def answer(kind: type[T]) -> Callable[[bytes], T]:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes that a program may say: in one line, on standard output in all, and on standard error that are kept.
+    """Bytes that a program may say: in one line, and on standard output in all.
 
     What is not said otherwise fits some ten thousand answers: as objects here they are tenfold, and a node that means
     harm says as much as it may.
@@ -71,10 +70,11 @@ class Limits:
 
     line: int = 1 << 20
     total: int = 8 << 20
-    errors: int = 4096
 
 
 LIMITS = Limits()
+ERRORS = 4096
+"""Bytes of standard error that are kept."""
 
 
 class Running:
@@ -100,14 +100,10 @@ class Running:
         self._beating: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Start it. Raises :class:`TransportError`."""
         await self.start()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End it."""
+    async def __aexit__(self, *_: object) -> None:
         self.stop()
 
     async def start(self) -> None:
@@ -184,7 +180,7 @@ class Running:
 
     def _complain(self, data: bytes) -> None:
         self._errors += data
-        del self._errors[: -self._limits.errors]
+        del self._errors[:-ERRORS]
 
     def _hear(self, data: bytes) -> None:
         if self._left < 0:

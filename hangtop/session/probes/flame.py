@@ -8,7 +8,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from collectors.fleet.transport import TransportError
-from collectors.probes.flame import Flame, FoldedStacks, profile, record, save, shown_command
+from collectors.node.stacks.flamerecord import FlameRecording
+from collectors.probes.flame import Flame, profile, record, save, shown_command
 from hangtop.diagnosis.phrasing import count, rank_text, ranks_on
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say
 from hangtop.session.session import Session
@@ -27,11 +28,11 @@ def flame_probe(session: Session, ranks: Collection[int] | None, folder: Path, *
         by_node.setdefault(rank.node, []).append(rank.process.pid)
     py_spy = session.options.py_spy or ""
 
-    async def of_node(node: str, pids: list[int]) -> list[FoldedStacks]:
+    async def of_node(node: str, pids: list[int]) -> list[FlameRecording]:
         try:
             return await record(session.transport(node), session.python(node), pids, seconds=seconds, py_spy=py_spy)
         except TransportError as error:
-            return [FoldedStacks(pid, "", f"unreachable: {error}") for pid in pids]
+            return [FlameRecording(pid, "", f"unreachable: {error}") for pid in pids]
 
     async def run(say: Say) -> ProbeResult:
         say(f"sampling on {count(len(by_node), 'node')} for {seconds:g} s")
