@@ -13,9 +13,7 @@ from typing import Literal, NamedTuple
 from collectors.samples.collectives import Collective
 from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.history import GroupHistory, is_done, operation_of
-from hangtop.diagnosis.collectives.progress import mismatch
-from hangtop.diagnosis.collectives.recorder import Matched
-from hangtop.diagnosis.collectives.sources import matched_dumps
+from hangtop.diagnosis.collectives.recorder import Matched, matched_dumps
 from hangtop.diagnosis.job import Job
 
 KEPT = 64
@@ -77,9 +75,6 @@ def _grid(matched: Matched, group: Group, own: Mapping[int, GroupHistory]) -> Co
     launched = {seq: [_what(one.entries[seq]) for one in own.values() if seq in one.entries] for seq in numbers}
     columns = tuple(GridColumn(f"#{seq}", *Counter(launched[seq]).most_common(1)[0][0]) for seq in numbers)
     waited = {seq for history in own.values() for seq in history.unfinished}
-    accused = {*progress.behind, *progress.untold} if progress.waiting else set()
-    if group in matched.differs and (how := mismatch(matched.differs[group])) is not None:
-        accused.update(how.counted.odd_ranks)
     alike: dict[tuple[bool, tuple[GridCell, ...]], list[int]] = defaultdict(list)
     for rank in sorted(progress.members):
         cells = tuple(
@@ -87,7 +82,8 @@ def _grid(matched: Matched, group: Group, own: Mapping[int, GroupHistory]) -> Co
             else GridCell("unknown", "no dump")
             for seq, column in zip(numbers, columns, strict=True)
         )  # fmt: skip
-        alike[rank in accused, cells].append(rank)
+        lost = bool(progress.waiting) and rank not in matched.dumps
+        alike[lost or any(cell.state in ("differs", "absent") for cell in cells), cells].append(rank)
     ordered = sorted(alike.items(), key=lambda item: (not item[0][0], len(item[1]), item[1]))
     dumps = [matched.dumps[rank] for rank in sorted(progress.members) if rank in matched.dumps]
     return CollectiveGrid(

@@ -7,7 +7,7 @@ function makes the waits: a rank waits in number N for every member that has not
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -122,47 +122,33 @@ def leading(records: Sequence[LaunchProgress]) -> list[LaunchProgress]:
 # --- operations that differ at one number ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Vote:
-    """What most ranks have, and which ranks have something else. ``tied``: no value has a majority over the next."""
+class Vote(NamedTuple):
+    """Ranks that have something else than most, with what they have; all ranks where nothing has a majority."""
 
-    usual: str
-    usual_ranks: tuple[int, ...]
     odd: Mapping[int, str]
     tied: bool
-
-    @property
-    def odd_ranks(self) -> tuple[int, ...]:
-        """Ranks that differ; all ranks where the vote is tied."""
-        return tuple(sorted({*self.odd, *self.usual_ranks})) if self.tied else tuple(sorted(self.odd))
 
 
 def vote(values: Mapping[int, str]) -> Vote | None:
     """Count the values of all ranks; None without two ranks that differ."""
-    groups: dict[str, list[int]] = defaultdict(list)
-    for rank in sorted(values):
-        groups[values[rank]].append(rank)
-    if len(groups) < 2:
+    counted = Counter(values.values()).most_common(2)
+    if len(counted) < 2:
         return None
-    (usual, members), *others = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1]))
-    odd = {rank: value for value, ranks in others for rank in ranks}
-    return Vote(usual, tuple(members), odd, tied=len(others[0][1]) == len(members))
+    (usual, most), (_, next_most) = counted
+    tied = most == next_most
+    return Vote({rank: value for rank, value in sorted(values.items()) if tied or value != usual}, tied)
 
 
-class Mismatch(NamedTuple):
-    """How ranks differ in one collective."""
+def differing_field(launched: Mapping[int, Operation]) -> Literal["name", "dtype", "size"] | None:
+    """In what ranks differ that launched these at one number of a communicator; None where they agree.
 
-    what: Literal["name", "dtype", "size"]
-    counted: Vote
-
-
-def mismatch(launched: Mapping[int, Operation]) -> Mismatch | None:
-    """How ranks differ that launched these at one number of a communicator; what is not told compares with nothing."""
+    What a source does not tell compares with nothing.
+    """
     names = {one.name for one in launched.values()}
+    if len(names) > 1:
+        return "name"
+    if len({one.dtype for one in launched.values() if one.dtype}) > 1:
+        return "dtype"
+    sizes = {one.size for one in launched.values() if one.size}
     same_size = {name.lower().replace("_", "") for name in names} <= SAME_INPUT
-    for what in ("name", "dtype", "size") if same_size else ("name", "dtype"):
-        told = {rank: value for rank, one in launched.items() if (value := getattr(one, what))}
-        counted = vote(told)
-        if counted is not None:
-            return Mismatch(what, counted)
-    return None
+    return "size" if same_size and len(sizes) > 1 else None

@@ -23,7 +23,11 @@ from hangtop.diagnosis.collectives.history import (
     operation_of,
 )
 from hangtop.diagnosis.collectives.p2p import p2p_edges
-from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, mismatch
+from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, differing_field
+from hangtop.diagnosis.job import Job
+
+CLOCKS_APART = 5.0
+"""Seconds by which the clock in a dump may differ from ours."""
 
 
 class OpenGroup(NamedTuple):
@@ -152,6 +156,17 @@ def _differs(own: Mapping[int, GroupHistory], dumps: Mapping[int, RecorderDump])
         if len({closes(entry) for entry in entries.values()}) > 1:
             continue  # batches may be closed on some ranks and not yet on others
         launched = {rank: operation_of(entry, dumps[rank].source) for rank, entry in entries.items()}
-        if mismatch(launched) is not None:
+        if differing_field(launched) is not None:
             return launched
     return None
+
+
+def matched_dumps(job: Job) -> Matched:
+    """The flight recorder dumps of the job, put side by side; ask by ``job.once``, for it takes its time.
+
+    Live, none that is older than the process that has the rank now.
+    """
+    started = {rank.rank: rank.process.started for rank in job.ranks} if job.live else {}
+    return match(
+        dump for dump in job.recorders if dump.at is None or dump.at >= started.get(dump.rank, dump.at) - CLOCKS_APART
+    )

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from hangtop.diagnosis.collectives.counts import progress_by_log, progress_by_ras
-from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, leading, mismatch, vote
+from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, differing_field, leading, vote
 from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import LINES_SHOWN, event_line, finished, hosts_in, lines, ranks_in, said
@@ -64,7 +64,7 @@ def _differ(
     by_call: dict[str, list[int]] = defaultdict(list)
     for rank in sorted(calls, key=lambda rank: (rank not in counted.odd, rank)):
         by_call[calls[rank]].append(rank)
-    odd, told = counted.odd_ranks, listed([f"{ranks_text(ranks)} {call}" for call, ranks in by_call.items()])
+    odd, told = tuple(counted.odd), listed([f"{ranks_text(ranks)} {call}" for call, ranks in by_call.items()])
     first = sorted(proof, key=lambda pair: pair[0] not in odd)
     yield Finding(
         "collective_size_mismatch" if sizes else "collective_mismatch", "critical", weights[counted.tied],
@@ -77,9 +77,9 @@ def differing(
     job: Job, launched: Mapping[int, Operation], weights: tuple[float, float], proof: Sequence[Proof]
 ) -> Iterator[Finding]:
     """Ranks of one communicator that launched another operation, size or type at one number."""
-    how = mismatch(launched) if len({one.seq for one in launched.values()}) == 1 else None
-    if how is not None:
-        sizes = how.what != "name"
+    field = differing_field(launched) if len({one.seq for one in launched.values()}) == 1 else None
+    if field is not None:
+        sizes = field != "name"
         calls = {rank: operation_text(one, sized=sizes) for rank, one in launched.items()}
         yield from _differ(job, calls, weights, proof, sizes=sizes)
 
@@ -170,10 +170,11 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
         return behind, f"had launched {min(numbers)} of {max(one.seq for one in progress.last.values())}", 0.8
     if missing := progress.untold:
         return missing, f"{of_several('was', len(missing))} waiting for nothing: had not launched it", 0.8
-    if len(reported) > 1 and group.members is not None and group.members <= reported:
-        return (), "all that report had launched it, and it did not complete", 0.6
     unread = (group.members or frozenset[int]()) - reported
-    return (), f"of {who(unread, 'the other ranks')} there is no word, so nothing tells who had not launched it", 0.5
+    if len(reported) > 1 and group.members is not None and progress.last and not unread:
+        return (), "all that report had launched it, and it did not complete", 0.6
+    why = "" if group.members and not unread else f"of {who(unread, 'the other ranks')} there is no word, so "
+    return (), f"{why}nothing tells who had not launched it", 0.5
 
 
 def fingerprints(job: Job) -> Iterator[Finding]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from hangtop.diagnosis.collectives.progress import WaitEdge, vote
-from hangtop.diagnosis.collectives.recorder import Matched
-from hangtop.diagnosis.collectives.sources import matched_dumps, waits_of
+from hangtop.diagnosis.collectives.recorder import Matched, matched_dumps
+from hangtop.diagnosis.collectives.sources import waits_of
 from hangtop.diagnosis.evidence.events import lines, warned
 from hangtop.diagnosis.failures.first import ended_ranks, left_at_exit
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from collectors.samples.ranks import IdleLauncher
 from hangtop.diagnosis.job import JobMotion
 from tests.support.jobs import (
     ALL_REDUCE,
@@ -76,7 +77,23 @@ def test_all_are_there_and_do_not_meet() -> None:
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("init_hang", ())
     assert "node1:29500" in found.summary
-    assert "MASTER_ADDR" in found.advice
+    job.ranks(3).process(master_addr="10.9.9.9")
+    assert first(job.verdict()).ranks == (3,), "it looks for another master"
+
+
+@pytest.mark.parametrize(("age", "outcome"), [(12.0, "starting"), (180.0, "hung")])
+def test_launchers_that_have_started_no_rank(age: float, outcome: str) -> None:
+    """They wait for further nodes; said is since when the last of them has waited."""
+    job, command = Sketch(), "torchrun --nproc-per-node 2 --nnodes 3 --rdzv-backend c10d train.py"
+    job.by_number.clear()
+    for index, since in ((1, 400.0), (2, age)):
+        job.node(f"node{index}", launchers=(IdleLauncher(70 + index, NOW - since, command, True),), link="live")
+    verdict = job.verdict()
+    assert (verdict.outcome, kinds(verdict)) == (outcome, ["init_hang"] if outcome == "hung" else [])
+    assert verdict.summary.startswith("torchrun has had no rank on node1 and node2 for ")
+    assert verdict.summary.endswith(": it waits for 3 nodes and runs on 2")
+    job.says("python.exception", 0, ago=5.0, type="KeyError", signature="user")
+    assert "torchrun" not in job.verdict().summary
 
 
 def test_all_ended_while_they_were_watched() -> None:

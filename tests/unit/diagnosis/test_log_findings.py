@@ -205,6 +205,9 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
         [e for r in (0, 2) for e in pair(r, "ALLREDUCE", "ALLREDUCE", shape_b=[8], differs=["shape"])],
         "collective_size_mismatch", (1,), "[8]",
     ),
+    "watchdogs that stop after a collective had timed out are no cause": (
+        [*late(0, 1, 3), *say("torch.watchdog_stuck", 0, 1, 2, 3, ago=5, seconds=480)], "watchdog_timeout", (2,), "",
+    ),
     "gloo's time-out names who says nothing": (
         [*say("gloo.timeout", 0, 2, ms=8000, direction="recv"), *lost(3)], "watchdog_timeout", (1,), "after 8 s",
     ),
