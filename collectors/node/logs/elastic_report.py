@@ -94,9 +94,8 @@ class ElasticReport:
             data["message"] = ("%(type)s: %(message)s" % quoted[0].data)[:1000]
         elif said and not _NO_DETAIL.search(said):
             data["message"] = said[:1000]
-        stamp = times.find(entry.get("time", ""), self._now)
         failure = ParsedEvent(
-            "elastic.failure", data, None if stamp is None else stamp.at, None, entry.get("host", ""), None,
+            "elastic.failure", data, times.find(entry.get("time", ""), self._now), None, entry.get("host", ""), None,
             self._line or None, "\n".join(self._lines).rstrip(),
         )  # fmt: skip
         self._events.append(failure)

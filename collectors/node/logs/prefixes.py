@@ -18,25 +18,20 @@ _AT_END = 1024
 """Of those, characters of the end."""
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78cDEHM])")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_STAMPED = re.compile(
-    r"[\[(]?(?:"
-    + "|".join(re.sub(r"\?P<\w+>", "?:", pattern) for pattern in (times.ISO, times.AMERICAN))
-    + r"|\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?=\]? \[(?:rank|default)\d))[\])]?[ ]?"
-)
 _SPLIT = re.compile(
-    r"(?<=[^\s\]:>|])(?=\[(?:rank|default)\d+\]:)"
-    r"|(?<=it/s\])(?=\[rank\d+\]:)|(?<=s/it\])(?=\[rank\d+\]:)"
+    r"(?<=[^\s\]:>|])(?=\[(?:rank|default)\d+\]:)|(?<=it/s\])(?=\[rank\d+\]:)|(?<=s/it\])(?=\[rank\d+\]:)"
     r"|(?<=.)(?=(?<![\w.<>-])[\w.<>-]+:\d+:\d+ \[\d+\] (?:NCCL|\S+:\d+ (?:\(\w+\) )?NCCL))"
     r"|(?<=[^\s\[:\]])(?=\[[EWIF]\d{3,8} \d\d:\d\d:\d\d|\[[EWIF] \w+\.cpp:\d+\])"
     r"|(?<=[^\s\"'])(?=Traceback \(most recent call last\):\s*$)"
 )
 """Where ranks, or a progress bar, wrote into one another's line."""
-_SYSLOG = re.compile(
-    r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d))"
-    r" (?P<host>[A-Za-z0-9][\w.-]{0,100}) (?P<program>[A-Za-z][\w./-]{0,80})(?:\[\d{1,9}\])?: "
-)
-"""A journal's time, host and program."""
+_DATE = "|".join(re.sub(r"\?P<\w+>", "?:", pattern) for pattern in (times.ISO, times.AMERICAN))
 _LABELS = (
+    # a journal's time, host and program
+    (r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
+     r"(?:Z|[+-]\d\d:?\d\d)) (?P<host>[A-Za-z0-9][\w.-]{0,100}) (?P<program>[A-Za-z][\w./-]{0,80})(?:\[\d{1,9}\])?: "),
+    # a time alone, and that of a launcher in front of torchrun's label
+    rf"(?P<time>[\[(]?(?:{_DATE}|\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?=\]? \[(?:rank|default)\d))[\])]?[ ]?)",
     # torch's and torchrun's [rank3]: and [default3]:
     r"\[[Rr]ank[ =:]?(?P<rank>\d{1,7})\]:[ ]?",
     r"\[[A-Za-z_]\w*?[ =:]?(?P<local>\d{1,7})\]:[ ]?",
@@ -54,19 +49,13 @@ _LABELS = (
     r"\[pod/(?P<host>[^/\]]+)/[^\]]*\] ",
     r"(?P<host>(?!step|epoch|iter|batch)[a-z][a-z0-9_.-]{0,80}[a-z0-9][-_]\d{1,4})[ ]+\| ",
     r"(?P<tag>[A-Za-z][\w.-]*)[ ]+\| ",
-    # pdsh, mpirun of a cloud: a host by its address, or by a name with a digit, a dot or a dash
+    # pdsh, mpirun of a cloud: a host by its address, or by a name with a digit
     r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): ",
+    (r"(?P<host>(?!(?:gpu|epoch|step|loss|iter|batch|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm|nvidia)"
+     r"[\d.]*:|[\w.-]{1,80}\.(?:sh|py|exe|out|bin|service):)(?-i:[a-z])[a-z0-9.-]*\d[a-z0-9.-]*): "),
     r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*): (?=\[(?:rank|default)\d{1,7}\]:|\[[DIWEF]\d{3,8} \d\d:)",
-    r"(?P<host>[A-Za-z](?=[\w.-]*[\d.-])[\w-]*(?:\.[\w-]+)*): ",
 )  # fmt: skip
-_NO_HOST = re.compile(
-    r"(?i)[\w.-]*(?:error|exception|failure|timeout|died|warning|interrupt|exit|info|debug|critical|traceback|note|kernel)$"
-    r"|(?:nvidia|enroot|pyxis|docker|torch|ib|mpi|ucx|conda|systemd)-[a-z][a-z-]*$"
-    r"|gpu\d?$|(?:epoch|step|loss|iter|batch|(?-i:GPU)|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm)[\w.-]*$"
-    r"|[\w.-]{1,80}\.(?:sh|bash|slurm|sbatch|py|exe|out|bin|service)$|[\w.]*(?-i:[a-z]_[a-z]|[a-z](?:Error|Exception))"
-    r"|(?-i:(?:[\w.]*\.)?[A-Z][a-z]{1,40}(?:[A-Z][a-z]{1,40}){1,6}$)|[\w.]*\.(?:exc|exceptions?|errors?)\."
-)
-"""What stands in front of a colon and names no host: a level, a program, a class, a function, a counter."""
+"""What may stand in front of a record, several after one another: the first that fits is taken off."""
 
 
 class LogWriter(NamedTuple):
@@ -127,47 +116,34 @@ def seen(text: str) -> str:
 
 def moment(record: Line, now: float) -> Optional[float]:
     """Time of a record: the one in front of it, else the one that its text begins with."""
-    if record.at is not None:
-        return record.at
-    found = times.find(record.text, now)
-    return None if found is None else found.at
+    return times.find(record.text, now) if record.at is None else record.at
 
 
 def _unlabelled(text: str, number: int, now: float) -> Line:
     """One record without what stands in front of it, and what this tells."""
-    start, stream, at, program = text, LogWriter(), None, ""
+    start, rank, local, host, tag, program = text, None, None, "", "", ""
+    at: Optional[float] = None
     pid: Optional[int] = None
     warned = False
     if text.startswith("{"):
         text, at = unwrapped(text, now)
-    journal = _SYSLOG.match(text)
-    if journal is not None:
-        found = times.find(journal.group(), now)
-        at, text = at if found is None else found.at, text[journal.end() :]
-        stream, program = stream._replace(host=journal.group("host")), journal.group("program")
     for _ in range(8):
-        stamped = _STAMPED.match(text)
-        label = stamped or _label(text)
+        label = _label(text)
         if label is None:
             break
         text = label.string[label.end() :]
-        if stamped is not None:
-            found = times.find(stamped.group(), now)
-            at = at if found is None else found.at
-            continue
         said = {name: value for name, value in label.groupdict().items() if value}
+        if "time" in said:
+            found = times.find(said["time"], now)
+            at = at if found is None else found
         if "pid" in said:
-            pid = int(said["pid"])
-            named = stream.rank if stream.rank is not None else attribution.rank_of("(" + said.get("front", ""))
-            stream = stream._replace(rank=named, tag=said["pid"])
-        stream = LogWriter(
-            int(said["rank"]) if "rank" in said else stream.rank,
-            int(said["local"]) if "local" in said else stream.local_rank,
-            said.get("host", stream.host),
-            said.get("tag", stream.tag),
-        )
+            pid, tag = int(said["pid"]), said["pid"]
+            rank = attribution.rank_of("(" + said.get("front", "")) if rank is None else rank
+        rank = int(said["rank"]) if "rank" in said else rank
+        local = int(said["local"]) if "local" in said else local
+        host, tag, program = said.get("host", host), said.get("tag", tag), said.get("program", program)
         warned = warned or said.get("level") == "WARNING"
-    return Line(number, text, stream, at, pid, text is not start, program, warned)
+    return Line(number, text, LogWriter(rank, local, host, tag), at, pid, text is not start, program, warned)
 
 
 @lru_cache(1)
@@ -180,12 +156,7 @@ def _label(text: str) -> "Optional[re.Match[str]]":
     """The label in front of a text."""
     if not text or (text[0].islower() and ":" not in text[:200] and " | " not in text[:100] and "-" not in text[:80]):
         return None
-    for pattern in _labels():
-        match = pattern.match(text)
-        said = {} if match is None else match.groupdict()
-        if match is not None and ("pid" in said or not said.get("host") or not _NO_HOST.match(said["host"])):
-            return match
-    return None
+    return next(filter(None, (pattern.match(text) for pattern in _labels())), None)
 
 
 def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":
@@ -200,5 +171,5 @@ def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":
     if not message:
         return text, None
     raised = said.get("exc_info", said.get("exception", "")).rstrip()
-    stamp = times.find(said.get("time") or said.get("timestamp") or said.get("asctime") or "", now)
-    return message + ("\n" + raised if raised else ""), None if stamp is None else stamp.at
+    at = times.find(said.get("time") or said.get("timestamp") or said.get("asctime") or "", now)
+    return message + ("\n" + raised if raised else ""), at

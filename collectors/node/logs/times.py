@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Match, NamedTuple, Optional, Tuple
+from typing import Match, Optional, Tuple
 
 DAY = 86400.0
 
@@ -28,74 +28,41 @@ _HEAD = 96
 """A line's own time stands within its first characters."""
 
 
-class Stamp(NamedTuple):
-    """A time found in a text: when, and where it stands."""
-
-    at: float
-    start: int
-    end: int
-
-
-def find(text: str, now: float) -> Optional[Stamp]:
+def find(text: str, now: float) -> Optional[float]:
     """The first time near the beginning of a line; ``now`` gives the year where the line has none."""
     head = text[:_HEAD]
     if head.count(":") < 2:
         return None  # a clock has two, and lines that tell steps come many a second
-    best: Optional[Match[str]] = None
-    for pattern in _PATTERNS:
-        match = pattern.search(head)
-        if match is not None and (best is None or match.start() < best.start()):
-            best = match
-    if best is None:
-        return None
-    at = moment(best, now)
-    return None if at is None else Stamp(at, best.start(), best.end())
+    found = [match for match in (pattern.search(head) for pattern in _PATTERNS) if match is not None]
+    best = min(found, key=lambda match: match.start(), default=None)
+    return None if best is None else _moment(best, now)
 
 
 def last(text: str, now: float) -> Optional[float]:
     """The last time printed anywhere in a text."""
-    found: Optional[Tuple[int, float]] = None
-    for pattern in _PATTERNS[:4]:
-        match = None
-        for candidate in pattern.finditer(text):
-            match = candidate
-        if match is not None and (found is None or match.start() > found[0]):
-            at = moment(match, now)
-            if at is not None:
-                found = (match.start(), at)
-    return None if found is None else found[1]
+    found = [match for pattern in _PATTERNS for match in pattern.finditer(text)]
+    latest = sorted(found, key=lambda match: match.start(), reverse=True)
+    return next((at for match in latest for at in (_moment(match, now),) if at is not None), None)
 
 
-def moment(match: "Match[str]", now: float) -> Optional[float]:
+def _moment(match: "Match[str]", now: float) -> Optional[float]:
     """Seconds since the epoch of a match of one of the patterns above; None when it is no date."""
     fields = match.groupdict()
-    month = int(fields["mo"]) if fields.get("mo") else _month(fields.get("mon") or "")
+    name = (fields.get("mon") or "").lower()
+    month = int(fields["mo"]) if fields.get("mo") else _MONTHS.index(name) + 1 if name in _MONTHS else 0
     day, hour, minute, second = (int(fields[name]) for name in ("d", "h", "m", "s"))
     if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 24 and minute < 60 and second < 61):
         return None
-    fraction = float("0." + fields["f"]) if fields.get("f") else 0.0
-    zone = fields.get("zone")
-    known = fields.get("y") or fields.get("y2")
-    if known:
-        return _seconds(int(known), month, day, hour, minute, second, zone) + fraction
-    year = time.localtime(now).tm_year
-    at = _seconds(year, month, day, hour, minute, second, zone)
-    if at > now + DAY:
-        at = _seconds(year - 1, month, day, hour, minute, second, zone)
-    return at + fraction
+    known, zone = fields.get("y") or fields.get("y2"), fields.get("zone")
+    year = int(known or time.localtime(now).tm_year)
+    at = _seconds((year, month, day, hour, minute, second), zone)
+    if not known and at > now + DAY:
+        at = _seconds((year - 1, month, day, hour, minute, second), zone)
+    return at + (float("0." + fields["f"]) if fields.get("f") else 0.0)
 
 
-def _seconds(year: int, month: int, day: int, hour: int, minute: int, second: int, zone: Optional[str]) -> float:
-    fields = (year, month, day, hour, minute, second, 0, 0)
+def _seconds(date: Tuple[int, int, int, int, int, int], zone: Optional[str]) -> float:
     if not zone:
-        return time.mktime((*fields, -1))
-    at = time.mktime((*fields, 0)) - time.timezone
-    if zone[0] in "+-":
-        offset = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60
-        at += offset if zone[0] == "-" else -offset
-    return at
-
-
-def _month(name: str) -> int:
-    lowered = name.lower()
-    return _MONTHS.index(lowered) + 1 if lowered in _MONTHS else 0
+        return time.mktime((*date, 0, 0, -1))
+    offset = int(zone[1:3]) * 3600 + int(zone[-2:]) * 60 if zone[0] in "+-" else 0
+    return time.mktime((*date, 0, 0, 0)) - time.timezone + (offset if zone[0] == "-" else -offset)

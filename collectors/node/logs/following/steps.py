@@ -120,8 +120,7 @@ class LogSteps:
         known = self._counters.get(seen.template)
         if known is not None and known.last == (seen.epoch, seen.value):
             return
-        found = times.find(text, now)
-        stamp = None if found is None else found.at
+        stamp = times.find(text, now)
         when = at if live or stamp is None else stamp
         if known is None:
             if len(self._counters) == KINDS:

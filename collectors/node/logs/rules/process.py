@@ -131,8 +131,8 @@ RULES = (
          {"told": "exit"}, read=_fatal),
     Rule("log.error", "FATAL|CRITICAL|ERROR|SEVERE|atal: |rror: |level=",
          r"^(?:[^\r\n\"'`=]{0,100}?[\s\[|:(-])?(?:FATAL|CRITICAL|ERROR|SEVERE)\b[\])|:\s-]{1,6}"
-         r"(?P<message>[^\r\n]{8,600})|^(?:[Ff]atal(?: [Ee]rror)?|[Ee]rror): (?P<message_2>[^\r\n]{8,600})|\blevel=\"?"
-         r"(?:error|fatal|panic)\b[^\r\n]{0,200}?\bmsg=\"?(?P<message_3>[^\r\n]{8,600})",
+         r"(?P<message>[^\r\n]{8,600})|^(?:[\w.]{1,60}(?:\.py|-\w{1,30}): )?(?:[Ff]atal(?: [Ee]rror)?|[Ee]rror): "
+         r"(?P<message_2>[^\r\n]{8,600})|\blevel=\"?(?:error|fatal|panic)\b[^\r\n]{0,200}?\bmsg=\"?(?P<message_3>[^\r\n]{8,600})",
          Example("2026-11-22 10:00:00 ERROR trainer: the shard of worker 3 is broken", {"told": "level"}, "any logger"),
          {"told": "level"}, read=_fatal),
 )  # fmt: skip
