@@ -10,8 +10,8 @@ from typing import Dict, List, Optional
 
 from collectors.node.logs import exceptions, times, tracebacks
 from collectors.node.logs.prefixes import Line
+from collectors.node.logs.records import Outcome
 from collectors.node.logs.rule import Data, ParsedEvent, number, signal_name, signal_of_exit
-from collectors.node.logs.tracebacks import Outcome
 
 OPENER = re.compile(r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$")
 _ENTRY = re.compile(r"^\s*(?:\[\d+\]:|={10,}|\*{10,}|-{10,})\s*$")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import List, Optional, Sequence, Tuple
+from typing import List, Sequence, Tuple
 
 from collectors.node.logs.rule import Data
 from collectors.samples.values import Scalar
@@ -96,24 +96,19 @@ def headline(text: str) -> Data:
     """``type``, ``message``, ``signature`` and ``consequence`` of the line that ends a traceback."""
     text = text[:LONGEST]
     match = HEADLINE.match(text.strip())
-    name = match.group("type") if match is not None else ""
-    message = (match.group("message") or "") if match is not None else text
-    if match is not None and match.group("carried"):
-        name = match.group("carried")
-        text = message = _carried(name, message)
-    what = signature(f"{name}: {text}" if text is message else text)
+    name, carried, message = ("", None, text) if match is None else match.group("type", "carried", "message")
+    if carried:  # what the worker's own exception said: the last line of Ray's message that begins with its type
+        name, message = carried, message or ""
+        told = re.findall(r"(?m)^\s*(?:\w+\.)*%s: (.*)" % re.escape(carried), message)
+        message = told[-1] if told else message
+        text = f"{carried}: {message}"
+    what = signature(text)
     return {
         "type": name.rsplit(".", 1)[-1],
-        "message": message.strip()[:2000],
+        "message": (message or "").strip()[:2000],
         "signature": what,
-        "consequence": what in ("child_failed", "interrupt") or bool(_CONSEQUENCE.search(text)),
+        "consequence": what in ("child_failed", "interrupt") or follows(text),
     }
-
-
-def _carried(name: str, message: str) -> str:
-    """What the worker's own exception said: the last line of Ray's message that begins with its type."""
-    told = [line for line in message.splitlines() if re.match(r"(?:\w+\.)*%s: " % re.escape(name), line.strip())]
-    return told[-1].partition(": ")[2] if told else message
 
 
 def signature(text: str) -> str:
@@ -122,19 +117,12 @@ def signature(text: str) -> str:
 
 
 def framed(frames: Sequence[Tuple[str, int, str]]) -> Data:
-    """``frames``, ``frame`` and ``launcher`` of a traceback's (file, line, function), outermost first."""
+    """``frames``, ``frame`` and ``launcher`` of a traceback's (file, line, function), outermost first.
+
+    ``frame`` is the innermost one outside the libraries, else the innermost one.
+    """
     kept = frames if len(frames) <= KEPT else [*frames[: KEPT // 3], *frames[-(KEPT - KEPT // 3) :]]
     said: List[Scalar] = ["%s:%d in %s" % frame for frame in kept]
     data: Data = {"frames": said, "launcher": any(LAUNCHERS.search("%s in %s" % (f[0], f[2])) for f in frames)}
-    inner = own(frames)
-    if inner is not None:
-        data["frame"] = "%s:%d in %s" % inner
-    return data
-
-
-def own(frames: Sequence[Tuple[str, int, str]]) -> Optional[Tuple[str, int, str]]:
-    """The innermost frame outside the libraries; the innermost one when all are in libraries."""
-    for frame in reversed(frames):
-        if not _LIBRARY.search(frame[0]):
-            return frame
-    return frames[-1] if frames else None
+    own = [frame for frame in frames if not _LIBRARY.search(frame[0])] or frames
+    return {**data, "frame": "%s:%d in %s" % own[-1]} if own else data

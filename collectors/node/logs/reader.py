@@ -10,8 +10,8 @@ from collectors.node import redact
 from collectors.node.logs import elastic_report, matching, prefixes, times, tracebacks
 from collectors.node.logs.attribution import Origin, of_event
 from collectors.node.logs.prefixes import Line, LogWriter
+from collectors.node.logs.records import Continued, Record
 from collectors.node.logs.rule import Data, ParsedEvent
-from collectors.node.logs.tracebacks import Record
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import MOST_PID, MOST_RANK
 
@@ -136,7 +136,7 @@ class Reader:
                 return
         rule = None if line.stream in self._open else matching.going_on(line.text, mask)
         if rule is not None:
-            self._hold(line, tracebacks.Continued(partial(matching.of_kind, rule.kind), line.text), before)
+            self._hold(line, Continued(partial(matching.of_kind, rule.kind), line.text), before)
             return
         for event in matching.matches(line.text, mask, errors=not of_machine):
             if not (of_machine and event.kind == "python.exception"):
@@ -153,7 +153,7 @@ class Reader:
         holder = self._open.get(stream)
         if holder is None and not line.labelled:  # the second half of a wrapped line has no label
             for other, waiting in self._open.items():
-                if waiting.seen == self._seen - 1 and isinstance(waiting.record, tracebacks.Continued):
+                if waiting.seen == self._seen - 1 and isinstance(waiting.record, Continued):
                     stream, holder = other, waiting
         if holder is None:
             return False

@@ -1,26 +1,19 @@
-"""Records of several lines, kept whole: Python's tracebacks, and what a rule reads in joined lines."""
+"""Python's tracebacks, kept whole from their first line to the last one of the exception's message."""
 
 from __future__ import annotations
 
 import re
-from typing import Callable, List, NamedTuple, Optional, Protocol, Tuple
+from typing import List, Optional, Tuple
 
-from collectors.node.logs import counters, exceptions, prefixes
+from collectors.node.logs import counters, exceptions
 from collectors.node.logs.prefixes import Line
+from collectors.node.logs.records import Outcome, begins_record
 from collectors.node.logs.rule import Data, ParsedEvent
 
 OPENER = re.compile(
     r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}$"
 )
 HEAD = "Traceback (most recent call last):"
-RECORD = re.compile(
-    r"^(?:\[?[EWIF]\d{3,8} |\[[A-Z]+\]|(?:- )?(?:[\w.]{1,80} - |\| )?(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
-    r"|srun: |slurmstepd: |Epoch|Traceback|Failures:|Root Cause|Exception (?:in thread|ignored )|\d+%\|"
-    r"|\[Rank \d{1,6} Error"
-    r"|\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |terminate called "
-    r"|\[[EWIF] \w{1,60}\.(?:cpp|cc|h):\d+\]|\[\w{1,40}\] \d{4}-\d\d-\d\d[ T]\d\d:)"
-)
-"""What begins a record of its own: no exception's message goes on so."""
 _CHAIN = re.compile(r"^(?:During handling of the above exception, another|The above exception was the direct cause of)")
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?(?::(?: .*)?)?$", re.S)
 _LOOKS_RAISED = re.compile(r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout|Stop\w*|Cancell?ed|Died)$")
@@ -32,33 +25,13 @@ _REPEATED = re.compile(r"^\s*\[Previous line repeated \d+ more times?\]")
 _BACKTRACE = re.compile(r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ C|#\d+ )")
 _BEGUN = re.compile(r'^\s{1,8}File "')
 
-_JOINED = 6
-"""Lines for which a rule's record goes on at most."""
 FRAMES = 2000
 """Frames of one traceback that are looked at."""
 MESSAGE_LINES = 24
+KEPT_LINES = 400
+"""Lines of a record that are kept, the first few and the last ones."""
 TEXT = 4000
 """Characters of a record that an event carries: the beginning and, more of it, the end."""
-
-
-class Outcome(NamedTuple):
-    """What a record says: its events, its text, and the part in which rules may find more: an exception's message."""
-
-    events: List[ParsedEvent]
-    text: str
-    message: str = ""
-
-
-class Record(Protocol):
-    """Takes lines of one stream until it is over."""
-
-    over: bool
-
-    def take(self, line: Line) -> bool:
-        """Whether the line belongs to the record."""
-
-    def end(self) -> Outcome:
-        """What the record says."""
 
 
 class Traceback:
@@ -71,7 +44,7 @@ class Traceback:
         self._frames: List[Tuple[str, int, str]] = []
         self._message: List[str] = []
         self._lines: List[str] = [opener.strip()]
-        self._size = self._taken = 0
+        self._taken = 0
         self._earlier: List[str] = []
         """What the exceptions said that led to this one: the first ones, and the last."""
         self._blank = self._chained = False
@@ -89,25 +62,19 @@ class Traceback:
         text = text.rstrip()
         if self._front and text.startswith(self._front.rstrip(" ")):
             text = text[len(self._front) :]
-        self.over = not self._goes_on(text)
+        self.over = not (self._after_message(text) if self._message else self._within(text))
         if not self.over:
             self._taken += 1
             self._lines.append(text)
-            self._size += len(text) + 1
-            while self._size > 4 * TEXT and len(self._lines) > 24:
-                self._size -= len(self._lines.pop(12)) + 1
+            del self._lines[12 : len(self._lines) - KEPT_LINES + 12]
         return not self.over
 
-    def _goes_on(self, text: str) -> bool:
-        if OPENER.search(text) and (not self._message or self._chained):
-            self._chained = False
-            return True
-        if self._message:
-            return self._after_message(text)
+    def _within(self, text: str) -> bool:
+        """Whether a line in front of the exception's own goes on with the traceback."""
         frame = exceptions.FRAME.match(text)
-        if frame is not None:
+        if frame is not None or OPENER.search(text):
             self._chained = False
-            if len(self._frames) < FRAMES:
+            if frame is not None and len(self._frames) < FRAMES:
                 function = (frame.group("function") or "<module>").strip()
                 self._frames.append((frame.group("file"), int(frame.group("line")[:9]), function))
             return True
@@ -120,6 +87,7 @@ class Traceback:
         return True
 
     def _after_message(self, text: str) -> bool:
+        """Whether a line behind the exception's goes on with its message, or tells what it led to."""
         if _CHAIN.match(text):
             self._earlier = [*self._earlier[:6], self._said[: TEXT // 2]]
             self._message, self._frames, self._blank, self._chained = [], [], False, True
@@ -127,7 +95,7 @@ class Traceback:
         if not text.strip():
             self._blank = True
             return len(self._message) < MESSAGE_LINES
-        if self._blank or RECORD.match(text) or OPENER.search(text):
+        if self._blank or begins_record(text) or OPENER.search(text):
             return False
         if len(self._message) >= MESSAGE_LINES:
             if _CARRIER in self._message[0] and _EXCEPTION.match(text):
@@ -170,35 +138,6 @@ class Traceback:
         if self._taken > self.text.count("\n") + 1:
             data["record_lines"] = self._taken + 1
         return Outcome([ParsedEvent("python.exception", data)], self.text, self.chain)
-
-
-class Continued:
-    """A record of rules of one kind that goes on for a few lines, until they say all of it; ``read`` applies them."""
-
-    def __init__(self, read: Callable[[str], Optional[ParsedEvent]], first: str) -> None:
-        self.over = False
-        self._read = read
-        self._lines = [first]
-        self._event = read(first)
-        self._text = first
-
-    def take(self, line: Line) -> bool:
-        """Whether the line goes on with the record, and says more of it."""
-        if (line.labelled and line.at is not None) or RECORD.match(line.text) or not line.text.strip():
-            self.over = True
-            return False
-        self._lines.append(line.text)
-        text = prefixes.seen("\n".join(self._lines))
-        event = self._read(text)
-        more = event is not None and event != self._event
-        if more:
-            self._event, self._text = event, text
-        self.over = len(self._lines) > _JOINED
-        return more
-
-    def end(self) -> Outcome:
-        """The record's event."""
-        return Outcome([] if self._event is None else [self._event], self._text, self._text)
 
 
 def opened(text: str) -> Optional[Traceback]:

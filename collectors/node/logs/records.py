@@ -1,0 +1,74 @@
+"""Records of several lines: what they all have, and those of rules, which read joined lines."""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, List, NamedTuple, Optional, Protocol
+
+from collectors.node.logs import prefixes
+from collectors.node.logs.prefixes import Line
+from collectors.node.logs.rule import ParsedEvent
+
+_BEGINS = re.compile(
+    r"^(?:\[?[EWIF]\d{3,8} |\[[A-Z]+\]|(?:- )?(?:[\w.]{1,80} - |\| )?(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
+    r"|srun: |slurmstepd: |Epoch|Traceback|Failures:|Root Cause|Exception (?:in thread|ignored )|\d+%\|"
+    r"|\[Rank \d{1,6} Error"
+    r"|\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |terminate called "
+    r"|\[[EWIF] \w{1,60}\.(?:cpp|cc|h):\d+\]|\[\w{1,40}\] \d{4}-\d\d-\d\d[ T]\d\d:)"
+)
+_JOINED = 6
+"""Lines for which a rule's record goes on at most."""
+
+
+def begins_record(text: str) -> bool:
+    """Whether a line begins a record of its own: no exception's message goes on so."""
+    return _BEGINS.match(text) is not None
+
+
+class Outcome(NamedTuple):
+    """What a record says: its events, its text, and the part in which rules may find more: an exception's message."""
+
+    events: List[ParsedEvent]
+    text: str
+    message: str = ""
+
+
+class Record(Protocol):
+    """Takes lines of one stream until it is over."""
+
+    over: bool
+
+    def take(self, line: Line) -> bool:
+        """Whether the line belongs to the record."""
+
+    def end(self) -> Outcome:
+        """What the record says."""
+
+
+class Continued:
+    """A record of rules of one kind that goes on for a few lines, until they say all of it; ``read`` applies them."""
+
+    def __init__(self, read: Callable[[str], Optional[ParsedEvent]], first: str) -> None:
+        self.over = False
+        self._read = read
+        self._lines = [first]
+        self._event = read(first)
+        self._text = first
+
+    def take(self, line: Line) -> bool:
+        """Whether the line goes on with the record, and says more of it."""
+        if (line.labelled and line.at is not None) or begins_record(line.text) or not line.text.strip():
+            self.over = True
+            return False
+        self._lines.append(line.text)
+        text = prefixes.seen("\n".join(self._lines))
+        event = self._read(text)
+        more = event is not None and event != self._event
+        if more:
+            self._event, self._text = event, text
+        self.over = len(self._lines) > _JOINED
+        return more
+
+    def end(self) -> Outcome:
+        """The record's event."""
+        return Outcome([] if self._event is None else [self._event], self._text, self._text)
