@@ -32,14 +32,15 @@ class ElasticReport:
         self._root = "Root Cause" in opener
         self._strangers = 0
         self._events: List[ParsedEvent] = []
-        self._begin(0, [])
+        self._begin(0, "")
 
-    def _begin(self, line: int, lines: List[str]) -> None:
+    def _begin(self, line: int, text: str) -> None:
         self._entry: Dict[str, str] = {}
-        self._in_trace = False
+        self._last = ""
+        """The field that the last line belongs to."""
         self._trace: Optional[tracebacks.Traceback] = None
         """What the rank had raised, where it wrote that down."""
-        self._line, self._lines = line, lines
+        self._line, self._lines = line, [text] if text.strip().startswith("[") else []
 
     def take(self, line: Line) -> bool:
         """Whether the line belongs to the report."""
@@ -49,25 +50,25 @@ class ElasticReport:
         return taken
 
     def _takes(self, text: str, number: int) -> bool:
-        if OPENER.match(text) or _ENTRY.match(text):
+        opens = OPENER.match(text) is not None
+        if opens or _ENTRY.match(text):
             self._finish()
-            self._root = "Root Cause" in text or (self._root and not OPENER.match(text))
-            self._begin(number, [text] if text.strip().startswith("[") else [])
+            self._root = "Root Cause" in text or (self._root and not opens)
+            self._begin(number, text)
             return True
         if len(self._lines) < _LINES:
             self._lines.append(text)
         field = _FIELD.match(text)
         if field is not None:
-            self._in_trace = field.group(1) in ("traceback", "msg")
-            self._entry.setdefault(field.group(1), field.group(2).strip())
-            if self._in_trace and tracebacks.OPENER.search(field.group(2)):
-                self._trace = tracebacks.Traceback(field.group(2).strip())
+            self._last, said = field.group(1), field.group(2).strip()
+            self._entry.setdefault(self._last, said)
+            if self._last in ("traceback", "msg") and tracebacks.OPENER.search(said):
+                self._trace = tracebacks.Traceback(said)
             return True
-        if self._in_trace:
-            if self._trace is not None and not self._trace.over:
-                self._trace.take_text(text[2:] if text.startswith("  ") else text)
-            return text.startswith("  ") or not text.strip()
-        return not text.strip() or "<NO_OTHER_FAILURES>" in text
+        if self._trace is not None and not self._trace.over and self._last in ("traceback", "msg"):
+            self._trace.take_text(text[2:] if text.startswith("  ") else text)
+        of_message = self._last in ("traceback", "msg") and text.startswith("  ")
+        return of_message or not text.strip() or "<NO_OTHER_FAILURES>" in text
 
     def end(self) -> Outcome:
         """Events of all entries."""
@@ -76,16 +77,15 @@ class ElasticReport:
 
     def _finish(self) -> None:
         """Add the event of the entry that is under way, and the exception that it quotes."""
-        rank = _RANK.match(self._entry.get("rank", ""))
+        entry, trace, self._trace = self._entry, self._trace, None
+        rank, ended = _RANK.match(entry.get("rank", "")), _EXIT.match(entry.get("exitcode", ""))
         if rank is None:
             return
-        entry, of, trace = self._entry, int(rank.group(1)), self._trace
         quoted = [] if trace is None else trace.end().events
         said = entry.get("traceback", entry.get("msg", "")).strip('"')
-        data: Data = {"root": self._root, "failed_rank": of}
+        data: Data = {"root": self._root, "failed_rank": int(rank.group(1))}
         if rank.group(2):
             data["local_rank"] = int(rank.group(2))
-        ended = _EXIT.match(entry.get("exitcode", ""))
         if ended is not None:
             code = number(ended.group(1))
             signal = signal_name(ended.group(3)) if ended.group(3) else signal_of_exit(code or 0)
@@ -99,11 +99,9 @@ class ElasticReport:
             self._line or None, "\n".join(self._lines).rstrip(),
         )  # fmt: skip
         self._events.append(failure)
-        self._trace = None
         for raised in quoted:
             assert trace is not None
             if raised.data.get("signature") == "user":  # what led to it tells more than an error of one's own
                 raised.data["signature"] = exceptions.signature(trace.chain)
-            self._events.append(
-                raised._replace(at=failure.at, rank=of, host=failure.host, line=failure.line, text=trace.text)
-            )
+            own = failure._replace(kind=raised.kind, data=raised.data, rank=int(rank.group(1)), text=trace.text)
+            self._events.append(own)
