@@ -87,31 +87,17 @@ def test_only_listed_names_leave_the_node() -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["TORCH_HUB_TOKEN", "NCCL_SECRET", "SLURM_JWT", "CUDA_API_KEY", "FI_PASSWORD", "TORCH_KEY", "OMPI_AUTH", "UCX_PASS",
-     "torch_token", "TORCHELASTIC_ACCESS_KEYS", "GLOO_CREDENTIALS"],
-)  # fmt: skip
-def test_a_listed_name_that_sounds_like_a_secret_is_blotted_out(name: str) -> None:
-    shown = presentable({name: "hunter2", "NCCL_DEBUG": "INFO"})
-    assert "hunter2" not in str(shown)
-    assert shown["NCCL_DEBUG"] == "INFO"
-
-
-@pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("TORCH_HUB_TOKEN", "hunter2"),
         ("OMPI_ARGV", "--lr 1 --api-key hunter2"),
         ("OMPI_MCA_mca_base_env_list", "NCCL_DEBUG=INFO;WANDB_API_KEY=hunter2"),
         ("SLURM_EXPORT_ENV", "ALL,WANDB_API_KEY=hunter2"),
+        ("SLURM_JOB_PARTITION", "gpu"),
     ],
 )
-def test_command_lines_and_variables_in_a_value_are_blotted_as_command_lines_are(name: str, value: str) -> None:
+def test_secrets_in_listed_variables_are_redacted_and_nothing_else(name: str, value: str) -> None:
     assert presentable({name: value}) == {name: value.replace("hunter2", "<redacted>")}
-
-
-def test_ordinary_names_are_not_blotted_out() -> None:
-    env = {"NCCL_DEBUG_SUBSYS": "INIT", "SLURM_JOB_PARTITION": "gpu", "NCCL_SOCKET_IFNAME": "eth0", "SLURM_PATH": "/x"}
-    assert presentable(env) == env
 
 
 @given(st.dictionaries(st.sampled_from(["RANK", "WORLD_SIZE", "SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "X"]),

@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from collectors.fleet import payload
 from collectors.node.sources import SOURCES
 
@@ -79,17 +77,6 @@ def test_what_an_entry_imports_travels_and_nothing_else() -> None:
     assert {"collectors", "collectors.node", "collectors.samples.stream", "collectors.node.ranks.facts"} < agent
     assert "collectors.node.stacks.stackdump" not in agent
     assert not any(name.startswith(("collectors.fleet", "collectors.probes")) for name in agent)
-
-
-def test_only_the_arguments_differ_among_nodes() -> None:
-    one, two = (payload.pack("collectors.node.agent", {"phase": phase}) for phase in (0.1, 0.2))
-    assert one[16:-20] == two[16:-20]
-    assert payload._body.cache_info().hits > 0
-
-
-def test_a_module_that_is_not_there() -> None:
-    with pytest.raises(FileNotFoundError):
-        payload.pack("collectors.node.nothing")
 
 
 class _Undocumented(ast.NodeTransformer):

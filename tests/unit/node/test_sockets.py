@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node.netlink import attributes, messages
-from collectors.node.network import tcp_info
 from collectors.node.network.tcp_info import CarriedBytes, bytes_carried, carried, queued_path
 from collectors.node.processes.sockets import ESTABLISHED, LISTEN, TcpSocket, held_sockets, tcp_socket, tcp_sockets
 
@@ -54,31 +53,6 @@ def test_what_a_real_connection_carries_is_counted_at_both_ends() -> None:
         assert (unanswered, queued, addresses) == ([], [], []), "it is in our own network"
         near.close()
         far.close()
-
-
-def test_one_list_serves_all_ranks_of_a_look_and_none_is_older_than_its_beginning(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    asked: list[int] = []
-    clock = [100.0]
-
-    def sockets(pid: int, _states: int, **_: object) -> list[TcpSocket]:
-        asked.append(pid)
-        info = b"\0" * 120 + struct.pack("=QQ", int(clock[0] * 1000), 0)
-        return [TcpSocket(7, 0, ESTABLISHED, 40001, "10.0.0.1:40001", "10.0.0.7:443", 0, info)]
-
-    monkeypatch.setattr(tcp_info, "tcp_sockets", sockets)
-    monkeypatch.setattr(tcp_info, "_latest", {})
-    monkeypatch.setattr(tcp_info, "held_sockets", lambda _pid, _proc: {7})
-    monkeypatch.setattr(tcp_info.time, "monotonic", lambda: clock[0])  # type: ignore[attr-defined]
-    looks = [CarriedBytes(os.getpid()) for _ in range(8)]
-    assert len(asked) == 1
-    clock[0] += 0.06
-    assert [look.told() for look in looks] == [(100060, 1000.0, [], [], [])] * 8
-    assert len(asked) == 2
-    late = CarriedBytes(os.getpid())
-    clock[0] += 0.02
-    assert late.told() == (100080, None, [], [], []), "too short a while for a rate"
 
 
 def diagnosed(
