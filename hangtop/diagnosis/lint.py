@@ -7,7 +7,6 @@ the node's interfaces. Ranks with the same mistake share one finding. Sources of
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -79,12 +78,6 @@ FATAL_TO_DIFFER = frozenset(
     {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCH_DISTRIBUTED_DEBUG", "NCCL_NET", "version of nccl"}
 )
 """Of those, the ones by which a job does not even meet."""
-COMMON = sorted({
-    *ACCEPTED, *DEBUG_ONLY, *MUST_AGREE, *INTERFACE_NAMES, "NCCL_DEBUG_FILE", "NCCL_DEBUG_SUBSYS", "NCCL_IB_HCA",
-    "NCCL_TOPO_FILE", "TORCH_FR_BUFFER_SIZE", "TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE",
-    "TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC", "TORCH_NCCL_TRACE_BUFFER_SIZE",
-})  # fmt: skip
-"""Names that a misspelt one is compared with."""
 
 
 class BadRelease(NamedTuple):
@@ -116,7 +109,7 @@ def lint(job: Job) -> list[Finding]:
 
 
 def wrong_settings(job: Job) -> Iterator[Finding]:
-    """env_invalid, env_unknown, env_debug_left_on: settings one by one."""
+    """env_invalid, env_debug_left_on: settings one by one."""
     for (name, value), ranks in job.once(_by_setting).items():
         accepted, words = ACCEPTED.get(name, ("", ""))
         left_on, does = DEBUG_ONLY.get(name, ("(?!)", ""))
@@ -130,11 +123,7 @@ def wrong_settings(job: Job) -> Iterator[Finding]:
             )
         if name in NOT_READ:
             text, advice = f"nobody reads {name}: it does nothing", f"Remove it. What does it: {NOT_READ[name]}."
-            yield _finding("env_unknown", "warning", text, ranks, (name, value), advice)
-        elif name not in COMMON and name.startswith(("NCCL_", "TORCH_NCCL_", "TORCH_FR_", "GLOO_")):
-            for near in difflib.get_close_matches(name, COMMON, n=1, cutoff=0.92):
-                text = f"{name} is no setting that NCCL or PyTorch reads; {near} is"
-                yield _finding("env_unknown", "info", text, ranks, (name, value), f"Did you mean {near}?", 0.8)
+            yield _finding("env_invalid", "warning", text, ranks, (name, value), advice)
         if name in INTERFACE_NAMES and not value.startswith("^"):
             yield from _interfaces(job, ranks, name, value)
 

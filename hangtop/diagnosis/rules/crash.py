@@ -246,7 +246,7 @@ def remote_error(job: Job) -> Iterator[Finding]:
 def worker_died(job: Job) -> Iterator[Finding]:
     """rank_crashed through a data loader's worker that was killed or crashed; host_out_of_memory by the kernel's word.
 
-    One that ended by SIGBUS is shm_too_small, and one that was told to end (SIGTERM) was ended with its rank.
+    One that ended by SIGBUS is limit_reached, and one that was told to end (SIGTERM) was ended with its rank.
     """
     events = [
         event for event in said(job, "torch.worker_died")

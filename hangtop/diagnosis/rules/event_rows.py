@@ -68,9 +68,8 @@ def _fatal(event: LogEvent) -> bool:
 
 MACHINES = (
     _gpu("hung", "gpu_driver_hung", "the driver waits in vain for {gpu}"),
-    _gpu("needs_reset", "gpu_needs_reset", "{gpu} wants a reset, says the driver"),
     _gpu("lost", "gpu_lost", "the driver cannot reach {gpu}"),
-    _gpu("ecc", "gpu_ecc", "{gpu} has an uncorrectable hardware error"),
+    _gpu("ecc needs_reset", "gpu_ecc", "{gpu} has an uncorrectable hardware error, or wants a reset"),
     _machine("memory", 0.88, "its memory has an error that could not be corrected"),
     _machine("machine_check", 0.87, "a CPU reports an error that could not be corrected"),
     _machine("pcie", 0.85, "a PCIe device reports an error that could not be corrected, or was lost"),
@@ -158,7 +157,7 @@ NCCL = (
           "Set NCCL_SOCKET_IFNAME to an interface that every node has (ip -br link), or remove it.", ": {interface}"),
     _nccl("version_mismatch", "nccl_version_mismatch", 0.95, "ranks run different versions of NCCL",
           "Give every node the same image, or the same wheel of torch."),
-    _nccl("ib_memory", "memlock_limit", 0.85, "the InfiniBand driver could not pin memory for {who}",
+    _nccl("ib_memory", "limit_reached", 0.85, "the InfiniBand driver could not pin memory for {who}",
           "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
           ": {error}"),
     _nccl("truncated", "collective_size_mismatch", 0.75,
@@ -236,14 +235,14 @@ JOBS = (
         "pinned or cached data, or more memory.",
     ),
     EventRow(
-        event=Told("host.processes"), kind="process_limit", weight=0.85,
+        event=Told("host.processes"), kind="limit_reached", weight=0.85,
         summary="{who} could not start another process or thread",
         advice="Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
         "OMP_NUM_THREADS=1 need less.",
     ),
     EventRow(
         event=Told("host.open_files"), also=(Told("nccl.warn", {"signature": ("open_files",)}),),
-        kind="open_files_limit", weight=0.9, summary="file descriptors ran out on {who}",
+        kind="limit_reached", weight=0.9, summary="file descriptors ran out on {who}",
         advice="Raise the limit of open files (ulimit -n 1048576).",
     ),
     EventRow(
@@ -259,7 +258,7 @@ JOBS = (
     EventRow(
         event=Told("host.shared_memory"),
         also=(Told("nccl.warn", {"signature": ("shared_memory",)}), Told("torch.worker_died", {"reason": ("bus",)})),
-        kind="shm_too_small", weight=0.92, summary="{who} could not get shared memory (/dev/shm){on}",
+        kind="limit_reached", weight=0.92, summary="{who} could not get shared memory (/dev/shm){on}",
         advice="Start the container with --shm-size=16g or --ipc=host; NCCL alone wants 1 GB.",
     ),
     EventRow(

@@ -117,25 +117,26 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
 
 
 def gpu_memory_errors(job: Job) -> Iterator[Finding]:
-    """gpu_ecc, gpu_row_remap, gpu_needs_reset. Uncorrected errors are critical if they came while it was watched."""
+    """gpu_ecc: critical if uncorrected errors came while it was watched, or a row could not be remapped."""
     for node, gpu in seen_gpus(job):
         at, now = gpu.looks[-1]
         total, action = now.ecc_uncorrected or 0, now.recovery_action.strip()
         grown = total - (gpu.looks[0].value.ecc_uncorrected or 0)
-        worse, rows = grown or now.sram_threshold_exceeded, now.remapped_uncorrectable or 0
-        ecc = f"has {total} uncorrectable memory errors, {grown} of them since it is watched"
-        told: tuple[tuple[object, str, Severity, float, str], ...] = (
-            (total or worse, "gpu_ecc", "critical" if worse else "warning", 0.9 if worse else 0.6, ecc),
-            (now.remap_failure, "gpu_row_remap", "critical", 0.9, "has a memory row that could not be remapped"),
-            (not now.remap_failure and (now.remap_pending or rows > REMAPPED_ROWS_UNCORRECTABLE), "gpu_row_remap",
-             "warning", 0.9, f"has memory rows to remap at its next reset, {rows} are remapped"),
-            (action.strip("[]").lower() not in NO_ACTION, "gpu_needs_reset", "warning", 0.9,
-             f"is to be recovered, says the driver: {action}"),
-        )  # fmt: skip
-        for wrong, kind, severity, weight, text in told:
-            if wrong:
-                proof = Evidence(Observer.GPU, f"nvidia-smi on {node.name}", at, f"GPU {gpu.index} {text}")
-                yield on_gpu(job, node, gpu, kind, severity, weight, text, proof)
+        rows = now.remapped_uncorrectable or 0
+        worse = bool(grown or now.sram_threshold_exceeded or now.remap_failure)
+        told = {
+            f"has {total} uncorrectable memory errors, {grown} of them since it is watched": bool(total or grown),
+            "has more memory errors than its SRAM may have": bool(now.sram_threshold_exceeded),
+            "has a memory row that could not be remapped": bool(now.remap_failure),
+            "has memory rows to remap at its next reset": bool(now.remap_pending),
+            f"has {rows} remapped memory rows": rows > REMAPPED_ROWS_UNCORRECTABLE,
+            f"is to be recovered, says the driver: {action}": action.strip("[]").lower() not in NO_ACTION,
+        }
+        if any(told.values()):
+            text = listed([text for text, wrong in told.items() if wrong])
+            proof = Evidence(Observer.GPU, f"nvidia-smi on {node.name}", at, f"GPU {gpu.index} {text}")
+            severity: Severity = "critical" if worse else "warning"
+            yield on_gpu(job, node, gpu, "gpu_ecc", severity, 0.9 if worse else 0.6, text, proof)
 
 
 # --- slow GPUs ---------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ SYMPTOMS = (
             ), "packets arrive broken or are thrown away",
             "Symbol errors: replace cable or transceiver. Receive errors: look at the port at the far end. "
             "Discards: congestion, or a slow receiver. Overruns: compare MTU and firmware of both ends."),
-    Symptom("roce_retransmits", (
+    Symptom("ib_port_errors", (
                 "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err",
                 "rnr_nak_retry_err", "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",
             ), "packets are lost and sent again: from the port that counts packet_seq_err to that of out_of_sequence",
@@ -172,8 +172,8 @@ def _is_fast(port: Port) -> bool:
     return port.facts.state == "ACTIVE" and (port.facts.rate is None or port.facts.rate >= FAST_GBPS)
 
 
-def tcp_retransmits(job: Job) -> Iterator[Finding]:
-    """tcp_retransmits: the share of TCP segments that a node has to send again is over the threshold.
+def packet_loss(job: Job) -> Iterator[Finding]:
+    """packet_loss: the share of TCP segments that a node has to send again is over the threshold.
 
     A node with more to do than it has CPUs for answers late, and what nobody lost is sent again.
     """
@@ -185,7 +185,7 @@ def tcp_retransmits(job: Job) -> Iterator[Finding]:
         if again / sent >= TCP_RETRANSMIT_SHARE * max(1.0, load):
             text = f"{again / sent:.1%} of {sent:.0f} segments per second"
             yield Finding(
-                "tcp_retransmits", "warning", 0.8, f"{name} sends {text} again: packets get lost on their way from it",
+                "packet_loss", "warning", 0.8, f"{name} sends {text} again: packets get lost on their way from it",
                 nodes=(name,), evidence=(Evidence(Observer.NETWORK, f"/proc/net/snmp on {name}", job.now, text),),
                 advice="Look for drops at its interface and switch port; probe the path from this node to the others.",
             )  # fmt: skip
@@ -247,5 +247,5 @@ def _unanswered(job: Job) -> Mapping[tuple[str, str], Mapping[int, list[str]]]:
     return found
 
 
-RULES = (port_down, port_errors, tcp_retransmits, socket_fallback)
+RULES = (port_down, port_errors, packet_loss, socket_fallback)
 STATUS_RULES = (path_blocked,)

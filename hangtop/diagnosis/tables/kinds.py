@@ -65,13 +65,11 @@ ENDS = _set("child_failed_no_detail", "init_hang", "rank_left_early", "rank_miss
 HOLDS_UP = (_job(WAITS_END, "init_hang", "waiting"), _same("rank", "collective_mismatch"))
 DISAGREES = (_job(WAITS_END, "child_failed_no_detail", "rank_crashed"),)
 RANK_ENDS = (_job(WAITS_END, ENDS, "gil_hang"),)
-RUNS_OUT = (_job(WAITS_END, ENDS, "gil_hang", "rank_crashed", "nccl_init_failed"),)
-NO_START = (_job(WAITS_END, "child_failed_no_detail", "init_hang", "nccl_init_failed", "rank_crashed"),)
+NO_START = (_job(WAITS_END, ENDS, "gil_hang", "rank_crashed", "nccl_init_failed"),)
 LOST_PEER = (_job("nccl_remote_error"),)
-BROKEN_GPU = (_same("rank", STUCK, GONE, "gil_hang", "rank_uninterruptible", "waiting"), _job(WAITS_END, "init_hang"),
-              _same("gpu", "gpu_needs_reset", "gpu_row_remap"))  # fmt: skip
-LINK_DOWN = (_job(WAITS_END, "init_hang", "ib_retry_exceeded", "roce_retransmits"), _same("port", "ib_port_errors"))
-NO_PATH = (_job(WAITS_END, "init_hang", "tcp_retransmits"),)
+BROKEN_GPU = (_same("rank", STUCK, GONE, "gil_hang", "rank_uninterruptible", "waiting"), _job(WAITS_END, "init_hang"))
+LINK_DOWN = (_job(WAITS_END, "init_hang", "ib_retry_exceeded"), _same("port", "ib_port_errors"))
+NO_PATH = (_job(WAITS_END, "init_hang"),)
 SLOWS_RANK = (_same("rank", "straggler_rank", "data_bound", "waiting"),)
 
 ROWS: tuple[Kind, ...] = (
@@ -107,8 +105,8 @@ ROWS: tuple[Kind, ...] = (
     Kind("rank_killed", "crashed", 1, "a rank was killed from outside, or by the kernel for want of memory", RANK_ENDS),
     Kind("node_rebooted", "crashed", 0, "a node was started anew under ranks that ran there",
          (_job(WAITS_END, ENDS, "rank_killed", "waiting"),)),
-    Kind("gpu_out_of_memory", "crashed", 1, "CUDA ran out of memory", RUNS_OUT),
-    Kind("host_out_of_memory", "crashed", 1, "a rank could not get memory of the host", RUNS_OUT),
+    Kind("gpu_out_of_memory", "crashed", 1, "CUDA ran out of memory", NO_START),
+    Kind("host_out_of_memory", "crashed", 1, "a rank could not get memory of the host", NO_START),
     Kind("watchdog_timeout", "crashed", 6,
          "a time-out ended a wait (NCCL's watchdog, gloo, JAX, an inference engine): a consequence",
          (_job("child_failed_no_detail", "nccl_remote_error", "rank_crashed", "store_timeout"),)),
@@ -124,22 +122,19 @@ ROWS: tuple[Kind, ...] = (
     Kind("nccl_version_mismatch", "crashed", 3, "ranks run different versions of NCCL", NO_START),
     Kind("ib_retry_exceeded", "crashed", 3, "an InfiniBand send was repeated in vain",
          (_job(WAITS_END, "rank_crashed"),)),
-    Kind("duplicate_gpu", "crashed", 1, "two ranks use one GPU", RUNS_OUT),
-    Kind("invalid_device", "crashed", 1, "a rank asks for a GPU that does not exist", RUNS_OUT),
-    Kind("shm_too_small", "crashed", 1, "shared memory ran out", RUNS_OUT),
-    Kind("open_files_limit", "crashed", 1, "file descriptors ran out", RUNS_OUT),
-    Kind("process_limit", "crashed", 1, "no further process or thread could be started", RUNS_OUT),
-    Kind("memlock_limit", "crashed", 3, "memory could not be pinned", NO_START),
+    Kind("duplicate_gpu", "crashed", 1, "two ranks use one GPU", NO_START),
+    Kind("invalid_device", "crashed", 1, "a rank asks for a GPU that does not exist", NO_START),
+    Kind("limit_reached", "crashed", 1,
+         "shared memory, file descriptors, processes or memory that may be pinned ran out", NO_START),
     # broken hardware or network: it hangs a job, ends it, slows it, or has done nothing of that yet
     Kind("gpu_lost", "at_risk", 0, "a GPU fell off the bus, or the driver shows none",
-         (_same("node", "gpu_driver_hung", "gpu_ecc", "gpu_needs_reset", "gpu_row_remap", "gpu_throttled", "gpu_xid"),
+         (_same("node", "gpu_driver_hung", "gpu_ecc", "gpu_throttled", "gpu_xid"),
          *BROKEN_GPU)),
     Kind("gpu_driver_hung", "at_risk", 0,
          "nvidia-smi gives no answer while the node does, or the driver waits for a GPU in vain", BROKEN_GPU),
     Kind("gpu_xid", "at_risk", 0, "the driver reported an Xid, or AMD's an error of a kernel", BROKEN_GPU),
-    Kind("gpu_ecc", "at_risk", 0, "memory errors of a GPU that were not corrected", BROKEN_GPU),
-    Kind("gpu_row_remap", "at_risk", 0, "memory rows of a GPU are to be remapped, or could not be"),
-    Kind("gpu_needs_reset", "at_risk", 0, "the driver wants a reset of a GPU"),
+    Kind("gpu_ecc", "at_risk", 0,
+         "a GPU's memory has errors that were not corrected or rows to remap, or its driver wants a reset", BROKEN_GPU),
     Kind("nvlink_errors", "at_risk", 0,
          "error counters of an NVLink grow, a link is down while others of its node are up, or a switch failed"),
     Kind("nvlink_fabric_down", "at_risk", 0,
@@ -162,7 +157,7 @@ ROWS: tuple[Kind, ...] = (
          "what is sent between two nodes is not acknowledged: a link, a firewall, an MTU", NO_PATH),
     Kind("bandwidth_low", "slow", 4,
          "little gets through to and from a node, between two, or of what the hardware gives, by a probe", NO_PATH),
-    Kind("packet_loss", "slow", 4, "packets get lost between two nodes, by a probe", NO_PATH),
+    Kind("packet_loss", "slow", 4, "TCP has to send a share of its segments again", NO_PATH),
     Kind("silent_corruption", "at_risk", 4, "a collective gave wrong elements"),
     # what a check inside the job found
     Kind("replicas_differ", "at_risk", 4, "tensors or random generators that must be equal on replicas are not"),
@@ -179,21 +174,20 @@ ROWS: tuple[Kind, ...] = (
          "a GPU's PCIe link is slower or narrower than it can be, under load", SLOWS_RANK),
     Kind("data_bound", "slow", 7, "all ranks spend much of their time on loading data, by profiler traces"),
     Kind("network_socket_fallback", "slow", 7, "NCCL uses sockets on nodes that have an active fabric",
-         (_job("bandwidth_low", "tcp_retransmits"),)),
+         (_job("bandwidth_low", "packet_loss"),)),
     Kind("communication_bound", "slow", 7,
          "communication that no computation hides takes a large share, by profiler traces"),
     Kind("ib_link_flapped", "slow", 7, "a link went down and came back", LINK_DOWN),
-    Kind("ib_port_errors", "slow", 7, "a port counts packets that arrive broken or are thrown away"),
-    Kind("roce_retransmits", "slow", 7, "RoCE packets are lost and sent again"),
-    Kind("tcp_retransmits", "slow", 7, "TCP segments are lost and sent again"),
+    Kind("ib_port_errors", "slow", 7,
+         "a port counts packets that arrive broken, are thrown away, or are sent again (RoCE)"),
     Kind("mtu_mismatch", "slow", 7, "interfaces of one network disagree, or the path is narrower than they are",
-         (_job("bandwidth_low", "tcp_retransmits"),)),
+         (_job("bandwidth_low", "packet_loss"),)),
     # worth knowing; changes no verdict
     Kind("waiting", "waiting", 7, "ranks wait for one, and whether that is a fault is not known"),
     Kind("check_incomplete", "none", 8, "ranks did not come to a check inside the job in time"),
     Kind("env_mismatch", "none", 8, "ranks that must agree on a setting or a version do not"),
-    Kind("env_invalid", "none", 8, "a setting has a value that is not accepted, or names nothing here", NO_START),
-    Kind("env_unknown", "none", 8, "a setting that nobody reads, or that this release does not read"),
+    Kind("env_invalid", "none", 8,
+         "a setting has a value that is not accepted, names nothing here, or is read by nobody", NO_START),
     Kind("env_debug_left_on", "none", 8, "a setting for finding faults slows the job"),
     Kind("nccl_known_bad", "none", 8, "a release of NCCL with a fault that hangs or ends jobs"),
     Kind("zombie_process", "none", 8, "processes of another run hold GPUs of the job",

@@ -92,7 +92,7 @@ def test_memory_errors() -> None:
     old = watched(gpu(0, [{"ecc_uncorrected": 2}] * 2))
     assert first(old.verdict()).severity == "warning"
     pending = watched(gpu(0, [{"remap_pending": True, "recovery_action": "Reset"}]))
-    assert set(kinds(pending.verdict())) == {"gpu_row_remap", "gpu_needs_reset"}
+    assert set(kinds(pending.verdict())) == {"gpu_ecc"}
     fine = watched(gpu(0, [{"recovery_action": "None"}]))
     assert kinds(fine.verdict()) == []
 
@@ -143,7 +143,7 @@ def test_flapping() -> None:
         ("excessive_buffer_overrun_errors", "ib_port_errors"),
         ("local_link_integrity_errors", "ib_port_errors"),
         ("link_error_recovery", "ib_link_flapped"),
-        ("packet_seq_err", "roce_retransmits"),
+        ("packet_seq_err", "ib_port_errors"),
     ],
 )
 def test_error_counters(counter: str, kind: str) -> None:
@@ -164,7 +164,7 @@ def test_tcp_retransmits() -> None:
     job = Sketch(nodes=2)
     job.node("node2", segments_per_s=5000.0, retransmitted_per_s=300.0)
     found = first(job.verdict())
-    assert (found.kind, found.nodes) == ("tcp_retransmits", ("node2",))
+    assert (found.kind, found.nodes) == ("packet_loss", ("node2",))
     job.node("node2", segments_per_s=100.0, retransmitted_per_s=6.0)
     assert alarms(job.verdict()) == [], "a few segments are no share"
     job.node("node2", segments_per_s=3.0, retransmitted_per_s=40.0)

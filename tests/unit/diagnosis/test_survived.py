@@ -44,6 +44,6 @@ def test_a_job_that_is_held_up_by_a_rank_that_lives_hangs_whatever_the_reason_is
     job.ranks(2).at(RETRY, syscall="clock_nanosleep")
     job.says("host.open_files", 2, ago=25.0)
     verdict = job.verdict()
-    assert (verdict.outcome, first(verdict).kind, first(verdict).ranks) == ("hung", "open_files_limit", (2,))
+    assert (verdict.outcome, first(verdict).kind, first(verdict).ranks) == ("hung", "limit_reached", (2,))
     job.ranks(2).gone()
     assert job.verdict().outcome == "crashed"
