@@ -18,7 +18,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import count, listed, outcome_words
 from hangtop.diagnosis.unnumbered import numbered, unnumbered
-from hangtop.diagnosis.verdict.wait_tree import chain_lines
+from hangtop.diagnosis.verdict.wait_tree import tree_rows
 
 SCHEMA = 2
 EVIDENCE_SHOWN, LINES_SHOWN = 4, 12
@@ -121,7 +121,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
 def _box(box: WaitBox) -> dict[str, Any]:
     return {
         **_ranks(box.ranks), "nodes": list(box.nodes), "doing": box.doing, "blamed": box.blamed,
-        "waits_for": list(box.waits_for), "operation": box.operation, "operations": list(box.operations),
+        "waits_for": list(box.waits_for), "operation": box.operation,
     }  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def _lines(answer: Answer, colour: bool) -> Iterator[str]:
             yield from _wrapped("→ " + finding.advice, "   ")
         yield from (f"   $ {step.command}" for step in finding.next)
     if len(verdict.waits) > 1:
-        yield from ("", "who waits for whom:", *(f"   {line}" for line in chain_lines(verdict.waits)))
+        yield from ("", "who waits for whom:", *(f"   {row.head}{row.text}" for row in tree_rows(verdict.waits)))
     if verdict.unknown:
         yield from ("", "not known:")
         for unknown in verdict.unknown:

@@ -164,8 +164,6 @@ class WaitBox:
     waits_for: tuple[int, ...] = ()
     operation: str = ""
     """What the first edge stands for, where a source says it: ``all_reduce #41 in dp``."""
-    operations: tuple[str, ...] = ()
-    """The same for each of ``waits_for``; empty where no source says it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,6 @@ class Job:
     """Typed log and kernel events of all sources, in order of time where they have one."""
     event_nodes: tuple[str, ...] = ()
     """Node that each event came from, parallel to ``events``; empty for a folder of logs."""
-    passed: tuple[LogEvent, ...] = ()
-    """Events of faults that the run outlived, after the fact: no rule sees them."""
     progress: tuple[CommProgress, ...] = ()
     recorders: tuple[RecorderDump, ...] = ()
     ras: tuple[Look[RasReport], ...] = ()

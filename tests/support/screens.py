@@ -246,8 +246,7 @@ def hung(rank: int = 11, node: str = "node2") -> Verdict:
     waiting = "waits in all_reduce at step (train.py:207)"
     boxes = (
         WaitBox((rank,), (node,), f"in {reader}", True),
-        WaitBox(victims, tuple(f"node{at}" for at in range(1, 5)), waiting, False, (0,), "all_reduce #134 in dp",
-                ("all_reduce #134 in dp",)),
+        WaitBox(victims, tuple(f"node{at}" for at in range(1, 5)), waiting, False, (0,), "all_reduce #134 in dp"),
     )  # fmt: skip
     unknown = Unknown("kernel log", ("node1", "node2"), "dmesg needs root here")
     return Verdict(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Finding, WaitBox
-from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import outcome_words
-from hangtop.diagnosis.verdict.wait_tree import chain_rows, row_text
+from hangtop.diagnosis.verdict.wait_tree import tree_rows
 from tui.looks.format import clock
 from tui.looks.signs import SEVERITIES
 from tui.looks.theme import Colour
@@ -30,13 +28,12 @@ def plain(lines: Iterable[str], colour: Colour = Colour.TEXT) -> Content:
 
 def wait_tree(boxes: Sequence[WaitBox]) -> list[tuple[int, list[Piece]]]:
     """A line a box behind its place: who holds the others up first, below each who waits for it; at most 64."""
-    boxes = [replace(box, nodes=(folded_names(box.nodes),) if box.nodes else ()) for box in boxes]
-    waited = {other for box in boxes for other in box.waits_for}
     lines: list[tuple[int, list[Piece]]] = []
-    for row in chain_rows(boxes, MOST):
-        text = f"{letter_of(row.place)} {row_text(boxes, row, waited=row.place in waited)}"
-        colour = Colour.BAD if boxes[row.place].blamed else Colour.TEXT
-        lines.append((row.place, [(f" {row.head}", Colour.DIM), (text, colour)]))
+    for row in tree_rows(boxes, MOST):
+        if row.place >= 0:
+            colour = Colour.BAD if boxes[row.place].blamed else Colour.TEXT
+            text = f"{letter_of(row.place)} {row.text}"
+            lines.append((row.place, [(f" {row.head}", Colour.DIM), (text, colour)]))
     return lines
 
 

@@ -37,7 +37,7 @@ def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding,
         case "hung" | "crashed" | "at_risk" | "waiting" | "slow" if findings:
             return findings[0].summary
         case "healthy" if not job.live:
-            return "the run ended well, and nothing is wrong in what was read" + _outlived(job)
+            return "the run ended well, and nothing is wrong in what was read"
         case "healthy":
             return f"{seen}{watched}: {waiting or 'nothing is wrong'} ({proof_of_motion(job_status)})"
         case "starting":
@@ -47,7 +47,7 @@ def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding,
             return f"{none}: if a job ended here, name its logs ({NAME_LOGS})"
         case _ if not job.live:
             told = (finding.summary for finding in findings if finding.kind == "rank_killed" or _speaks(finding))
-            return next(told, "") or _of_files(job_status) + _outlived(job)
+            return next(told, "") or _of_files(job_status)
         case _:
             serious = filter(_speaks, findings) if ranks else (one for one in findings if one.severity != "info")
             if (reason := next(iter(serious), None)) is not None:
@@ -77,19 +77,13 @@ def _without_ranks(job: Job, nodes: str) -> str:
 
 def _unsettled(job_status: JobStatus, waiting: str) -> str:
     """What was seen of ranks that are alive, and what would tell a job that computes quietly from one that stands."""
-    job, graph = job_status.job, job_status.graph
+    graph = job_status.graph
     nothing = "nothing was seen to move and nothing is known to be wrong"
     still = contradiction(job_status) or ended_alone(job_status) or waiting or standing(job_status) or nothing
     if graph is not None and graph.held < job_status.alarm_after:
         ranks = count(len(graph.waiters or graph.culprits), "rank")
         return f"{still}; {ranks} began to wait {duration(graph.held)} ago: watch on"
-    missing = {
-        "the ranks' stacks": bool(job_status.of("unseen")),
-        "GPU figures": all(one.load == "unknown" for one in job_status.present),
-        "a log that counts steps": job.motion.last_step is None,
-        "watching for longer": True,
-    }
-    return f"{still}; what would tell: {', '.join(what for what, lacks in missing.items() if lacks)}"
+    return f"{still}; what would tell: a log that counts steps, or watching for longer"
 
 
 def _nodes_seen(job: Job) -> int:
@@ -183,15 +177,6 @@ def ended_alone(job_status: JobStatus) -> str:
 
 
 # --- files of a run that is over ---------------------------------------------------------------------------------
-
-
-def _outlived(job: Job) -> str:
-    """The last fault after which the run went on."""
-    passed = [event for event in job.passed if event.data.get("consequence") is not True]
-    if not passed:
-        return ""
-    words = passed[-1].text.strip().rpartition("\n")[2].strip() or passed[-1].kind
-    return f"; what the run outlived: “{words[:120]}” ({passed[-1].source}:{passed[-1].line})"
 
 
 def _of_files(job_status: JobStatus) -> str:

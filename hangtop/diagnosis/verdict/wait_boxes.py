@@ -40,28 +40,22 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
     groups = _groups(job_status, job_status.graph, blamed, awaited)
     place_of = {status.rank: place for place, group in enumerate(groups) for status in group}
     held_up = tuple(place for place, group in enumerate(groups) if group[0].rank in blamed)
-    edges: dict[int | None, dict[int, str]] = defaultdict(dict)
+    edges: dict[int, dict[int, str]] = defaultdict(dict)
     for edge in waits:
-        own = place_of.get(edge.waiter)
-        for place in {place_of[rank] for rank in edge.for_ranks if rank in place_of} - {own}:
-            edges[own].setdefault(place, _operation(edge))
-    boxes = []
-    for place, group in enumerate(groups):
-        operations, first = edges[place], group[0]
-        waiting = first.state in ("waiting", "on_gpu") and place not in held_up
-        waits_for = tuple(sorted(operations)) or (held_up if waiting else ())
-        boxes.append(
-            WaitBox(
-                ranks=tuple(status.rank for status in group),
-                nodes=tuple(sorted({status.node for status in group} - {""})),
-                doing=_doing(first),
-                blamed=place in held_up,
-                waits_for=waits_for,
-                operation=next(iter(operations.values()), ""),
-                operations=tuple(operations.get(other, "") for other in waits_for),
-            )
+        if (own := place_of.get(edge.waiter)) is not None:
+            for place in {place_of[rank] for rank in edge.for_ranks if rank in place_of} - {own}:
+                edges[own].setdefault(place, _operation(edge))
+    return tuple(
+        WaitBox(
+            ranks=tuple(status.rank for status in group),
+            nodes=tuple(sorted({status.node for status in group} - {""})),
+            doing=_doing(group[0]),
+            blamed=place in held_up,
+            waits_for=tuple(sorted(edges[place])) or (held_up if _waits(group[0]) and place not in held_up else ()),
+            operation=next(iter(edges[place].values()), ""),
         )
-    return tuple(boxes)
+        for place, group in enumerate(groups)
+    )
 
 
 def _operation(edge: WaitEdge) -> str:
@@ -83,7 +77,7 @@ def _groups(
     first, last = 0, len(every) + 1
     place_of = dict.fromkeys(blamed, first)
     for number, point in enumerate((*graph.accused, *graph.points), 1):
-        place_of |= {one.rank: number for one in point.members if one.rank not in place_of}
+        place_of = {one.rank: number for one in point.members} | place_of
     points: dict[tuple[int, str, str], list[RankStatus]] = defaultdict(list)
     for one in sorted(every, key=lambda one: place_of.get(one.rank, last)):
         place = place_of.get(one.rank, last)
@@ -99,6 +93,10 @@ def _groups(
             max(apart, key=len).extend(silent)
         groups += [tuple(sorted(part, key=lambda one: one.rank)) for part in apart]
     return groups
+
+
+def _waits(status: RankStatus) -> bool:
+    return status.state in ("waiting", "on_gpu")
 
 
 def _doing(status: RankStatus) -> str:

@@ -39,8 +39,6 @@ class Contents:
 
     files: list[Recognised] = field(default_factory=list)
     events: list[LogEvent] = field(default_factory=list)
-    passed: list[LogEvent] = field(default_factory=list)
-    """What is told of faults that the run outlived."""
     progress: list[CommProgress] = field(default_factory=list)
     members: list[tuple[str, int, int, int]] = field(default_factory=list)
     """(host, pid, rank, size) of every communicator that an NCCL log named."""

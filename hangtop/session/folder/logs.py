@@ -14,7 +14,7 @@ from collectors.samples.logs import LogEvent
 from collectors.samples.values import Value
 from hangtop.session.folder.documents import Contents
 from hangtop.session.folder.files import Member
-from hangtop.session.folder.runs import TAIL, TRUE_FOREVER, LogEnd, last_line, last_run, outlived
+from hangtop.session.folder.runs import TAIL, LogEnd, last_line, last_run, outlived
 
 EVENTS = 20_000
 """Events of one log that are kept."""
@@ -49,11 +49,8 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[str, int, Content
     events = [event for event in events if id(event) not in before or event.kind.startswith("kernel.")]
     events = [event for event in events if event.kind != "job.started"]
     over = outlived(events, hints, end, parser.reader.last_said)
-    passed = [event for event in earlier if not event.kind.startswith(TRUE_FOREVER)]
-    passed += [event for event, done in zip(events, over, strict=True) if done]
     left = [event for event, done in zip(events, over, strict=True) if not done]
     last = times.last(tail[-LAST:].decode("utf-8", "replace"), member.modified)
-    said.passed = [*map(_cleaned, passed)]
     said.events = [_cleaned(event) for event in _completed(left, parser, hints, last)]
     said.progress = [one for one in parser.progress() if one.line >= begun or not one.line]
     living = {(one.host, one.pid) for one in said.progress} | {(event.host, event.pid) for event in events}

@@ -1,4 +1,4 @@
-"""What in a log is no fault of what was read: ``Job.passed`` holds it for people.
+"""What in a log is no fault of what was read.
 
 Two things show it: a later run stands behind it in the same file, and training steps are counted on behind it (or the
 run's end is told). Only faults of nobody in particular, or of the process that writes the log, can be outlived: in a

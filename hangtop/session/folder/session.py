@@ -73,7 +73,6 @@ def _read(member: Member, contents: Contents) -> Recognised:
             return Recognised(member.name, tool.kind, member.size, lines, found, member.damage)
         kind = f"{kind}, {tool.kind} above it" if found else kind
     contents.events += log.events
-    contents.passed += log.passed
     contents.progress += log.progress
     contents.members += log.members
     told = found + len(log.events) - 1 + len(log.progress)  # that a log ends is said of each
@@ -129,7 +128,7 @@ class FilesSession(Session):
         self._at = self._read_at
         for node in state.nodes:
             self.link(LinkChange(node, "offline", "read from files", self._written))
-        self._size, self._passed = size, tuple(contents.passed)
+        self._size = size
         self._stack_ranks = _stack_ranks(contents, processes)
         self.traces = picture(contents.traces) if contents.traces else None
 
@@ -142,7 +141,6 @@ class FilesSession(Session):
             nodes={name: node for name, node in job.nodes.items() if name},
             world_size=job.world_size or self._size,
             stack_ranks=self._stack_ranks,
-            passed=self._passed,
         )
 
     def _deliver_devices(self, node: str, devices: Sequence[NamedTuple]) -> None:

@@ -28,7 +28,6 @@ def steps(first: int, last: int, word: str = "step") -> str:
 def test_an_outlived_fault_is_none(tmp_path: Path, text: str) -> None:
     found = verdict(tmp_path, text, "rank0.log")
     assert found.findings == ()
-    assert "what the run outlived" in found.summary, "it is told all the same"
 
 
 @pytest.mark.parametrize(

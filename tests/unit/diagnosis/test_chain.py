@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.samples.collectives import Collective, RecorderDump
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.verdict.wait_tree import BLAMED, SHOWN, chain_lines
+from hangtop.diagnosis.verdict.wait_tree import BLAMED, SHOWN, tree_rows
 from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, c10d, collective
+
+
+def chain_lines(boxes: Sequence[WaitBox]) -> list[str]:
+    return [f"{row.head}{row.text}" for row in tree_rows(boxes)]
 
 
 def test_all_wait_for_the_one_that_reads() -> None:
@@ -69,7 +75,7 @@ def test_stages_that_wait_at_one_line_are_told_apart_by_whom_they_wait_for() -> 
     assert [box.ranks for box in boxes if box.blamed] == [(3,)]
     chain = {box.ranks: [boxes[other].ranks for other in box.waits_for] for box in boxes}
     assert chain == {(3,): [], (2,): [(3,)], (1,): [(2,)], (0,): [(1,)]}
-    assert all(box.operations and "recv" in box.operations[0] for box in boxes if not box.blamed)
+    assert all("recv" in box.operation for box in boxes if not box.blamed)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 19), max_size=3)), max_size=20))
