@@ -56,8 +56,7 @@ async def test_a_chain_longer_than_the_screen_is_a_list_to_its_end() -> None:
     session = hanging()
     chain = [WaitBox((11,), ("node2",), "in read_shard (data.py:88)", True)]
     chain += [
-        WaitBox((rank,), ("node1",), f"waits in recv at stage{rank} (pipe.py:7)", False, (place,), f"recv {rank} of pp",
-                (f"recv {rank} of pp",))
+        WaitBox((rank,), ("node1",), f"waits in recv at stage{rank} (pipe.py:7)", False, (place,), f"recv {rank} of pp")
         for place, rank in enumerate(rank for rank in range(31) if rank != 11)
     ]  # fmt: skip
     session.verdict = replace(hung(), waits=tuple(chain))
