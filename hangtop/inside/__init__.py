@@ -15,21 +15,17 @@ from hangtop.inside.starting import start, stop
 from hangtop.inside.steps import phase, step
 
 if TYPE_CHECKING:
-    from hangtop.inside.checks.calls import CallsDiffer, check_calls
     from hangtop.inside.checks.meeting import barrier
     from hangtop.inside.checks.meshes import check_mesh
     from hangtop.inside.checks.placement import check_placement
     from hangtop.inside.checks.same import check_same
 
 __all__ = [
-    "CallsDiffer", "barrier", "check_calls", "check_mesh", "check_placement", "check_same", "follow",
-    "phase", "start", "step", "stop",
+    "barrier", "check_mesh", "check_placement", "check_same", "follow", "phase", "start", "step", "stop",
 ]  # fmt: skip
 
 _LATER = {
-    "CallsDiffer": "checks.calls",
     "barrier": "checks.meeting",
-    "check_calls": "checks.calls",
     "check_mesh": "checks.meshes",
     "check_placement": "checks.placement",
     "check_same": "checks.same",

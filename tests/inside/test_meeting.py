@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from hangtop.inside import check_same
+from hangtop.inside import barrier, check_same
 from hangtop.inside.results import CheckResult
 from tests.support.torch_ranks import run_ranks
 
@@ -38,3 +38,16 @@ def test_what_others_gave_up_is_no_answer_to_a_later_check() -> None:
 
     for result in run_ranks(WORLD, work):
         assert [finding.kind for finding in result.findings] == ["check_incomplete"]
+
+
+def test_a_barrier_ends_in_time_and_names_the_absent() -> None:
+    def work(rank: int) -> list[CheckResult]:
+        first = barrier(20.0)
+        return [first] if rank == 1 else [first, barrier(1.0)]
+
+    results = run_ranks(3, work)
+    assert all(found[0] for found in results)
+    missed = results[0][1]
+    assert not missed
+    assert list(missed.findings[0].ranks) == [1]
+    assert missed.findings[0].evidence[0].startswith("rank 1 was last seen in check barrier at test_meeting.py:")
