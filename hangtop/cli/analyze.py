@@ -30,15 +30,14 @@ STANDARD_INPUT = ("-", "/dev/stdin")
 @click.command("analyze", cls=SectionedCommand)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", is_flag=True, help='The answer as JSON, with a list of the files under "files".')
-@click.pass_context
-def command(ctx: click.Context, paths: tuple[Path, ...], json: bool) -> None:
+def command(paths: tuple[Path, ...], json: bool) -> None:
     """Judge a job that is over, from any mix of files: no SSH, no torch, no job needed.
 
     PATH is a file, a folder or an archive (tar, tar.gz, gz), or - for what is piped in. Rank logs, merged logs, Slurm
     output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, saved stacks, RAS reports, nvidia-
     smi, dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do not tell), 2 wrong usage.
     """
-    from hangtop.cli.answer import Answer, print_answer
+    from hangtop.cli.answer import Answer, Reply, finish, reply_of
     from hangtop.diagnosis.verdict.verdict import diagnose
     from hangtop.session.folder import files_session
 
@@ -49,11 +48,9 @@ def command(ctx: click.Context, paths: tuple[Path, ...], json: bool) -> None:
         finally:
             status.clear()
         job = session.job()
-    answer = Answer(diagnose(job), job, time.monotonic() - began)
-    print_answer(answer, json=json, more={"files": list(map(_file, session.files))} if json else None)
-    if not json:
-        click.echo("\n".join(_summary(session.files)))
-    ctx.exit(answer.exit_code)
+    reply = reply_of(Answer(diagnose(job), job, time.monotonic() - began))
+    document = {**reply.document, "files": list(map(_file, session.files))}
+    finish(Reply(document, (*reply.lines, *_summary(session.files)), reply.exit_code), as_json=json)
 
 
 def _progress(status: Status) -> Callable[[int], None]:
@@ -80,7 +77,7 @@ def _file(file: Recognised) -> dict[str, Any]:
 
 def _summary(files: Sequence[Recognised]) -> Iterator[str]:
     """What was recognised, by kind, and what was not, by name."""
-    yield "\nread:"
+    yield from ("", "read:")
     for kind, count in Counter(file.kind for file in files if file.kind).most_common():
         own = [file for file in files if file.kind == kind]
         names = ", ".join(file.name for file in own[:3]) + (" …" if count > 3 else "")

@@ -1,14 +1,16 @@
-"""The verdict as scripts read it (``docs/findings.md``) and as people do."""
+"""What a command answers: as scripts read it (``docs/findings.md``), as people do, and its exit code."""
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final, TextIO
+from typing import Any, Final, NoReturn, TextIO
 
 import click
 
@@ -130,17 +132,19 @@ def _box(box: WaitBox) -> dict[str, Any]:
 
 def as_text(answer: Answer, *, colour: bool) -> str:
     """The answer for people: the verdict first, then each finding with its proof."""
-    return "\n".join(_lines(answer, colour)) + "\n"
+    word = outcome_words(answer.verdict.outcome).upper()
+    head = _paint(word, colour, fg=OUTCOMES[answer.verdict.outcome][0], bold=True) + "  " + answer.verdict.summary
+    return "\n".join((head, _paint(_scope(answer), colour, dim=True), *finding_lines(answer, colour=colour))) + "\n"
 
 
-def _lines(answer: Answer, colour: bool) -> Iterator[str]:
-    def paint(text: str, **style: Any) -> str:
-        return click.style(text, **style) if colour else text
+def _paint(text: str, colour: bool, **style: Any) -> str:
+    return click.style(text, **style) if colour else text
 
+
+def finding_lines(answer: Answer, *, colour: bool) -> Iterator[str]:
+    """Findings, who waits for whom, and what is not known; an empty line before each."""
+    paint = functools.partial(_paint, colour=colour)
     verdict, now = answer.verdict, answer.job.now
-    word = outcome_words(verdict.outcome).upper()
-    yield paint(word, fg=OUTCOMES[verdict.outcome][0], bold=True) + "  " + verdict.summary
-    yield paint(_scope(answer), dim=True)
     for number, finding in enumerate(verdict.findings, 1):
         yield ""
         kind = paint(finding.kind, fg=COLOURS[finding.severity], bold=True)
@@ -202,15 +206,30 @@ def wants_colour(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
-def print_answer(answer: Answer, *, json: bool, more: Mapping[str, Any] | None = None) -> None:
-    """Write the answer, and nothing else, to standard output; ``more`` are further members of the JSON object."""
-    if json:
-        import json as codec
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a command answers."""
 
-        text = codec.dumps({**as_json(answer), **(more or {})}, indent=2, ensure_ascii=False) + "\n"
+    document: Mapping[str, Any]
+    """For ``--json``."""
+    lines: Iterable[str]
+    """For people."""
+    exit_code: int = 0
+
+
+def reply_of(answer: Answer) -> Reply:
+    """The reply of a command that gives a verdict."""
+    return Reply(as_json(answer), as_text(answer, colour=wants_colour(sys.stdout)).splitlines(), answer.exit_code)
+
+
+def finish(reply: Reply, *, as_json: bool) -> NoReturn:
+    """Write a reply, and nothing else, to standard output, and end with its exit code."""
+    if as_json:
+        text = json.dumps({"schema": 1, **reply.document}, indent=2, ensure_ascii=False) + "\n"
     else:
-        text = as_text(answer, colour=wants_colour(sys.stdout))
+        text = "".join(f"{line}\n" for line in reply.lines)
     encoding = sys.stdout.encoding or "utf-8"
     text = redact.shapes(text)  # what somebody pastes elsewhere
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     sys.stdout.flush()
+    click.get_current_context().exit(reply.exit_code)

@@ -13,7 +13,7 @@ import click
 
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
-from hangtop.cli.terminal import Status, ask_on_terminal
+from hangtop.cli.terminal import Status, trusts
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
@@ -48,7 +48,7 @@ async def opened(
     from hangtop.session.live import live_session
 
     session, status = live_session(options), Status()
-    session.ask_person = ask_on_terminal if sys.stderr.isatty() else None
+    session.ask_person = trusts if sys.stderr.isatty() else None
     if record is not None:
         session.recordings.record(Path(record))
     try:

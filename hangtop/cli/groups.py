@@ -21,8 +21,6 @@ class CommandEntry(NamedTuple):
 
 
 DEFAULT = "watch"
-LIKE = 0.8
-"""How much a word must be like a command's name to be taken for a slip of the finger: ``triagee``, ``analyse``."""
 ALONE = {"--help", "-h", "--version"}
 """Options of a group itself."""
 
@@ -65,21 +63,14 @@ def arrange(words: Sequence[str], commands: Collection[str], default: str, group
     """The words with the default command's name in front, unless they begin with a command's name.
 
     A node that has a command's name is reached with the command before it: ``hangtop watch demo``. Raises
-    :class:`click.UsageError` for a command behind other words, and for a word that is nearly a command's name.
+    :class:`click.UsageError` for a command behind other words.
     """
     first = words[0] if words else ""
     if first in commands or first in ALONE:
         return list(words)
-    from difflib import get_close_matches
-
-    near = get_close_matches(first, commands, 1, LIKE) if first.isalpha() else []
     if late := next((word for word in words if word in commands), ""):
         raise click.UsageError(
             f"the command comes first: {group} {late}; a node of that name: {group} {default} {late}"
-        )
-    if near:
-        raise click.UsageError(
-            f"no command is called {first}; did you mean {group} {near[0]}? A node so called: {group} {default} {first}"
         )
     return [default, *words]
 

@@ -7,19 +7,18 @@ and run in one way for all of them.
 from __future__ import annotations
 
 import functools
-import json as codec
 import sys
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from hangtop.cli.answer import UNREACHABLE, Answer, as_json, as_text, wants_colour
+from hangtop.cli.answer import UNREACHABLE, Answer, Reply, as_json, finding_lines, finish, wants_colour
 from hangtop.cli.connecting import all_answered, all_spoken, need_a_node, opened
 from hangtop.cli.options import SectionedCommand, connection
-from hangtop.cli.terminal import Status, interrupted_cleanly, interruptible
+from hangtop.cli.terminal import Status, ask_on_terminal, interrupted_cleanly
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import outcome_words
@@ -27,21 +26,8 @@ from hangtop.session.options import SessionOptions, completed
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, run_probe
 from hangtop.session.session import Session
 
-SCHEMA = 1
-"""Version of the JSON of all commands here that have no verdict's own."""
 NOT_WATCHING = ("interval", "patience", "logs", "py_spy", "sudo", "read_only")
 """Shared options of which a command that neither watches nor looks at stacks makes no use."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What a command answers."""
-
-    document: Mapping[str, Any]
-    """For ``--json``; ``schema`` is added where it is not there."""
-    lines: Iterable[str]
-    """For people."""
-    exit_code: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +97,9 @@ async def ask_and_run(run: NodeRun, probe: Probe, began: float, *, yes: bool) ->
     beside = sum(rank.gone_at is None and rank.node in probe.nodes for rank in job.ranks)
     if probe.signals and probe.nodes:
         click.echo(probe.risk, err=True)
-        agree(f"{probe.title}?", yes=yes)
+        await agree(f"{probe.title}?", yes=yes)
     elif probe.risk and beside:
-        agree(f"{beside} ranks of a job run there. {probe.risk} Go on?", yes=yes)
+        await agree(f"{beside} ranks of a job run there. {probe.risk} Go on?", yes=yes)
     return probe_reply(await run_probe(probe, run.status.say), job, began, run.options)
 
 
@@ -126,39 +112,21 @@ def probe_reply(result: ProbeResult, job: Job, began: float, options: SessionOpt
     answer = Answer(verdict, job, time.monotonic() - began)
     document = as_json(answer) | {"verdict": result.outcome} | dict(result.figures)
     code = UNREACHABLE if answer.exit_code == UNREACHABLE else int(result.outcome != "ok")
-    return Reply(document, _lines(answer, result), code)
+    head = f"{outcome_words(result.outcome).upper()}  {answer.verdict.summary}"
+    found = list(finding_lines(answer, colour=wants_colour(sys.stdout)))
+    return Reply(document, (head, "", *result.lines, *found), code)
 
 
-def _lines(answer: Answer, result: ProbeResult) -> Iterator[str]:
-    yield f"{outcome_words(result.outcome).upper()}  {answer.verdict.summary}\n"
-    yield from result.lines
-    if answer.verdict.findings or answer.verdict.unknown:
-        text = as_text(answer, colour=wants_colour(sys.stdout))
-        yield "".join(text.partition("\n\n")[1:]).rstrip("\n")
-
-
-def finish(reply: Reply, *, as_json: bool) -> None:
-    """Print a reply and end with its exit code."""
-    if as_json:
-        document = {**({} if "schema" in reply.document else {"schema": SCHEMA}), **reply.document}
-        click.echo(codec.dumps(document, indent=2, ensure_ascii=False))
-    else:
-        for line in reply.lines:
-            click.echo(line)
-    click.get_current_context().exit(reply.exit_code)
-
-
-def agree(question: str, *, yes: bool) -> None:
+async def agree(question: str, *, yes: bool) -> None:
     """Ask, unless ``yes`` was said already.
 
     Raises a usage error where nobody can be asked, :class:`click.Abort` for a no.
     """
     if yes:
         return
-    if not sys.stdin.isatty():
+    answer = await ask_on_terminal(f"{question} [y/N]: ") if sys.stdin.isatty() else None
+    if answer is None:
         raise click.UsageError(f"{question} Nobody can be asked here: --yes says so.")
-    with interruptible():
-        agreed = click.confirm(question, err=True)
-    if not agreed:
+    if answer.lower() not in ("y", "yes"):
         click.echo("nothing was done", err=True)
         raise click.Abort

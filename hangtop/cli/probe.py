@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from hangtop.cli.node_command import NOT_WATCHING, NodeRun, Reply, finish, node_command, probe_reply
+from hangtop.cli.answer import Reply, finish
+from hangtop.cli.node_command import NOT_WATCHING, NodeRun, node_command, probe_reply
 from hangtop.cli.options import RANKS, Decorator, SectionedCommand, converted
 from hangtop.cli.terminal import Status, interrupted_cleanly
 from hangtop.diagnosis.job import Job

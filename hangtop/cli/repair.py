@@ -6,7 +6,8 @@ import functools
 
 import click
 
-from hangtop.cli.node_command import NodeRun, Reply, node_command
+from hangtop.cli.answer import Reply
+from hangtop.cli.node_command import NodeRun, node_command
 from hangtop.session.probes import Probe, ProbeRefused
 from hangtop.session.probes.repair import Signal, signal_probe, survey
 

@@ -21,10 +21,9 @@ from hangtop.cli.options import FILE, SectionedCommand, screen
 @click.option("--text", is_flag=True, help="No screen: the same for people.")
 @click.option("--events", is_flag=True, help="No screen: verdicts, link states and marks, a JSON line each.")
 @click.option("--samples", is_flag=True, help="No screen: all that was recorded, [time, node, kind, value] a line.")
-@click.pass_context
 def command(
-    ctx: click.Context, theme: str, bell: bool, file: str | None, seconds: float | None, speed: float, json: bool,
-    text: bool, events: bool, samples: bool,
+    theme: str, bell: bool, file: str | None, seconds: float | None, speed: float, json: bool, text: bool,
+    events: bool, samples: bool,
 ) -> None:  # fmt: skip
     """Show a recording as if it were live, or judge one moment of it; without FILE, what the last screen saw.
 
@@ -53,11 +52,9 @@ def command(
 
         show(session, theme, bell=bell)
         return
-    from hangtop.cli.answer import Answer, print_answer
+    from hangtop.cli.answer import Answer, finish, reply_of
 
-    answer = Answer(session.diagnose(), session.job(), time.monotonic() - began)
-    print_answer(answer, json=json)
-    ctx.exit(answer.exit_code)
+    finish(reply_of(Answer(session.diagnose(), session.job(), time.monotonic() - began)), as_json=json)
 
 
 def _print_samples(path: Path) -> None:

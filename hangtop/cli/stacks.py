@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from collectors.samples.stacks import StackDump
-from hangtop.cli.node_command import NodeRun, Reply, node_command
+from hangtop.cli.answer import Reply
+from hangtop.cli.node_command import NodeRun, node_command
 from hangtop.cli.options import RANKS
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank

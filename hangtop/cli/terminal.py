@@ -1,4 +1,4 @@
-"""A command and its terminal: how Ctrl-C and signals end it, its line of progress, and an unknown host key."""
+"""A command and its terminal: how Ctrl-C and signals end it, its line of progress, and questions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import asyncio
 import shutil
 import signal
 import sys
-from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, ClassVar, TextIO, TypeVar
 
@@ -59,16 +58,6 @@ def interrupted_cleanly(work: Coroutine[Any, Any, T]) -> T:
         raise (EndedBySignalError(came[0]) if came else KeyboardInterrupt) from None
 
 
-@contextmanager
-def interruptible() -> Iterator[None]:
-    """Have Ctrl-C end at once what waits for a person here: a running loop only takes note of the first one."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
 class Status:
     """One line of progress on standard error, rewritten in place; silent where nobody looks."""
 
@@ -96,27 +85,31 @@ class Status:
             self._shown = ""
 
 
-# --- the question of an unknown host key -------------------------------------------------------------------------
-
 TERMINAL = Path("/dev/tty")
 """Asked directly: standard input and output may be a script's."""
 
 
-async def ask_on_terminal(question: HostKeyQuestion) -> bool | None:
-    """Whether a host key is trusted: only the whole word yes accepts it. None without a terminal."""
+async def ask_on_terminal(prompt: str) -> str | None:
+    """The line that the person types after a prompt; None without a terminal. Ctrl-C ends it at once."""
     loop, answered = asyncio.get_running_loop(), asyncio.Event()
     Status.asking = True
     try:
         with TERMINAL.open("r+b", buffering=0) as terminal:  # noqa: ASYNC230 - a device
-            text = f"{question.node}: {question.host} is not known and shows {question.key}. Trust it? (yes/no) "
-            terminal.write(b"\r\x1b[2K" + text.encode())
+            terminal.write(b"\r\x1b[2K" + prompt.encode())
             loop.add_reader(terminal, answered.set)
             try:
                 await answered.wait()
-                return terminal.readline().strip().lower() == b"yes"
+                return terminal.readline().decode(errors="replace").strip()
             finally:
                 loop.remove_reader(terminal)
     except OSError:
         return None
     finally:
         Status.asking = False
+
+
+async def trusts(question: HostKeyQuestion) -> bool | None:
+    """Whether the person trusts a host key: only the whole word yes accepts it."""
+    shown = f"{question.node}: {question.host} is not known and shows {question.key}."
+    answer = await ask_on_terminal(f"{shown} Trust it? (yes/no) ")
+    return None if answer is None else answer.lower() == "yes"

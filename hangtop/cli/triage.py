@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import click
 
-from hangtop.cli.answer import Answer, print_answer
+from hangtop.cli.answer import Answer, finish, reply_of
 from hangtop.cli.connecting import all_answered, all_spoken, need_a_node, opened
 from hangtop.cli.options import FILE, SectionedCommand, connection
 from hangtop.cli.terminal import EndedBySignalError, interrupted_cleanly
@@ -41,8 +41,7 @@ def triage(ctx: click.Context, options: SessionOptions, watch: float, json: bool
     # A one-shot answer is about what did not move while it was watched, not about a patience that it has no time for.
     patience = options.patience if ctx.get_parameter_source("patience") is not _DEFAULT else watch
     answer = interrupted_cleanly(_triage(replace(options, patience=min(patience, watch)), watch, record))
-    print_answer(answer, json=json)
-    ctx.exit(answer.exit_code)
+    finish(reply_of(answer), as_json=json)
 
 
 async def _triage(options: SessionOptions, watch: float, record: str | None) -> Answer:

@@ -67,18 +67,9 @@ def test_without_a_command_the_words_are_those_of_watch(typed: str, meant: str) 
     assert arrange(typed.split(), COMMANDS, "watch", "hangtop") == meant.split()
 
 
-@pytest.mark.parametrize(
-    ("typed", "told"),
-    [
-        ("triagee", "did you mean hangtop triage?"),
-        ("analyse /logs", "did you mean hangtop analyze?"),
-        ("-F lab.conf triage node1", "the command comes first: hangtop triage; a node of that name: hangtop watch"),
-    ],
-)
-def test_a_slip_of_the_finger_is_no_node(typed: str, told: str) -> None:
-    with pytest.raises(click.UsageError) as caught:
-        arrange(typed.split(), COMMANDS, "watch", "hangtop")
-    assert told in caught.value.message
+def test_a_command_behind_other_words_is_no_node() -> None:
+    with pytest.raises(click.UsageError, match="the command comes first: hangtop triage; a node of that name"):
+        arrange("-F lab.conf triage node1".split(), COMMANDS, "watch", "hangtop")
 
 
 def test_the_environment_sets_what_the_command_line_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,7 +68,6 @@ def test_the_screen_is_drawn_before_anything_is_imported_that_judges_or_asks() -
         (["triage", "--job", "x", "node1"], "'x' is not KEY=VALUE"),
         (["triage", "node[1-"], "node[1-"),
         (["triage", "-F", "/nonexistent/config", "node1"], "/nonexistent/config: cannot be read"),
-        (["triagee"], "did you mean hangtop triage?"),
         (["triage", "--hostfile", "/nonexistent/hosts"], "/nonexistent/hosts"),
         (["replay", "/nonexistent/recording"], "/nonexistent/recording"),
         (["replay", "/dev/null", "--text"], "is no hangtop recording"),

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
-import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -28,43 +23,6 @@ def test_no_node_reachable_is_exit_code_3_with_the_reason(words: str, tmp_path: 
     assert (done.returncode, done.stdout) == (3, "")
     assert "nothing listens at 127.0.0.1 port 1" in done.stderr
     assert list(tmp_path.iterdir()) == [], "nothing is saved"
-
-
-ASKS = """
-import asyncio, click
-from hangtop.cli.node_command import agree
-
-async def asked():
-    agree("Go on?", yes=False)
-
-try:
-    asyncio.run(asked())
-    print("yes")
-except click.Abort:
-    print("abort")
-"""
-
-
-@pytest.mark.parametrize(
-    ("typed", "ends"), [(b"\x03", b"abort\r\n"), (b"n\n", b"nothing was done\r\nabort\r\n"), (b"y\n", b"yes\r\n")]
-)
-def test_one_ctrl_c_is_enough_at_a_question_within_a_loop(typed: bytes, ends: bytes) -> None:
-    child, master = pty.fork()
-    if child == 0:
-        os.execv(sys.executable, [sys.executable, "-c", ASKS])
-    shown = b""
-    while not shown.endswith(ends) and select.select([master], [], [], 90)[0]:
-        try:
-            shown += os.read(master, 1000)
-        except OSError:
-            break
-        if typed and shown.endswith(b"[y/N]: "):
-            time.sleep(0.5)  # no person is so quick that Python does not read yet: a signal would only be noted then
-            os.write(master, typed)
-            typed = b""
-    os.close(master)
-    os.waitpid(child, 0)
-    assert shown.endswith(ends), shown
 
 
 @pytest.mark.parametrize(
