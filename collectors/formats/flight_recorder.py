@@ -113,7 +113,6 @@ def _collective(entry: Loose, rank: int) -> Collective:
         p2p=p2p,
         peer=int(ends.group(2)) if ends is not None and ends.group(2) != "?" else None,
         input_sizes=_sizes(entry.get("input_sizes")),
-        output_sizes=_sizes(entry.get("output_sizes")),
         input_dtypes=[text(dtype, 40) for dtype in items(entry.get("input_dtypes"), 64)],
         state=state,
         retired=retired is True or (retired is None and state == "completed"),

@@ -23,7 +23,6 @@ class Collective(NamedTuple):
     peer: Optional[int]
     """The other end of a send or receive, as a rank *of the group*; None where the name does not tell."""
     input_sizes: List[List[int]]
-    output_sizes: List[List[int]]
     input_dtypes: List[str]
     state: str
     """``scheduled``, ``started``, ``completed``; gloo's never leaves ``scheduled``."""

@@ -13,7 +13,7 @@ def entry(rank: int, seq: int, *, open_: bool, size: int = 4096) -> Collective:
     """One collective of one rank, finished or not."""
     return Collective(
         rank=rank, group="0", group_description="default_pg", seq=seq, op=OPS[seq % 4], backend="nccl", p2p=False,
-        peer=None, input_sizes=[[size]], output_sizes=[[size]], input_dtypes=["Float"],
+        peer=None, input_sizes=[[size]], input_dtypes=["Float"],
         state="started" if open_ else "completed", retired=not open_, created=NOW - 100 + seq, started=None,
         completed=None, timeout=600.0, frames=[],
     )  # fmt: skip

@@ -384,7 +384,7 @@ def source(name: str, state: str, why: str = "", since: float = NOW - 30) -> Sou
 def collective(rank: int, seq: int, op: str = "all_reduce", *, done: bool = True, **fields: Any) -> Collective:
     """One entry of a flight recorder, of NCCL and the default group."""
     given = Collective(
-        rank, "0", "default_pg", seq, op, "nccl", False, None, [[4096]], [[4096]], ["Float"],
+        rank, "0", "default_pg", seq, op, "nccl", False, None, [[4096]], ["Float"],
         "completed" if done else "started", done, NOW - 700 + seq, None, None, 600.0, [],
     )  # fmt: skip
     return given._replace(**fields)

@@ -14,7 +14,7 @@ def job(**fields: object) -> Job:
 
 def entry(rank: int, seq: int, op: str = "all_reduce", *, done: bool = True, size: int = 8) -> Collective:
     return Collective(
-        rank, "0", "default_pg", seq, op, "nccl", False, None, [[size]], [[size]], ["Float"],
+        rank, "0", "default_pg", seq, op, "nccl", False, None, [[size]], ["Float"],
         "completed" if done else "started", done, 900.0 + seq, None, None, 600.0, [],
     )  # fmt: skip
 

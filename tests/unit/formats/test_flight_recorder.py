@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,14 @@ class Evil:
         return print, ("called",)
 
 
+def laughs(levels: int = 12) -> bytes:
+    """One list of ten references to a list of ten references, and so on."""
+    value: list[object] = ["x" * 1000]
+    for _ in range(levels):
+        value = [value] * 10
+    return pickle.dumps(value, 2)
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -107,7 +116,19 @@ class Evil:
         b'{"entries": 3}',
         pickle.dumps(3),
         pickle.dumps({"version": "1"}),
+        laughs(),
+        b"\x80\x02N" + b"\x85" * 100_000 + b".",
+        b"\x80\x04\x8d" + struct.pack("<Q", 1 << 62) + b".",
+        b"\x80\x02cbuiltins\nlist\n.",
+        b"\x80\x04\x8c\x02os\x8c\x06system\x93.",
+        b"\x80\x02\x82\x01.",
+        b"\x80\x02Nq\x00K\x01Q.",
+        b"\x80\x02a.",
+        b"\x80\x02(",
+        b"\x80\x02e.",
+        b"\x80\x02h\x05.",
     ],
+    ids=lambda data: repr(data[:24]),
 )
 def test_what_is_no_dump_is_refused_and_runs_nothing(data: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(BadFormat):

@@ -109,29 +109,6 @@ def test_a_file_is_followed_through_rotation_and_truncation(tmp_path: Path) -> N
     tail.close()
 
 
-@pytest.mark.parametrize("other", ["fifo", "folder"])
-def test_a_name_that_leads_to_no_file_any_more_takes_nothing_away(tmp_path: Path, other: str) -> None:
-    path, kept = tmp_path / "x.log", tmp_path / "kept.log"
-    path.write_text("one\n")
-    tail = Tail(str(path))
-    tail.refresh()
-    assert list(tail.read()) == [b"one\n"]
-    path.rename(kept)
-    if other == "fifo":
-        os.mkfifo(path)
-    else:
-        path.symlink_to("/proc")
-    tail.refresh()
-    append(kept, "two\n")
-    tail.refresh()
-    assert list(tail.read()) == [b"two\n"]
-    assert tail.why == ""
-    path.unlink()
-    path.write_text("three\n")
-    tail.refresh()
-    assert list(tail.read()) == [b"three\n"], "a file that has its name is the next one"
-
-
 def test_a_rank_s_log(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
     path = tmp_path / "rank.log"
     looker = Looker(rank_process(writer.pid, 3, str(path)), on_view=[str(path)])

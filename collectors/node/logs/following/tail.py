@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Iterator, Optional
 
-from collectors.node.files import named_file, opened, regular
+from collectors.node.files import named_file, opened
 
 CHUNK = 256 << 10
 """Bytes of one read."""
@@ -55,8 +55,7 @@ class Tail:
             there = os.stat(self.path)
         except OSError:
             return
-        # what is no file has no lines: who writes has the one in hand still, as when the name is gone
-        if regular(there) and (there.st_dev, there.st_ino) != self.inode:
+        if (there.st_dev, there.st_ino) != self.inode:
             self.close()
             self.fresh = self._open()
 
