@@ -118,7 +118,8 @@ class Agent:
         samples = self._harvest(began)
         for runner in asked:
             runner.ask(began)
-        self._await(began + grace)
+        with self._finished:
+            self._finished.wait_for(lambda: not any(runner.busy for runner in self._runners), grace)
         now = time.monotonic()
         samples += self._harvest(now)
         lines = self._lines(self._filter.changed(samples))
@@ -134,11 +135,6 @@ class Agent:
     def _harvest(self, moment: float) -> List[NamedTuple]:
         """What finished looks have left."""
         return [sample for runner in self._runners for sample in runner.harvest(moment)]
-
-    def _await(self, until: float) -> None:
-        """Wait until every source has finished its look, or the grace is over."""
-        with self._finished:
-            self._finished.wait_for(lambda: not any(runner.busy for runner in self._runners), until - time.monotonic())
 
     def _lines(self, samples: Sequence[NamedTuple]) -> List[bytes]:
         """Encode what fits into a tick; the rest is counted, and comes again if it is a state and no event."""

@@ -26,7 +26,8 @@ class Runner:
         self._settings: Optional[Settings] = None
         self._go = threading.Lock()  # an event would cost a dozen times as much each tick
         self._go.acquire()
-        self._busy = False
+        self.busy = False
+        """A look is under way."""
         self._asked = 0.0
         self._next = 0.0
         """When it was asked last, and when it is to be asked again (monotonic clock)."""
@@ -40,11 +41,6 @@ class Runner:
         """True once it has told how it is."""
         return self._told is not None
 
-    @property
-    def busy(self) -> bool:
-        """True while a look is under way."""
-        return self._busy
-
     def configure(self, settings: Settings) -> None:
         """Hand settings over before the next look, and look soon."""
         with self._finished:
@@ -53,8 +49,8 @@ class Runner:
 
     def ask(self, moment: float) -> None:
         """Begin a look if one is due at this moment of the monotonic clock and the last one's result has been taken."""
-        if not self._busy and self._result is None and moment >= self._next:
-            self._busy = True
+        if not self.busy and self._result is None and moment >= self._next:
+            self.busy = True
             self._asked = moment
             self._go.release()
 
@@ -63,7 +59,7 @@ class Runner:
         with self._finished:
             result, self._result = self._result, None
         if result is None:
-            if not self._busy or moment - self._asked <= self._deadline:
+            if not self.busy or moment - self._asked <= self._deadline:
                 return []
             why, since = "no answer within %g s" % self._deadline, time.time() - (moment - self._asked)
             result = [], SourceState(self.name, "late", why, since)
@@ -100,7 +96,7 @@ class Runner:
                 if self._settings is None:  # else they came while it looked
                     self._next = self._asked + pause - 0.02  # a little early is in time: ticks are never exact
                 self._result = samples, SourceState(self.name, state, why, time.time() - age)
-                self._busy = False
+                self.busy = False
                 self._finished.notify()
             if first:
                 yield_to_all()  # not before: where all cores are taken, the start would take half a minute

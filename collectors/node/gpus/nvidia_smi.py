@@ -53,9 +53,6 @@ COLUMNS: Tuple[SmiColumn, ...] = (
     SmiColumn("name", ("name", "gpu_name"), "text"),  # last: it alone may hold a comma
 )
 
-NAMES: Dict[str, str] = {name: column.key for column in COLUMNS for name in column.names}
-"""nvidia-smi's name → ours."""
-
 APP_FIELDS = ("gpu_bus_id", "pid", "used_gpu_memory", "process_name")
 """Columns of the compute-apps list, in the order in which they are asked for."""
 
@@ -176,17 +173,17 @@ def app_row(line: str) -> Optional[GpuProcess]:
 def build_app(cells: Dict[str, str]) -> Optional[GpuProcess]:
     """Process of named cells; None without a pid and an address."""
     bus = _BUS_ID.fullmatch(cells.get("gpu_bus_id", "").strip())
-    try:
-        pid = value("whole", cells.get("pid", ""))
-    except ValueError:
-        return None
-    try:
-        memory = value("mebibytes", cells.get("used_gpu_memory", "").strip())
-    except ValueError:
-        memory = None
+    pid, memory = _known("whole", cells.get("pid", "")), _known("mebibytes", cells.get("used_gpu_memory", ""))
     if pid is None or pid <= 0 or bus is None:
         return None
     return GpuProcess(bus.group(0).lower(), pid, memory, None, value("text", cells.get("process_name", "").strip()))
+
+
+def _known(kind: str, cell: str) -> Any:
+    try:
+        return value(kind, cell.strip())
+    except ValueError:
+        return None
 
 
 class GpuRoster:

@@ -41,7 +41,7 @@ class DiskSource(Source):
         places, moment = self._places(), time.monotonic()
         if places != self._seen or moment >= self._next:
             self._seen, self._next = places, moment + EVERY
-            for path, role in sorted(places, key=lambda place: self._mounts.of(place[0], moment).remote):
+            for path, role in sorted(places, key=lambda place: self._mounts.of(place[0], moment).shared != ""):
                 status = self._guard.ask([path], os.statvfs).get(path)
                 if isinstance(status, os.statvfs_result) and status.f_blocks:
                     size = status.f_frsize

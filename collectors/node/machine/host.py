@@ -6,12 +6,15 @@ import os
 import re
 from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
-from collectors.node.files import read_or_none, read_text
+from collectors.node.files import read_text
 from collectors.node.processes.procfs import boot_time
 from collectors.node.source import Shared, Source
 from collectors.samples.host import HostFacts, HostSample
 
 _DRIVER = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
+_MEMORY = re.compile(r"^(\w+):[ \t]+(\d{1,18}) kB", re.MULTILINE)
+_LOAD = re.compile(r"(\d{1,9}\.\d+) \S+ \S+ (\d{1,9})/")
+_PRESSURE = re.compile(r"some avg10=(\d{1,3}\.\d+)")
 
 
 class HostSource(Source):
@@ -24,54 +27,34 @@ class HostSource(Source):
         super().__init__(shared, proc, sys)
         self._shm = shm
         self._booted = round(boot_time(), 1)
-        self._versions = self._read_versions()
+        said = _DRIVER.search(read_text(self.proc + "/driver/nvidia/version"))
+        driver = said.group(1) if said else read_text(self.sys + "/module/nvidia/version")
+        found = {"nvidia": driver, "ofed": read_text(self.sys + "/module/mlx5_core/version")}
+        self._versions = {name: version for name, version in found.items() if version}
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
         """Facts (the filter keeps them from being sent twice) and what moves."""
-        memory = parse_meminfo(read_or_none(self.proc + "/meminfo") or b"")
+        told = _MEMORY.findall(read_text(self.proc + "/meminfo"))
+        memory: Dict[str, int] = {name: int(size) * 1024 for name, size in told}
+        load, pressure = (
+            pattern.match(read_text(self.proc + path))
+            for pattern, path in ((_LOAD, "/loadavg"), (_PRESSURE, "/pressure/io"))
+        )
+        total, used = _usage(self._shm)
         yield HostFacts(
             cpus=os.cpu_count() or 1,
             memory_total=memory.get("MemTotal", 0),
             booted=self._booted,
             versions=self._versions,
         )
-        load, running = parse_loadavg(read_or_none(self.proc + "/loadavg") or b"")
-        total, used = _usage(self._shm)
         yield HostSample(
-            load=load,
-            running=running,
+            load=float(load.group(1)) if load else 0.0,
+            running=int(load.group(2)) if load else 0,
             memory_available=memory.get("MemAvailable", memory.get("MemFree", 0)),
             shm_total=total,
             shm_used=used,
-            pressure_io=parse_pressure(read_or_none(self.proc + "/pressure/io") or b""),
+            pressure_io=float(pressure.group(1)) if pressure else None,
         )
-
-    def _read_versions(self) -> Dict[str, str]:
-        """Versions of the drivers that are loaded."""
-        said = _DRIVER.search(read_text(self.proc + "/driver/nvidia/version"))
-        driver = said.group(1) if said else read_text(self.sys + "/module/nvidia/version")
-        found = {"nvidia": driver, "ofed": read_text(self.sys + "/module/mlx5_core/version")}
-        return {name: version for name, version in found.items() if version}
-
-
-def parse_meminfo(data: bytes) -> Dict[str, int]:
-    """Bytes by name of /proc/meminfo."""
-    return {
-        found.group(1).decode(): int(found.group(2)) * 1024
-        for found in re.finditer(rb"^(\w+):[ \t]+(\d{1,18}) kB", data, re.M)
-    }
-
-
-def parse_loadavg(data: bytes) -> Tuple[float, int]:
-    """Load of the last minute, and running tasks, of /proc/loadavg."""
-    found = re.match(rb"(\d{1,9}\.\d+) \S+ \S+ (\d{1,9})/", data)
-    return (float(found.group(1)), int(found.group(2))) if found else (0.0, 0)
-
-
-def parse_pressure(data: bytes) -> Optional[float]:
-    """Per cent of the last 10 s in which some task waited; None where the kernel does not tell."""
-    found = re.match(rb"some avg10=(\d{1,3}\.\d+)", data)
-    return float(found.group(1)) if found else None
 
 
 def _usage(path: str) -> Tuple[Optional[int], Optional[int]]:

@@ -6,7 +6,8 @@ killed (Documentation/admin-guide/cgroup-v2.rst). Which process it was no counte
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, Iterator, Optional
+import re
+from typing import Dict, Iterable, Iterator
 
 from collectors.node.files import read_or_none
 from collectors.node.processes.procfs import parse_cgroup, upward
@@ -15,6 +16,7 @@ from collectors.samples.ranks import RankProcess
 from collectors.samples.values import Value
 
 KIND = "cgroup.oom_kill"
+_OOM_KILL = re.compile(rb"^oom_kill (\d{1,18})$", re.MULTILINE)
 MOST = 64
 """Groups of ranks that are looked at."""
 
@@ -56,13 +58,5 @@ class OomCounts:
 
     def _killed(self, groups: Iterable[str]) -> Dict[str, int]:
         """The counter of each group that has one."""
-        found = {group: _oom_kill(read_or_none(self._file(group)) or b"") for group in groups}
-        return {group: count for group, count in found.items() if count is not None}
-
-
-def _oom_kill(events: bytes) -> Optional[int]:
-    for line in events.splitlines():
-        name, _, count = line.partition(b" ")
-        if name == b"oom_kill" and count.strip().isdigit():
-            return int(count)
-    return None
+        told = ((group, _OOM_KILL.search(read_or_none(self._file(group)) or b"")) for group in groups)
+        return {group: int(found.group(1)) for group, found in told if found}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from typing import Mapping, Sequence
+from typing import Sequence
 
 LAUNCHERS = frozenset(
     (
@@ -78,8 +78,3 @@ def is_own(words: Sequence[str]) -> bool:
     if words and _HELD.fullmatch(words[0]):
         return tuple(words[1:2]) in {("dump",), ("record",)}
     return "hangtop" in words[2:9] and "-c" in words[1:8]
-
-
-def is_marked(env: Mapping[str, str]) -> bool:
-    """True for the environment of what a shell of ours has started."""
-    return MARK in env

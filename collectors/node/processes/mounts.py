@@ -29,11 +29,6 @@ class Mount(NamedTuple):
             return "%s %s" % (self.kind, self.source)
         return ""
 
-    @property
-    def remote(self) -> bool:
-        """True for one that may hang because somebody else does: a server, or the program behind FUSE."""
-        return bool(self.shared) or self.kind.startswith("fuse")
-
 
 class Mounts:
     """The mounts of this process's namespace, read again at most once in ``age`` seconds."""

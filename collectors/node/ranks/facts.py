@@ -52,17 +52,15 @@ def rank_process(
 
 
 def nccl_log(proc: str, pid: int, own_pid: int, cwd: str, pattern: str) -> str:
-    """NCCL_DEBUG_FILE as NCCL expands it, as a path that this side can open; empty for an empty pattern."""
+    """NCCL_DEBUG_FILE as NCCL expands it, as a path that this side can open; empty for an empty pattern.
+
+    ``%h``, ``%p`` and ``%%`` are expanded as NCCL's debug.cc does; everything else, ``%d`` too, stays as it is.
+    """
     if not pattern:
         return ""
-    path = expand_nccl_path(pattern, os.uname().nodename, own_pid)
+    values = {"%h": os.uname().nodename.partition(".")[0], "%p": str(own_pid), "%%": "%"}
+    path = re.sub("%[hp%]", lambda found: values[found.group()], pattern)
     return seen_by(pid, path if path.startswith("/") else cwd + "/" + path, proc)
-
-
-def expand_nccl_path(pattern: str, host: str, pid: int) -> str:
-    """Expand ``%h``, ``%p`` and ``%%`` as NCCL's debug.cc does; everything else, ``%d`` too, stays as it is."""
-    values = {"%h": host.partition(".")[0], "%p": str(pid), "%%": "%"}
-    return re.sub("%[hp%]", lambda found: values[found.group()], pattern)
 
 
 @lru_cache(maxsize=1)

@@ -31,7 +31,7 @@ from typing import (
 
 from collectors.node.blocking import BlockingGuard
 from collectors.node.files import read
-from collectors.node.processes.commands import is_marked, is_own
+from collectors.node.processes.commands import MARK, is_own
 from collectors.node.processes.environ import may_have_rank, parse, presentable, rank_of, rank_of_member
 from collectors.node.processes.procfs import Stat, read_stat, split_zeros
 from collectors.node.ranks.job_process import JobProcess
@@ -176,7 +176,7 @@ class Search:
     def _passes(self, env: Mapping[str, str]) -> bool:
         """True for an environment that the user's filter lets through, and that is not of a program of ours."""
         wanted = all(pair is None or env.get(pair[0]) == pair[1] for pair in (self._job, self._only))
-        return wanted and not is_marked(env)
+        return wanted and MARK not in env
 
 
 def library_of(maps: bytes) -> str:
