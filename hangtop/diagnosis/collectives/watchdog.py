@@ -19,6 +19,8 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import known_ranks
 
 TIMEOUT, STATUS, ERROR = "torch.watchdog_timeout", "torch.watchdog_status", "torch.watchdog_error"
+FAR = 16
+"""Difference of sequence numbers that those of one group seldom have when its ranks fall apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +106,9 @@ def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
             enqueued = max(seq, enqueued or 0)
         if enqueued is not None:
             last[rank] = Operation(op, max(enqueued, last[rank].seq if rank in last else 0), source)
+    numbers = [one.seq for one in waiting.values()]
+    if not name and numbers and max(numbers) - min(numbers) > FAR:
+        last, waiting = {}, {}  # lines without a name, of groups that have nothing to do with one another
     label, silent = name_of(name, description) if name else "", _silent(job, members or (), events)
     progress = LaunchProgress(label, silent | last.keys(), last, waiting)
     return TimedOutGroup(name, progress, tuple(events), None if members is None else frozenset(members))

@@ -169,7 +169,8 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
         numbers = [progress.last[rank].seq for rank in behind]
         return behind, f"had launched {min(numbers)} of {max(one.seq for one in progress.last.values())}", 0.8
     if missing := progress.untold:
-        return missing, f"{of_several('was', len(missing))} waiting for nothing: had not launched it", 0.8
+        how = f"{of_several('was', len(missing))} waiting for nothing: had not launched it"
+        return missing, how, 0.8 if progress.last else 0.7
     unread = (group.members or frozenset[int]()) - reported
     if len(reported) > 1 and group.members is not None and progress.last and not unread:
         return (), "all that report had launched it, and it did not complete", 0.6

@@ -88,12 +88,13 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
     """collective_stalled: all ranks of a group are in one operation; job_stalled: no rank moves, wherever they are.
 
     The second works without any stack. It names ranks whose GPUs have nothing to do while those of all others are full,
-    and the only rank of a job. ``found`` are the findings of all other rules: both give way to one that says why.
+    and the only rank of a job. ``found`` are the findings of all other rules: both give way to another hang, the second
+    to all that says how the job is.
     """
     graph, group = job_status.graph, _in_one_operation(job_status)
     kind = "collective_stalled" if group else "job_stalled"
     told = (one for one in found if one.severity != "info" and one.kind != kind)
-    if any(word_of(one.kind) in ("hung", "crashed", "waiting") for one in told):
+    if any(word_of(one.kind) in (("hung",) if group else ("hung", "crashed", "waiting")) for one in told):
         return
     ranks = group or tuple(one for one in job_status.present if one.process is not None and one.state != "leaving")
     held = graph.held if graph is not None and group else _still_for(job_status, ranks)

@@ -181,6 +181,9 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     "groups of one description are told apart by GUID": (
         [*of_group("4", "dp", 0, 1), *of_group("5", "dp", 2, 3, seq=9)], "watchdog_timeout", NOBODY, "group 4 (dp)",
     ),
+    "numbers that lie far apart are of different groups": (
+        [*late(0, 1, seq=9_000, group_name=""), *late(2, 3, seq=120, group_name="")], "watchdog_timeout", NOBODY, "out",
+    ),
     "another operation at one number": (
         [*late(0, 2, 3), *late(1, op="BROADCAST")], "collective_mismatch", (1,), "rank 1 BROADCAST #7",
     ),

@@ -77,6 +77,14 @@ def test_what_everybody_waits_in(case: str) -> None:
     assert words in found.summary
 
 
+def test_ranks_that_live_and_hang_in_one_operation_have_not_crashed_by_what_their_logs_tell() -> None:
+    job = job_at(4, [At(range(4), ALL_REDUCE)])
+    for rank in range(4):
+        job.says("torch.watchdog_timeout", rank, ago=5.0, op="ALLREDUCE", seq=7, group_name="default_pg")
+    job.says("gloo.closed", 1, ago=20.0, peer="[10.0.0.2]:4000")
+    assert (job.verdict().outcome, first(job.verdict()).kind) == ("hung", "collective_stalled")
+
+
 def test_data_that_moves_is_no_stall() -> None:
     """One long collective over a slow network: nothing switches, but segments flow."""
     job = Sketch(motion=MOVING)
