@@ -5,6 +5,7 @@ Every shared option can be set in the environment: ``HANGTOP_SSH_CONFIG`` for ``
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -78,6 +79,7 @@ RANKS = click.option(
     "--rank", "ranks", metavar="RANKS", callback=converted(_ranks), help="Only these ranks, such as 3,7-9."
 )
 FILE = click.Path(dir_okay=False)
+_PATH = converted(lambda text: Path(text).expanduser())
 
 _reached = functools.partial(click.option, cls=SharedOption, section=NODES)
 _looked = functools.partial(click.option, cls=SharedOption, section=LOOKING)
@@ -85,8 +87,8 @@ _shown = functools.partial(click.option, cls=SharedOption, section=SCREEN)
 
 CONNECTION: tuple[Decorator, ...] = (
     click.argument("targets", metavar="[NODE]...", nargs=-1),
-    _reached("-F", "--ssh-config", metavar="FILE", type=FILE, help="An ssh_config instead of ~/.ssh/config."),
-    _reached("--hostfile", metavar="FILE", type=FILE, help="Nodes from an OpenMPI, DeepSpeed or plain host file."),
+    _reached("-F", "--ssh-config", metavar="FILE", callback=_PATH, help="An ssh_config instead of ~/.ssh/config."),
+    _reached("--hostfile", metavar="FILE", callback=_PATH, help="Nodes from an OpenMPI, DeepSpeed or plain host file."),
     _reached("--slurm", metavar="JOBID", help="The nodes of a Slurm job."),
     _reached("--via", metavar="CMD",
              help="Another way in: ssh (the system's own), slurm, kubectl, or a command ('docker exec -i %h sh')."),
@@ -108,10 +110,7 @@ SCREEN_OPTIONS: tuple[Decorator, ...] = (
     _shown("--theme", metavar="NAME", default="", help="Colours of the screen."),
     _shown("--bell/--no-bell", default=True, show_default=True, help="Ring when a hang or crash is found."),
 )
-_SESSION = (
-    "targets", "slurm", "via", "job", "logs", "interval", "patience", "read_only",
-    "batch", "python", "py_spy", "sudo",
-)  # fmt: skip
+_SESSION = frozenset(field.name for field in dataclasses.fields(SessionOptions)) - {"label"}
 
 
 def connection(*, hidden: Collection[str] = ()) -> Decorator:
@@ -124,11 +123,8 @@ def connection(*, hidden: Collection[str] = ()) -> Decorator:
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
         def with_options(*args: Any, **values: Any) -> Any:
-            given: dict[str, Any] = {name: values.pop(name) for name in _SESSION}
-            for name in ("ssh_config", "hostfile"):
-                path = values.pop(name)
-                given[name] = None if path is None else Path(path).expanduser()
-            return function(*args, options=SessionOptions(**given), **values)
+            options = SessionOptions(**{name: values.pop(name) for name in _SESSION})
+            return function(*args, options=options, **values)
 
         decorated = _decorated(with_options, CONNECTION)
         for param in getattr(decorated, "__click_params__", ()):
