@@ -26,36 +26,24 @@ ITEMS = 65536
 """Entries of a list or of a mapping."""
 FIRST_MOMENT, LAST_MOMENT = -1e10, 2.534e11
 """The years 1653 to 9999, which Python's calendar can write."""
-MOMENT = Annotated[float, Meta(ge=FIRST_MOMENT, le=LAST_MOMENT)]
-CLOCK = Annotated[float, Meta(ge=0.0, le=1e10)]
-"""A node's own clock: to the year 2286."""
 SECONDS = Annotated[float, Meta(ge=-1e15, le=1e15)]
 NUMBER = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
-RANK = Annotated[int, Meta(ge=-1, le=MOST_RANK)]
-PROCESS = Annotated[int, Meta(ge=-1, le=MOST_PID)]
-INDEX = Annotated[int, Meta(ge=-1, le=1023)]
-"""Number of a GPU or of an NVLink: no node has a thousand."""
-PORT = Annotated[int, Meta(ge=-1, le=65535)]
 
-PERCENT = Annotated[int, Meta(ge=0, le=100)]
-DEGREES = Annotated[int, Meta(ge=-100, le=1000)]
-WATTS = Annotated[float, Meta(ge=0.0, le=1e5)]
-MEGAHERTZ = Annotated[int, Meta(ge=0, le=1 << 20)]
-BYTES = Annotated[int, Meta(ge=0, le=1 << 60)]
-"""Bytes of memory: an exabyte at the most."""
-
+_ROWS: tuple[tuple[type, float, float, str], ...] = (
+    (float, FIRST_MOMENT, LAST_MOMENT, "at since started booted modified step_at phase_at"),
+    (float, 0.0, 1e10, "clock"),  # a node's own: to the year 2286
+    (int, -1, MOST_RANK, "rank local_rank world_size local_world_size global_rank"),
+    (int, -1, MOST_PID, "pid own_pid rank_pid parent"),
+    (int, -1, 1023, "gpu link"),  # no node has a thousand
+    (int, -1, 65535, "port master_port"),
+    (int, 0, 100, "utilization memory_utilization"),
+    (int, -100, 1000, "temperature memory_temperature"),
+    (float, 0.0, 1e5, "power power_limit"),
+    (int, 0, 1 << 20, "sm_clock sm_clock_max"),
+    (int, 0, 1 << 60, "memory_total memory_used memory_available"),
+)
 FIELDS: dict[str, Any] = {
-    **dict.fromkeys(("at", "since", "started", "booted", "modified", "step_at", "phase_at"), MOMENT),
-    "clock": CLOCK,
-    **dict.fromkeys(("rank", "local_rank", "world_size", "local_world_size", "global_rank"), RANK),
-    **dict.fromkeys(("pid", "own_pid", "rank_pid", "parent"), PROCESS),
-    **dict.fromkeys(("gpu", "link"), INDEX),
-    **dict.fromkeys(("port", "master_port"), PORT),
-    **dict.fromkeys(("utilization", "memory_utilization"), PERCENT),
-    **dict.fromkeys(("temperature", "memory_temperature"), DEGREES),
-    **dict.fromkeys(("power", "power_limit"), WATTS),
-    **dict.fromkeys(("sm_clock", "sm_clock_max"), MEGAHERTZ),
-    **dict.fromkeys(("memory_total", "memory_used", "memory_available"), BYTES),
+    name: Annotated[kind, Meta(ge=low, le=high)] for kind, low, high, names in _ROWS for name in names.split()
 }
 """Bounds of numbers by the name of their field."""
 _LONG = frozenset(("Frame", "ThreadStack", "StackDump", "Observation"))
@@ -78,11 +66,6 @@ def bind(kind: type) -> None:
         if holder == kind.__name__:
             annotations[name] = Annotated[str, Meta(max_length=most)]
     kind.__bounded__ = True  # type: ignore[attr-defined]
-    annotate(kind, annotations)
-
-
-def annotate(kind: type, annotations: dict[str, Any]) -> None:
-    """Set the annotations of a kind, for decoders that are made from now on."""
     kind.__annotations__ = annotations
     if "__msgspec_cache__" in vars(kind):  # a decoder of this kind was made before
         del kind.__msgspec_cache__  # type: ignore[attr-defined]

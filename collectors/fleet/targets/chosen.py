@@ -118,11 +118,10 @@ def _unfold(text: str, word: str) -> list[str]:
 
 
 def read_hostfile(path: Path) -> list[Target]:
-    """Targets of a hostfile in order, as OpenMPI, DeepSpeed, MPICH and plain lists have them.
+    """Targets of a hostfile in order, as OpenMPI, DeepSpeed and plain lists have them.
 
-    ``host``, ``host slots=8``, ``user@host``, ``host:8`` and sets such as ``gpu[01-08]``; ``#`` begins a comment. A
-    number behind a colon is a count of processes (MPICH), unless no machine has so many: 22 and from 1024 on it is a
-    port. Raises :class:`TargetError` with file and line.
+    ``host``, ``host slots=8``, ``user@host``, ``host:port`` and sets such as ``gpu[01-08]``; ``#`` begins a comment.
+    Raises :class:`TargetError` with file and line.
     """
     try:
         text = path.read_text("utf-8-sig")
@@ -132,8 +131,6 @@ def read_hostfile(path: Path) -> list[Target]:
     found: list[Target] = []
     for number, line in enumerate(text.splitlines(), start=1):
         host = next(iter(line.partition("#")[0].split()), "")
-        if count := re.fullmatch(r"([^:]+):(?!22\Z)([0-9]{1,3}|10[01][0-9]|102[0-3])", host):
-            host = count[1]
         try:
             found += parse([host] if host else [])
         except TargetError as error:

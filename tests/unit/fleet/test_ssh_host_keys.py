@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.fleet.ssh.known_hosts import read_known_hosts
 from collectors.fleet.transport import Declined, Refused
 from tests.support.ssh_server import Home, Person, home, key, nodes, public, serve
 
@@ -80,3 +81,10 @@ async def test_a_known_hosts_that_cannot_be_written_is_not_in_the_way(user: Home
             await made.connect()
             await made.close()
             await made.connect()
+
+
+@pytest.mark.parametrize("names", [",", "node1,", ",node1", "node1,,node2"])
+def test_an_empty_name_is_no_name_of_every_host(tmp_path: Path, names: str) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_text(f"{names} {public('a')}\n@cert-authority {names} {public('a')}\n")
+    assert read_known_hosts([path]).match("other", "", None)[:2] == ([], [])

@@ -44,7 +44,7 @@ def test_a_node_named_twice_counts_once_and_nothing_is_this_machine() -> None:
 def test_hostfiles(tmp_path: Path) -> None:
     path = tmp_path / "hosts"
     path.write_bytes(
-        b"\xef\xbb\xbf# OpenMPI\r\nnode1 slots=8 max_slots=8\nnode2 slots = 8  # comment\n\neve@node3\nnode5:8\n"
+        b"\xef\xbb\xbf# OpenMPI\r\nnode1 slots=8 max_slots=8\nnode2 slots = 8  # comment\n\neve@node3\nnode5\n"
         b"node6:2222\nnode6:22\ngpu[1-2] slots=4\nnode1\n"
     )
     assert resolve([], hostfile=path) == (
