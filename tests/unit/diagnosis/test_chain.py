@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.samples.collectives import Collective, RecorderDump
 from hangtop.diagnosis.finding import WaitBox
 from hangtop.diagnosis.verdict.wait_tree import BLAMED, SHOWN, tree_rows
-from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, c10d, collective
+from tests.support.jobs import ALL_REDUCE, READING, Sketch, c10d
 
 
 def chain_lines(boxes: Sequence[WaitBox]) -> list[str]:
@@ -31,14 +30,6 @@ def test_all_wait_for_the_one_that_reads() -> None:
     assert below.startswith(("└─ ranks 0,1,3 ", "└─ ranks 0-1,3 "))
 
 
-def test_where_nobody_is_to_blame_nobody_is_marked() -> None:
-    job = Sketch(world=4)
-    job.ranks().at(ALL_REDUCE)
-    waits = job.verdict().waits
-    assert [box.blamed for box in waits] == [False]
-    assert BLAMED not in "".join(chain_lines(waits))
-
-
 def test_a_chain_is_followed_to_its_end() -> None:
     boxes = (
         WaitBox((5,), ("n2",), "works: read (data.py:1)", True),
@@ -52,30 +43,6 @@ def test_a_chain_is_followed_to_its_end() -> None:
         "│  └─ ranks 0-1 on n1: wait: all_reduce   [all_reduce #3 in dp]",
         "└─ rank 2 on n1: waits: send",
     ]
-
-
-def recorder(rank: int, *entries: Collective) -> RecorderDump:
-    return RecorderDump(rank, "2.10", f"/tmp/fr_{rank}", NOW - 60, {"0": [0, 1, 2, 3]}, [], list(entries))
-
-
-def pipeline() -> Sketch:
-    """Rank 3 reads; 2 waits at one line for 3, 1 for 2, and 0 for 1."""
-    job = Sketch(world=4)
-    job.ranks().at(c10d("recv", "take pipe.py:7"))
-    job.ranks(3).at(READING, syscall="read", waiting_on="/data/shard-7")
-    for rank in range(3):
-        entry = collective(rank, 7, "recv", done=False, p2p=True, peer=rank + 1, record=0)
-        job.recorders.append(recorder(rank, entry))
-    job.recorders.append(recorder(3))
-    return job
-
-
-def test_stages_that_wait_at_one_line_are_told_apart_by_whom_they_wait_for() -> None:
-    boxes = pipeline().verdict().waits
-    assert [box.ranks for box in boxes if box.blamed] == [(3,)]
-    chain = {box.ranks: [boxes[other].ranks for other in box.waits_for] for box in boxes}
-    assert chain == {(3,): [], (2,): [(3,)], (1,): [(2,)], (0,): [(1,)]}
-    assert all("recv" in box.operation for box in boxes if not box.blamed)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.lists(st.integers(0, 19), max_size=3)), max_size=20))

@@ -15,7 +15,6 @@ from tests.support.jobs import (
     alarms,
     c10d,
     first,
-    kinds,
 )
 
 _TORCH = "/venv/lib/python3.11/point-packages/torch"
@@ -50,17 +49,6 @@ def test_pauses_that_the_job_is_used_to_are_waited_for() -> None:
     assert first(job.verdict()).ranks == (3,)
 
 
-NAP = ["score_all_samples metrics.py:102", "main train.py:9"]
-
-
-@pytest.mark.parametrize(("looks", "cores", "still"), [(3, 0.08, 3.0), (1, 0.0, 3.0), (1, 0.08, 21.0)])
-def test_several_looks_or_no_cpu_or_a_long_time_tell_it(looks: int, cores: float, still: float) -> None:
-    job = held_up_by(0, NAP, state="S", syscall="clock_nanosleep")
-    job.looks, job.span, job.stood_still, job.patience = looks, 2.0, still, 3.0
-    job.ranks(0).pulse(cores=cores)
-    assert first(job.verdict()).ranks == (0,)
-
-
 @pytest.mark.parametrize("stack", [COMPUTING, READING, ["nap train.py:5", "main train.py:9"]])
 def test_nobody_waits(stack: list[str]) -> None:
     """A job whose step takes long: all are in their own code, and no rank holds up another."""
@@ -73,23 +61,6 @@ def test_nobody_waits(stack: list[str]) -> None:
     job.motion = MOVING
     assert job.verdict().outcome == "healthy"
     assert "steps 1,204 to 1,219" in job.verdict().summary
-
-
-def test_a_lock_that_has_no_frame() -> None:
-    """``with lock:`` blocks in C below the user's own line: the system call tells, less surely than a frame would."""
-    found = first(held_up_by(2, LOCKED, syscall="futex").verdict())
-    assert (found.kind, found.ranks) == ("rank_stuck_on_lock", (2,))
-    assert found.weight < 0.8
-
-
-def test_looks_from_before_the_job_stood_still_are_history() -> None:
-    """It moved for the first half of the looks; what it did then must not make a straggler of the culprit."""
-    job = Sketch(looks=9, span=80.0, watched=300.0, patience=30.0, stood_still=42.0)
-    job.ranks(0, 1, 3).at(*[COMPUTING, BACKWARD] * 2, *[BACKWARD] * 5)
-    job.ranks(2).at(*[COMPUTING, READING] * 2, *[READING] * 5)
-    verdict = job.verdict()
-    assert kinds(verdict) == ["rank_stuck_in_data"]
-    assert "42 s" in " ".join(line.text for line in first(verdict).evidence)
 
 
 # --- where a stuck rank stays ----------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.looks import Look, Looks
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, LOCKED, NOW, READING, Sketch, first, gpu, kinds, thread
+from tests.support.jobs import ALL_REDUCE, LOCKED, NOW, READING, Sketch, first, gpu, kinds
 
 WHO = 2
 CODE = ["tune_kernels job.py:61", "main job.py:9"]
@@ -132,17 +132,6 @@ def test_the_rank_that_is_waited_for_is_named_at_once_and_accused_by_its_wake_se
     assert case.says in found.summary
 
 
-@pytest.mark.parametrize("call", ["running", "clock_nanosleep", "futex"])
-def test_ranks_at_one_line_are_in_one_place_whatever_the_kernel_says(call: str) -> None:
-    """Three ranks wait for their GPUs, one of them asleep between its polls; rank 2 tunes its kernels."""
-    job = Sketch(span=7.0, watched=7.0, stood_still=7.0)
-    job.ranks().at(["step job.py:70", "main job.py:9"], state="R", syscall="running").pulse(cores=1.0)
-    job.ranks(1).at(["step job.py:70", "main job.py:9"], syscall=call).pulse(cores=0.0)
-    job.ranks(WHO).at(CODE, state="R", syscall="running").pulse(cores=1.0)
-    verdict = job.verdict()
-    assert (verdict.outcome, first(verdict).ranks) == ("waiting", (WHO,)), verdict.summary
-
-
 def test_a_rank_whose_own_gpu_computes_is_waited_for() -> None:
     spin = {"utilization": 100, "power": 250.0, "sm_clock": 1900}
     work = {"utilization": 90, "power": 600.0, "sm_clock": 1900}
@@ -178,27 +167,6 @@ def test_a_native_thread_that_asks_a_service_is_no_lock_of_the_main_one(
         verdict = diagnose(replace(made, stacks=tuple(dumps)))
         assert (verdict.outcome, first(verdict).ranks) == (outcome, (WHO,)), verdict.summary
         assert ("its thread fetcher is in recvfrom on tcp 10.0.0.9:443" in verdict.summary) is (soon == "waiting")
-
-
-REPORTER = ["report replay.py:31", "reporter replay.py:40", "run /usr/lib/python3.11/threading.py:982"]
-
-
-@pytest.mark.parametrize(
-    ("beside", "outcome"), [((), "hung"), ((FETCHES,), "waiting")], ids=["asleep at a futex", "asks a service"]
-)
-def test_a_thread_of_the_job_that_sleeps_at_a_lock_brings_nothing(beside: tuple[ThreadWait, ...], outcome: str) -> None:
-    """Two threads that hold each other's lock: no frame names the locks."""
-    job = Sketch(span=7.0, watched=7.0, stood_still=7.0, looks=5)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(WHO).at(CODE, syscall="futex")
-    made = job.job()
-    other = thread(REPORTER, {})._replace(thread_id=2, os_thread_id=FETCHES.thread, name="reporter")
-    dumps = [
-        dump._replace(threads=[*dump.threads, other], beside=list(beside)) if dump.rank_pid == 1000 + WHO else dump
-        for dump in made.stacks
-    ]
-    verdict = diagnose(replace(made, stacks=tuple(dumps)))
-    assert (verdict.outcome, first(verdict).ranks) == (outcome, (WHO,)), verdict.summary
 
 
 @pytest.mark.parametrize(("others", "outcome"), [(5000.0, "hung"), (0.0, "waiting")])

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.job import Job, JobMotion
-from hangtop.diagnosis.looks import Looks
-from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.waits.job_status import native_wanted
 from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, alarms, c10d, first, gpu, kinds
 
@@ -60,21 +57,10 @@ def test_a_rank_that_spins_at_one_place_has_waited_no_longer_than_since_the_last
     assert (job.verdict().outcome == "hung") is hung
 
 
-def test_one_rank_reads_and_the_others_wait_for_their_full_gpus() -> None:
-    job = with_gpus(spinning(), SPIN, EMPTY, SPIN, SPIN)
-    job.ranks(1).at(READING, syscall="read", waiting_on="pipe").pulse(cores=0.0)
-    assert (found(job).kind, found(job).ranks, job.verdict().outcome) == ("rank_stuck_in_data", (1,), "hung")
-
-
 @pytest.mark.parametrize("rows", [[COMPUTE] * 4, [COMPUTE, COMPUTE, SPIN, SPIN]])
 def test_ranks_whose_gpus_compute_wait_for_nobody(rows: list[dict[str, Any]]) -> None:
     job = with_gpus(spinning(motion=MOVING), *rows)
     assert (job.verdict().outcome, alarms(job.verdict())) == ("healthy", [])
-
-
-def test_all_spin_and_nobody_is_odd() -> None:
-    assert found(spinning()).kind == "collective_stalled"
-    assert "no rank is odd" in found(spinning()).summary
 
 
 def test_the_busy_gpus_of_another_job_are_none_of_a_job_of_cpus() -> None:
@@ -131,50 +117,6 @@ def test_a_rank_that_left_the_stages_of_a_pipeline_for_a_barrier_is_named(
 
 
 # --- NCCL's network threads ------------------------------------------------------------------------------------------
-
-
-def with_threads(job: Job, *cores: float) -> Finding:
-    """What is said where the threads beside the main one of each rank use so many cores, and the main one spins."""
-    ranks = []
-    for rank, beside in zip(job.ranks, cores, strict=True):
-        began = rank.looks[0].at
-        looks = Looks(
-            look._replace(
-                value=look.value._replace(cpu_user=(1.0 + beside) * (look.at - began), main_cpu=2.0 + look.at - began)
-            )
-            for look in rank.looks
-        )
-        ranks.append(replace(rank, looks=looks))
-    return first(diagnose(replace(job, ranks=tuple(ranks))))
-
-
-@pytest.mark.parametrize(
-    ("stack", "kind"),
-    [
-        (at_gpu("forward train.py:70"), "rank_stuck_in_code"),
-        (c10d("barrier", "finish train.py:120", "main train.py:9"), "collective_mismatch"),
-    ],
-)
-def test_a_rank_elsewhere_with_nothing_under_way_holds_up_the_others_that_have(stack: list[str], kind: str) -> None:
-    job = spinning()
-    job.ranks(1).at(stack, state="R").pulse(cores=1.0)
-    told = with_threads(job.job(), 1.0, 0.02, 0.99, 1.01)
-    assert (told.kind, told.ranks, told.certainty) == (kind, (1,), "likely")
-
-
-@pytest.mark.parametrize("cores", [(1.0, 0.02, 1.0, 1.0), (1.0, 1.0, 1.0, 1.0), (0.0,) * 4, (1.0, 0.0, 0.4, 1.0)])
-def test_at_one_line_nobody_is_named_by_threads(cores: tuple[float, ...]) -> None:
-    assert with_threads(spinning().job(), *cores).ranks == ALL
-
-
-@pytest.mark.parametrize(("caller", "named"), [("save train.py:40", (1,)), ("log_metrics train.py:87", ALL)])
-def test_a_barrier_called_elsewhere_than_where_the_others_wait_was_left_for(
-    caller: str, named: tuple[int, ...]
-) -> None:
-    """All have something under way. In the function of the others it may be the next line: nobody is odd there."""
-    job = spinning()
-    job.ranks(1).at(c10d("barrier", caller, "main train.py:9"), state="R").pulse(cores=1.0)
-    assert with_threads(job.job(), 1.0, 1.0, 1.0, 1.0).ranks == named
 
 
 # --- what could not be read ------------------------------------------------------------------------------------------

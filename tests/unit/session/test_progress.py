@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.ranks import RankPulse
@@ -135,43 +133,11 @@ def test_our_own_look_that_stopped_a_process_is_no_movement_of_its() -> None:
 
 # --- one rank --------------------------------------------------------------------------------------------------------
 
-counts = st.integers(0, 2**64 - 1)
-seconds = st.floats(0, 1e9)
-any_pulse: st.SearchStrategy[RankPulse] = st.builds(
-    lambda **fields: pulse(1000, **fields),
-    state=st.sampled_from("RSDTZ"),
-    cpu_user=seconds,
-    cpu_system=seconds,
-    voluntary_switches=counts,
-    involuntary_switches=counts,
-    read_bytes=st.none() | counts,
-    written_bytes=st.none() | counts,
-    helpers_cpu=seconds,
-)
-
 
 def followed(first: RankPulse, at: float) -> tuple[Rank, RankProgress]:
     rank = Rank("node1", process(0))
     rank.looks.take(at, first)
     return rank, begun(rank, at, None)
-
-
-@given(
-    st.lists(st.tuples(any_pulse, st.floats(0.001, 1e6), st.booleans(), st.booleans()), min_size=1, max_size=12),
-    st.lists(st.lists(st.sampled_from("abcd"), max_size=6), min_size=1),
-)
-def test_whatever_a_node_says_a_rank_is_followed(
-    looks: list[tuple[RankPulse, float, bool, bool]], stacks: list[list[str]]
-) -> None:
-    at = 1e9
-    rank, known = followed(looks[0][0], at)
-    for place, (sample, span, exchanged, own) in enumerate(looks):
-        at += span
-        rank.looks.take(at, sample)
-        known.follow(at, rank, None, exchanged=at - span / 2 if exchanged else None, own=own)
-        known.saw(stack(1000, *stacks[place % len(stacks)], at=at))
-        assert known.moved_at <= at
-        assert 0 <= known.moves <= 2 * (place + 1)
 
 
 def test_a_look_without_its_outer_frames_is_no_motion() -> None:
