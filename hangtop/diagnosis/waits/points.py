@@ -51,11 +51,6 @@ class WaitPoint:
         return self.members[0].where if one else ""
 
 
-def path_of(status: RankStatus) -> tuple[str, ...]:
-    """The user's functions that lead to where a rank is, outermost first, without their lines."""
-    return () if status.activity is None else status.activity.path
-
-
 def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
     """Group ranks that wait. A wait for one's own GPU is one point whatever the line: kernels are queued far ahead.
 

@@ -227,7 +227,7 @@ class Progress:
         if since is not None and self._found and steps.told_at is not None:
             since = min(since, steps.told_at)
         by_gpus = list(shown) == [MotionSign.GPU] and not stepping
-        return JobMotion(moving, proof, steps.last, steps.told_at, steps.seconds, since, by_gpus)
+        return JobMotion(moving, proof, steps.last, steps.told_at, steps.longest, since, by_gpus)
 
     def _shown(self, seen: dict[str, list[RankProgress]]) -> dict[MotionSign, str]:
         """Signs that at least half of the ranks show, and more than one of several, with the words, strongest first."""

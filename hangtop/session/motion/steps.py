@@ -98,13 +98,6 @@ class JobSteps:
         overdue = now - newest > max(LATE, RHYTHMS * usual + LATE / 2)
         return 0.0 if newest <= began or overdue else max(0.0, (last - first) / (newest - began))
 
-    @property
-    def seconds(self) -> float | None:
-        """Seconds that one of what the best log counts took at the longest, of what it told last; None without two."""
-        told = () if self.best is None else self.best.told
-        spans = [(b[0] - a[0]) / (b[2] - a[2]) for a, b in pairwise(told) if b[2] > a[2] and b[0] > a[0]]
-        return max(spans, default=None)
-
     def proof(self) -> str:
         """``4 ranks, steps 1,204 to 1,219 in 5 s``; empty while no step was seen to be done."""
         best = self.best

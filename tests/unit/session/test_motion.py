@@ -38,7 +38,7 @@ def test_steps_that_a_log_tells_prove_that_the_job_moves() -> None:
     feed(job, step(job, 1204, 0))
     for done in range(1, 6):
         job.run(1, spins)
-        feed(job, step(job, 1204 + 3 * done, 3 * done))
+        feed(job, step(job, 1204 + 3 * done, 3 * done, longest=1 / 3))
     job.run(1, spins)
     assert motion(job) == (True, "1 rank, steps 1,204 to 1,219 in 5 s")
     assert job.progress.stood_still == 1.0
