@@ -97,6 +97,7 @@ PLACES = {
     # goes on
     "long kernel": SPINS._replace(row=COMPUTES),
     "steps": RankPlace(BACKWARD, "none", "", "R", works, COMPUTES, COMPUTING),
+    "steps below Python": SPINS._replace(moves=works, row=COMPUTES),
     "steps in its group": RankPlace(REPLICA, "none", "", "R", works, COMPUTES, COMPUTING, group=True),
 }
 

@@ -112,6 +112,7 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
         where=place(user[0]) if user else "",
         by_frame=by_frame,
         place=";".join(_folded(mine, user, shown, running)),
+        path=tuple(place(frame, line=False) for frame in reversed(user)),
         frames=tuple(_folded(mine, user, shown)),
         by_name=peers is None and (meaning is Meaning.READS_FILE or (hinted and named == meaning.kind)),
         native_would_tell=open_ended and not by_frame and not any(frame.native for frame in mine),

@@ -192,6 +192,8 @@ class Activity(NamedTuple):
     place: str = ""
     """The folded frames joined by ``;``, that of a user frame which is itself running without its line: ranks with
     equal places are at the same point of the program."""
+    path: tuple[str, ...] = ()
+    """The user's functions that lead there, outermost first, without their lines."""
     frames: tuple[str, ...] = ()
     """The folded frames for people, outermost first."""
     cpu: float | None = None

@@ -98,14 +98,15 @@ def standing_part(statuses: Mapping[int, RankStatus], awaited: Callable[[], Awai
 def _passed(status: RankStatus, standing: RankStatus) -> bool:
     """Whether a rank was met in the operation that another stands in, and went on from there.
 
-    It was met elsewhere after that, or its main thread woke again and again. No rank passes one of the whole job.
+    It was met elsewhere after that; or in each look there, while it wakes or its log counts steps. No rank passes an
+    operation of the whole job.
     """
     doing = standing.activity
     if doing is None or doing.world or doing.thread != "main" or status.frozen is not False:
         return False
     looks = [look for look in status.readings if look.at >= doing.since]
     met = [(look.kind, look.op, look.place) == (doing.kind, doing.op, doing.place) for look in looks]
-    return True in met and (status.motion.wakes or False in met[met.index(True) :])
+    return True in met and (all(met) or False in met[met.index(True) :])
 
 
 # --- sends and receives ------------------------------------------------------------------------------------------

@@ -226,9 +226,9 @@ def _held_for(job: Job, status: RankStatus, doing: Activity) -> float:
     held = max(_stood_still(job, doing), doing.at - doing.since if doing.looks >= LATE_LOOKS else 0.0)
     if status.state in ("stopped", "uninterruptible"):
         return max(held, status.motion.halted_for)
-    last_step_at = job.motion.last_step_at
-    if status.state in WAITS and job.live and last_step_at is not None and not status.motion.blocked:
-        return min(held, max(0.0, doing.at - last_step_at))
+    stepped_at = _stepped_at(job, status) or job.motion.last_step_at
+    if status.state in WAITS and job.live and stepped_at is not None and not status.motion.blocked:
+        return min(held, max(0.0, doing.at - stepped_at))
     return held
 
 
@@ -236,15 +236,19 @@ def _frozen(job: Job, status: RankStatus, doing: Activity) -> bool | None:
     """Tell whether a rank stood at one point over the looks.
 
     The job's own clock of progress tells, where it stood for as long as the looks span: a rank that spins looks the
-    same whether its wait ends or not. Else a wait on the CPU that lasts causes no switch at all: switches of the main
-    thread mean that one wait ended and the next began, however alike the looks are, unless it polls.
+    same whether its wait ends or not. So does its own log, which goes on, or counts no more while its GPU spins. Else a
+    wait on the CPU that lasts causes no switch at all: switches of the main thread mean that one wait ended and the
+    next began, however alike the looks are, unless it polls.
     """
     moved, least = status.motion, min(seen_after(job.patience), max(STOOD_STILL_S, job.usual_pause or 0.0))
     by_clock = not (doing.error or doing.moving or job.motion.moving) and status.load != "computing"
     if by_clock and _stood_still(job, doing) >= least:
         return True
-    if _stepped_at(job, status) > doing.since:
+    stepped_at = _stepped_at(job, status)
+    if stepped_at is not None and stepped_at > doing.since:
         return False
+    if stepped_at is not None and status.load == "spinning" and job.now - stepped_at >= job.alarm_after:
+        return not doing.moving
     if len(status.readings) < LATE_LOOKS:
         return None
     if doing.moving or (status.state in WAITS and moved.wakes):
@@ -252,10 +256,10 @@ def _frozen(job: Job, status: RankStatus, doing: Activity) -> bool | None:
     return True if moved.blocked and not moved.wakes else None
 
 
-def _stepped_at(job: Job, status: RankStatus) -> float:
-    """When a rank's own log was last seen to count a step; -inf where none was."""
+def _stepped_at(job: Job, status: RankStatus) -> float | None:
+    """When a rank's own log was last seen to count a step; None where none was."""
     node, process = job.nodes.get(status.node), status.process
     if node is None or process is None:
-        return -inf
+        return None
     own = (log.grown_at for log in node.steps.values() if log.count.pid == process.process.pid)
-    return max((at for at in own if at is not None), default=-inf)
+    return max((at for at in own if at is not None), default=None)
