@@ -27,12 +27,14 @@ def hanging(nodes: int = 4, *, stacks: bool = False) -> PaperSession:
     return session
 
 
-@pytest.mark.parametrize(("nodes", "size"), [(2, (120, 36)), (200, (200, 50))])
-async def test_who_waits_is_on_the_overview_of_a_job_that_hangs(nodes: int, size: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("nodes", "size", "where"), [(2, (120, 36), "node1 and node2"), (200, (200, 50), "node[1-200]")]
+)
+async def test_who_waits_is_on_the_overview_of_a_job_that_hangs(nodes: int, size: tuple[int, int], where: str) -> None:
     async with screen(hanging(nodes), size=size) as shown:
         text = shown.text()
         assert "A rank 11 on node2: in read_shard (data.py:88)" in text
-        assert f"└─ B ranks 0-10,12-{nodes * 8 - 1} on node[1-{nodes}]" in text
+        assert f"└─ B ranks 0-10,12-{nodes * 8 - 1} on {where}" in text
         assert f"{nodes * 8 - 1:,} ranks wait · next" in text
         shown.session.verdict = Verdict("healthy", "all is well")
         await shown.draw()
