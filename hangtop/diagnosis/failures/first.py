@@ -108,14 +108,15 @@ def lives_on(job_status: JobStatus, rank: int, raised: float | None) -> bool:
 
 
 def _left_program(job: Job, rank: int, doing: Activity) -> bool:
-    """Whether an exception of this rank went through its whole script, which its main thread is no longer in.
+    """Whether an exception of this rank's present attempt went through its whole script, which it has left.
 
     Its process may stay: in an exception hook, an exit handler, or a thread that does not end.
     """
     through = any(
-        event.rank == rank and any(frame.endswith(f" in {SCRIPT}") for frame in words_of(event, "frames")[:1])
-        for event in said(job, "python.exception")
-    )
+        frame.endswith(f" in {SCRIPT}") for failure in failures(job)
+        if failure.rank == rank and failure.event.kind == "python.exception"
+        for frame in words_of(failure.event, "frames")[:1]
+    )  # fmt: skip
     inside = any(place.startswith(SCRIPT) for place in doing.path)
     return through and doing.thread == "main" and bool(doing.path) and not inside
 

@@ -57,8 +57,6 @@ class EventRow:
     """With ``{who}`` (ranks, else "a rank"), ``{on}`` (" on node4"), ``{node}``, ``{gpu}`` and fields of an event."""
     details: tuple[str, ...] = ()
     """Ends of the summary, each for events that have the fields which it names."""
-    one_of: tuple[str, ...] = ()
-    """Ends of which the first counts whose fields the events have."""
     advice: str
     example: Mapping[str, Any] = field(default_factory=dict)
     """Fields of an event of which the finding is made, beside those that :attr:`event` wants."""
@@ -139,8 +137,7 @@ class EventRow:
             "node": listed(nodes), "on": f" {on_nodes(nodes)}" if nodes else "",
             "gpu": f"GPU {gpus[0].partition(':')[2]}" if gpus else "a GPU",
         }  # fmt: skip
-        known = [end for end in (*self.one_of, *self.details) if all(_value(events, name) for name in _names(end))]
-        ends = [end for end in known if end in self.details or end == known[0]]
+        ends = [end for end in self.details if all(_value(events, name) for name in _names(end))]
         names = _names(self.summary, *ends)
         values |= {name: _value(events, name) for name in names if name not in values}
         return Finding(

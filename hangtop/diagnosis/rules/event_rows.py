@@ -130,7 +130,7 @@ CUDA = tuple(
         event=Told("torch.cuda_error"),
         also=tuple(map(Told, ("torch.watchdog_error", "nccl.warn", "python.exception", "process.signal"))),
         kind=kind, weight=0.9, where=partial(_proves, kind), example={"error": error}, other={"error": "assert"},
-        summary="CUDA told {who}: ", one_of=("{error}", "{message}", "{what}"), advice=advice,
+        summary="CUDA told {who}", details=(": {error}", ": {message}", ": {what}"), advice=advice,
     ) for kind, _, error, advice in CUDA_HARDWARE
 )  # fmt: skip
 

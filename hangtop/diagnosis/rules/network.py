@@ -129,11 +129,9 @@ def _name(node: Node, port: Port) -> str:
 
 
 def _flaps(port: Port) -> int:
-    """Times that it was seen to come back; once, too, when it went away now and had done so before by its counter."""
-    states = list(itertools.pairwise(look.value.state == "ACTIVE" for look in port.changes))
-    back = sum(after and not before for before, after in states)
-    left = any(before and not after for before, after in states)
-    return back or int(left and port.counters.get("link_downed", 0) > 1)
+    """Times that it was seen to come back."""
+    states = itertools.pairwise(look.value.state == "ACTIVE" for look in port.changes)
+    return sum(after and not before for before, after in states)
 
 
 def _state_proof(node: Node, port: Port) -> Evidence:

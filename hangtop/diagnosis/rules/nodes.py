@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from math import inf
-from statistics import median, median_low
+from statistics import median_low
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of
@@ -109,41 +109,32 @@ def node_limited(job: Job) -> Iterator[Finding]:
 def cpu_starved(job: Job) -> Iterator[Finding]:
     """cpu_starved: a rank is ready to run and has no CPU for a large part of the time, most others get theirs.
 
-    Needs schedstat, and a reason that holds for this rank alone: a nice value, one CPU that it is bound to, or a node
-    with more to do than it has CPUs while other nodes have not. A machine that is busy everywhere is no reason.
+    Needs a reason that holds for this rank alone: one CPU that it is bound to, a nice value, or a node with more to do
+    than it has CPUs. A machine that is busy everywhere is none.
     """
     known = [rank for rank in job.ranks if rank.rank >= 0 and rank.gone_at is None and _counts_cpu(job, rank)]
     usual = median_low(rank.waited_for_cpu for rank in known) if known else 0
     late = [one for one in known if one.waited_for_cpu >= max(CPU_WAITED_SHARE, CPU_PEERS_SHARE * usual)]
-    nice = min((one.cpu_wait.nice for one in known if one.cpu_wait and one not in late), default=None)
     by_node: dict[str, list[Rank]] = defaultdict(list)
+    nice = min((one.cpu_wait.nice for one in known if one.cpu_wait and one not in late), default=0)
     for rank in late if 2 * len(late) <= len(known) else ():
-        own = rank.cpu_wait
-        slowed = own is not None and (own.allowed.isdecimal() or (nice is not None and own.nice > nice))
-        if slowed or _is_crowded(job, rank.node):
+        own, node = rank.cpu_wait, job.nodes[rank.node]
+        crowded = node.load is not None and node.host is not None and node.load.load >= CPU_CROWDED * node.host.cpus
+        if crowded or (own is not None and (own.allowed.isdecimal() or own.nice > nice)):
             by_node[rank.node].append(rank)
     for name, ranks in by_node.items():
-        allowed = listed(sorted({f"CPUs {one.cpu_wait.allowed}, nice {one.cpu_wait.nice}" for one in ranks
-                                 if one.cpu_wait}))  # fmt: skip
         node, numbers = job.nodes[name], tuple(sorted(rank.rank for rank in ranks))
+        allowed = {f"CPUs {one.cpu_wait.allowed}, nice {one.cpu_wait.nice}" for one in ranks if one.cpu_wait}
         load = f"; {node.load.load:.0f} tasks want {node.host.cpus} CPUs" if node.load and node.host else ""
         share = min(rank.waited_for_cpu for rank in ranks)
-        text = f"{share}% of the time or more for a CPU, the others {usual}%: may run on {allowed}{load}"
+        text = f"{share}% of the time for a CPU, the others {usual}%: may run on {listed(sorted(allowed))}{load}"
         yield Finding(
-            "cpu_starved", "warning", 0.8,
-            f"{ranks_on(numbers, (name,))} {of_several('waits', len(ranks))} {text}",
+            "cpu_starved", "warning", 0.8, f"{ranks_on(numbers, (name,))} {of_several('waits', len(ranks))} {text}",
             ranks=numbers, nodes=(name,),
             evidence=(Evidence(Observer.PROCESS, f"/proc/*/schedstat on {name}", node.seen_at or job.now, text),),
             advice="Give each rank CPUs of its own (Slurm's --cpus-per-task and --cpu-bind, numactl, taskset), the "
             "nice value of the others, and look at what else runs on that node.",
         )  # fmt: skip
-
-
-def _is_crowded(job: Job, name: str) -> bool:
-    """Whether so many more tasks want the CPUs of this node than those of the others."""
-    loads = {name: node.load.load / node.host.cpus for name, node in job.nodes.items() if node.load and node.host}
-    mine = loads.pop(name, 0.0)
-    return bool(loads) and mine >= max(CPU_CROWDED, CPU_PEERS_SHARE * median(loads.values()))
 
 
 def _counts_cpu(job: Job, rank: Rank) -> bool:

@@ -10,14 +10,12 @@ from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
     COMPUTING,
-    GIB,
     MOVING,
     NOW,
     Sketch,
     after,
     alarms,
     first,
-    gpu,
     kinds,
 )
 
@@ -31,23 +29,6 @@ def victim(job: Sketch, *ranks: int, ago: float = 50.0) -> Sketch:
     return job
 
 
-def test_killed_by_the_kernel() -> None:
-    job = Sketch()
-    job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).gone()
-    job.says("kernel.oom", node="node2", ago=11, pid=1003, process="python")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_killed", (3,))
-    assert "out of memory" in found.summary
-
-
-def test_an_oom_kill_of_another_process_is_not_ours() -> None:
-    job = Sketch()
-    job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
-    job.says("kernel.oom", node="node2", ago=11, pid=31_337, process="chrome")
-    assert alarms(job.verdict()) == []
-
-
 def lost(job: Sketch, *ranks: int, source: str) -> Sketch:
     """Ranks that say in this log that they lost their connections."""
     for rank in ranks:
@@ -58,26 +39,6 @@ def lost(job: Sketch, *ranks: int, source: str) -> Sketch:
 def test_in_one_log_of_a_small_job_silence_is_a_word() -> None:
     found = first(lost(after(3), 0, 2, source="job.out").verdict())
     assert (found.kind, found.ranks) == ("rank_killed", (1,))
-
-
-def test_gpu_memory() -> None:
-    job = Sketch(world=2, nodes=1)
-    job.node("node1", gpus=(gpu(0, pids=[1000], memory=79 * GIB),))
-    job.says("torch.out_of_memory", 0, ago=5, tried=2 * GIB, device=0, capacity=80 * GIB, free=GIB)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks, found.gpus) == ("gpu_out_of_memory", (0,), ("node1:0",))
-    assert "2.0 GiB" in found.summary
-
-
-def test_a_traceback_that_was_survived_is_no_crash() -> None:
-    job = Sketch(motion=MOVING)
-    job.ranks().at(COMPUTING, BACKWARD).pulse(switches=30, cores=0.9)
-    job.says("python.exception", 1, ago=100, type="TimeoutError", message="retry", signature="user")
-    assert (job.verdict().outcome, alarms(job.verdict())) == ("healthy", [])
-    gone = after()
-    gone.says("python.exception", 1, ago=100, type="TimeoutError", message="retry", signature="user", survived=True)
-    gone.says("elastic.finished", None, ago=5)
-    assert (gone.verdict().outcome, alarms(gone.verdict())) == ("healthy", [])
 
 
 def test_failures_before_a_restart_are_history() -> None:

@@ -36,13 +36,6 @@ def test_lost_by_its_own_word() -> None:
     assert "GPU is lost" in found.evidence[0].text
 
 
-def test_lost_by_xid_79_names_gpu_and_rank() -> None:
-    job = watched(gpu(0, [LOAD] * 3), gpu(1, [LOAD] * 3))
-    job.says("kernel.xid", node="node1", ago=20, code=79, bus_id="0000:11:00", text="NVRM: Xid (PCI:0000:11:00): 79")
-    found = first(job.verdict())
-    assert (found.kind, found.gpus, found.ranks) == ("gpu_lost", ("node1:1",), (1,))
-
-
 def test_an_xid_of_another_job_is_history() -> None:
     job = watched(gpu(0, [LOAD] * 3))
     job.says("kernel.xid", node="node1", ago=90_000, code=79, bus_id="0000:10:00")
@@ -117,12 +110,6 @@ def fabric(**ports: object) -> Sketch:
     return job
 
 
-def test_port_down() -> None:
-    found = first(fabric(node2=(port(states=["ACTIVE", "DOWN"], phys="Polling"),)).verdict())
-    assert (found.kind, found.ports, found.severity) == ("ib_port_down", ("node2:mlx5_0/1",), "critical")
-    assert "no signal" in found.summary
-
-
 def test_a_port_that_is_down_everywhere_is_not_cabled() -> None:
     down = (port(), port("mlx5_1", states=["DOWN"], phys="Disabled"))
     assert alarms(fabric(node1=down, node2=down, node3=down).verdict()) == []
@@ -172,20 +159,6 @@ def test_tcp_retransmits() -> None:
 
 
 # --- nodes -------------------------------------------------------------------------------------------------------
-
-
-def test_a_node_cut_off_while_watched() -> None:
-    job = Sketch()
-    job.node("node2", link="lost", why="no answer for 8 s", seen_at=NOW - 12)
-    verdict = job.verdict()
-    found = first(verdict)
-    assert (found.kind, found.nodes, found.ranks, found.severity) == (
-        "node_unreachable",
-        ("node2",),
-        (2, 3),
-        "critical",
-    )
-    assert "no answer for 8 s" in found.summary
 
 
 def rebooted(ago: float, gone: float) -> Sketch:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectors.samples.fabric import PortUse
-from tests.support.jobs import COMPUTING, NOW, READING, Sketch, alarms, first, kinds, port
+from tests.support.jobs import COMPUTING, READING, Sketch, alarms, first, port
 
 
 def test_socket_fallback() -> None:
@@ -47,12 +47,3 @@ def test_storage_that_does_not_answer() -> None:
     assert first(job.verdict()).kind == "storage_stalled"
     job.says("kernel.storage", node="node2", ago=3, system="NFS", server="fs1", ok=True)
     assert alarms(job.verdict()) == []
-
-
-def test_stuck_tasks() -> None:
-    job = Sketch()
-    job.ranks().at(COMPUTING)
-    job.says("kernel.hung_task", node="node1", at=NOW - 9, pid=1001, process="python", seconds=120)
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("kernel_trouble", (1,))
-    assert kinds(job.verdict()) == ["kernel_trouble"]

@@ -47,13 +47,6 @@ def test_without_gpu_figures_the_line_at_which_most_ranks_are_met_tells_that_the
     assert (found.kind, found.ranks) == ("straggler_rank", (2,))
 
 
-def test_a_line_at_which_all_ranks_are_met_is_no_wait_for_one_of_them() -> None:
-    job = moving(125.0)
-    job.made_nodes.clear()
-    job.ranks(2).at(OWN_LINE, state="R").pulse(cores=1.0)
-    assert alarms(job.verdict()) == []
-
-
 def test_a_rank_that_prepares_before_the_first_step_is_not_slow() -> None:
     """It computes in a pool of processes, say; the others spin in one wait for it, and nobody was told a step."""
     job = moving(125.0)

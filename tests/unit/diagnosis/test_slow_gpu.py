@@ -49,8 +49,3 @@ def test_within_a_few_long_steps_now_one_computes_and_now_another(takes: float |
     job = steps(WAITS, WAITS, LATE, WAITS)
     job.motion = replace(job.motion, step_s=takes)
     assert alarms(job.verdict()) == []
-
-
-def test_a_rank_that_evaluates_works_for_all() -> None:
-    own = [SYNCHRONIZE[0], "evaluate train.py:120", SYNCHRONIZE[2]]
-    assert alarms(steps(WAITS, WAITS, LATE, WAITS, own=own).verdict()) == []

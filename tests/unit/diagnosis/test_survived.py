@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hangtop.diagnosis.job import JobMotion
-from tests.support.jobs import ALL_REDUCE, COMPUTING, MOVING, Sketch, alarms, first
+from hangtop.diagnosis.verdict.verdict import diagnose
+from tests.support.jobs import ALL_REDUCE, COMPUTING, MOVING, NOW, Sketch, alarms, first
 
 GIB = 1 << 30
 RETRY = ["with_retry shards.py:46", "main train.py:9"]
@@ -47,3 +50,24 @@ def test_a_job_that_is_held_up_by_a_rank_that_lives_hangs_whatever_the_reason_is
     assert (verdict.outcome, first(verdict).kind, first(verdict).ranks) == ("hung", "limit_reached", (2,))
     job.ranks(2).gone()
     assert job.verdict().outcome == "crashed"
+
+
+@pytest.mark.parametrize(("since", "crashed"), [(10.0, True), (700.0, False)])
+def test_only_a_traceback_of_the_present_attempt_says_that_a_rank_left_its_program(since: float, crashed: bool) -> None:
+    """The log tells no time of the line, and that it was written after another one; rank 1 was started 600 s ago.
+
+    Of the present attempt it tells an error that the program caught, too.
+    """
+    job = Sketch()
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(1).at(["accept socket.py:294", "stay train.py:12", "hook train.py:9"])
+    job.says("python.exception", 1, type="KeyError", message="'label'", after=NOW - since, signature="user",
+             frames=["/job/train.py:120 in <module>", "/job/train.py:88 in main"])  # fmt: skip
+    seen = job.job()
+    stacks = tuple(
+        dump._replace(threads=[one._replace(frames=one.frames[:-1]) for one in dump.threads])
+        if dump.pid == 1001
+        else dump
+        for dump in seen.stacks
+    )  # its stack begins at the hook
+    assert ("rank_crashed" in alarms(diagnose(replace(seen, stacks=stacks)))) is crashed

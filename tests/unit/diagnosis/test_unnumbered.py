@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,10 +18,6 @@ def test_every_process_has_one_negative_number_of_its_own(node: str, pid: int, o
     assert one < 0
     assert (one == Unnumbered(other, another)) == ((node, pid) == (other, another))
     assert hash(one) == hash(int(one))
-
-
-def test_a_copy_knows_its_process() -> None:
-    assert copy.deepcopy(A).text == copy.copy(A).text == "process 4711 on node2"
 
 
 @pytest.mark.parametrize(

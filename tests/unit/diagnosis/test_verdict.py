@@ -60,16 +60,6 @@ def hang() -> Sketch:
     return job
 
 
-def test_hardware_under_the_culprit_is_the_cause() -> None:
-    job = hang()
-    job.node("node2", gpus=(gpu(0, pids=[1002]), gpu(1, pids=[1003])))
-    job.says("kernel.xid", node="node2", ago=60, code=79, bus_id="0000:11:00")
-    verdict = job.verdict()
-    assert kinds(verdict) == ["gpu_lost", "rank_stuck_in_data"]
-    assert verdict.findings[1].cause == "gpu_lost"
-    assert verdict.outcome == "hung"
-
-
 def test_configuration_never_outranks_a_hang() -> None:
     job = hang()
     job.ranks().env(NCCL_TIMEOUT="1800", NCCL_IB_TIMEOUT="1000")
