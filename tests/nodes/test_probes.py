@@ -95,7 +95,7 @@ def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], Non
     node = cluster.nodes[2]
     plant(node)
     try:
-        code, answer = ask(cluster, "probe", "path", "--seconds", "0.2", "--no-iperf3")
+        code, answer = ask(cluster, "probe", "path", "--seconds", "0.2")
     finally:
         heal(node)
     assert code == 1
