@@ -65,8 +65,6 @@ class EventRow:
     scope: Scope = "job"
     where: Callable[[LogEvent], bool] | None = None
     """What an event must have besides."""
-    first_within: float | None = None
-    """Seconds after the first event in which others are causes, too; later ones are its consequences."""
     over: bool = False
     """Only of a job that is over: a live one may have got over it."""
     unless: tuple[Told, ...] = ()
@@ -86,9 +84,6 @@ class EventRow:
             yield from self._of_nodes(job)
             return
         events = self._events(partial(said, job))
-        if self.first_within is not None and (times := [event.at for event in events if event.at is not None]):
-            until = min(times) + self.first_within
-            events = [event for event in events if event.at is not None and event.at <= until]
         told_more = any(more.fits(event) for more in self.unless for event in said(job, more.kind))
         if events and not told_more and not (self.last_resort and explained(job)):
             ranks, nodes = self._culprits(job, events)

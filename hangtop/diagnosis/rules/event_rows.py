@@ -248,7 +248,7 @@ JOBS = (
     EventRow(
         event=Told("torch.out_of_memory"),
         also=(Told("python.exception", {"signature": ("out_of_memory",)}), Told("nccl.warn", {"signature": ("cuda",)})),
-        kind="gpu_out_of_memory", weight=0.92, first_within=2.0, example={"tried": 1 << 31, "device": 0},
+        kind="gpu_out_of_memory", weight=0.92, example={"tried": 1 << 31, "device": 0},
         where=lambda event: event.kind != "nccl.warn" or "out of memory" in text_of(event, "error"),
         summary="{who} ran out of GPU memory",
         details=(" asking for {tried}", " on a GPU of {capacity}", " with {free} free"),
