@@ -23,6 +23,11 @@ _INTEGERS = frozenset(
     " from_rank reporter tried status bytes color key rank_a rank_b seq_a seq_b wrong finished".split()
 )
 _LISTS = frozenset(("lagging", "missing", "group_ranks"))
+SIGNAL_WORDS = {
+    "SEGMENTATION": "SEGV", "BUS": "BUS", "ABORTED": "ABRT", "ILLEGAL": "ILL", "FLOATING": "FPE", "KILLED": "KILL",
+    "TERMINATED": "TERM",
+}  # fmt: skip
+"""Signals by the first word of what strsignal(3) calls them."""
 _NAMES = {int(one): one.name[3:] for one in signal.Signals}
 
 
@@ -92,9 +97,11 @@ def signal_of_exit(code: int) -> str:
 
 
 def signal_name(text: str) -> str:
-    """``KILL`` for ``SIGKILL``, ``Signals.SIGKILL`` and ``9``."""
+    """``KILL`` for ``SIGKILL``, ``Signals.SIGKILL``, ``Killed`` and ``9``."""
     bare = text.strip().rsplit(".", 1)[-1].upper()
-    return _NAMES.get(int(bare[:4]), bare) if bare.isdecimal() else bare[3:] if bare.startswith("SIG") else bare
+    if bare.isdecimal():
+        return _NAMES.get(int(bare[:4]), bare)
+    return SIGNAL_WORDS.get(bare.partition(" ")[0], bare[3:] if bare.startswith("SIG") else bare)
 
 
 def number(text: Optional[str]) -> Optional[int]:

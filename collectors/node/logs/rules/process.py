@@ -8,8 +8,6 @@ from typing import Match, Optional
 from collectors.node.logs import exceptions
 from collectors.node.logs.rule import Data, Example, Rule
 
-_SIGNALS = {"segmentation": "SEGV", "bus": "BUS", "aborted": "ABRT", "illegal": "ILL", "floating": "FPE", "11": "SEGV",
-            "7": "BUS", "6": "ABRT", "killed": "KILL", "terminated": "TERM"}  # fmt: skip
 _SHELL = r"(?:^|line \d{1,6}:\s{1,8}\d{1,9} |\s\d{1,9} |\d: |[\])>|:] {0,2}|rank[ =]\d{1,6} )"
 _LIGHT = re.compile(
     r"(?i)retry|retri|fall(?:ing|s)? ?back|ignor|skip|deprecat|not (?:installed|supported|available|enabled)"
@@ -28,8 +26,7 @@ def _ended(match: "Match[str]", data: Data) -> Optional[Data]:
 
 
 def _worded(match: "Match[str]", data: Data) -> Optional[Data]:
-    word = str(data.pop("word", "")).lower().partition(" ")[0]
-    return dict(data, signal=data.get("signal") or _SIGNALS[word], what=match.string.strip()[:200])
+    return dict(data, what=match.string.strip()[:200])
 
 
 def _host(match: "Match[str]", data: Data) -> Optional[Data]:
@@ -77,15 +74,15 @@ RULES = (
          {"signal": "ABRT", "spoken": True}, read=_ended),
     Rule("process.signal", "Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exc|Caught signal"
          "|received signal SIG|SIGSEGV|SIGBUS|SIGABRT",
-         r"(?:^|(?<!\))[:\s\d*])(?P<word>Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point "
-         r"exception)\*{0,2}(?:\s*\(core dumped\)|\s{2,}|\.?\s{0,4}$)|Signal: (?P<word_2>Segmentation fault|Bus error"
-         r"|Aborted)|Caught signal (?P<word_3>11|7|6)\b|(?:received signal |\*\*\* )(?P<signal>SIG(?:SEGV|BUS|ABRT))|"
-         r"(?P<signal_2>SIGABRT) \(@",
+         r"(?:^|(?<!\))[:\s\d*])(?P<signal>Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point "
+         r"exception)\*{0,2}(?:\s*\(core dumped\)|\s{2,}|\.?\s{0,4}$)|Signal: (?P<signal_2>Segmentation fault|Bus error"
+         r"|Aborted)|Caught signal (?P<signal_3>11|7|6)\b|(?:received signal |\*\*\* )(?P<signal_4>SIG(?:SEGV|BUS"
+         r"|ABRT))|(?P<signal_5>SIGABRT) \(@",
          Example("[n7:231567] Signal: Segmentation fault (11)", {"signal": "SEGV"}, "bash, glibc, Open MPI, UCX, gdb"),
          read=_worded),
     Rule("process.signal", "Killed|Terminated",
-         _SHELL + r"(?P<word>Killed)(?:\s{2,}.*|\s*|[a-z0-9%|#][^\r\n/]{0,60}\d{1,9} {0,2}/ {0,2}\d{1,9}(?:\s.*)?)$"
-         r"|(?:^|\s\d+ |line \d+:\s+\d+ )(?P<word_2>Terminated)(?:\s{2,}.*|\s*)$",
+         _SHELL + r"(?P<signal>Killed)(?:\s{2,}.*|\s*|[a-z0-9%|#][^\r\n/]{0,60}\d{1,9} {0,2}/ {0,2}\d{1,9}(?:\s.*)?)$"
+         r"|(?:^|\s\d+ |line \d+:\s+\d+ )(?P<signal_2>Terminated)(?:\s{2,}.*|\s*)$",
          Example("run.sh: line 12:  4711 Killed                  python train.py", {"signal": "KILL"}, "bash"),
          read=_worded),
     Rule("python.fatal", "Fatal Python error", r"Fatal Python error: (?P<error>[^\r\n]*)",

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from typing import Match, Optional
 
-from collectors.node.logs.rule import Data, Example, Rule, number, numbers
+from collectors.node.logs.rule import SIGNAL_WORDS, Data, Example, Rule, number, numbers
 
 _WHY = {"TIME LIMIT": "time_limit", "PREEMPTION": "preemption", "NODE FAILURE": "node_failure",
         "JOB REQUEUE": "job_requeue"}  # fmt: skip
-_SIGNALS = {"Killed": "KILL", "Terminated": "TERM", "Segmentation fault": "SEGV", "Aborted": "ABRT", "Bus error": "BUS"}
 
 
 def _cancelled(_: "Match[str]", data: Data) -> Optional[Data]:
@@ -23,7 +22,7 @@ def _task(match: "Match[str]", data: Data) -> Optional[Data]:
     data["tasks"] = tasks
     if len(tasks) == 1:
         data["task"] = tasks[0]
-    signal = next((name for word, name in _SIGNALS.items() if str(data.get("reason", "")).startswith(word)), "")
+    signal = SIGNAL_WORDS.get(str(data.get("reason", "")).upper().partition(" ")[0], "")
     return dict(data, signal=signal) if signal else data
 
 
