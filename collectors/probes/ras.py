@@ -15,8 +15,8 @@ from collectors.samples.collectives import RasReport
 ENTRY = "collectors.node.nccl.ras"
 ADDRESS = ("localhost", 28028)
 """NCCL_RAS_ADDR's default."""
-SECONDS = 30.0
-"""Both requests, each as long as RAS may take, and starting the program."""
+SECONDS = 20.0
+"""As long as RAS may take, and starting the program."""
 LIMITS = Limits(line=48 << 20, total=48 << 20)
 """A report has 32 MiB at most, and comes in base 64."""
 _answered = answer(RasAnswer)

@@ -1,7 +1,7 @@
 """Asks NCCL's RAS socket from where a rank is: in a container its ``localhost`` is not the node's.
 
-Plain text over TCP (NCCL 2.24 and newer, docs/userguide troubleshooting/ras.rst): commands in lines, an answer, the
-end. JSON came with 2.28.7; an older server answers that it does not know the command, and is asked for text.
+Plain text over TCP (docs/userguide troubleshooting/ras.rst): commands in lines, an answer, the end. It is asked of NCCL
+2.29 and newer alone, which answers in JSON.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from collectors.node.processes.sockets import LISTEN, tcp_sockets
 from collectors.node.wire import say
 from collectors.samples.asked import RasAnswer
 
-REQUESTS = (b"CLIENT PROTOCOL 2\nSET FORMAT json\nVERBOSE STATUS\n", b"VERBOSE STATUS\n")
-REFUSED = b"ERROR: Unknown command"
+REQUEST = b"CLIENT PROTOCOL 2\nSET FORMAT json\nVERBOSE STATUS\n"
 SECONDS = 12.0
 """RAS itself takes up to 10 s when ranks do not answer it."""
 LIMIT = 32 << 20
@@ -35,13 +34,13 @@ class RasPlace(NamedTuple):
     port: int
 
 
-def ask(server: RasPlace, request: bytes, seconds: float = SECONDS) -> bytes:
-    """All that the server says to one request. Raises :class:`OSError`."""
-    deadline = time.monotonic() + seconds
+def ask(server: RasPlace) -> bytes:
+    """All that the server says. Raises :class:`OSError`."""
+    deadline = time.monotonic() + SECONDS
     parts: List[bytes] = []
     size = 0
-    with connect(server, min(SECONDS, seconds)) as connection:
-        connection.sendall(request)
+    with connect(server, SECONDS) as connection:
+        connection.sendall(REQUEST)
         while size < LIMIT:
             connection.settimeout(max(0.1, deadline - time.monotonic()))
             part = connection.recv(1 << 16)
@@ -85,13 +84,10 @@ def main(arguments: Dict[str, object]) -> None:
     """
     server = RasPlace(int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"])))
     answer, why = b"", ""
-    for request in REQUESTS:
-        try:
-            answer, why = ask(server, request), ""
-        except socket.timeout:
-            why = "no answer in %g s" % SECONDS
-        except OSError as error:
-            why = error.strerror or str(error)
-        if why or REFUSED not in answer[-4096:]:
-            break
+    try:
+        answer = ask(server)
+    except socket.timeout:
+        why = "no answer in %g s" % SECONDS
+    except OSError as error:
+        why = error.strerror or str(error)
     say(RasAnswer(base64.b64encode(answer).decode("ascii"), why))

@@ -40,7 +40,7 @@ def document(pid: int) -> str:
 
 
 @asynccontextmanager
-async def server(*, knows_json: bool, answer: str) -> AsyncIterator[int]:
+async def server(answer: str) -> AsyncIterator[int]:
     """A RAS socket: answers the commands in lines, and closes after the status."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -48,9 +48,7 @@ async def server(*, knows_json: bool, answer: str) -> AsyncIterator[int]:
             if line.startswith("CLIENT"):
                 writer.write(b"SERVER PROTOCOL 2\n")
             elif line.startswith("SET FORMAT"):
-                writer.write(b"OK\n" if knows_json else b"ERROR: Unknown command\n")
-                if not knows_json:
-                    break
+                writer.write(b"OK\n")
             else:
                 writer.write(answer.encode())
                 break
@@ -62,14 +60,14 @@ async def server(*, knows_json: bool, answer: str) -> AsyncIterator[int]:
         yield listening.sockets[0].getsockname()[1]
 
 
-async def test_json_where_the_server_knows_it() -> None:
-    async with server(knows_json=True, answer=document(77)) as port:
+async def test_an_answer_in_json() -> None:
+    async with server(document(77)) as port:
         report = await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", port), 5.0)
     assert report.communicators[0].ranks[0].counts == {"AllReduce": 12}
 
 
-async def test_an_older_server_is_asked_for_text_and_nonsense_is_an_error() -> None:
-    async with server(knows_json=False, answer="nothing of the kind\n") as port:
+async def test_nonsense_is_an_error() -> None:
+    async with server("nothing of the kind\n") as port:
         with pytest.raises(TransportError, match="RAS socket"):
             await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", port), 5.0)
 
@@ -133,7 +131,7 @@ def test_which_nccl_may_be_asked(version: str, expected: bool) -> None:
 
 
 async def test_a_report_about_others_is_not_this_job_s() -> None:
-    async with server(knows_json=True, answer=document(77)) as port:
+    async with server(document(77)) as port:
         report = await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", port), 5.0)
     assert about(report, [Rank("node1", process(0, 77))])
     assert not about(report, [Rank("node1", process(0, 78))])
