@@ -109,7 +109,7 @@ def lint(job: Job) -> list[Finding]:
 
 
 def wrong_settings(job: Job) -> Iterator[Finding]:
-    """env_invalid, env_debug_left_on: settings one by one."""
+    """env_invalid, env_unknown, env_debug_left_on: settings one by one."""
     for (name, value), ranks in job.once(_by_setting).items():
         accepted, words = ACCEPTED.get(name, ("", ""))
         left_on, does = DEBUG_ONLY.get(name, ("(?!)", ""))
@@ -123,7 +123,7 @@ def wrong_settings(job: Job) -> Iterator[Finding]:
             )
         if name in NOT_READ:
             text, advice = f"nobody reads {name}: it does nothing", f"Remove it. What does it: {NOT_READ[name]}."
-            yield _finding("env_invalid", "warning", text, ranks, (name, value), advice)
+            yield _finding("env_unknown", "warning", text, ranks, (name, value), advice)
         if name in INTERFACE_NAMES and not value.startswith("^"):
             yield from _interfaces(job, ranks, name, value)
 
