@@ -6,7 +6,7 @@ from math import ceil, floor
 from typing import NamedTuple
 
 from hangtop.session.session import Session
-from hangtop.session.state.changes import TimelineMark, marks
+from hangtop.session.state import TimelineMark, marks
 from tui.looks.format import age, clock
 
 ZOOMS = {"1m": 60, "2m": 120, "5m": 300, "15m": 900, "1h": 3600, "6h": 21_600, "1d": 86_400}

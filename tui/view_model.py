@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Finding, WaitBox
 from hangtop.diagnosis.node import Gpu, Node, Rank
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import JobState
 from tui.frames import short_stack
 from tui.logs.logbook import LogBook
 from tui.measure import is_stale

@@ -14,7 +14,7 @@ from hangtop.diagnosis.finding import Outcome, Verdict
 from hangtop.diagnosis.node import Node
 from hangtop.session.motion.progress import Progress
 from hangtop.session.motion.rank_progress import RankProgress
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import JobState
 
 LOCAL = ("loopback",)
 """Kinds of interfaces behind which no other node is."""

@@ -20,8 +20,7 @@ from hangtop.session.entries import BadLine
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings
-from hangtop.session.state.changes import ChangeKind
-from hangtop.session.state.job_state import JobState, surplus
+from hangtop.session.state import ChangeKind, JobState, surplus
 
 MOST_FRAMES = 16_384
 """Frames that are remembered, so that ranks at one place share them."""

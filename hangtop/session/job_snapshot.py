@@ -1,4 +1,4 @@
-"""The frozen :class:`~hangtop.diagnosis.job.Job` of a moving :class:`~hangtop.session.state.job_state.JobState`."""
+"""The frozen :class:`~hangtop.diagnosis.job.Job` of a moving :class:`~hangtop.session.state.JobState`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Rank
 from hangtop.diagnosis.roster import told_size
 from hangtop.session.job_selection import select_job
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import JobState
 
 _TIMEOUT = re.compile(
     r"--?(?:ddp|nccl|dist(?:ributed)?|pg|process[-_]group|collective)[-_]?timeout([-_]min\w*)?[-_\w]*[ =](\d{1,6})\b",

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from collectors.samples.control import Settings
 from hangtop.session.options import SessionOptions
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import JobState
 
 READING = {"live", "limited"}
 Send: TypeAlias = Callable[[str | None, Settings], None]

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING
 from hangtop import __version__
 from hangtop.session.entries import About, Payload
 from hangtop.session.options import SessionOptions, job_of_slurm
-from hangtop.session.state.changes import Change
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import Change, JobState
 
 if TYPE_CHECKING:  # with zstandard and SQLite: not before something is to be kept
     from hangtop.session.recording import Recorder, Recording

@@ -20,8 +20,7 @@ from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.session import Session
-from hangtop.session.state.changes import Changes
-from hangtop.session.state.kept import Kept
+from hangtop.session.state import Changes, Kept
 
 STEP = 0.05
 """Seconds between two deliveries at speed 1."""

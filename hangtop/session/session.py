@@ -21,7 +21,7 @@ from hangtop.session.job_selection import select_job
 from hangtop.session.job_snapshot import JobSnapshot, job_snapshot
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions, completed, names_no_node
-from hangtop.session.state.changes import Change
+from hangtop.session.state import Change
 from hangtop.session.watching.job_sources import JobSources
 from hangtop.session.watching.looking import StackLooks
 from hangtop.session.watching.watcher import Watcher

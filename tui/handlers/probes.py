@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import rank_text
-from hangtop.session.state.changes import Change
+from hangtop.session.state import Change
 from tui.handlers.ask import ActionRefused, asks, run
 from tui.looks.format import plural
 from tui.texts.findings import findings_text, plain

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from hangtop.session.state.changes import beside
+from hangtop.session.state import beside
 from tui.looks.format import clock
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from itertools import islice
 
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import ranks_text
-from hangtop.session.state.changes import Change, Changes
+from hangtop.session.state import Change, Changes
 from tui.looks.format import plural
 from tui.looks.signs import is_outcome, sign_of
 from tui.looks.text import cells

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 
 from collectors.samples.logs import LogEvent
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import JobState
 from tui.logs.line import FIELDS, LogLine, severity_of
 from tui.ordering.filter import Filter, parse
 

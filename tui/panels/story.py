@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.session.motion.steps import JobSteps
-from hangtop.session.state.changes import Change
+from hangtop.session.state import Change
 from tui.looks.format import age, clock, plural
 from tui.looks.signs import is_outcome, sign_of
 from tui.looks.theme import Colour

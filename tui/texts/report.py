@@ -12,7 +12,7 @@ from hangtop import __version__
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import outcome_words, rank_text
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import JobState
 from tui.logs.logbook import LogBook
 from tui.looks.format import age
 from tui.looks.signs import is_outcome

@@ -9,7 +9,7 @@ from hangtop.diagnosis.phrasing import duration, of_several, rank_text
 from hangtop.diagnosis.stacks.merge import StackGroup
 from hangtop.diagnosis.stacks.states import Activity, target_of
 from hangtop.diagnosis.stacks.threads import main_thread
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import JobState
 from tui.frames import where
 from tui.looks.format import UNKNOWN, plural
 from tui.looks.theme import Colour

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from hangtop.session.history import WORDS, Span
-from hangtop.session.state.changes import TimelineMark
+from hangtop.session.state import TimelineMark
 from tui.looks.format import age, count, size, watts
 from tui.looks.signs import sign_of
 from tui.looks.text import cells, fit

@@ -10,8 +10,7 @@ from collectors.samples.fabric import PortUse
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.stream import Fault
 from hangtop.diagnosis.node import Node
-from hangtop.session.state.changes import Change, ChangeKind
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import Change, ChangeKind, JobState
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from hangtop.diagnosis.node import Inside, Rank
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.session.apply.dispatch import SampleContext, applies
-from hangtop.session.state.job_state import THINGS
+from hangtop.session.state import THINGS
 
 ALARMING = {"T": "stopped", "D": "uninterruptible", "Z": "zombie"}
 HELPERS = 1024

@@ -33,7 +33,7 @@ from hangtop.session.folder.logs import read_log
 from hangtop.session.job_snapshot import JobSnapshot
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.state.kept import Kept
+from hangtop.session.state import Kept
 
 NAMELESS = "node"
 """The node of devices where no file names it."""

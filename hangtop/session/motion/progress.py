@@ -24,7 +24,7 @@ from hangtop.diagnosis.phrasing import count
 from hangtop.session.motion.rank_progress import MotionSign, RankProgress, begun
 from hangtop.session.motion.steps import JobSteps
 from hangtop.session.motion.traffic import Traffic
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import JobState
 
 Key = tuple[str, int]
 """Node and pid."""

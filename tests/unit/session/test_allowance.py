@@ -8,7 +8,7 @@ from collectors.samples.logs import CommProgress, LogEvent, LogFile
 from collectors.samples.ranks import Helper
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.state.job_state import THINGS
+from hangtop.session.state import THINGS
 from tests.support.made import hello, process, tick
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from hangtop.session.state.changes import Change, Changes
-from hangtop.session.state.kept import MOST
+from hangtop.session.state import MOST, Change, Changes
 
 
 def test_many_of_one_kind_push_out_none_of_another_and_are_bounded_themselves() -> None:

@@ -7,7 +7,7 @@ from collectors.samples.logs import LogFile
 from hangtop.diagnosis.node import Node, Rank
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import JobState
 from tests.support.made import process
 
 FILE = LogFile("/shared/rank0.log", "nas:7", 1000, 0, "stdout", 10, "nfs4 nas:/job", "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectors.samples.logs import LogEvent, LogLines
-from hangtop.session.state.job_state import JobState
+from hangtop.session.state import JobState
 from tui.logs import logbook
 from tui.logs.logbook import AT_ONCE, LogBook
 

@@ -1,0 +1,213 @@
+"""The latest state of everything, as streams write it and screens draw it.
+
+One writer (the session's event loop), any number of readers in the same thread. Readers never change anything. What
+moves is kept for about a minute: what must be kept for longer is a recording's business.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Generic, Literal, TypeVar
+
+from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.logs import CommProgress, LogEvent, LogLines
+from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.finding import Outcome
+from hangtop.diagnosis.looks import MOST_LOOKS, Look
+from hangtop.diagnosis.node import Node
+
+T = TypeVar("T")
+
+MOST, MEMORY = 20_000, 64 << 20
+"""Items that are kept, and about how many bytes they may take."""
+
+
+def size_of(item: object) -> int:
+    """About how many bytes of memory an event or lines of a log take."""
+    if isinstance(item, LogEvent):
+        return 1000 + len(item.text) + sum(len(str(value)) + 100 for value in item.data.values())
+    return 1000 + sum(len(line) + 60 for line in item.lines) if isinstance(item, LogLines) else 1000
+
+
+class Kept(Generic[T]):
+    """Items of several owners as they came; where there are too many, the owner of the most loses its older half."""
+
+    def __init__(self, most: int = MOST, memory: int = MEMORY) -> None:
+        self._most, self._memory = most, memory
+        self._of: dict[str, deque[tuple[int, T]]] = {}
+        """Those of each owner, each with its number since the beginning."""
+        self._bytes: Counter[str] = Counter()
+        self._held = self._held_bytes = 0
+        self.total = 0
+        """How many there were since the beginning: readers keep their place by it."""
+
+    def add(self, owner: str, item: T) -> None:
+        """Add one."""
+        self._of.setdefault(owner, deque()).append((self.total, item))
+        self.total += 1
+        self._count(owner, item, 1)
+        if self._held > self._most or self._held_bytes > self._memory:
+            largest = max(self._bytes, key=self._bytes.__getitem__)
+            own = self._of[largest]
+            for _ in range((len(own) + 1) // 2):
+                self._count(largest, own.popleft()[1], -1)
+
+    def _count(self, owner: str, item: T, sign: int) -> None:
+        size = sign * size_of(item)
+        self._bytes[owner] += size
+        self._held_bytes += size
+        self._held += sign
+
+    def owners(self) -> list[str]:
+        """Who has any."""
+        return [owner for owner, own in self._of.items() if own]
+
+    def of(self, owner: str) -> Iterator[T]:
+        """Those of one owner, the newest first."""
+        return (item for _, item in reversed(self._of.get(owner, ())))
+
+    def since(self, total: int) -> list[tuple[str, T]]:
+        """Those that came after so many, in order, each with its owner, as far as they are kept."""
+        later = []
+        for owner, own in self._of.items():
+            for number, item in reversed(own):
+                if number < total:
+                    break
+                later.append((number, owner, item))
+        return [(owner, item) for _, owner, item in sorted(later, key=itemgetter(0))]
+
+    def __iter__(self) -> Iterator[tuple[str, T]]:
+        return iter(self.since(0))
+
+    def __len__(self) -> int:
+        return self._held
+
+
+# --- what happened ----------------------------------------------------------------------------------------------------
+
+ChangeKind = (
+    Literal["started", "ended", "stopped", "lost", "back", "late", "gpu", "port", "kernel", "dump", "repair"]
+    | Literal["hangtop", "other"]
+    | Outcome
+)
+"""What happened: to a rank, a node, a source of samples, a GPU, a port or the kernel; what somebody asked for; what a
+verdict says from then on; ``hangtop``: what matters to hangtop alone."""
+
+
+@dataclass(slots=True)
+class Change:
+    """Something that happened, for the overview and the timeline."""
+
+    at: float
+    node: str
+    text: str
+    kind: ChangeKind = "other"
+
+
+class Changes(Kept[Change]):
+    """What happened, by kind."""
+
+    def append(self, change: Change) -> None:
+        """Note one."""
+        self.add(change.kind, change)
+
+
+TOGETHER = 5.0
+"""Seconds within which the same thing happened once."""
+SILENT: frozenset[ChangeKind] = frozenset({"hangtop", "other", "starting", "unknown"})
+"""What is no mark."""
+
+
+@dataclass(slots=True)
+class TimelineMark:
+    """One mark."""
+
+    at: float
+    until: float
+    """When the last of what is told here happened."""
+    kind: ChangeKind
+    node: str
+    """The first node; empty for the job as a whole."""
+    text: str
+    """Of the first."""
+    count: int = 1
+
+
+def marks(changes: Iterable[Change]) -> list[TimelineMark]:
+    """Marks of what happened, the oldest first; ``changes`` come as they were noted, some a little late."""
+    found: list[TimelineMark] = []
+    last: dict[ChangeKind, TimelineMark] = {}
+    for change in sorted(changes, key=lambda change: change.at):
+        if change.kind in SILENT:
+            continue
+        known = last.get(change.kind)
+        if known is not None and change.at - known.until <= TOGETHER:
+            known.until = change.at
+            known.count += 1
+            continue
+        mark = last[change.kind] = TimelineMark(change.at, change.at, change.kind, change.node, change.text)
+        found.append(mark)
+    return found
+
+
+def beside(found: list[TimelineMark], at: float, step: int) -> TimelineMark | None:
+    """The next mark after a time (``step`` 1), or the last one before it (-1); None where there is none."""
+    place = bisect_right(found, at, key=lambda mark: mark.at)
+    if step > 0:
+        return found[place] if place < len(found) else None
+    before = [mark for mark in found[:place] if mark.at < at]
+    return before[-1] if before else None
+
+
+# --- all of it --------------------------------------------------------------------------------------------------------
+
+LEAST_LOOKS, LOOKS_OF_ALL = 10, 8192
+"""Looks at one GPU or rank that are kept in any job, and those at one of each node together: each takes 0.6 KB."""
+
+
+@dataclass(slots=True)
+class JobState:
+    """The whole picture."""
+
+    started: float = 0.0
+    nodes: dict[str, Node] = field(default_factory=dict)
+    changes: Changes = field(default_factory=Changes)
+    log_lines: Kept[LogLines] = field(default_factory=Kept)
+    """(node, lines) as they came."""
+    events: Kept[LogEvent] = field(default_factory=Kept)
+    """(node, event) with times on this machine's clock."""
+    progress: dict[tuple[str, str, int], CommProgress] = field(default_factory=dict)
+    """By (node, comm, rank in it)."""
+    stacks: deque[tuple[str, StackDump]] = field(default_factory=lambda: deque(maxlen=65_536))
+    recorders: dict[int, RecorderDump] = field(default_factory=dict)
+    ras: deque[Look[RasReport]] = field(default_factory=lambda: deque(maxlen=16))
+
+    @property
+    def looks_kept(self) -> int:
+        """Looks at one GPU or rank that are kept: fewer in a large job."""
+        return max(LEAST_LOOKS, min(MOST_LOOKS, LOOKS_OF_ALL // max(1, len(self.nodes))))
+
+
+THINGS = {
+    "ranks": 4096, "gpus": 256, "ports": 512, "interfaces": 2048, "port_uses": 256, "log_files": 2048, "steps": 2048,
+    "disks": 256, "sources": 64, "faults": 256, "launchers": 64,
+}  # fmt: skip
+"""Things of one kind on one node; more than any node has."""
+
+
+def surplus(node: Node) -> str:
+    """Let go of what is too much on a node, the latest first; says what that was, empty for nothing."""
+    told = []
+    for name, most in THINGS.items():
+        things = getattr(node, name)
+        if len(things) > most:
+            for key in list(things)[most:]:
+                del things[key]
+            told.append(f"{name.replace('_', ' ')} beyond {most:,}")
+    if told:
+        node.roster += 1
+    return ", ".join(told)

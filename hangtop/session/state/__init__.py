@@ -1,1 +1,0 @@
-"""What a session knows of a job now, and how little memory that takes."""
