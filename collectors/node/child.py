@@ -1,4 +1,4 @@
-"""Other programs that the node side runs (nvidia-smi, py-spy, ibstat): they never outlive it, nor block it."""
+"""Other programs that the node side runs (nvidia-smi, dmesg, py-spy): they never outlive it, nor block it."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ import pytest
 from collectors.node.machine import kernel
 from collectors.node.machine.kernel import KernelSource, parse_kmsg
 from collectors.node.source import Denied, Shared
+from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent
 
 XID = "NVRM: Xid (PCI:0000:5f:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
@@ -77,6 +78,12 @@ def test_a_line_that_comes_while_the_log_is_watched_has_the_time_of_now(door: Ca
     assert fresh.at == pytest.approx(time.time() + 7, abs=2)
 
 
+def script(folder: Path, name: str, body: str) -> None:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+
+
 def source(tmp_path: Path, kmsg_path: Path) -> KernelSource:
     return KernelSource(Shared(), str(tmp_path), str(tmp_path), str(kmsg_path))
 
@@ -94,8 +101,37 @@ def test_lines_that_matter_become_events_with_the_wall_clock(door: Callable[...,
     assert (oom.data["pid"], oom.data["process"]) == (815, "python3")
 
 
-def test_a_log_that_nobody_may_read_is_unknown(tmp_path: Path) -> None:
+def test_a_log_that_nobody_may_read_is_unknown_and_sudo_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = tmp_path / "asked"
+    script(tmp_path, "sudo", f"echo sudo >> {asked}; echo 'sudo refuses' >&2; exit 1")
     (tmp_path / "sys" / "kernel").mkdir(parents=True)
     (tmp_path / "sys" / "kernel" / "dmesg_restrict").write_text("1\n")
-    with pytest.raises(Denied, match=r"No such file.*dmesg_restrict is 1: root may read it"):
-        list(source(tmp_path, tmp_path / "none").look(0.0))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(kernel.os, "getuid", lambda: 1000)  # type: ignore[attr-defined]
+    closed = source(tmp_path, tmp_path / "none")
+    with pytest.raises(Denied, match=r"No such file.*dmesg_restrict is 1.*--sudo allows it"):
+        list(closed.look(0.0))
+    assert not asked.exists(), "never unasked: sudo reports it to the administrators"
+    for _ in range(2):
+        closed.configure(Settings(1.0, 0.0, None, [], [], [], sudo=True))
+        with pytest.raises(Denied, match=r"sudo refuses.*dmesg_restrict is 1"):
+            list(closed.look(0.0))
+    assert asked.read_text().split() == ["sudo"]
+
+
+def test_dmesg_under_sudo_gives_each_line_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = tmp_path / "said"
+    script(tmp_path, "sudo", f"cat {said}")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(kernel.os, "getuid", lambda: 1000)  # type: ignore[attr-defined]
+    monkeypatch.setattr(kernel, "DMESG_EVERY", 0.0)
+    asked = source(tmp_path, tmp_path / "none")
+    asked.configure(Settings(1.0, 0.0, None, [], [], [], sudo=True))
+    found: list[Any] = []
+    for seconds in (1.0, 2.0):
+        with said.open("a") as log:
+            log.write(f"[ {seconds}] {XID}\n")
+        found += asked.look(time.time() if seconds > 1.0 else time.time() - time.monotonic())
+    assert [event.kind for event in found] == ["kernel.xid", "kernel.xid"]

@@ -75,7 +75,7 @@ def test_the_source_tells_them_where_the_log_is_refused_and_looks_soon_again(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_self: object) -> object:
-        raise PermissionError(1, "Operation not permitted")
+        raise Denied("/dev/kmsg: Operation not permitted")
 
     shared = Shared()
     shared.ranks = (bench.rank(50, OWN),)
