@@ -6,6 +6,7 @@ TORCH_DISTRIBUTED_DEBUG=DETAIL; :mod:`hangtop.diagnosis.rules.recorder` tells th
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -30,6 +31,8 @@ WHY = (
     "launched the operation, suspect the network, a GPU, or sizes that differ. TORCH_DISTRIBUTED_DEBUG=DETAIL makes "
     "torch say more."
 )
+CALL = re.compile(r"torch/distributed/distributed_c10d\.py:\d+ in (?!wrapper\b|_)(\w+)")
+"""A frame of a traceback in an operation of torch.distributed."""
 Proof = tuple["int | None", Evidence]
 """A line of evidence, and the rank that it is about."""
 
@@ -197,5 +200,16 @@ def fingerprints(job: Job) -> Iterator[Finding]:
     yield from _differ(job, ran, (0.93, 0.75), [(event.rank, event_line(event)) for event in events], sizes=sizes)
 
 
-RULES = (watchdog_timeout, fingerprints)
+def tracebacks(job: Job) -> Iterator[Finding]:
+    """collective_mismatch by the tracebacks of a time-out: ranks were in different operations of torch.distributed."""
+    ended = [
+        (event, calls[-1]) for event in said(job, "python.exception", "collective_timeout", "connection")
+        if event.rank is not None and (calls := CALL.findall("\n".join(words_of(event, "frames"))))
+    ]  # fmt: skip
+    if any(text_of(event, "signature") == "collective_timeout" for event, _ in ended):
+        ran = {event.rank: call for event, call in ended if event.rank is not None}
+        yield from _differ(job, ran, (0.85, 0.6), [(event.rank, event_line(event)) for event, _ in ended])
+
+
+RULES = (watchdog_timeout, fingerprints, tracebacks)
 STATUS_RULES = (by_counts,)

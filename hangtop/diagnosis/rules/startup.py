@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import IdleLauncher
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
-from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
@@ -168,10 +168,13 @@ def address_in_use(job: Job) -> Iterator[Finding]:
 def store_timeout(job: Job) -> Iterator[Finding]:
     """store_timeout: a wait in the store or the rendezvous ended by time-out; who did not come, or did not get there.
 
-    A launcher's warning is no time-out, nor is a connection that broke: the process that serves the store ended first.
+    A launcher's warning is no time-out. A rendezvous that lost its store (the process that serves it ended first, or
+    cannot be reached) is one where the run did not come to its end.
     """
-    waits = [event for event in said(job, "elastic.rendezvous") if text_of(event, "problem") == "timeout"]
-    events = [*said(job, "torch.store_timeout"), *(event for event in waits if not text_of(event, "warned"))]
+    raised = [event for event in said(job, "elastic.rendezvous") if not text_of(event, "warned")]
+    lost = [] if finished(job) else [event for event in raised if text_of(event, "problem") == "connection"]
+    waits = [event for event in raised if text_of(event, "problem") == "timeout"]
+    events = [*said(job, "torch.store_timeout"), *waits] or lost
     if not events:
         return
     clients = next((event for event in events if number_of(event, "joined") is not None), None)
@@ -190,6 +193,8 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         at = ":".join(filter(None, (text_of(best, "address"), str(number_of(best, "port") or ""))))
         ranks = ranks_in(connects)
         what = f"{who(ranks)} did not reach the store{f' at {at}' if at else ''}"
+    elif events == lost:
+        what = "the launcher has no connection to the store of the rendezvous: its server ended, or cannot be reached"
     yield Finding(
         "store_timeout", "critical", 0.8 if clients or connects else 0.6, what,
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,

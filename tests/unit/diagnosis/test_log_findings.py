@@ -199,6 +199,14 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     "gloo's time-out names who says nothing": (
         [*say("gloo.timeout", 0, 2, ms=8000, direction="recv"), *lost(3)], "watchdog_timeout", (1,), "after 8 s",
     ),
+    "tracebacks of a time-out in different operations": (
+        [event for rank, call in enumerate(("all_reduce", "broadcast", "all_reduce", "all_reduce"))
+         for event in raised(rank, "RuntimeError: Timed out", signature="collective_timeout", frames=[C10D + call])],
+        "collective_mismatch", (1,), "rank 1 broadcast",
+    ),
+    "a rendezvous that lost its store": (
+        say("elastic.rendezvous", problem="connection"), "store_timeout", NOBODY, "no connection to the store",
+    ),
 }  # fmt: skip
 
 
