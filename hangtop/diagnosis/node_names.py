@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from hangtop.diagnosis.phrasing import listed, ranges
 
 FEW = 4
-"""So many names are told one by one."""
+"""So many names that do not fold are told one by one."""
 ROOM = 60
 """Characters of a folded text in a sentence."""
 _HOST = re.compile(r"([^.]*?)([0-9]{1,9})(\.[^0-9].*)?|(.*?)([0-9]{1,9})()")
@@ -18,7 +18,7 @@ _HOST = re.compile(r"([^.]*?)([0-9]{1,9})(\.[^0-9].*)?|(.*?)([0-9]{1,9})()")
 
 def nodes_text(names: Sequence[str]) -> str:
     """``node1 and node2``, ``node[1-64]``; ``a, b, c, d and 60 more`` where folding does not make it short."""
-    if len(names) <= FEW or len(text := folded_names(names)) > ROOM:
+    if len(names) <= 2 or len(text := folded_names(names)) > ROOM:
         return listed(names, FEW)
     return text
 
