@@ -36,7 +36,8 @@ class LogLines(NamedTuple):
     rank: Optional[int]
     stream: str
     at: float
-    """When they came; for what was there before, the time in them, else when the file was last written."""
+    """When the file was last written; of what was there before it came on view the time in the lines, where they have
+    one."""
     lines: List[str]
     skipped: int
     """Lines that were not sent before these (a flood is sampled)."""

@@ -94,7 +94,7 @@ class OverviewPanel(Panel):
         charts = next((lines for least, lines in CHARTS if left >= least), 0)
         left -= charts
         lower = max(self.happened.virtual_size.height, self.lines.virtual_size.height)
-        lower += self.heat.grid.lines + self.waits.virtual_size.height
+        lower += self.heat.grid.lines + (self.waits.virtual_size.height if self.model.waits else 0)
         while wide and charts > SMALL and left - lower >= TALL:
             charts, left = charts + TALL, left - TALL
         self.time.display, self.time.styles.height = charts > 0, max(1, charts)

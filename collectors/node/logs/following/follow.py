@@ -116,7 +116,8 @@ class Followed:
     def lines(self, now: float, limit: int, ranks: Dict[int, int]) -> Iterator[LogLines]:
         """Raw lines for the screen that it has not shown, at most ``limit`` bytes; ``ranks`` by local rank.
 
-        What was there when it came on view first has the times that are in the lines.
+        What was there when it came on view first has the times that are in the lines; no line is younger than the last
+        write to the file, however long the file was off view.
         """
         size, old = self.tail.size, self._shown is None
         shown = 0 if self._shown is None or self._shown > size else self._shown
@@ -126,7 +127,7 @@ class Followed:
         self._shown = start + end
         raw = data[:end].split(b"\n")[:-1]
         skipped = 0 if old else (start - shown) * len(raw) // max(1, end)
-        latest = now if not old or self.tail.modified is None else min(now, self.tail.modified)
+        latest = now if self.tail.modified is None else min(now, self.tail.modified)
         owner = self._owner()
         runs = list(line_runs(raw, owner.rank, ranks, now, timed=old))
         first = next((run.at for run in runs if run.at is not None), latest)
