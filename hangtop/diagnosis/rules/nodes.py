@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from math import inf
-from statistics import median_low
+from statistics import median, median_low
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of
@@ -110,7 +110,7 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     """cpu_starved: a rank is ready to run and has no CPU for a large part of the time, most others get theirs.
 
     Needs a reason that holds for this rank alone: one CPU that it is bound to, a nice value, or a node with more to do
-    than it has CPUs. A machine that is busy everywhere is none.
+    than it has CPUs while other nodes have not. A machine that is busy everywhere is none.
     """
     known = [rank for rank in job.ranks if rank.rank >= 0 and rank.gone_at is None and _counts_cpu(job, rank)]
     usual = median_low(rank.waited_for_cpu for rank in known) if known else 0
@@ -118,9 +118,8 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     by_node: dict[str, list[Rank]] = defaultdict(list)
     nice = min((one.cpu_wait.nice for one in known if one.cpu_wait and one not in late), default=0)
     for rank in late if 2 * len(late) <= len(known) else ():
-        own, node = rank.cpu_wait, job.nodes[rank.node]
-        crowded = node.load is not None and node.host is not None and node.load.load >= CPU_CROWDED * node.host.cpus
-        if crowded or (own is not None and (own.allowed.isdecimal() or own.nice > nice)):
+        own = rank.cpu_wait
+        if _is_crowded(job, rank.node) or (own is not None and (own.allowed.isdecimal() or own.nice > nice)):
             by_node[rank.node].append(rank)
     for name, ranks in by_node.items():
         node, numbers = job.nodes[name], tuple(sorted(rank.rank for rank in ranks))
@@ -135,6 +134,13 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
             advice="Give each rank CPUs of its own (Slurm's --cpus-per-task and --cpu-bind, numactl, taskset), the "
             "nice value of the others, and look at what else runs on that node.",
         )  # fmt: skip
+
+
+def _is_crowded(job: Job, name: str) -> bool:
+    """Whether so many more tasks want the CPUs of this node than those of the others."""
+    loads = {name: node.load.load / node.host.cpus for name, node in job.nodes.items() if node.load and node.host}
+    mine = loads.pop(name, 0.0)
+    return bool(loads) and mine >= max(CPU_CROWDED, CPU_PEERS_SHARE * median(loads.values()))
 
 
 def _counts_cpu(job: Job, rank: Rank) -> bool:
