@@ -54,8 +54,8 @@ class Series:
             if last is not None and (number - last - 1) * seconds < HOLD:
                 cells.update(dict.fromkeys(range(last + 1, number), cells[last]))
             cells[number] = _joined([*([cells[number]] if number in cells else []), Span(value, value)])
-            for old in list(cells)[: -GRAINS[seconds]] if len(cells) > GRAINS[seconds] else ():
-                del cells[old]
+            while len(cells) > GRAINS[seconds]:
+                del cells[next(iter(cells))]
 
     def spans(self, begin: float, step: float, count: int) -> list[Span | None]:
         """``count`` stretches of ``step`` seconds from ``begin`` on; each None where nothing was seen.
@@ -63,16 +63,21 @@ class Series:
         They are read at the coarsest grain that is no coarser than needed, or else at the finest that reaches so far.
         """
         fit = [seconds for seconds in reversed(self._cells) if seconds <= step]
-        return [self._span(begin + number * step, step, [*fit, *self._cells]) for number in range(count)]
+        reach = self._reach([*fit, *self._cells])
+        return [self._span(begin + number * step, step, reach) for number in range(count)]
 
     def at(self, moment: float) -> float | None:
         """The mean of the finest cell that holds a moment; None where nothing was seen."""
-        found = self._span(moment, 0.0, list(self._cells))
+        found = self._span(moment, 0.0, self._reach(list(self._cells)))
         return None if found is None else found.mean
 
-    def _span(self, start: float, length: float, grains: Sequence[int]) -> Span | None:
-        reach = (each for each in grains if next(iter(self._cells[each]), inf) * each <= start)
-        seconds = next(reach, grains[-1])
+    def _reach(self, grains: Sequence[int]) -> list[tuple[int, float]]:
+        """Seconds of a cell of these grains, each with the time from which on it has any."""
+        return [(seconds, next(iter(self._cells[seconds]), inf) * seconds) for seconds in grains]
+
+    def _span(self, start: float, length: float, reach: Sequence[tuple[int, float]]) -> Span | None:
+        """What was seen from a time on, by the first of these grains that reaches back so far, else by the last."""
+        seconds = next((seconds for seconds, since in reach if since <= start), reach[-1][0])
         cells, first = self._cells[seconds], floor(start / seconds + 1e-9)
         end = max(first + 1, floor((start + length) / seconds + 1e-9))
         seen = [cells[number] for number in range(first, end) if number in cells]
