@@ -31,6 +31,7 @@ WHY = (
     "launched the operation, suspect the network, a GPU, or sizes that differ. TORCH_DISTRIBUTED_DEBUG=DETAIL makes "
     "torch say more."
 )
+PAIR_UP = "Pair sends with receives: even ranks send first, odd ranks receive first; or use batch_isend_irecv."
 CALL = re.compile(r"torch/distributed/distributed_c10d\.py:\d+ in (?!wrapper\b|_)(\w+)")
 """A frame of a traceback in an operation of torch.distributed."""
 Proof = tuple["int | None", Evidence]

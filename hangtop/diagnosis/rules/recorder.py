@@ -12,18 +12,16 @@ from hangtop.diagnosis.failures.first import ended_ranks, left_at_exit
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.phrasing import listed, ranks_text, who_wait
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.rules.launches import CODE, differing, not_launched, operation_text
+from hangtop.diagnosis.rules.launches import CODE, PAIR_UP, differing, not_launched, operation_text
 from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import WAITS
 
 OWN_GPU = "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors."
 AGREED = (
     "The code of all ranks agrees: suspect the network or a GPU, or, in an all_to_all, sizes that differ "
     "(input_split_sizes). Run the allreduce probe."
 )
-PAIR_UP = (
-    "Pair sends with receives: even ranks send first, odd ones receive first; or use batch_isend_irecv. Where receives "
-    "are posted early, look at the stacks of these ranks first."
-)
+POSTED_EARLY = f"{PAIR_UP} Where receives are posted early, look at the stacks of these ranks first."
 SCHEDULED = 0.7
 """Most weight where recorders tell of what was scheduled alone: whether a GPU has begun it nobody knows."""
 
@@ -57,7 +55,7 @@ def _open_for(job_status: JobStatus, matched: Matched, since: Iterable[float | N
 def _waiters(job_status: JobStatus, culprits: Iterable[int]) -> set[int]:
     """Ranks that wait, by dumps, stacks and all other sources together."""
     waiting = {edge.waiter for edge in job_status.job.once(waits_of)}
-    waiting.update(status.rank for status in job_status.of("waiting", "on_gpu"))
+    waiting.update(status.rank for status in job_status.of(*WAITS))
     return waiting - set(culprits)
 
 
@@ -80,7 +78,7 @@ def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
             f"{listed([f'rank {edge.waiter} {_open(edge)}' for edge in waits])}",
             ranks=matched.circle, nodes=homes(job_status.job, matched.circle),
             evidence=tuple(_dump(matched, edge.waiter, _open(edge)) for edge in waits[:4]),
-            advice=PAIR_UP if p2p else CODE,
+            advice=POSTED_EARLY if p2p else CODE,
         )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from hangtop.diagnosis.evidence.gpus import load_proof
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text, who_wait
-from hangtop.diagnosis.rules.launches import CODE
+from hangtop.diagnosis.rules.launches import CODE, PAIR_UP
 from hangtop.diagnosis.rules.stuck import COMING_UP
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import START_S
@@ -80,7 +80,7 @@ def deadlock(job_status: JobStatus) -> Iterator[Finding]:
         "p2p_deadlock", "critical", 0.93 if None not in peers.values() and graph.frozen else 0.75,
         f"sends and receives wait in a circle: {listed(steps)}{others}",
         ranks=tuple(peers), nodes=nodes_of(graph.culprits), evidence=_evidence(graph, graph.culprits, graph.held),
-        advice="Pair sends with receives: even ranks send first, odd ranks receive first; or use batch_isend_irecv.",
+        advice=PAIR_UP,
     )  # fmt: skip
 
 

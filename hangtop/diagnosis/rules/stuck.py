@@ -19,7 +19,7 @@ from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
 from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of, watch_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
+from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, nodes_of
 from hangtop.diagnosis.waits.score import in_a_kernel, weight_of
 
 COMING_UP = frozenset({"init", "store"})
@@ -136,7 +136,7 @@ def _doing(job_status: JobStatus, status: RankStatus) -> str:
 
 def coming_up(job_status: JobStatus) -> bool:
     """True where most who wait still wait to start: that is init_hang, whoever has not come."""
-    waiting = job_status.of("waiting", "on_gpu")
+    waiting = job_status.of(*WAITS)
     coming = [one for one in waiting if one.activity and one.activity.kind in COMING_UP]
     return bool(coming) and not begun(waiting) and len(coming) * 2 >= len(waiting)
 

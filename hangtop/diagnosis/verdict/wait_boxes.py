@@ -16,7 +16,7 @@ from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.points import by_frames
-from hangtop.diagnosis.waits.rank_status import RankStatus
+from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus
 
 MANY = 24
 """Boxes into which the ranks at one point are told apart, at the most."""
@@ -51,7 +51,8 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
             nodes=tuple(sorted({status.node for status in group} - {""})),
             doing=_doing(group[0]),
             blamed=place in held_up,
-            waits_for=tuple(sorted(edges[place])) or (held_up if _waits(group[0]) and place not in held_up else ()),
+            waits_for=tuple(sorted(edges[place]))
+            or (held_up if group[0].state in WAITS and place not in held_up else ()),
             operation=next(iter(edges[place].values()), ""),
         )
         for place, group in enumerate(groups)
@@ -93,10 +94,6 @@ def _groups(
             max(apart, key=len).extend(silent)
         groups += [tuple(sorted(part, key=lambda one: one.rank)) for part in apart]
     return groups
-
-
-def _waits(status: RankStatus) -> bool:
-    return status.state in ("waiting", "on_gpu")
 
 
 def _doing(status: RankStatus) -> str:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from hangtop.diagnosis.waits.odd import OddRanks, Source, kind_of, odd_ranks, threads_of
 from hangtop.diagnosis.waits.points import Awaited, WaitPoint, peers_awaited, points_of, standing_part
-from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state
+from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state
 
 Pattern = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled", "unclear"]
 """How a graph looks.
@@ -60,7 +60,7 @@ def find_waits(statuses: Mapping[int, RankStatus], awaited: Callable[[], Awaited
     ``awaited`` tells for which ranks a rank waits, by recorders, logs and frames; it is asked where some ranks go on.
     """
     part = standing_part(statuses, awaited)
-    waits = in_state(part, "waiting", "on_gpu")
+    waits = in_state(part, *WAITS)
     still = sum(one.frozen is not False for one in waits)
     if not still or still * 2 < len(waits):
         return None
@@ -68,7 +68,8 @@ def find_waits(statuses: Mapping[int, RankStatus], awaited: Callable[[], Awaited
 
 
 def _graph_of(statuses: Mapping[int, RankStatus], waits: Sequence[RankStatus]) -> WaitGraph:
-    odd = odd_ranks(points_of(waits))
+    points = points_of(waits)
+    odd = odd_ranks(points)
     behind = _not_launched(waits, odd)
     waiting = [one for one in waits if one.rank not in {late.rank for late in behind}]
     hard, working = in_state(statuses, *HARD), [*in_state(statuses, "working", "leaving"), *behind]
@@ -77,7 +78,7 @@ def _graph_of(statuses: Mapping[int, RankStatus], waits: Sequence[RankStatus]) -
         return _graph("held_up", waiting, culprits)
     if in_state(statuses, "unseen"):
         return _graph("unclear", waiting, ())
-    graph = _all_wait(waiting, odd)
+    graph = _all_wait(waits, points, odd)
     # what all take part in may end since the last of them has come, not before
     return replace(graph, held=min(graph.held, *(one.held for one in waits)))
 
@@ -95,8 +96,7 @@ def _least_moving(working: Sequence[RankStatus], *, alone: bool) -> list[RankSta
     return still or (list(working) if alone else [])
 
 
-def _all_wait(waiting: Sequence[RankStatus], odd: OddRanks | None) -> WaitGraph:
-    points = points_of(waiting)
+def _all_wait(waiting: Sequence[RankStatus], points: Sequence[WaitPoint], odd: OddRanks | None) -> WaitGraph:
     sends = [point for point in points if point.kind == "p2p"]
     if circle := _circle([member for point in sends for member in point.members], everybody=len(sends) == len(points)):
         return _split("deadlock", waiting, circle)
