@@ -16,7 +16,7 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.firewall import firewall_of
 from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import listed, size
-from hangtop.diagnosis.preflight.scene import UNKNOWN, Alike, Answer, Check, CheckCell, Preflight, State, texts
+from hangtop.diagnosis.preflight.scene import UNKNOWN, Alike, Check, CheckCell, NodeAnswer, Preflight, State, texts
 from hangtop.diagnosis.rules.nvlink import topology_differs
 
 SHM = 1 << 30
@@ -46,7 +46,7 @@ def reach(scene: Preflight) -> Iterator[CheckCell]:
             yield CheckCell("reach", name, "fail", node.why or f"is {node.link}", "node_unreachable", remedy)
 
 
-def master_address(scene: Preflight, node: Node) -> Answer | None:
+def master_address(scene: Preflight, node: Node) -> NodeAnswer | None:
     """Whether the master's name has an address here, and one that other nodes can reach."""
     master = scene.master[0]
     answer = scene.answer(node.name, "resolve", master) or scene.answer(node.name, "own_name", master)
@@ -54,11 +54,11 @@ def master_address(scene: Preflight, node: Node) -> Answer | None:
     local = next((address for address in addresses if len(scene.job.nodes) > 1 and _is_local(address)), "")
     if local:
         remedy = "Set MASTER_ADDR to the address of the interface that the nodes share (ip -br address)."
-        return Answer(False, f"{master} is {local} here, which no other node can reach", remedy, "preflight_failed")
+        return NodeAnswer(False, f"{master} is {local} here, which no other node can reach", remedy, "preflight_failed")
     if answer is None:
         return None
     remedy = f"Make /etc/hosts and DNS agree: getent hosts {master}"
-    return Answer(bool(addresses), ", ".join(addresses) or f"{master}: {answer.error}", remedy)
+    return NodeAnswer(bool(addresses), ", ".join(addresses) or f"{master}: {answer.error}", remedy)
 
 
 def _is_local(address: str) -> bool:
@@ -69,7 +69,7 @@ def _is_local(address: str) -> bool:
     return any(parsed in net for net in BRIDGES)
 
 
-def master_port(scene: Preflight, node: Node) -> Answer | None:
+def master_port(scene: Preflight, node: Node) -> NodeAnswer | None:
     """The rendezvous port on the master's node: free, or who holds it."""
     if node.name != scene.master_node:
         return None
@@ -80,54 +80,54 @@ def master_port(scene: Preflight, node: Node) -> Answer | None:
         own = {str(pid) for rank in scene.ranks(node.name) for pid in (rank.process.pid, rank.process.parent)}
         figure = f"{port} is held by {', '.join(use.listeners) or 'a process that may not be seen'}"
         well = any(holder.split(" ")[0] in own for holder in use.listeners)  # it is the job's own
-        return Answer(well, figure, f"{instead}; or: fuser -k {port}/tcp")
+        return NodeAnswer(well, figure, f"{instead}; or: fuser -k {port}/tcp")
     if tried is None:
-        return Answer(None, f"{port} was not tried")
-    return Answer(not tried.error, f"{port}: {tried.error}" if tried.error else f"{port} is free", instead)
+        return NodeAnswer(None, f"{port} was not tried")
+    return NodeAnswer(not tried.error, f"{port}: {tried.error}" if tried.error else f"{port} is free", instead)
 
 
-def loopback(scene: Preflight, node: Node) -> Answer:
+def loopback(scene: Preflight, node: Node) -> NodeAnswer:
     """A TCP connect to itself: torchrun's agent and its ranks talk that way."""
     found = scene.answer(node.name, "loopback")
     if found is None or not found.error:
-        return UNKNOWN if found is None else Answer(True, "connects")
+        return UNKNOWN if found is None else NodeAnswer(True, "connects")
     by, remedy = firewall_of(scene.answers, [node.name]) or ("", "")
-    return Answer(False, "; ".join(filter(None, (found.error, by))), remedy.replace("SUBNET", "127.0.0.0/8"))
+    return NodeAnswer(False, "; ".join(filter(None, (found.error, by))), remedy.replace("SUBNET", "127.0.0.0/8"))
 
 
-def paths(scene: Preflight, node: Node) -> Answer | None:
+def paths(scene: Preflight, node: Node) -> NodeAnswer | None:
     """TCP from every node to the master's port, and between the master and an ephemeral port of every node."""
     tried = scene.all(node.name, "connect")
     broken = [answer for answer in tried if answer.error]
     if not broken:
         slowest = max((answer.value for answer in tried if isinstance(answer.value, float)), default=0.0)
-        return Answer(True, f"{len(tried)} open, slowest {slowest * 1000:.1f} ms") if tried else None
+        return NodeAnswer(True, f"{len(tried)} open, slowest {slowest * 1000:.1f} ms") if tried else None
     text = listed([f"{answer.subject}: {answer.error}" for answer in broken], 4)
     host, _, port = broken[0].subject.rpartition(":")
     peers = [name for name, other in sorted(scene.job.nodes.items()) if host in names_of(other)]
     by, remedy = firewall_of(scene.answers, [*peers, node.name]) or (
         "", f"Look for a firewall (nft list ruleset) and at the route (ip route get {host}); then nc -vz {host} {port}"
     )  # fmt: skip
-    return Answer(False, f"{text}; {by}" if by else text, remedy)
+    return NodeAnswer(False, f"{text}; {by}" if by else text, remedy)
 
 
 # --- devices and limits -------------------------------------------------------------------------------------------
 
 
-def gpu_faults(_: Preflight, node: Node) -> Answer | None:
+def gpu_faults(_: Preflight, node: Node) -> NodeAnswer | None:
     """GPUs that nvidia-smi calls lost."""
     lost = [f"GPU {gpu.index}: {gpu.fault.text}" for gpu in node.gpus.values() if gpu.fault]
-    return Answer(not lost, "; ".join(lost) or "none") if node.gpus else None
+    return NodeAnswer(not lost, "; ".join(lost) or "none") if node.gpus else None
 
 
-def gpu_use(scene: Preflight, node: Node) -> Answer | None:
+def gpu_use(scene: Preflight, node: Node) -> NodeAnswer | None:
     """GPUs are idle unless the job's own ranks are on them."""
     mine = {rank.process.pid for rank in scene.ranks(node.name)}
     used = [
         f"GPU {gpu.index}: pid {process.pid} {process.name} ({size(process.memory or 0)})"
         for gpu in node.gpus.values() for process in gpu.processes if process.pid not in mine
     ]  # fmt: skip
-    return Answer(not used, listed(used, 4) or "no stranger on them") if node.gpus else None
+    return NodeAnswer(not used, listed(used, 4) or "no stranger on them") if node.gpus else None
 
 
 def topology(scene: Preflight) -> Iterator[CheckCell]:
@@ -140,7 +140,7 @@ def topology(scene: Preflight) -> Iterator[CheckCell]:
             yield CheckCell("topology", node.name, "ok", "as most nodes")
 
 
-def pcie(scene: Preflight, node: Node) -> Answer | None:
+def pcie(scene: Preflight, node: Node) -> NodeAnswer | None:
     """PCIe ACS on bridges above GPUs, and IOMMU translation: both send traffic between GPUs through the CPU.
 
     NCCL may then hang at its first use of P2P, or read wrong data. Bridges are read by root alone.
@@ -148,11 +148,11 @@ def pcie(scene: Preflight, node: Node) -> Answer | None:
     found = scene.answer(node.name, "pcie")
     wrong = texts(found)
     if found is None or (found.error and not wrong):
-        return None if found is None else Answer(None, found.error)
-    return Answer(not wrong, listed(wrong, 3) or "no ACS redirect, no translation")
+        return None if found is None else NodeAnswer(None, found.error)
+    return NodeAnswer(not wrong, listed(wrong, 3) or "no ACS redirect, no translation")
 
 
-def memlock(scene: Preflight, node: Node) -> Answer:
+def memlock(scene: Preflight, node: Node) -> NodeAnswer:
     """Locked memory (-1 is unlimited) of the node's ranks, else of a login: InfiniBand registers its buffers.
 
     A node without an adapter needs none.
@@ -160,19 +160,19 @@ def memlock(scene: Preflight, node: Node) -> Answer:
     own = [rank.process.memlock_limit for rank in scene.ranks(node.name)]
     known = [limit for limit in own if limit is not None] or scene.numbers(node.name, "limit", "memlock")[:1]
     low = min((limit for limit in known if limit >= 0), default=-1)
-    return Answer(low < 0 or not node.ports, "unlimited" if low < 0 else f"{low} bytes") if known else UNKNOWN
+    return NodeAnswer(low < 0 or not node.ports, "unlimited" if low < 0 else f"{low} bytes") if known else UNKNOWN
 
 
-def shared_memory(scene: Preflight, node: Node) -> Answer:
+def shared_memory(scene: Preflight, node: Node) -> NodeAnswer:
     """Size of /dev/shm: NCCL and data workers pass tensors through it; containers get 64 MiB unless told."""
     found = scene.numbers(node.name, "disk", "/dev/shm")
     if not found:
         return UNKNOWN
     well = found[0] >= SHM and found[1] >= SHM // 4
-    return Answer(well, f"{size(found[1])} free of {size(found[0])}{'' if well else f'; wanted {size(SHM)}'}")
+    return NodeAnswer(well, f"{size(found[1])} free of {size(found[0])}{'' if well else f'; wanted {size(SHM)}'}")
 
 
-def disks(scene: Preflight, node: Node) -> Answer:
+def disks(scene: Preflight, node: Node) -> NodeAnswer:
     """Room and inodes where the job writes."""
     room = {disk.path: (disk.total, disk.free, disk.free_inodes) for disk in node.disks.values() if disk.role != "shm"}
     for path in {answer.subject for answer in scene.all(node.name, "disk")} - {"/dev/shm", *room}:
@@ -184,23 +184,23 @@ def disks(scene: Preflight, node: Node) -> Answer:
         if (total and free < max(DISK_FREE, total * DISK_SHARE)) or 0 < (inodes or 0) < INODES_FREE
     ]
     least = min(room, key=lambda path: room[path][1], default="")
-    return Answer(not full, "; ".join(full) or f"{size(room[least][1])} free at {least}") if room else UNKNOWN
+    return NodeAnswer(not full, "; ".join(full) or f"{size(room[least][1])} free at {least}") if room else UNKNOWN
 
 
-def tracing(scene: Preflight, node: Node) -> Answer:
+def tracing(scene: Preflight, node: Node) -> NodeAnswer:
     """Whether stacks can be taken: root or CAP_SYS_PTRACE may trace all, others only where Yama's scope is 0."""
     values = scene.numbers(node.name, "ptrace")
     if len(values) != 3:
         return UNKNOWN
     scope, root, capable = values
     if scope and not capable and not (root and scope < 3):
-        return Answer(False, f"ptrace_scope is {scope} and this login is not root")
+        return NodeAnswer(False, f"ptrace_scope is {scope} and this login is not root")
     owners = {rank.process.user or str(rank.process.uid) for rank in scene.ranks(node.name)
               if node.hello and rank.process.uid != node.hello.uid}  # fmt: skip
     if capable or root or not owners:
-        return Answer(True, "as root" if root else "CAP_SYS_PTRACE" if capable else "scope 0")
+        return NodeAnswer(True, "as root" if root else "CAP_SYS_PTRACE" if capable else "scope 0")
     names = listed(sorted(owners))
-    return Answer(False, f"the ranks belong to {names}", f"log in as {names}, or as root")
+    return NodeAnswer(False, f"the ranks belong to {names}", f"log in as {names}, or as root")
 
 
 def _mtu(scene: Preflight, node: Node) -> str | None:

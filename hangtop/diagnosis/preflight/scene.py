@@ -71,7 +71,7 @@ def texts(observation: Observation | None) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-class Answer(NamedTuple):
+class NodeAnswer(NamedTuple):
     """What a check found on a node."""
 
     well: bool | None
@@ -83,7 +83,7 @@ class Answer(NamedTuple):
     """The same."""
 
 
-UNKNOWN = Answer(None, UNTOLD)
+UNKNOWN = NodeAnswer(None, UNTOLD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Check:
 
     name: str
     remedy: str
-    measure: Callable[[Preflight, Node], Answer | None]
+    measure: Callable[[Preflight, Node], NodeAnswer | None]
     """None where the check does not apply."""
     state: State = "fail"
     """Of a node that is not well."""
