@@ -161,7 +161,7 @@ def loan(machine: str) -> bytes:
 
     Ours is built for one processor and for Linux.
     """
-    path = own_py_spy()
+    path = own_py_spy() if sys.platform == "linux" else None
     here = _SAME.get(platform.machine().lower(), platform.machine())
-    runs = path is not None and sys.platform == "linux" and here == _SAME.get(machine.lower(), machine)
-    return control_line(Lent("py-spy", _packed(path) if runs and path is not None else ""))
+    runs_there = here == _SAME.get(machine.lower(), machine)
+    return control_line(Lent("py-spy", _packed(path) if path is not None and runs_there else ""))

@@ -27,14 +27,16 @@ OWN = psutil.Process()
 
 def _totals(model: ViewModel, nodes: Sequence[Node]) -> list[Piece]:
     """How many are in which state, and what hangtop itself costs on this machine."""
-    own = f"   hangtop here {OWN.cpu_percent():.0f}% of a core, {size(OWN.memory_info().rss)}"
+    own = ""
+    if model.session.live:
+        own = f"   hangtop here {OWN.cpu_percent():.0f}% of a core, {size(OWN.memory_info().rss)}"
     links, bad = Counter(node.link for node in nodes), sum(node.bad_lines for node in nodes)
     signs = [(links[link], link, *link_sign(link)) for link in LINKS]
     return [
         (f" {plural(len(nodes), 'node')}", Colour.STRONG),
         *counts([(number, f"{glyph} {number:,} {link}", colour) for number, link, glyph, colour in signs]),
         *counts([(bad, f"▲ {plural(bad, 'line')} not understood", Colour.WARN)]),
-        (own if model.session.live else "", Colour.DIM),
+        (own, Colour.DIM),
     ]
 
 

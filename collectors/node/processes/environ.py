@@ -122,9 +122,10 @@ def rank_of_member(env: Mapping[str, str], words: Sequence[str] = ()) -> RankEnv
         given, size_given = _number(options, *_RANK_OPTIONS), _number(options, *_SIZE_OPTIONS)
         if given is not None and size_given is not None and given < size_given:
             rank, size = given, size_given
-    if rank is None:
-        return rank_of(env) or _environment(env, NO_RANK, size, "", assigned=False)
-    return rank_of(env) or _environment(env, rank, size, "env", assigned="RANK" in env)
+    return rank_of(env) or _environment(
+        env, NO_RANK if rank is None else rank, size, "" if rank is None else "env",
+        assigned=rank is not None and "RANK" in env,
+    )  # fmt: skip
 
 
 def _numbers_of_options(words: Sequence[str]) -> Dict[str, str]:
