@@ -116,7 +116,7 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     usual = median_low(rank.waited_for_cpu for rank in known) if known else 0
     late = [one for one in known if one.waited_for_cpu >= max(CPU_WAITED_SHARE, CPU_PEERS_SHARE * usual)]
     by_node: dict[str, list[Rank]] = defaultdict(list)
-    nice = min((one.cpu_wait.nice for one in known if one.cpu_wait and one not in late), default=0)
+    nice = min((one.cpu_wait.nice for one in known if one.cpu_wait), default=0)
     for rank in late if 2 * len(late) <= len(known) else ():
         own = rank.cpu_wait
         if _is_crowded(job, rank.node) or (own is not None and (own.allowed.isdecimal() or own.nice > nice)):
@@ -144,10 +144,10 @@ def _is_crowded(job: Job, name: str) -> bool:
 
 
 def _counts_cpu(job: Job, rank: Rank) -> bool:
-    """Whether the rank's node is there, and its kernel counts the time that processes wait for a CPU."""
+    """Whether the rank's node is there, and has counted for one window how long the rank waited for a CPU."""
     node = job.nodes.get(rank.node)
     source = node.sources.get("ranks") if node is not None and node.link in ("live", "limited") else None
-    return source is not None and source.state == "ok"
+    return rank.cpu_wait is not None and source is not None and source.state == "ok"
 
 
 def storage_stalled(job: Job) -> Iterator[Finding]:

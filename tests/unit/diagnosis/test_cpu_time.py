@@ -12,7 +12,7 @@ from tests.support.jobs import COMPUTING, NOW, Sketch, alarms, first
 def job(*, state: str = "ok", link: str = "live") -> Sketch:
     """Four ranks that train; the source ``cpus`` of their nodes answers, or is in another state."""
     made = Sketch(patience=60.0, watched=60.0)
-    made.ranks().at(COMPUTING, state="R").pulse(cores=0.5, switches=40.0)
+    made.ranks().at(COMPUTING, state="R").pulse(cores=0.5, switches=40.0).waits_for_cpu(0)
     made.motion = JobMotion(moving=True, proof="steps 4 to 9 in 5 s", last_step=9, step_s=1.0)
     for number in (1, 2):
         made.node(f"node{number}", link=link, sources={"ranks": SourceState("ranks", state, "", NOW - 60.0)})
@@ -46,3 +46,11 @@ def test_a_machine_that_is_busy_everywhere_is_no_reason() -> None:
     told = job()
     told.ranks(2).waits_for_cpu(60, allowed="0-63")
     assert alarms(told.verdict()) == []
+
+
+def test_nothing_is_compared_with_ranks_whose_first_window_is_not_over() -> None:
+    told = job()
+    told.ranks(2, 3).waits_for_cpu(50, nice=10)
+    for rank in (0, 1):
+        told.own(rank).cpu_wait = None
+    assert "cpu_starved" not in alarms(told.verdict())
