@@ -44,7 +44,7 @@ PANELS = (
         "collectives",
         "Groups",
         "tui.panels.collectives:CollectivesPanel",
-        "The last collectives of every group, rank beside rank, the odd one marked",
+        "What the ranks of every group have launched, those behind the others first",
     ),
 )
 """To add a panel, write its file and add its line: its key is its place."""

@@ -1,12 +1,17 @@
-"""The waits that all sources tell."""
+"""What the members of each communicator have launched, and the waits by that, of all sources."""
 
 from __future__ import annotations
 
 from hangtop.diagnosis.collectives.counts import progress_by_log, progress_by_ras
-from hangtop.diagnosis.collectives.progress import WaitEdge
+from hangtop.diagnosis.collectives.progress import LaunchProgress, WaitEdge
 from hangtop.diagnosis.collectives.recorder import matched_dumps
 from hangtop.diagnosis.collectives.watchdog import timed_out
 from hangtop.diagnosis.job import Job
+
+
+def progress_of(job: Job) -> tuple[LaunchProgress, ...]:
+    """Communicators by the flight recorder, watchdogs, NCCL RAS and NCCL's log; by several sources where they tell."""
+    return (*job.once(matched_dumps).progress.values(), *_without_dumps(job))
 
 
 def waits_of(job: Job) -> tuple[WaitEdge, ...]:
@@ -14,5 +19,8 @@ def waits_of(job: Job) -> tuple[WaitEdge, ...]:
 
     Sources may contradict each other: certain edges are to be followed first.
     """
-    told = (*(group.progress for group in timed_out(job)), *progress_by_ras(job), *progress_by_log(job))
-    return (*job.once(matched_dumps).edges, *(edge for progress in told for edge in progress.edges()))
+    return (*job.once(matched_dumps).edges, *(edge for progress in _without_dumps(job) for edge in progress.edges()))
+
+
+def _without_dumps(job: Job) -> tuple[LaunchProgress, ...]:
+    return (*(group.progress for group in timed_out(job)), *progress_by_ras(job), *progress_by_log(job))
