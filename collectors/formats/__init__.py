@@ -1,4 +1,4 @@
-"""Readers of what other tools write: flight recorder dumps, NCCL RAS reports, py-spy's text."""
+"""Readers of what other tools write: flight recorder dumps, NCCL RAS reports, traces, stacks."""
 
 
 class BadFormat(ValueError):

@@ -1,42 +1,33 @@
-"""One rank's profiler trace (torch.profiler, Kineto), plain or gzip, of any size, as a few figures.
+"""One rank's profiler trace (torch.profiler, Kineto), of any size, as a few figures.
 
-Where a trace has GPU activity the GPU's time counts: kernels that are not communication are compute, ``gpu_memcpy`` and
-``gpu_memset`` are copies. Where it has none, operators on the CPU are compute and c10d's are communication. Every
-figure is the length of a union of intervals: what runs at the same time on several streams or threads counts once.
+Where a trace has GPU activity the GPU's time counts: what runs there and is no communication is compute. Where it has
+none, operators on the CPU are compute and c10d's are communication. Every figure is the length of a union of
+intervals: what runs at the same time on several streams or threads counts once.
 """
 
 from __future__ import annotations
 
-import glob
-import gzip
 import re
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from collectors.fleet.clean import clean_value
-from collectors.formats import BadFormat
 from collectors.formats.trace_events import Read, TraceEvents, looks_like
 from collectors.samples.traces import RankTrace, TraceCall
 
-__all__ = ["find", "looks_like", "of_stream", "read"]
+__all__ = ["looks_like", "of_stream"]
 
 CALLS = 4_000
 """Collectives that are kept to be compared with those of other ranks: tens of steps of a sharded model."""
 FRESH = 100_000
 """Intervals that wait before they are merged into the union."""
-FILES, HEAD = 4_096, 1 << 13
-"""Files of one search; bytes by which a trace is told: Kineto names its schema and devices at once."""
 CUT = "it ends before its last event"
 _LATEST = 1e17
 """Microseconds; nobody's clock shows more."""
 
-_KERNELS = frozenset(("kernel", "Kernel", "concurrent_kernel"))
-_COPIES = frozenset(("gpu_memcpy", "gpu_memset", "Memcpy", "Memset"))
-_COUNTED = _KERNELS | _COPIES | {"cpu_op", "user_annotation"}
-_STEP = re.compile(r"ProfilerStep#\d{1,12}$")
+_ON_GPU = frozenset(("kernel", "Kernel", "concurrent_kernel", "gpu_memcpy", "gpu_memset", "Memcpy", "Memset"))
+_COUNTED = _ON_GPU | {"cpu_op", "user_annotation"}
 _LOADING = re.compile(r"enumerate\(DataLoader\)#|^DataLoader\b|dataloader.{0,200}?(?:next|fetch)", re.IGNORECASE)
 _RANK = re.compile(r"(?:^|[^a-zA-Z])rank[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _KERNEL = re.compile(r"nccl\w{0,80}?Kernel|rcclGeneric|nvshmem|msccl|cross_device_reduce", re.IGNORECASE)
@@ -48,8 +39,8 @@ _OPS = (
     ("alltoall", "all_to_all"), ("broadcast", "broadcast"), ("barrier", "barrier"), ("sendrecv", "send_recv"),
     ("send", "send"), ("recv", "recv"), ("gather", "gather"), ("scatter", "scatter"), ("reduce", "reduce"),
 )  # fmt: skip
-COMPUTE, COPY, COLLECTIVE, OPERATOR, C10D, ANNOTATED, STEP, DATA = (
-    "compute", "copy", "collective", "operator", "c10d", "annotated", "step", "data",
+COMPUTE, COLLECTIVE, OPERATOR, C10D, ANNOTATED, STEP, DATA = (
+    "compute", "collective", "operator", "c10d", "annotated", "step", "data",
 )  # fmt: skip
 
 Span = tuple[float, float]
@@ -84,15 +75,11 @@ def described(name: str, args: Mapping[str, object], seconds: float) -> TraceCal
     Kineto copies c10d's own record onto NCCL's kernels (output_json.cpp); without it the kernel's name must do, which
     tells the operation, though one kernel may run several when calls are grouped.
     """
-    collective, ranks = args.get("Collective name"), args.get("Process Group Ranks")
-    words = [args.get("Process Group Name"), args.get("Process Group Description")]
-    return TraceCall(
-        op_of(collective if isinstance(collective, str) and collective else name),
-        " ".join(word for word in words if isinstance(word, str) and word not in ("", "undefined"))[:100],
-        str(ranks)[:100] if isinstance(ranks, (str, list)) else "",
-        round(seconds, 9),
-        _count(args.get("Seq")),
-    )
+    collective = args.get("Collective name")
+    told = [args.get(f"Process Group {what}") for what in ("Name", "Description", "Ranks")]
+    group = " ".join(str(word) for word in told if isinstance(word, str | list) and word not in ("", "undefined"))
+    op = op_of(collective if isinstance(collective, str) and collective else name)
+    return TraceCall(op, group[:200], round(seconds, 9), _count(args.get("Seq")))
 
 
 def _count(value: object) -> int | None:
@@ -112,7 +99,6 @@ class Reduction:
         self._room: dict[str, int] = {}
         """Intervals of a kind from which on they are merged again."""
         self._kinds: dict[tuple[str, str], str] = {}
-        self._steps: set[str] = set()
         self._calls: dict[str, list[tuple[float, TraceCall]]] = {COLLECTIVE: [], ANNOTATED: []}
         self._first, self._last = float("inf"), float("-inf")
         self._events = 0
@@ -135,9 +121,6 @@ class Reduction:
     def _add(self, kind: str, name: str, start: float, end: float, args: object) -> None:
         self._events += 1
         self._first, self._last = min(self._first, start), max(self._last, end)
-        if kind == STEP:
-            self._steps.add(name)
-            return
         spans = self._spans.setdefault(kind, [])
         spans.append((start, end))
         if len(spans) > self._room.get(kind, FRESH):
@@ -155,7 +138,7 @@ class Reduction:
         def of(*kinds: str) -> list[Span]:
             return merged(*(self._spans.get(kind, []) for kind in kinds))
 
-        gpu = bool(of(COMPUTE, COLLECTIVE, COPY))
+        gpu = bool(of(COMPUTE, COLLECTIVE))
         talks = of(COLLECTIVE) if gpu else of(ANNOTATED, C10D)
         data = of(DATA)
 
@@ -166,29 +149,26 @@ class Reduction:
             return length(of(OPERATOR), data, *others) - length(data, *others) + length(*others)
 
         wall = max(0.0, self._last - self._first) if self._events else 0.0
-        busy = computed(talks, of(COPY))
+        busy = computed(talks)
         told, base = about.get("distributedInfo"), about.get("baseTimeNanoseconds")
         known: Mapping[str, Any] = told if isinstance(told, dict) else {}
         began = self._first + (base / 1e9 if type(base) is int and abs(base) < 1 << 63 else 0.0)
         rank, named = _count(known.get("rank")), _RANK.search(path.rsplit("/", 1)[-1])
         calls = sorted(self._calls[COLLECTIVE if gpu else ANNOTATED], key=lambda one: one[0])[:CALLS]
         return RankTrace(
-            node="", path=path, rank=int(named.group(1)) if rank is None and named else rank,
-            world_size=_count(known.get("world_size")), device="gpu" if gpu else "cpu", events=self._events,
-            steps=len(self._steps), why=why, began=round(began, 9) if self._events and began > 1e8 else None,
-            wall=round(wall, 9), compute=round(computed(), 9), communication=round(length(talks), 9),
-            exposed=round(computed(talks) - computed(), 9), memcpy=round(length(of(COPY)), 9),
-            idle=round(max(0.0, wall - busy), 9), data=round(computed(talks, of(COPY), data) - busy, 9),
+            path=path, rank=int(named.group(1)) if rank is None and named else rank,
+            world_size=_count(known.get("world_size")), events=self._events, why=why,
+            began=round(began, 9) if self._events and began > 1e8 else None, wall=round(wall, 9),
+            compute=round(computed(), 9), communication=round(length(talks), 9), exposed=round(busy - computed(), 9),
+            idle=round(max(0.0, wall - busy), 9), data=round(computed(talks, data) - busy, 9),
             calls=[call for _, call in calls],
         )  # fmt: skip
 
 
 def _kind(category: str, name: str) -> str:
-    if category in _KERNELS:
+    if category in _ON_GPU:
         return COLLECTIVE if _KERNEL.search(name) else COMPUTE
-    if category in _COPIES:
-        return COPY
-    if _STEP.match(name):
+    if name.startswith("ProfilerStep#"):
         return STEP
     if _ANNOTATION.match(name):
         return ANNOTATED
@@ -206,61 +186,3 @@ def of_stream(read: Read, path: str) -> RankTrace:
         reduction.take(event)
     cleaned: RankTrace = clean_value(reduction.result(events.about, path, "" if events.whole else CUT))
     return cleaned
-
-
-def read(path: str, advance: Callable[[], None] = lambda: None) -> RankTrace:
-    """The figures of the trace in a file; one that cannot be read, or not to its end, says why.
-
-    ``advance`` is called between reads; what it raises ends the reading.
-    """
-    damage = ""
-
-    def piece(count: int) -> bytes:
-        nonlocal damage
-        advance()
-        try:
-            return uncompressed(count)
-        except EOFError:
-            damage = "the compressed data ends too soon"
-        except (OSError, zlib.error):
-            damage = "the compressed data is damaged"
-        return b""
-
-    try:
-        with Path(path).open("rb") as file:
-            uncompressed = _reader(file)
-            trace = of_stream(piece, path)
-            return trace._replace(why=damage or trace.why)
-    except BadFormat as error:
-        damage = damage or str(error)
-    except OSError as error:
-        damage = error.strerror or str(error)
-    return Reduction().result({}, path, damage)
-
-
-def _reader(file: BinaryIO) -> Read:
-    """Reads a file's uncompressed bytes; what was read before the place where the data ends too soon is not lost."""
-    packed = file.read(2) == b"\x1f\x8b"
-    file.seek(0)
-    return gzip.GzipFile(fileobj=file).read1 if packed else file.read
-
-
-def find(patterns: Sequence[str]) -> list[str]:
-    """Files that paths, folders and globs name, each once: of folders the JSON, as far as it looks like a trace.
-
-    What names none comes as it is: reading it says why.
-    """
-    found: list[str] = []
-    for pattern in patterns:
-        below = sorted(Path(pattern).rglob("*.json*")) if Path(pattern).is_dir() else []
-        named = sorted(glob.glob(pattern)) or [pattern]  # noqa: PTH207 - of an absolute pattern, too
-        found += [str(path) for path in below if _may_be_trace(path)] or named
-    return list(dict.fromkeys(found))[:FILES]
-
-
-def _may_be_trace(path: Path) -> bool:
-    try:
-        with path.open("rb") as file:
-            return looks_like(_reader(file)(HEAD))
-    except (EOFError, OSError, zlib.error):
-        return False

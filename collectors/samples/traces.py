@@ -11,9 +11,7 @@ class TraceCall(NamedTuple):
     op: str
     """``all_reduce``, ``all_gather``, ``reduce_scatter``, ``broadcast``, ``all_to_all``, ``send_recv`` …"""
     group: str
-    """Name and description of the process group, the same on all its ranks; empty where the trace does not tell."""
-    members: str
-    """Its ranks as torch writes them, ``[0, 1]``."""
+    """Name, description and ranks of the process group, alike on all its ranks; empty where the trace does not tell."""
     seconds: float
     """Of the kernel, or on CPU from the call to its completion; it contains the wait for the other ranks."""
     seq: Optional[int]
@@ -23,17 +21,11 @@ class TraceCall(NamedTuple):
 class RankTrace(NamedTuple):
     """One rank's profiler trace in figures: every one is the length of a union of intervals (``docs/probes.md``)."""
 
-    node: str
-    """Where the file lies; empty for this machine."""
     path: str
     rank: Optional[int]
     world_size: Optional[int]
-    device: str
-    """``gpu``: the GPU's time; ``cpu``: the trace has none."""
     events: int
     """Events that counted."""
-    steps: int
-    """Steps of the profiler."""
     why: str
     """Why it could not be read, or not to its end; empty when it was."""
     began: Optional[float]
@@ -44,7 +36,6 @@ class RankTrace(NamedTuple):
     communication: float
     exposed: float
     """Communication while nothing was computed."""
-    memcpy: float
     idle: float
     """Neither of these."""
     data: float

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,11 +20,16 @@ from hangtop.cli.terminal import Status
 from hangtop.diagnosis.phrasing import size
 from hangtop.session.folder.documents import Recognised
 
+if TYPE_CHECKING:
+    from collectors.samples.traces import RankTrace
+    from hangtop.diagnosis.traces import TracePicture
+
 NAMED = 12
 """Files that people are told by name; scripts get all."""
 PATIENCE, BETWEEN = 0.7, 0.2
 """Seconds of reading before its progress is said, and between two words of it."""
 STANDARD_INPUT = ("-", "/dev/stdin")
+TRACE_HEADS = ("rank", "wall", "compute", "communication", "exposed", "data", "idle", "late")
 
 
 @click.command("analyze", cls=SectionedCommand)
@@ -49,8 +54,11 @@ def command(paths: tuple[Path, ...], json: bool) -> None:
             status.clear()
         job = session.job()
     reply = reply_of(Answer(diagnose(job), job, time.monotonic() - began))
-    document = {**reply.document, "files": list(map(_file, session.files))}
-    finish(Reply(document, (*reply.lines, *_summary(session.files)), reply.exit_code), as_json=json)
+    document, lines = {**reply.document, "files": list(map(_file, session.files))}, list(reply.lines)
+    if session.traces is not None:
+        document["traces"] = [_trace(session.traces, trace) for trace in session.traces.ranks]
+        lines += _trace_lines(session.traces)
+    finish(Reply(document, (*lines, *_summary(session.files)), reply.exit_code), as_json=json)
 
 
 def _progress(status: Status) -> Callable[[int], None]:
@@ -73,6 +81,28 @@ def _file(file: Recognised) -> dict[str, Any]:
     """What was read of a file."""
     told = {"path": file.name, "kind": file.kind or None, "bytes": file.size, "lines": file.lines}
     return told | {"events": file.events, "why": file.why}
+
+
+def _trace(seen: TracePicture, trace: RankTrace) -> dict[str, Any]:
+    """A rank's profiler trace, without its single calls; how often it came late, of how many collectives."""
+    told = {name: value for name, value in trace._asdict().items() if name != "calls"}
+    late = seen.lateness.get(trace.rank)
+    return told | {"late": late and late.late, "late_of": late and late.met, "held_up": late and late.held_up}
+
+
+def _trace_lines(seen: TracePicture) -> Iterator[str]:
+    """Shares of each rank's time, and how often it came late to a collective in which some rank did."""
+    from hangtop.diagnosis.traces import lasting
+    from hangtop.session.probes import table
+
+    rows = []
+    for trace in seen.ranks:
+        name, late = trace.path.rsplit("/", 1)[-1][:24], seen.lateness.get(trace.rank)
+        parts = (trace.compute, trace.communication, trace.exposed, trace.data, trace.idle)
+        shares = [f"{seconds / trace.wall:.0%}" if trace.wall else "–" for seconds in parts]
+        often = f"{late.late}/{late.met}" if late and late.met else "–"
+        rows.append((name if trace.rank is None else str(trace.rank), lasting(trace.wall), *shares, often))
+    yield from ("", "profiler traces:", *table(TRACE_HEADS, rows))
 
 
 def _summary(files: Sequence[Recognised]) -> Iterator[str]:

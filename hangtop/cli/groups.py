@@ -82,11 +82,10 @@ PROBE = DefaultGroup(
         "collectives": CommandEntry(f"{_PROBES}:collectives", "all_reduce between nodes: what is slow or wrong."),
         "path": CommandEntry(f"{_PROBES}:path", "TCP between nodes: connect, round trip, MTU, loss, throughput."),
         "infiniband": CommandEntry(f"{_PROBES}:infiniband", "InfiniBand and RoCE between nodes, by the nodes' tools."),
-        "trace": CommandEntry(f"{_PROBES}:trace", "Profiler traces: who computes, communicates and waits."),
         "capture": CommandEntry(f"{_PROBES}:capture", "TCP headers of the job's network with tcpdump, as pcap files."),
     },
     "collectives",
-    help="Measure between nodes: collectives (the default), the path under them, the fabric, traces, packets.",
+    help="Measure between nodes: collectives (the default), the path under them, the fabric, packets.",
 )
 REPAIR = DefaultGroup(
     "repair",

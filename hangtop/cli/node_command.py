@@ -103,13 +103,11 @@ async def ask_and_run(run: NodeRun, probe: Probe, began: float, *, yes: bool) ->
     return probe_reply(await run_probe(probe, run.status.say), job, began, run.options)
 
 
-def probe_reply(result: ProbeResult, job: Job, began: float, options: SessionOptions | None = None) -> Reply:
-    """The reply of a probe; with ``options`` the commands of next steps name the way to the nodes."""
+def probe_reply(result: ProbeResult, job: Job, began: float, options: SessionOptions) -> Reply:
+    """The reply of a probe; the commands of next steps name the way to the nodes."""
     outcome = "healthy" if result.outcome == "ok" else "unknown"
     verdict = Verdict(outcome, result.summary, result.findings, result.unknown)  # type: ignore[arg-type]
-    if options is not None:
-        verdict = completed(verdict, options, job.nodes)
-    answer = Answer(verdict, job, time.monotonic() - began)
+    answer = Answer(completed(verdict, options, job.nodes), job, time.monotonic() - began)
     document = as_json(answer) | {"verdict": result.outcome} | dict(result.figures)
     code = UNREACHABLE if answer.exit_code == UNREACHABLE else int(result.outcome != "ok")
     head = f"{outcome_words(result.outcome).upper()}  {answer.verdict.summary}"

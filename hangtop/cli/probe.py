@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import functools
-import time
 from pathlib import Path
 
 import click
 
-from hangtop.cli.answer import Reply, finish
-from hangtop.cli.node_command import NOT_WATCHING, NodeRun, node_command, probe_reply
-from hangtop.cli.options import RANKS, Decorator, SectionedCommand, converted
-from hangtop.cli.terminal import Status, interrupted_cleanly
-from hangtop.diagnosis.job import Job
+from hangtop.cli.node_command import NOT_WATCHING, NodeRun, node_command
+from hangtop.cli.options import RANKS, Decorator, converted
 from hangtop.session.probes import NEEDED, Probe
 from hangtop.session.probes.capture import capture_probe
 from hangtop.session.probes.collectives import collectives_probe
@@ -20,7 +16,6 @@ from hangtop.session.probes.flame import flame_probe
 from hangtop.session.probes.pairs import infiniband_probe, path_probe
 from hangtop.session.probes.preflight import NEEDED as FOR_PREFLIGHT
 from hangtop.session.probes.preflight import PORT, preflight_probe
-from hangtop.session.probes.traces import traces
 
 probe_command = functools.partial(
     node_command, changes="probes: they load the network", needs=NEEDED, node_needed=False
@@ -119,23 +114,3 @@ async def preflight(run: NodeRun, master: tuple[str, int] | None) -> Probe:
     1 something is, 2 wrong usage, 3 no node reachable.
     """
     return preflight_probe(run.session, master)
-
-
-@click.command("trace", cls=SectionedCommand)
-@click.argument("paths", metavar="PATH...", nargs=-1, required=True)
-@click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md), with every rank and collective.")
-def trace(paths: tuple[str, ...], json: bool) -> None:
-    """Read profiler traces (torch.profiler, Kineto; .json, .json.gz) and say who computes, communicates and waits.
-
-    PATH is a file, a folder or a glob on this machine. Exit code: 0 ok, 1 slow or nothing to read, 2 wrong usage.
-    """
-    finish(interrupted_cleanly(_traces(paths)), as_json=json)
-
-
-async def _traces(paths: tuple[str, ...]) -> Reply:
-    began, status = time.monotonic(), Status()
-    try:
-        result = await traces(paths).run(status.say)
-    finally:
-        status.clear()
-    return probe_reply(result, Job(now=time.time(), watched=0.0, live=False), began)

@@ -12,11 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, median
-from typing import NamedTuple
 
 from collectors.samples.traces import RankTrace, TraceCall
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
-from hangtop.diagnosis.phrasing import count, duration, on_nodes, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, ranks_text
 from hangtop.diagnosis.tables.thresholds import TRACE_CHANCE
 
 LATE_S, LATE_SHARE, LATE_USUAL = 50e-6, 0.1, 0.5
@@ -56,30 +55,13 @@ class Lateness:
     """Seconds for which the median of the others waited for it."""
 
 
-class Together(NamedTuple):
-    """One operation of one group over all ranks."""
-
-    op: str
-    group: str
-    calls: int
-    """On the rank with most."""
-    seconds: float
-    """Median over the ranks of the time they spent in it."""
-
-
 @dataclass(frozen=True, slots=True)
 class TracePicture:
-    """What the traces say together. ``ranks`` are those that could be read, one a rank, by rank."""
+    """What the traces say together. ``ranks`` has one a rank, by rank."""
 
     ranks: tuple[RankTrace, ...]
-    unread: tuple[RankTrace, ...]
-    """Files that are no trace, or have nothing that counts, with the reason."""
-    met: int
-    """Collectives that could be compared among ranks."""
     lateness: Mapping[int | None, Lateness]
-    """By rank, of those that could be compared."""
-    together: tuple[Together, ...]
-    """The heaviest first."""
+    """By rank, of those whose collectives could be compared."""
 
     @property
     def wall(self) -> float:
@@ -89,25 +71,19 @@ class TracePicture:
 
 def picture(traces: Sequence[RankTrace]) -> TracePicture:
     """Put traces together. Of several of one rank the one that covers most time counts."""
-    best: dict[int | tuple[str, str], RankTrace] = {}
-    unread = []
-    for trace in sorted(traces, key=lambda trace: trace.wall):
-        if trace.events:
-            best[trace.rank if trace.rank is not None else (trace.node, trace.path)] = trace
-        else:
-            unread.append(trace._replace(why=trace.why or "it has no operator, kernel or step"))
-    ranks = sorted(best.values(), key=lambda trace: (trace.rank is None, trace.rank or 0, trace.node, trace.path))
-    found = list(_meetings(ranks))
-    return TracePicture(tuple(ranks), tuple(unread), len(found), _lateness(found), _together(ranks))
+    longest_last = sorted(traces, key=lambda trace: trace.wall)
+    best = {trace.path if trace.rank is None else trace.rank: trace for trace in longest_last}
+    ranks = sorted(best.values(), key=lambda trace: (trace.rank is None, trace.rank or 0, trace.path))
+    return TracePicture(tuple(ranks), _lateness(list(_meetings(ranks))))
 
 
 def _meetings(traces: Sequence[RankTrace]) -> Iterator[Mapping[int, float]]:
     """Seconds by rank of each collective that every traced rank of its group has."""
-    groups: dict[tuple[str, str], dict[int, list[TraceCall]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[str, dict[int, list[TraceCall]]] = defaultdict(lambda: defaultdict(list))
     for trace in traces:
         for call in trace.calls:
             if trace.rank is not None and call.op not in ONE_SIDED:
-                groups[call.group, call.members][trace.rank].append(call)
+                groups[call.group][trace.rank].append(call)
     for members in groups.values():
         first = max(members, key=lambda rank: len(members[rank]))
         pairs = {rank: _paired(members[first], calls) for rank, calls in members.items() if rank != first}
@@ -145,18 +121,6 @@ def _lateness(found: Sequence[Mapping[int, float]]) -> dict[int | None, Lateness
     return by_rank
 
 
-def _together(ranks: Sequence[RankTrace]) -> tuple[Together, ...]:
-    rows: dict[tuple[str, str], list[list[float]]] = defaultdict(lambda: [[] for _ in ranks])
-    for place, trace in enumerate(ranks):
-        for call in trace.calls:
-            rows[call.op, call.group][place].append(call.seconds)
-    merged = [
-        Together(op, group, max(map(len, calls)), median(sum(seconds) for seconds in calls if seconds))
-        for (op, group), calls in rows.items()
-    ]
-    return tuple(sorted(merged, key=lambda one: (-one.seconds, one.op, one.group)))
-
-
 # --- findings ----------------------------------------------------------------------------------------------------
 
 
@@ -173,7 +137,6 @@ def _finding(
     return Finding(
         kind, "info" if cause else "warning", weight, summary,
         ranks=tuple(sorted(trace.rank for trace, _ in told if trace.rank is not None)),
-        nodes=tuple(sorted({trace.node for trace, _ in told if trace.node})),
         evidence=tuple(
             Evidence(Observer.TRACE, trace.path, trace.began,
                      f"{trace.path if trace.rank is None else f'rank {trace.rank}'} {text}")
@@ -197,8 +160,7 @@ def straggler_rank(seen: TracePicture) -> Iterator[Finding]:
     more = {word: median(_part(t, word) for t in own) - median(_part(t, word) for t in others) for word in WHY_LATE}
     word = max(more, key=lambda word: more[word])
     why, advice = WHY_LATE[word] if more[word] >= HELD_SHARE * seen.wall else ("", WHY_LATE["compute"][1])
-    nodes = on_nodes(sorted({trace.node for trace in own if trace.node}))
-    where = f"{ranks_text([one.rank for one in late.values()])} {nodes}".rstrip()
+    where = ranks_text([one.rank for one in late.values()])
     told = [
         (trace, (f"came last to {one.late} of {count(one.met, 'collective')} in which a rank was late; the others "
                  f"waited {lasting(one.held_up)} for it"))
@@ -252,7 +214,10 @@ def communication_bound(seen: TracePicture, late: Sequence[Finding]) -> Iterator
     """
     bound, name, share = _bound(seen, "exposed")
     if bound:
-        heavy = ", ".join(f"{one.op} {one.group}".rstrip() for one in seen.together[:2]) or "the collectives"
+        spent: dict[str, float] = defaultdict(float)
+        for call in (call for trace in bound for call in trace.calls):
+            spent[call.op] += call.seconds
+        heavy = ", ".join(sorted(spent, key=lambda op: -spent[op])[:2]) or "the collectives"
         yield _finding(
             "communication_bound", 0.6 if late else 0.85,
             f"{name}: {share:.0%} of the time is communication that no computation hides",

@@ -246,5 +246,5 @@ class SeekedSession(Session):
             if event.at is None or event.at <= at:
                 here.events.add(node, event)
         self.verdict = head.history.verdict_at(at)
-        self.history, self.traces = head.history, head.traces
+        self.history = head.history
         self.probed = [report for report in head.probed if report.at <= at]

@@ -29,7 +29,6 @@ from hangtop.session.watching.watcher import Watcher
 if TYPE_CHECKING:
     from collectors.fleet.fleet import Fleet
     from collectors.samples.probes import ProbeReport
-    from hangtop.diagnosis.traces import TracePicture
     from hangtop.session.replay import ReplayFeed
 
 OnVerdict = Callable[[Verdict | None, Verdict], None]
@@ -71,8 +70,6 @@ class Session(Intake):
         self._watching: asyncio.Task[None] | None = None
         self.probed: list[ProbeReport] = []
         """Answers of the probes of collectives that were asked for, oldest first."""
-        self.traces: TracePicture | None = None
-        """What the profiler traces that were read last say together."""
         self.player: ReplayFeed | None = None
         """What plays a recording in this session; None where it watches a job."""
 
@@ -142,7 +139,6 @@ class Session(Intake):
             motion=self.progress.motion,
             unasked=self.can_act and names_no_node(self.options),
             probed=tuple(self.probed),
-            traces=self.traces,
         )
         return job_snapshot(self.state, about)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +20,6 @@ from tests.support.tmux import Tmux
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
 HANGTOP = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
-TRACES = Path(__file__).parents[1] / "fixtures" / "traces"
 SCREENS = {"hangtop node[1-8]"}
 ON_CLUSTER = [line for line in commands() if line.startswith("hangtop ")]
 
@@ -42,7 +40,6 @@ def environment(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "rank0.log").write_text("step 1\nstep 2\n", encoding="utf-8")
-    shutil.copytree(TRACES, tmp_path / "traces")
     own = {"HANGTOP_SSH_CONFIG": str(cluster.ssh_config), "HANGTOP_BATCH": "1", "HANGTOP_PYTHON": sys.executable}
     return {**os.environ, **own, "HANGTOP_YES": "1"}
 

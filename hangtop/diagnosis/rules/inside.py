@@ -19,7 +19,7 @@ SEVERITIES: dict[str, Severity] = {"critical": "critical", "warning": "warning"}
 SAME_CHECK_S = 5.0
 """Ours: seconds within which ranks tell the result of one check."""
 FRESH_S = 600.0
-"""Ours, seconds: of a running job older probes and traces say how it was, not how it is."""
+"""Ours, seconds: of a running job older probes say how it was, not how it is."""
 
 
 def checks(job: Job) -> Iterator[Finding]:
@@ -56,9 +56,7 @@ def checks(job: Job) -> Iterator[Finding]:
 def traced(job: Job) -> Iterator[Finding]:
     """straggler_rank, data_bound, communication_bound: as the profiler traces of the ranks show them together."""
     if job.traces is not None:
-        began = max((trace.began or 0.0 for trace in job.traces.ranks), default=0.0)
-        if not job.live or abs(job.now - began) < FRESH_S:
-            yield from traces.findings(job.traces)
+        yield from traces.findings(job.traces)
 
 
 def probed(job: Job) -> Iterator[Finding]:

@@ -88,9 +88,11 @@ def read_trace(member: Member, contents: Contents) -> Recognised:
         trace = kineto.of_stream(lambda _: next(chunks, b""), member.name)
     except BadFormat as error:
         return Recognised(member.name, "", member.size, why=f"looks like a profiler trace: {error}")
-    trace = trace._replace(why=member.damage or trace.why)
+    why = member.damage or trace.why
+    if not trace.events:
+        return Recognised(member.name, "", member.size, why=why or "a trace without any kernel or operator")
     contents.traces.append(trace)
-    return Recognised(member.name, "profiler trace", member.size, 0, trace.events, trace.why)
+    return Recognised(member.name, "profiler trace", member.size, 0, trace.events, why)
 
 
 def _text(data: bytes) -> str:

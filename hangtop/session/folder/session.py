@@ -141,6 +141,7 @@ class FilesSession(Session):
             nodes={name: node for name, node in job.nodes.items() if name},
             world_size=job.world_size or self._size,
             stack_ranks=self._stack_ranks,
+            traces=self.traces,
         )
 
     def _deliver_devices(self, node: str, devices: Sequence[NamedTuple]) -> None:

@@ -53,6 +53,14 @@ def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "analyze")[0] == 2
 
 
+def test_the_times_of_profiler_traces_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+    files = [LOGS.parent / "traces" / f"straggler_rank{rank}.json.gz" for rank in range(4)]
+    lines = run(capsys, "analyze", *files)[1].splitlines()
+    assert lines[0].startswith("SLOW  the others wait for rank 1")
+    own = lines[lines.index("profiler traces:") + 3].split()
+    assert (own[0], own[3], own[-1]) == ("1", "86%", "6/6")
+
+
 def test_profiler_traces_among_the_files_are_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     traces = LOGS.parent / "traces"
     (tmp_path / "cut.json").write_text('{"schemaVersion": 1, "deviceProperties": []')
@@ -67,3 +75,7 @@ def test_profiler_traces_among_the_files_are_judged(capsys: pytest.CaptureFixtur
     assert [file["kind"] for file in answer["files"]] == ["profiler trace"] * 4 + [None]
     assert answer["files"][0]["events"] > 1000
     assert "it has no traceEvents" in answer["files"][4]["why"]
+    late = answer["traces"][1]
+    assert (late["rank"], late["late"], late["late_of"], late["world_size"]) == (1, 6, 6, 4)
+    assert late["compute"] > 0.8 * late["wall"]
+    assert late["compute"] + late["exposed"] + late["idle"] == pytest.approx(late["wall"])

@@ -35,7 +35,6 @@ def test_no_node_reachable_is_exit_code_3_with_the_reason(words: str, tmp_path: 
         ("probe capture --read-only", "--read-only refuses captures"),
         ("repair orphans --read-only", "--read-only refuses repairs"),
         ("flame --rank x", "no ranks"),
-        ("probe trace", "Missing argument"),
     ],
 )
 def test_wrong_usage_is_exit_code_2(words: str, said: str) -> None:
