@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from hangtop.diagnosis.collectives.groups import Group
-from hangtop.diagnosis.collectives.history import GroupHistory, LaunchHistory
 from hangtop.diagnosis.collectives.progress import LaunchProgress, WaitEdge
+from hangtop.diagnosis.collectives.recorded import RankInGroup
 
 
 class Ends(NamedTuple):
@@ -63,33 +63,29 @@ def _reached(start: int, waits: Mapping[int, Iterable[int]]) -> set[int]:
     return seen
 
 
-def strayed(
-    histories: Mapping[int, LaunchHistory],
-    by_group: Mapping[Group, Mapping[int, GroupHistory]],
-    progress: Mapping[Group, LaunchProgress],
-) -> tuple[int, ...]:
+def strayed(groups: Mapping[Group, Mapping[int, RankInGroup]], progress: Mapping[Group, LaunchProgress]) -> set[int]:
     """The rank that left the order of operations, where the order of other ranks tells; none where it does not.
 
     A rank that others wait for in one operation, and that waits in a collective itself, launched the second without the
     first. It is wrong where most ranks in the same roles launch the first before the second.
     """
     places: dict[tuple[str, int, int], dict[int, int]] = defaultdict(dict)
-    for group, own in by_group.items():
-        for rank, history in own.items():
-            for seq, place in history.places.items():
+    for group, members in groups.items():
+        for rank, own in members.items():
+            for seq, place in own.places.items():
                 places[(*_role(group), seq)][rank] = place
     wrong: set[int] = set()
     for group, one in progress.items():
         for waiter, operation in one.waiting.items():
             first = places[(*_role(group), operation.seq)]
             for rank in one.not_launched(operation.seq):
-                for other, history in histories[rank].groups.items():
-                    if history.unfinished:
-                        second = places[(*_role(other), min(history.unfinished))]
-                        both = (first.keys() & second.keys()) - {waiter, rank}
-                        if 2 * sum(first[each] < second[each] for each in both) > len(both):
-                            wrong.add(rank)
-    return tuple(wrong) if len(wrong) == 1 else ()
+                waits_in = [(other, members[rank].unfinished) for other, members in groups.items() if rank in members]
+                for other, unfinished in waits_in:
+                    second = places[(*_role(other), unfinished[0])] if unfinished else {}
+                    both = (first.keys() & second.keys()) - {waiter, rank}
+                    if 2 * sum(first[each] < second[each] for each in both) > len(both):
+                        wrong.add(rank)
+    return wrong if len(wrong) == 1 else set()
 
 
 def _role(group: Group) -> tuple[str, int]:

@@ -11,7 +11,7 @@ from hangtop.diagnosis.job import Job
 
 def progress_of(job: Job) -> tuple[LaunchProgress, ...]:
     """Communicators by the flight recorder, watchdogs, NCCL RAS and NCCL's log; by several sources where they tell."""
-    return (*job.once(matched_dumps).progress.values(), *_without_dumps(job))
+    return (*job.once(matched_dumps).progress, *_without_dumps(job))
 
 
 def waits_of(job: Job) -> tuple[WaitEdge, ...]:

@@ -36,7 +36,7 @@ def by_recorders(job_status: JobStatus) -> Iterator[Finding]:
     if not job.recorders:
         return
     matched = job.once(matched_dumps)
-    for launched in matched.differs.values():
+    for launched in matched.differs:
         told = {rank: operation_text(one, sized=True) for rank, one in sorted(launched.items())}
         proof = [(rank, _dump(matched, rank, text)) for rank, text in told.items()]
         yield from differing(job, launched, (0.95, 0.6), proof)
@@ -109,7 +109,7 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
 def _weight(matched: Matched, direct: Iterable[WaitEdge]) -> float:
     if not matched.culprits:
         return 0.65
-    if not matched.timed and any(matched.histories[rank].partial for rank in matched.culprits):
+    if not matched.timed and matched.partial:
         return SCHEDULED
     return 0.8 if any(edge.untold for edge in (*direct, *matched.edges)) else 0.92
 
@@ -122,7 +122,7 @@ def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """
     if not matched.unfinished:
         return
-    job, (group, waiting, completed) = job_status.job, matched.unfinished[0]
+    job, (label, waiting, completed) = job_status.job, matched.unfinished[0]
     every = sorted({rank for one in matched.unfinished for rank in one.waiting})
     if len(matched.dumps) < 2 or _open_for(job_status, matched, (one.since for one in waiting.values())) is None:
         return
@@ -137,7 +137,7 @@ def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
         "collective_size_mismatch" if alone else "collective_stalled",
         0.85 if completed and 2 * len(ranks) < len(matched.dumps) else 0.77 if matched.timed or alone else SCHEDULED,
         ranks, homes(job, ranks),
-        f"has not completed {operation} of group {group.label}, which {done}{odd}"
+        f"has not completed {operation} of group {label}, which {done}{odd}"
         f"{'; ' + who_wait(others, 'other') if others else ''}",
         (*(_dump(matched, rank, f"{operation_text(one, sized=True)} open") for rank, one in [*waiting.items()][:3]),
          *(_dump(matched, rank, f"{operation} completed") for rank in completed[:1]), *lines(truncated[:1])),

@@ -1,0 +1,200 @@
+"""What each rank launched in each of its groups, by the newest flight recorder dump of every rank.
+
+Three things keep the entries of a dump from meaning what they seem to say:
+
+- gloo's state stays ``scheduled`` for ever, and NCCL's goes from ``scheduled`` to ``completed`` unless events are timed
+  (TORCH_NCCL_ENABLE_TIMING): what is not done was launched, and whether a GPU has begun it is not known.
+- Operations of a batch (``batch_isend_irecv``, a coalescing manager) never close; the entry that closes the batch does,
+  which has the same group and sequence number.
+- A dump of active entries alone leaves out what is done, also what closed a batch.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from collectors.samples.collectives import Collective, RecorderDump
+from hangtop.diagnosis.collectives.groups import Group
+from hangtop.diagnosis.collectives.progress import Operation, WaitEdge
+
+_CLOSING = re.compile(r"coalesced|[A-Z_]+_coalesced")
+"""``coalesced``, ``ALLGATHER_coalesced``: the end of a batch; ``allreduce_coalesced`` is an operation of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankInGroup:
+    """Collectives that one rank launched in one group."""
+
+    entries: Mapping[int, Collective]
+    """By sequence number."""
+    places: Mapping[int, int]
+    """Place of each among everything that this rank launched, over all groups."""
+    source: str
+    enqueued: int
+    completed: int
+    unfinished: tuple[int, ...]
+    """Sequence numbers that this rank launched and has not finished, the first of them first."""
+
+    def operation(self, seq: int) -> Operation:
+        """An entry as an operation; type and size only where they may be compared."""
+        entry, dtype, size = self.entries[seq], "", ""
+        if entry.op != "barrier" and not closes(entry):
+            dtype = ",".join(entry.input_dtypes)
+            size = ", ".join("×".join(map(str, shape)) or "scalar" for shape in entry.input_sizes)
+        return Operation(entry.op, seq, self.source, entry.created, dtype, size)
+
+
+@dataclass(frozen=True, slots=True)
+class P2POp:
+    """One rank's side of a send and receive. ``peer`` is a global rank; None where it is not known."""
+
+    rank: int
+    peer: int | None
+    sends: bool
+    group: Group
+    entry: Collective
+    condition: Literal["open", "done", "unknown"]
+    step: int
+    """Place of its batch's end, or of the operation itself where it is in none: what the host launched at once."""
+
+    @property
+    def way(self) -> tuple[Group, int, int | None]:
+        """Group, sender and receiver."""
+        return (self.group, self.rank, self.peer) if self.sends else (self.group, self.peer or 0, self.rank)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """The dumps, one a rank, and what they list by group."""
+
+    dumps: Mapping[int, RecorderDump]
+    groups: Mapping[Group, Mapping[int, RankInGroup]]
+    p2p: Sequence[P2POp]
+    """By rank, in the order in which the rank launched them."""
+    partial: bool
+    """Dumps of active entries alone: what they do not list may be done."""
+
+
+def is_done(entry: Collective) -> bool:
+    """True for an operation that this rank has finished."""
+    return entry.retired or entry.state == "completed"
+
+
+def closes(entry: Collective) -> bool:
+    """True for the entry that ends a batch, and has its state."""
+    return _CLOSING.fullmatch(entry.op) is not None
+
+
+def recorded(dumps: Iterable[RecorderDump]) -> Recorded:
+    """Read the newest dump of each rank.
+
+    They are of active entries alone where nothing in them is done, and their status says that something was.
+    """
+    newest = {dump.rank: dump for dump in sorted(dumps, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source))}
+    configured: dict[str, set[tuple[int, ...]]] = defaultdict(set)
+    for dump in newest.values():
+        for name, ranks in dump.groups.items():
+            configured[name].add(tuple(ranks))
+    listed = any(is_done(entry) for dump in newest.values() for entry in dump.collectives)
+    partial = not listed and any((one.last_completed or 0) > 0 for dump in newest.values() for one in dump.status)
+    groups: dict[Group, dict[int, RankInGroup]] = defaultdict(dict)
+    p2p: list[P2POp] = []
+    for rank, dump in newest.items():
+        collectives: dict[Group, dict[int, tuple[int, Collective]]] = defaultdict(dict)
+        batches: dict[tuple[Group, int], list[tuple[int, Collective]]] = defaultdict(list)
+        named: dict[str, Group] = {}
+        for place, entry in enumerate(dump.collectives):
+            group = named.get(entry.group) or named.setdefault(entry.group, _group(dump, entry, configured))
+            if entry.p2p:
+                number = entry.seq if entry.seq >= 0 else -1 - place  # without a number it stands alone
+                batches[group, number].append((place, entry))
+            else:
+                collectives[group][entry.seq] = place, entry  # of a batch the last, which closes it
+        for group, placed in collectives.items():
+            groups[group][rank] = _rank_in_group(dump, placed)
+        launched = [pair for (group, _), batch in batches.items() for pair in _p2p_ops(rank, group, batch, partial)]
+        p2p += [op for _, op in sorted(launched, key=lambda pair: pair[0])]
+    return Recorded(newest, groups, p2p, partial)
+
+
+def _group(dump: RecorderDump, entry: Collective, configured: Mapping[str, Collection[tuple[int, ...]]]) -> Group:
+    """The group that a rank means: by its own configuration, else by that of another member."""
+    ranks = tuple(dump.groups.get(entry.group, ()))
+    candidates = [each for each in configured.get(entry.group, ()) if dump.rank in each]
+    return Group(entry.group, ranks or (candidates[0] if len(candidates) == 1 else ()), entry.group_description)
+
+
+def _rank_in_group(dump: RecorderDump, placed: Mapping[int, tuple[int, Collective]]) -> RankInGroup:
+    entries = {seq: entry for seq, (_, entry) in placed.items()}
+    name = next(iter(entries.values())).group
+    told = [one for one in dump.status if one.group == name]
+    done = {seq for seq, entry in entries.items() if is_done(entry)}
+    completed = max([-1, *done, *(one.last_completed for one in told if one.last_completed is not None)])
+    return RankInGroup(
+        entries=entries,
+        places={seq: place for seq, (place, _) in placed.items()},
+        source=dump.source,
+        enqueued=max([*entries, *(one.last_enqueued for one in told if one.last_enqueued is not None)]),
+        completed=completed,
+        unfinished=tuple(sorted(seq for seq in entries if seq > completed and seq not in done)),
+    )
+
+
+def _p2p_ops(
+    rank: int, group: Group, batch: Sequence[tuple[int, Collective]], partial: bool
+) -> Iterator[tuple[int, P2POp]]:
+    """Sends and receives that were launched together: with their closing entry's condition, else with their own."""
+    closing = next((entry for _, entry in batch if closes(entry)), None)
+    for place, entry in batch:
+        if not closes(entry):
+            condition: Literal["open", "done", "unknown"] = "done" if is_done(closing or entry) else "open"
+            if closing is None and partial and entry.state != "started":
+                condition = "unknown"  # what closed its batch may be done, and so left out
+            # else these are not the ranks that the name counts in
+            is_ours = entry.own is None or group.rank_at(entry.own) == rank
+            peer = group.rank_at(entry.peer) if is_ours else None
+            sends = entry.op.lstrip("i").startswith("send")
+            yield place, P2POp(rank, peer, sends, group, entry, condition, batch[-1][0])
+
+
+# --- sends and receives of all ranks ------------------------------------------------------------------------------
+
+
+def p2p_edges(found: Recorded) -> Iterator[WaitEdge]:
+    """The waits of open sends and receives, of what each rank has open first in a group, that lack a counterpart.
+
+    The k-th send from A to B in a group meets the k-th receive at B from A. Sequence numbers do not tell k (they count
+    all of a rank's batches), so both sides are counted from the beginning. Where a dump does not go back so far, only
+    open operations are compared, and of a batch with several peers nothing is certain.
+    """
+    sides: dict[tuple[Group, int, int | None], dict[bool, list[P2POp]]] = defaultdict(lambda: {True: [], False: []})
+    peers: dict[tuple[int, int], set[int | None]] = defaultdict(set)
+    for op in found.p2p:
+        peers[op.rank, op.step].add(op.peer)
+        if op.peer is not None:
+            sides[op.way][op.sends].append(op)
+    first: dict[tuple[int, Group], int] = {}
+    for op in found.p2p:
+        if op.condition != "open" or op.peer is None or first.setdefault((op.rank, op.group), op.step) != op.step:
+            continue
+        mine, others = sides[op.way][op.sends], sides[op.way][not op.sends]
+        whole = all(_goes_back(found.dumps.get(rank)) for rank in (op.rank, op.peer))
+        # in a batch with several peers the counterpart may have come and gone; so it may where conditions are unknown
+        alone = len(peers[op.rank, op.step]) == 1 and all(one.condition != "unknown" for one in others)
+        if not whole:
+            mine, others = ([one for one in side if one.condition == "open"] for side in (mine, others))
+        if mine.index(op) >= len(others):
+            dumped = op.peer in found.dumps
+            yield WaitEdge(
+                op.rank, (op.peer,), op.group.label, "send" if op.sends else "recv", op.entry.seq,
+                dumped and (whole or alone), op.entry.created, not dumped,
+            )  # fmt: skip
+
+
+def _goes_back(dump: RecorderDump | None) -> bool:
+    """Whether a dump goes back to the rank's first operation."""
+    return dump is not None and bool(dump.collectives) and dump.collectives[0].record == 0
