@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import text_of, when, words_of
+from hangtop.diagnosis.evidence.event_fields import text_of, words_of
 from hangtop.diagnosis.evidence.events import hosts_in, ranks_in, said, warned
 from hangtop.diagnosis.failures.record import Failure, by_rank, failures
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.rank_status import State
+from hangtop.diagnosis.waits.rank_status import RankStatus, State
 
 ENDED: tuple[State, ...] = ("gone", "missing", "leaving")
 """States in which a rank of a live job may be said to have failed."""
@@ -50,21 +50,12 @@ class RankEnd:
         return self.cause.bare and not any(one.signal for one in self.words if not one.consequence)
 
     @property
-    def unheard(self) -> bool:
-        """Whether all that is known is a launcher's word, without an exit code, that the process is gone."""
-        return self.rank is not None and all(
-            one.event.kind == "launcher.exit" and one.bare and "exitcode" not in one.event.data for one in self.words
-        )
-
-    @property
     def killed(self) -> bool:
         """Whether it got SIGKILL, or the kernel tells that memory ran out, and the rank itself does not say why."""
-        own = any(
-            word.manner in ("exception", "gpu_memory") or word.event.data.get("spoken") is True
-            for word in self.words
-            if not word.consequence
-        )
-        return not own and any(word.signal == "KILL" or word.manner == "memory" for word in self.words)
+        own = (word for word in self.words if not word.consequence)
+        if any(word.manner == "raised" or word.event.data.get("spoken") is True for word in own):
+            return False
+        return any(word.signal == "KILL" or word.manner == "memory" for word in self.words)
 
 
 def ended_ranks(job_status: JobStatus) -> list[RankEnd]:
@@ -72,17 +63,18 @@ def ended_ranks(job_status: JobStatus) -> list[RankEnd]:
     job, told = job_status.job, failures(job_status.job)
     ends = []
     for rank, words in by_rank(told).items():
-        raised = [at for word in words if word.manner == "exception" and (at := when(word.event)) is not None]
+        raised = [at for word in words if word.event.kind == "python.exception" and (at := word.at) is not None]
         if not lives_on(job_status, rank, max(raised, default=None)):
             ends.append(_end(words))
     unnamed = [failure for failure in told if failure.rank is None]
-    if not job.live and told_to_end(job):  # why a launcher ended the ranks says more
+    if job.live:
+        return sorted(ends, key=_time)
+    if told_to_end(job):  # why a launcher ended the ranks says more
         ends = [end for end in ends if not all(word.bare for word in end.words)]
         unnamed = [failure for failure in unnamed if not failure.bare]
-    if not ends and unnamed and not job.live:
-        return [_end(unnamed)]
-    ends.sort(key=_time)
-    return ends if job.live else _with_traceback(ends, unnamed)
+    if not ends:
+        return [_end(unnamed)] if unnamed else []
+    return _with_traceback(sorted(ends, key=_time), unnamed)
 
 
 def first_failure(ends: Sequence[RankEnd]) -> RankEnd | None:
@@ -100,25 +92,26 @@ def lives_on(job_status: JobStatus, rank: int, raised: float | None) -> bool:
     if not job.live or status is None or status.state in ENDED:
         return False
     if status.read and status.activity is not None and (raised is None or status.activity.at > raised):
-        return not _left_program(job, rank, status.activity)
+        return not _left_program(job, status, status.activity)
     if raised is None:
         return status.state != "unseen"
     last_step = job.motion.last_step_at or -inf
     return last_step > raised + LATE_S or (job.motion.moving is True and job.now - raised > WENT_ON_S)
 
 
-def _left_program(job: Job, rank: int, doing: Activity) -> bool:
+def _left_program(job: Job, status: RankStatus, doing: Activity) -> bool:
     """Whether an exception of this rank's present attempt went through its whole script, which it has left.
 
-    Its process may stay: in an exception hook, an exit handler, or a thread that does not end.
+    Its process may stay, in an exception hook or an exit handler. A traceback without a time may be of an attempt
+    before this one, where there was one.
     """
-    through = any(
-        frame.endswith(f" in {SCRIPT}") for failure in failures(job)
-        if failure.rank == rank and failure.event.kind == "python.exception"
-        for frame in words_of(failure.event, "frames")[:1]
+    again = status.process is not None and bool(status.process.process.restart)
+    inside = doing.thread != "main" or not doing.path or any(place.startswith(SCRIPT) for place in doing.path)
+    return not inside and any(
+        frame.endswith(f" in {SCRIPT}") for one in failures(job)
+        if one.rank == status.rank and one.event.kind == "python.exception" and not (again and one.at is None)
+        for frame in words_of(one.event, "frames")[:1]
     )  # fmt: skip
-    inside = any(place.startswith(SCRIPT) for place in doing.path)
-    return through and doing.thread == "main" and bool(doing.path) and not inside
 
 
 def _end(words: Sequence[Failure]) -> RankEnd:
@@ -135,12 +128,10 @@ def _end(words: Sequence[Failure]) -> RankEnd:
 
 
 def _time(end: RankEnd) -> tuple[float, bool, bool, str, int]:
-    """When a rank ended: its cause's own time, else the earliest word's. Exit codes without a time come last."""
-    cause, event = end.cause, end.cause.event
-    times = [word.at for word in end.words if word.at is not None]
-    own = [word.at for word in end.words if word.at is not None and not word.consequence]
-    at = cause.at if cause.at is not None and not cause.consequence else min(own or times, default=inf)
-    return at, event.data.get("root") is not True, at == inf and end.bare, event.source, event.line
+    """When a rank failed by itself, else its earliest word's time. Exit codes without a time come last."""
+    times = [word.at for word in end.words if word.at is not None and word.consequence == end.cause.consequence]
+    at, event = min(times, default=inf), end.cause.event
+    return at, event.data.get("root") is not True, end.bare, event.source, event.line
 
 
 def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[RankEnd]:
@@ -148,21 +139,16 @@ def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[Ran
 
     It must stand in the log of the launcher that tells the exit code; else it is an end of its own.
     """
+    raised = [word for word in unnamed if word.manner == "raised" and not word.bare]
+    told = [word for word in raised if not word.consequence] or [word for word in raised if word.signature == "nccl"]
     own = [end for end in ends if not end.cause.consequence]
-    if not ends or not all(end.bare for end in own):
+    if not own or not told or not all(end.bare for end in own):
         return ends
-    raised = [word for word in unnamed if word.manner in ("exception", "device") and not word.consequence]
-    nccl = [word for word in unnamed if word.manner == "exception" and word.signature == "nccl"]
-    if nccl and not raised:
-        return [RankEnd(tuple(nccl))]  # what NCCL said to a rank that is not named says more than bare exit codes
-    whole = [word for word in raised if not word.bare]
-    if not own or not whole:
-        return ends
-    first = ends[0]
+    first, cause = ends[0], told[0]
     root = len(ends) == 1 or any(word.event.data.get("root") is True for word in first.words)
-    if root and whole[0].event.source == first.cause.event.source:
-        return [RankEnd((replace(whole[0], rank=first.rank), *first.words)), *ends[1:]]
-    return [RankEnd((whole[0],)), *ends] if len(raised) > 1 else ends
+    if root and cause.event.source == first.cause.event.source:
+        return [RankEnd((replace(cause, rank=first.rank), *first.words)), *ends[1:]]
+    return [RankEnd((cause,)), *ends]
 
 
 def told_to_end(job: Job) -> bool:
@@ -194,12 +180,10 @@ rank that was killed does not write it; one that raised does."""
 
 def finished_ranks(job: Job) -> tuple[LogEvent, ...]:
     """Words of ranks that they are done; those at exit only of ranks that tell no failure."""
-    ends = [event for event in said(job, "job.finished") if event.rank is not None]
-    told = failures(job)
-    if all(failure.rank is not None or failure.consequence for failure in told):
-        failed = by_rank(told)
-        ends += [event for event in said(job, AT_EXIT) if event.rank is not None and event.rank not in failed]
-    return tuple(ends)
+    told, failed = failures(job), by_rank(failures(job))
+    known = all(failure.rank is not None or failure.consequence for failure in told)
+    at_exit = [event for event in said(job, AT_EXIT) if event.rank not in failed] if known else []
+    return tuple(event for event in (*said(job, "job.finished"), *at_exit) if event.rank is not None)
 
 
 def left_at_exit(job: Job) -> dict[int, LogEvent]:
@@ -224,12 +208,11 @@ def reported_rank(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...]
     """
     ranks, hosts = ranks_in(events), hosts_in(job, events)
     sources = {event.source for event in events}
-    told = [] if ranks or job.live else [
+    told = [
         failure for failure in failures(job)
-        if failure.event.kind.startswith(("elastic.fail", "launcher.exit")) and failure.event.source in sources
-        and not failure.consequence
+        if failure.manner == "exit" and failure.event.source in sources and not failure.consequence
     ]  # fmt: skip
     named = {failure.rank for failure in told if failure.rank is not None}
-    if len(named) != 1:
+    if ranks or job.live or len(named) != 1:
         return ranks, hosts
-    return tuple(named), hosts or tuple(sorted({failure.host for failure in told} - {""}))
+    return tuple(named), hosts or tuple(sorted({failure.event.host for failure in told} - {""}))

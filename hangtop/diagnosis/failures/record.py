@@ -13,16 +13,17 @@ from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of, when
 from hangtop.diagnosis.job import Job
 
-Manner = Literal["exception", "signal", "exit", "memory", "gpu_memory", "device"]
-"""How a rank failed: ``memory`` is the kernel's or a batch system's word that the host's memory ran out,
-``gpu_memory`` CUDA out of memory, ``device`` an error of CUDA that no exception tells."""
+Manner = Literal["raised", "signal", "exit", "memory"]
+"""``raised``: the rank's own word, an exception or an error of CUDA. ``memory``: the word of the kernel or of a batch
+system that the host's memory ran out."""
 
-FATAL_KINDS: dict[str, Manner] = {
-    "python.exception": "exception", "python.fatal": "signal",
-    "process.signal": "signal", "kernel.segfault": "signal", "torch.out_of_memory": "gpu_memory",
-    "torch.cuda_error": "device", "torch.watchdog_error": "device", "nccl.warn": "device", "elastic.failure": "exit",
-    "elastic.failed": "exit", "launcher.exit": "exit", "kernel.oom": "memory", "slurm.out_of_memory": "memory",
+MANNERS: dict[str, Manner] = {
+    "python.exception": "raised", "torch.out_of_memory": "raised", "torch.cuda_error": "raised",
+    "torch.watchdog_error": "raised", "nccl.warn": "raised", "python.fatal": "signal", "process.signal": "signal",
+    "kernel.segfault": "signal", "elastic.failure": "exit", "elastic.failed": "exit", "launcher.exit": "exit",
+    "kernel.oom": "memory", "slurm.out_of_memory": "memory",
 }  # fmt: skip
+"""By the kind of the event. Of the last three that are ``raised`` only errors of CUDA count."""
 ENDING_SIGNALS = frozenset({"TERM", "SIGTERM", "INT", "SIGINT", "HUP", "SIGHUP"})
 """Signals by which launchers and batch systems end the rest of a job."""
 VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"})
@@ -41,7 +42,6 @@ class Failure:
     """One word about the end of one rank. ``rank`` is None where nothing tells which rank it is about."""
 
     rank: int | None
-    host: str
     at: float | None
     manner: Manner
     what: str
@@ -95,19 +95,20 @@ def _of_this_run(job: Job) -> tuple[Failure, ...]:
     An abort of a rank whose collective timed out, whose GPU failed, or that lost its peer is torch's own doing, and so
     a consequence; so is a kill of its workers by an inference engine whose call timed out.
     """
-    aborted = {event.rank for event in job.events if event.kind in TIMED_OUT or cuda_error(event)}
-    victims = {one.rank for one in job.events if one.kind == "python.exception" and _is_victim(one)} - {None}
+    aborts = {
+        event.rank for event in job.events
+        if event.kind in TIMED_OUT or cuda_error(event)
+        or (event.kind == "python.exception" and event.rank is not None and _is_victim(event))
+    }  # fmt: skip
     engine = bool(job.events_of("engine.timeout"))
     started = {rank.rank: rank.process.started for rank in job.ranks}
     found: list[Failure] = []
     for event in job.events:
         for one in _of_event(job, event):
-            abort = one.signal == "ABRT" or one.what == "Aborted"
-            by_torch = abort and (one.rank in victims or one.rank in aborted or None in aborted)
-            by_torch |= abort and one.rank is None and bool(aborted)
-            by_engine = engine and one.manner == "signal" and one.signal in ("KILL", "QUIT")
-            begun = started.get(one.rank, -inf) if one.rank is not None else -inf
-            if one.at is None or one.at + CLOCKS_S >= begun:
+            own = one.rank is not None and not aborts & {one.rank, None}
+            by_torch = (one.signal == "ABRT" or one.what == "Aborted") and bool(aborts) and not own
+            by_engine = engine and one.signal in ("KILL", "QUIT")
+            if one.rank is None or one.at is None or one.at + CLOCKS_S >= started.get(one.rank, -inf):
                 found.append(replace(one, consequence=one.consequence or by_torch or by_engine))
     found.sort(key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line))
     return tuple(found)
@@ -120,6 +121,23 @@ def by_rank(all_failures: Sequence[Failure]) -> Mapping[int, tuple[Failure, ...]
         if failure.rank is not None:
             found.setdefault(failure.rank, []).append(failure)
     return {rank: tuple(own) for rank, own in sorted(found.items())}
+
+
+def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
+    manner, data = MANNERS.get(event.kind), event.data
+    if manner is None or data.get("launcher") is True or data.get("survived") is True:
+        return
+    signal, code = signal_name(event), number_of(event, "exitcode")
+    # a launcher's word without an exit code that a process is gone: Ray's, vLLM's, mpirun's, torch's spawn
+    gone = "exitcode" not in data and (text_of(event, "launcher") == "spawn" or text_of(event, "reason"))
+    if event.kind == "launcher.exit" and not (code or signal or gone):
+        return
+    if event.kind in ("torch.cuda_error", "torch.watchdog_error", "nccl.warn") and not cuda_error(event):
+        return
+    consequence, owner = signal in ENDING_SIGNALS or _is_victim(event), _owner(job, event)
+    several = numbers_of(event, "tasks")[:TASKS] if owner is None and not consequence else ()
+    for rank in several or (owner,):
+        yield Failure(rank, when(event), manner, _what(event, signal, code), signal, consequence, event)
 
 
 def _owner(job: Job, event: LogEvent) -> int | None:
@@ -138,24 +156,6 @@ def _owner(job: Job, event: LogEvent) -> int | None:
     return matching[0] if len(matching) == 1 else None
 
 
-def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
-    manner = FATAL_KINDS.get(event.kind)
-    if manner is None or event.data.get("launcher") is True or event.data.get("survived") is True:
-        return
-    signal, code = signal_name(event), number_of(event, "exitcode")
-    # a launcher's word without an exit code that a process is gone: Ray's, vLLM's, mpirun's, torch's spawn
-    gone = "exitcode" not in event.data and (text_of(event, "launcher") == "spawn" or text_of(event, "reason"))
-    if (event.kind == "launcher.exit" and not (code or signal or gone)) or (
-        manner == "device" and not cuda_error(event)
-    ):
-        return
-    consequence = signal in ENDING_SIGNALS or _is_victim(event)
-    owner = _owner(job, event)
-    several = numbers_of(event, "tasks")[:TASKS] if owner is None and not consequence else ()
-    for rank in several or (owner,):
-        yield Failure(rank, event.host, when(event), manner, _what(event, signal, code), signal, consequence, event)
-
-
 def _is_victim(event: LogEvent) -> bool:
     return event.data.get("consequence") is True or text_of(event, "signature") in VICTIM_SIGNATURES
 
@@ -172,22 +172,19 @@ def cuda_error(event: LogEvent) -> str:
 
 
 def _what(event: LogEvent, signal: str, code: int | None) -> str:
-    """What happened, in a line: ``ValueError: bad shard``, ``CUDA out of memory``, ``signal KILL``, ``exit code 1``."""
-    name, message, reason = text_of(event, "type"), text_of(event, "message"), text_of(event, "what")
+    """What happened, in a line: ``ValueError: bad shard``, ``CUDA error: …``, ``signal KILL``, ``exit code 1``."""
+    name, message, reason = text_of(event, "type"), text_of(event, "message"), text_of(event, "reason")
     if name:
         return f"{name}: {message.splitlines()[0]}" if message else name
-    if event.kind == "torch.out_of_memory":
-        return "CUDA out of memory"
-    if cuda_error(event):
-        return f"CUDA error: {cuda_error(event)}"
+    if error := cuda_error(event):
+        return f"CUDA error: {error}"
     if event.kind in ("python.exception", "python.fatal"):
         return text_of(event, "error") or "an exception, the end of its traceback is cut off"
-    if event.data.get("spoken") or event.data.get("heap") or "::" in reason.partition(": ")[0]:
-        return reason.splitlines()[0][:240] if reason else f"signal {signal}"  # what C++ threw; what malloc found
+    if what := text_of(event, "what"):
+        return what.splitlines()[0][:240]  # what C++ threw; what malloc found
     if signal or code is not None:
         return f"signal {signal}" if signal else f"exit code {code}"
     if event.kind == "launcher.exit":
-        reason, of = text_of(event, "reason")[:120], f", of process {event.pid}" if event.pid else ""
-        told = f"no word but that of its launcher, {text_of(event, 'launcher')} ({reason}{of})"
-        return told if reason else "an exception that was not recorded"
+        told = f"no word but that of its launcher, {text_of(event, 'launcher')}"
+        return f"{told} ({reason[:120]})" if reason else told
     return event.text.splitlines()[0][:120] if event.text else event.kind

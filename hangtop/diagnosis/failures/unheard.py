@@ -49,10 +49,10 @@ def silent_ranks(job: Job, told: Collection[int | None], closed: Sequence[LogEve
         return there
     if job.live and len(named) > 1:
         return ()
-    in_view = job.live and not any(node.link in UNSEEN_LINKS for node in job.nodes.values())
-    numbered = all(rank.rank >= 0 for rank in job.ranks if rank.gone_at is None)
+    in_view = job.live and all(node.link not in UNSEEN_LINKS for node in job.nodes.values())
+    in_view = in_view and all(rank.rank >= 0 for rank in job.ranks if rank.gone_at is None)
     one_log = len({event.source for event in closed}) == 1 and len(ranks_in(closed)) > max(1, len(silent))
-    few = len(silent) * 4 <= world or (in_view and numbered and len(silent) * 2 < world)
+    few = 4 * len(silent) <= world or (in_view and 2 * len(silent) < world)
     return silent if few or one_log else ()
 
 

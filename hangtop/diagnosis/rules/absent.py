@@ -22,7 +22,7 @@ from hangtop.diagnosis.failures.unheard import (
 )
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import duration, listed, of_several, on_nodes, who_wait
+from hangtop.diagnosis.phrasing import duration, listed, on_nodes, who_wait
 from hangtop.diagnosis.roster import homes, living_on, world_size
 from hangtop.diagnosis.rules.crash import wordless
 from hangtop.diagnosis.rules.stuck import begun
@@ -114,7 +114,7 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
         how = f"; {kernel_text(job, kernel)}" if kernel else ""
         yield wordless(
             [status.rank for status in members], (node,), kernel,
-            f"{of_several('has', len(members))} been gone for {duration(max(one.held for one in members))} "
+            f"has been gone for {duration(max(one.held for one in members))} "
             f"without a word{how}; {who_wait(graph.waiters, 'other')}",
             (*(Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {status.pid} is gone")
                for status in members[:4]), *evidence_of(members[0]), *waiters_of(graph)), 0.65,

@@ -20,6 +20,8 @@ WATCHDOG_SAYS_MORE = tuple(map(Told, (
 )))  # fmt: skip
 VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendezvous", "collective_timeout"})
 """Signatures of errors that tell of somebody else's end, or of a wait."""
+TOLD_TO_END = frozenset({"Terminated", "Interrupt", "Hangup"})
+"""Signals, in strsignal's words, by which a data loader's worker is ended with its rank."""
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
 DRAIN_NODE = "Drain the node: its hardware or its kernel failed; see the management controller's log."
 _ADAPTER = re.compile(
@@ -64,6 +66,11 @@ def _fatal(event: LogEvent) -> bool:
     """A failure of the rank's own that the run did not outlive; a launcher's SIGTERM and Control-C are none."""
     outlived = event.data.get("survived") is True or event.data.get("consequence") is True
     return not outlived and signal_name(event) not in ENDING_SIGNALS and text_of(event, "signature") not in VICTIMS
+
+
+def _worker_lost(event: LogEvent) -> bool:
+    """A data loader's worker ended by itself; one that ended by SIGBUS tells of shared memory."""
+    return text_of(event, "reason") not in ("bus", "timeout") and text_of(event, "signal") not in TOLD_TO_END
 
 
 MACHINES = (
@@ -233,6 +240,13 @@ JOBS = (
         summary="{who} could not get memory of the host", details=(": it asked for {tried}",),
         advice="Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
         "pinned or cached data, or more memory.",
+    ),
+    EventRow(
+        event=Told("torch.worker_died"), kind="rank_crashed", weight=0.85, where=_worker_lost,
+        example={"reason": "killed"}, other={"reason": "killed", "signal": "Terminated"},
+        summary="a data loader worker of {who} was lost", details=(": {reason}",),
+        advice="Killed workers are mostly out of memory: look at the kernel log, use fewer workers or cache less; "
+        "num_workers=0 shows the real error.",
     ),
     EventRow(
         event=Told("host.processes"), kind="limit_reached", weight=0.85,

@@ -52,17 +52,19 @@ def test_a_job_that_is_held_up_by_a_rank_that_lives_hangs_whatever_the_reason_is
     assert job.verdict().outcome == "crashed"
 
 
-@pytest.mark.parametrize(("since", "crashed"), [(10.0, True), (700.0, False)])
-def test_only_a_traceback_of_the_present_attempt_says_that_a_rank_left_its_program(since: float, crashed: bool) -> None:
-    """The log tells no time of the line, and that it was written after another one; rank 1 was started 600 s ago.
-
-    Of the present attempt it tells an error that the program caught, too.
-    """
+@pytest.mark.parametrize(
+    ("since", "restart", "crashed"), [(10.0, 0, True), (700.0, 0, False), (None, 0, True), (None, 1, False)]
+)
+def test_only_a_traceback_of_the_present_attempt_says_that_a_rank_left_its_program(
+    since: float | None, restart: int, crashed: bool
+) -> None:
+    """Rank 1 was started 600 s ago; of the line the log tells no time, or that it was written after another one."""
     job = Sketch()
     job.ranks().at(ALL_REDUCE)
-    job.ranks(1).at(["accept socket.py:294", "stay train.py:12", "hook train.py:9"])
-    job.says("python.exception", 1, type="KeyError", message="'label'", after=NOW - since, signature="user",
-             frames=["/job/train.py:120 in <module>", "/job/train.py:88 in main"])  # fmt: skip
+    job.ranks(1).at(["accept socket.py:294", "stay train.py:12", "hook train.py:9"]).process(restart=restart)
+    after = {} if since is None else {"after": NOW - since}
+    job.says("python.exception", 1, type="KeyError", message="'label'", signature="user",
+             frames=["/job/train.py:120 in <module>", "/job/train.py:88 in main"], **after)  # fmt: skip
     seen = job.job()
     stacks = tuple(
         dump._replace(threads=[one._replace(frames=one.frames[:-1]) for one in dump.threads])
