@@ -13,14 +13,7 @@ from typing import Deque, Iterator, List, NamedTuple
 
 from collectors.node.child import LineStream, find, output
 from collectors.node.gpus.amd import AmdGpus
-from collectors.node.gpus.nvidia_smi import (
-    APP_FIELDS,
-    GpuRoster,
-    app_row,
-    choose,
-    gpu_row,
-    rejected_field,
-)
+from collectors.node.gpus.nvidia_smi import APP_FIELDS, GpuRoster, build_app, build_row, choose, rejected_field, split
 from collectors.node.network.fabric import SYS
 from collectors.node.source import Absent, Failed, Shared, Source
 from collectors.samples.control import Settings
@@ -108,7 +101,7 @@ class Gpus(Source):
     def _rows(self) -> Iterator[NamedTuple]:
         """Samples of its lines since the last look. Raises :class:`Absent` when there is no driver."""
         for line in self._stream.lines(self._command, wait=1.5):
-            row = gpu_row(list(self._columns), line)
+            row = build_row(split(line, list(self._columns)))
             if row is not None:
                 self._answered, self._failure = True, ""
                 self._said.clear()
@@ -148,6 +141,6 @@ class GpuUsers(Source):
         printed, why = output("nvidia-smi", query, FORMAT, seconds=GIVE_UP)
         if why:
             raise (Absent if any(sign in printed + why for sign in NO_DRIVER) else Failed)(why)
-        rows = [row for row in map(app_row, printed.splitlines()) if row is not None]
+        rows = filter(None, (build_app(split(line, APP_FIELDS)) for line in printed.splitlines()))
         shares = self.shared.sm_shares
         yield GpuProcesses([row._replace(sm=shares.get((bus_key(row.bus_id), row.pid))) for row in rows])

@@ -12,52 +12,40 @@ from typing import Any, Collection, Dict, Iterator, NamedTuple, Optional, Sequen
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, bus_key
 from collectors.samples.stream import Fault
 
-
-class SmiColumn(NamedTuple):
-    """One column: the field of the sample, nvidia-smi's names for it, newest first, and what its cells hold."""
-
-    key: str
-    names: Tuple[str, ...]
-    kind: str = "whole"
-
-
-COLUMNS: Tuple[SmiColumn, ...] = (
-    SmiColumn("index", ("index",)),
-    SmiColumn("bus_id", ("pci.bus_id", "gpu_bus_id"), "text"),
-    SmiColumn("uuid", ("uuid", "gpu_uuid"), "text"),
-    SmiColumn("driver", ("driver_version",), "text"),
-    SmiColumn("pstate", ("pstate",), "text"),
-    SmiColumn("temperature", ("temperature.gpu",)),
-    SmiColumn("memory_temperature", ("temperature.memory",)),
-    SmiColumn("utilization", ("utilization.gpu",)),
-    SmiColumn("memory_utilization", ("utilization.memory",)),
-    SmiColumn("memory_used", ("memory.used",), "mebibytes"),
-    SmiColumn("memory_total", ("memory.total",), "mebibytes"),
-    SmiColumn("power", ("power.draw.instant", "power.draw"), "decimal"),  # power.draw is an average on Ampere and later
-    SmiColumn("power_limit", ("power.limit",), "decimal"),
-    SmiColumn("sm_clock", ("clocks.current.sm", "clocks.sm")),
-    SmiColumn("sm_clock_max", ("clocks.max.sm",)),
-    # renamed with driver 535
-    SmiColumn("event_reasons", ("clocks_event_reasons.active", "clocks_throttle_reasons.active"), "mask"),
-    SmiColumn("pcie_gen", ("pcie.link.gen.gpucurrent", "pcie.link.gen.current")),
-    SmiColumn("pcie_gen_max", ("pcie.link.gen.max",)),
-    SmiColumn("pcie_width", ("pcie.link.width.current",)),
-    SmiColumn("pcie_width_max", ("pcie.link.width.max",)),
-    SmiColumn("ecc_uncorrected", ("ecc.errors.uncorrected.volatile.total",)),
-    SmiColumn("sram_threshold_exceeded", ("ecc.errors.uncorrected.aggregate.sram.thresholdExceeded",), "truth"),
-    SmiColumn("remapped_uncorrectable", ("remapped_rows.uncorrectable",)),
-    SmiColumn("remap_pending", ("remapped_rows.pending",), "truth"),
-    SmiColumn("remap_failure", ("remapped_rows.failure",), "truth"),
-    SmiColumn("recovery_action", ("gpu_recovery_action",), "verbatim"),
-    SmiColumn("mig", ("mig.mode.current",), "text"),
-    SmiColumn("name", ("name", "gpu_name"), "text"),  # last: it alone may hold a comma
-)
+COLUMNS: Dict[str, Tuple[str, ...]] = {
+    "index": ("whole", "index"),
+    "bus_id": ("text", "pci.bus_id", "gpu_bus_id"),
+    "uuid": ("text", "uuid", "gpu_uuid"),
+    "driver": ("text", "driver_version"),
+    "pstate": ("text", "pstate"),
+    "temperature": ("whole", "temperature.gpu"),
+    "memory_temperature": ("whole", "temperature.memory"),
+    "utilization": ("whole", "utilization.gpu"),
+    "memory_utilization": ("whole", "utilization.memory"),
+    "memory_used": ("mebibytes", "memory.used"),
+    "memory_total": ("mebibytes", "memory.total"),
+    "power": ("decimal", "power.draw.instant", "power.draw"),  # power.draw is an average on Ampere and later
+    "power_limit": ("decimal", "power.limit"),
+    "sm_clock": ("whole", "clocks.current.sm", "clocks.sm"),
+    "sm_clock_max": ("whole", "clocks.max.sm"),
+    "event_reasons": ("mask", "clocks_event_reasons.active", "clocks_throttle_reasons.active"),  # since driver 535
+    "pcie_gen": ("whole", "pcie.link.gen.gpucurrent", "pcie.link.gen.current"),
+    "pcie_gen_max": ("whole", "pcie.link.gen.max"),
+    "pcie_width": ("whole", "pcie.link.width.current"),
+    "pcie_width_max": ("whole", "pcie.link.width.max"),
+    "ecc_uncorrected": ("whole", "ecc.errors.uncorrected.volatile.total"),
+    "sram_threshold_exceeded": ("truth", "ecc.errors.uncorrected.aggregate.sram.thresholdExceeded"),
+    "remapped_uncorrectable": ("whole", "remapped_rows.uncorrectable"),
+    "remap_pending": ("truth", "remapped_rows.pending"),
+    "remap_failure": ("truth", "remapped_rows.failure"),
+    "recovery_action": ("text", "gpu_recovery_action"),
+    "mig": ("text", "mig.mode.current"),
+    "name": ("text", "name", "gpu_name"),  # last: it alone may hold a comma
+}
+"""By the field of the sample: what the cells hold, and nvidia-smi's names of the column, newest first."""
 
 APP_FIELDS = ("gpu_bus_id", "pid", "used_gpu_memory", "process_name")
 """Columns of the compute-apps list, in the order in which they are asked for."""
-
-INDICES = 1024
-"""GPUs of a node that are told apart: no row of a higher one is taken over there (``collectors/fleet/bounds.py``)."""
 
 GONE = re.compile(r"GPU is lost|fallen off the bus|Unable to determine the device handle", re.IGNORECASE)
 """Words about a GPU that no longer answers."""
@@ -65,20 +53,13 @@ GONE = re.compile(r"GPU is lost|fallen off the bus|Unable to determine the devic
 _REJECTED = re.compile(r'Field "([^"]*)" is not a valid field to query')
 _BUS_ID = re.compile(r"(?<![0-9a-fA-F:.])(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2,4}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
 # "GPU0000:07:00.0" runs GPU and address together: that 0000 is no index.
-_INDEX = re.compile(r"\bGPU ?(\d{1,3})(?![\d:])|\bGPU ?(\d{1,3}): ")
+_INDEX = re.compile(r"\bGPU ?(\d{1,3})(?:(?![\d:])|(?=: ))")
 _ABSENT = re.compile(
     r"\[?(N/A|Not (Supported|Available|Found)|None|Insufficient Permissions|.{0,60}deprecated)\]?|-|", re.IGNORECASE
 )
-_NUMBER = re.compile(r"([-+]?\d{1,18}(?:\.\d{1,9})?)\s*(%|W|MHz|MiB|C)?", re.IGNORECASE)
+_NUMBER = re.compile(r"([-+]?\d{1,12}(?:\.\d{1,9})?)\s*(%|W|MHz|MiB|C)?", re.IGNORECASE)
 _MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
-_SIGNED = (1 << 63) - 1
-"""What reads numbers of 64 bits takes signed ones."""
-_LARGEST_SIZE = 1e12
-"""MiB."""
-_TRUTHS = {
-    **dict.fromkeys(("yes", "active", "enabled", "true"), True),
-    **dict.fromkeys(("no", "not active", "disabled", "false", "none"), False),
-}
+_TRUTHS = {"yes": True, "1": True, "no": False, "0": False}
 
 
 class SmiRow(NamedTuple):
@@ -90,7 +71,7 @@ class SmiRow(NamedTuple):
 
 def choose(rejected: Collection[str] = ()) -> Dict[str, str]:
     """Columns to ask for, nvidia-smi's name by ours: of each the newest name that the driver has not rejected."""
-    chosen = ((column.key, [name for name in column.names if name not in rejected]) for column in COLUMNS)
+    chosen = ((key, [name for name in names if name not in rejected]) for key, (_, *names) in COLUMNS.items())
     return {key: names[0] for key, names in chosen if names}
 
 
@@ -102,88 +83,54 @@ def rejected_field(text: str) -> Optional[str]:
 
 def value(kind: str, cell: str) -> Any:
     """What a cell holds; None, or an empty text, where it is not available. Raises :class:`ValueError` for all else."""
-    if kind == "verbatim":
-        return cell
     if kind == "text":
         return "" if _ABSENT.fullmatch(cell) else cell
     number = _NUMBER.fullmatch(cell)
-    if kind == "truth" and (number or cell.lower() in _TRUTHS):
-        return float(number.group(1)) != 0 if number else _TRUTHS[cell.lower()]
+    if kind == "truth" and cell.lower() in _TRUTHS:
+        return _TRUTHS[cell.lower()]
     if kind == "mask" and _MASK.fullmatch(cell):
-        return int(cell, 16) & _SIGNED
-    if number and kind in ("whole", "decimal", "mebibytes"):
-        found = float(number.group(1))
-        if kind == "mebibytes":
-            return None if abs(found) > _LARGEST_SIZE else int(found * (1 << 20))
-        return int(found) if kind == "whole" else found
+        return int(cell, 16)
+    if number and kind == "decimal":
+        return float(number.group(1))
+    if number and kind in ("whole", "mebibytes"):
+        return int(float(number.group(1)) * (1 << 20 if kind == "mebibytes" else 1))
     if _ABSENT.fullmatch(cell):
         return None
     raise ValueError(cell)
 
 
-def gpu_row(keys: Sequence[str], line: str) -> Optional[SmiRow]:
-    """Read one line that should have these columns; None when it is no row.
-
-    A row without an index is none: it could not be told whose it is.
-    """
+def split(line: str, keys: Sequence[str]) -> Dict[str, str]:
+    """Cells of a line that should have these columns, of which the last may hold commas; empty when it has fewer."""
     cells = [cell.strip() for cell in line.split(",", len(keys) - 1)]
-    return build_row(dict(zip(keys, cells))) if len(cells) == len(keys) else None
+    return dict(zip(keys, cells)) if len(cells) == len(keys) else {}
 
 
 def build_row(cells: Dict[str, str]) -> Optional[SmiRow]:
-    """SmiRow of cells by the keys of :data:`COLUMNS`; None without an index."""
+    """Row of cells by the keys of :data:`COLUMNS`; None without an index: it could not be told whose it is."""
     values: Dict[str, Any] = {}
     odd: Dict[str, str] = {}
-    for column in COLUMNS:
-        cell = cells.get(column.key, "").strip()
+    for key, (kind, *_) in COLUMNS.items():
+        cell = cells.get(key, "").strip()
         try:
-            values[column.key] = value(column.kind, cell)
+            values[key] = value(kind, cell)
         except ValueError:
-            values[column.key] = None
-            odd[column.key] = cell[:80]
-    index = values["index"]
-    if index is None or not 0 <= index < INDICES:
+            values[key], odd[key] = None, cell[:80]
+    if values["index"] is None:
         return None
-    values.update(gpu=index, bus_id=values["bus_id"].lower(), odd=odd or None)
+    values.update(gpu=values["index"], bus_id=values["bus_id"].lower(), odd=odd or None)
     facts = GpuFacts._make(values[name] for name in GpuFacts._fields)
     return SmiRow(facts, GpuSample._make(values[name] for name in GpuSample._fields))
 
 
-def lost_row(row: SmiRow) -> Optional[GpuFault]:
-    """The fault that a row's own cells tell: nvidia-smi lists a lost GPU with its error in every column."""
-    for text in (row.sample.odd or {}).values():
-        if GONE.search(text):
-            return GpuFault(row.facts.gpu, row.facts.bus_id, text)
-    return None
-
-
-def device_line(line: str) -> GpuFault:
-    """Fault of a line that is no row, with the index and the address that it names."""
-    bus, index = _BUS_ID.search(line), _INDEX.search(line)
-    said = (index.group(1) or index.group(2)) if index else None
-    return GpuFault(None if said is None else int(said), bus.group(0).lower() if bus else "", line.strip()[:500])
-
-
-def app_row(line: str) -> Optional[GpuProcess]:
-    """Read one line of the compute-apps list asked for with :data:`APP_FIELDS`; None when it is no row."""
-    cells = [cell.strip() for cell in line.split(",", len(APP_FIELDS) - 1)]
-    return build_app(dict(zip(APP_FIELDS, cells))) if len(cells) == len(APP_FIELDS) else None
-
-
 def build_app(cells: Dict[str, str]) -> Optional[GpuProcess]:
-    """Process of named cells; None without a pid and an address."""
-    bus = _BUS_ID.fullmatch(cells.get("gpu_bus_id", "").strip())
-    pid, memory = _known("whole", cells.get("pid", "")), _known("mebibytes", cells.get("used_gpu_memory", ""))
-    if pid is None or pid <= 0 or bus is None:
+    """Process of the cells of :data:`APP_FIELDS`; None without a pid and an address."""
+    bus, pid, memory, name = (cells.get(field, "").strip() for field in APP_FIELDS)
+    size = _NUMBER.fullmatch(memory)
+    if not (_BUS_ID.fullmatch(bus) and pid.isdecimal() and len(pid) < 10):
         return None
-    return GpuProcess(bus.group(0).lower(), pid, memory, None, value("text", cells.get("process_name", "").strip()))
-
-
-def _known(kind: str, cell: str) -> Any:
-    try:
-        return value(kind, cell.strip())
-    except ValueError:
-        return None
+    return GpuProcess(
+        bus.lower(), int(pid), value("mebibytes", memory) if size else None, None, str(value("text", name))
+    )
 
 
 class GpuRoster:
@@ -203,36 +150,36 @@ class GpuRoster:
 
     def row(self, row: SmiRow) -> Iterator[NamedTuple]:
         """Samples of a row, and what it changes in the faults."""
-        fault = lost_row(row)
-        if fault is not None:
-            yield from self._fault(fault)
+        facts = row.facts
+        lost = next(filter(GONE.search, (row.sample.odd or {}).values()), None)
+        if lost is not None:  # it is listed with this error in every column
+            yield from self._fault(GpuFault(facts.gpu, facts.bus_id, lost))
             return
-        key = bus_key(row.facts.bus_id) if row.facts.bus_id else str(row.facts.gpu)
+        key = bus_key(facts.bus_id) if facts.bus_id else str(facts.gpu)
         if self._rounds.get(key) == self._round:
             self._round += 1
-        self._known[key], self._rounds[key] = row.facts, self._round
-        place = (row.facts.gpu, row.facts.bus_id)
-        if self._faults.pop(place, ""):
-            yield GpuFault(*place, "")
-        yield row.facts
-        yield row.sample
-        missing = [facts for other, facts in self._known.items() if self._rounds[other] < self._round - 1]
-        for facts in missing:
-            if (facts.gpu, facts.bus_id) not in self._faults:
+        self._known[key], self._rounds[key] = facts, self._round
+        if self._faults.pop((facts.gpu, facts.bus_id), ""):
+            yield GpuFault(facts.gpu, facts.bus_id, "")
+        yield from row
+        missing = [other for name, other in self._known.items() if self._rounds[name] < self._round - 1]
+        for other in missing:
+            if (other.gpu, other.bus_id) not in self._faults:
                 answer = len(self._known) - len(missing)
                 words = "missing from nvidia-smi's list: %d of %d GPUs answer" % (answer, len(self._known))
-                yield from self._fault(GpuFault(facts.gpu, facts.bus_id, words))
+                yield from self._fault(GpuFault(other.gpu, other.bus_id, words))
 
     def line(self, line: str) -> Iterator[NamedTuple]:
-        """A line that is no row: the fault of a lost GPU, or a remark."""
-        fault = device_line(line)
+        """A line that is no row: the fault of a lost GPU, with its index and address as far as known, or a remark."""
         if not GONE.search(line):
             yield Fault("gpus", line[:500], 1)
             return
-        for key, facts in self._known.items():  # the index and the address that earlier rows gave that GPU
-            if (fault.bus_id and bus_key(fault.bus_id) == key) or (not fault.bus_id and facts.gpu == fault.gpu):
-                fault = GpuFault(facts.gpu, facts.bus_id, fault.text)
-        yield from self._fault(fault)
+        named, counted = _BUS_ID.search(line), _INDEX.search(line)
+        bus, index = named.group().lower() if named else "", int(counted.group(1)) if counted else None
+        for key, facts in self._known.items():
+            if bus_key(bus) == key if bus else facts.gpu == index:
+                index, bus = facts.gpu, facts.bus_id
+        yield from self._fault(GpuFault(index, bus, line.strip()[:500]))
 
     def _fault(self, fault: GpuFault) -> Iterator[GpuFault]:
         if self._faults.get(fault[:2]) != fault.text:

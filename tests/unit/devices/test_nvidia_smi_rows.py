@@ -2,7 +2,8 @@
 
 import pytest
 
-from collectors.node.gpus.nvidia_smi import SmiRow, app_row, choose, device_line, gpu_row, lost_row
+from collectors.node.gpus.nvidia_smi import APP_FIELDS, GpuRoster, SmiRow, build_app, build_row, choose, split
+from collectors.samples.gpus import GpuFault
 
 KEYS = list(choose())
 H200 = {
@@ -21,7 +22,7 @@ def line(**cells: str) -> str:
 
 
 def row(**cells: str) -> SmiRow:
-    found = gpu_row(KEYS, line(**cells))
+    found = build_row(split(line(**cells), KEYS))
     assert found is not None
     return found
 
@@ -31,10 +32,10 @@ def test_a_row_without_units() -> None:
     assert (facts.gpu, facts.bus_id, facts.memory_total) == (0, "00000000:83:00.0", 143771 << 20)
     assert facts.name == "NVIDIA X, special edition"
     assert (sample.utilization, sample.power, sample.memory_used, sample.event_reasons) == (100, 626.26, 32362 << 20, 4)
-    assert (sample.remap_pending, sample.recovery_action, sample.odd) == (False, "None", None)
+    assert (sample.remap_pending, sample.recovery_action, sample.odd) == (False, "", None)
 
 
-@pytest.mark.parametrize("absent", ["[N/A]", "N/A", "[Not Supported]", "[Insufficient Permissions]", ""])
+@pytest.mark.parametrize("absent", ["[N/A]", "[Not Supported]", "[Insufficient Permissions]", ""])
 def test_what_is_not_available_is_unknown_and_nothing_odd(absent: str) -> None:
     sample = row(utilization=absent, memory_temperature=absent, event_reasons=absent, remap_pending=absent).sample
     assert (sample.utilization, sample.memory_temperature, sample.event_reasons, sample.remap_pending) == (None,) * 4
@@ -42,22 +43,21 @@ def test_what_is_not_available_is_unknown_and_nothing_odd(absent: str) -> None:
 
 
 def test_an_odd_value_is_shown_as_what_it_is() -> None:
-    sample = row(utilization="[Unknown Error]", power="ERR!", remap_failure="[GPU requires reset]").sample
-    assert (sample.utilization, sample.power, sample.remap_failure) == (None, None, None)
-    assert sample.odd == {"utilization": "[Unknown Error]", "power": "ERR!", "remap_failure": "[GPU requires reset]"}
+    odd = {"utilization": "[Unknown Error]", "power": "ERR!", "remap_failure": "[GPU requires reset]"}
+    sample = row(**odd).sample
+    assert (sample.utilization, sample.power, sample.remap_failure, sample.odd) == (None, None, None, odd)
 
 
-@pytest.mark.parametrize(
-    "text", ["", "No devices were found", "1, 2, 3", line(index="[Unknown Error]"), line(index="99999")]
-)
+@pytest.mark.parametrize("text", ["", "No devices were found", "1, 2, 3", line(index="[Unknown Error]")])
 def test_another_line_is_no_row(text: str) -> None:
-    assert gpu_row(KEYS, text) is None
+    assert build_row(split(text, KEYS)) is None
 
 
 def test_a_row_of_a_lost_gpu_says_so() -> None:
-    fault = lost_row(row(utilization="[GPU is lost]", power="[GPU is lost]"))
-    assert fault == (0, "00000000:83:00.0", "[GPU is lost]")
-    assert lost_row(row(utilization="[Unknown Error]")) is None
+    lost = row(utilization="[GPU is lost]", power="[GPU is lost]")
+    assert list(GpuRoster().row(lost)) == [GpuFault(0, "00000000:83:00.0", "[GPU is lost]")]
+    odd = row(utilization="[Unknown Error]")
+    assert list(GpuRoster().row(odd)) == [*odd]
 
 
 @pytest.mark.parametrize(
@@ -68,24 +68,23 @@ def test_a_row_of_a_lost_gpu_says_so() -> None:
         # index and address run together: that 0000 is no index
         ("Unable to determine the device handle for GPU0000:07:00.0: Unknown Error", None, "0000:07:00.0"),
         ("Unable to determine the device handle for GPU2: 00000000:07:00.0: Not Found", 2, "00000000:07:00.0"),
-        ("Failed to initialize NVML: Unknown Error", None, ""),
     ],
 )
 def test_a_line_names_its_gpu(text: str, gpu: int | None, bus_id: str) -> None:
-    assert device_line(text)[:2] == (gpu, bus_id)
+    assert list(GpuRoster().line(text)) == [GpuFault(gpu, bus_id, text)]
 
 
 @pytest.mark.parametrize(
-    ("text", "memory", "name"),
+    ("text", "found"),
     [
-        ("00000000:83:00.0, 10291, 2566, python, train.py", 2566 << 20, "python, train.py"),
-        ("00000000:83:00.0, 10291, [N/A], [Not Found]", None, ""),
+        ("00000000:83:00.0, 10291, 2566, python, train.py", (10291, 2566 << 20, "python, train.py")),
+        ("00000000:83:00.0, 10291, [N/A], [Not Found]", (10291, None, "")),
+        ("", None),
+        ("No running processes found", None),
+        ("a, b, c, d", None),
+        ("00000000:83:00.0, -, 1, x", None),
     ],
 )
-def test_a_process_on_a_gpu(text: str, memory: int | None, name: str) -> None:
-    assert app_row(text) == ("00000000:83:00.0", 10291, memory, None, name)
-
-
-@pytest.mark.parametrize("text", ["", "No running processes found", "a, b, c, d", "00000000:83:00.0, -, 1, x"])
-def test_another_line_is_no_process(text: str) -> None:
-    assert app_row(text) is None
+def test_a_process_on_a_gpu(text: str, found: tuple[int, int | None, str] | None) -> None:
+    app = build_app(split(text, APP_FIELDS))
+    assert (app and (app.pid, app.memory, app.name)) == found
