@@ -11,8 +11,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from collectors.node.network.tcp_info import TrafficTold, carried
 from collectors.node.processes.namespaces import foreign_network
+from collectors.node.processes.sockets import CarriedBytes, ProcessTraffic
 
 pytestmark = pytest.mark.nodes
 
@@ -77,10 +77,10 @@ def run() -> Iterator[Callable[..., int]]:
         yield start
 
 
-def _until(pid: int, seen: Callable[[TrafficTold], bool]) -> TrafficTold:
+def _until(pid: int, seen: Callable[[ProcessTraffic], bool]) -> ProcessTraffic:
     deadline = time.monotonic() + 60
     while True:
-        found = carried(pid)[1]
+        found = CarriedBytes(pid).told()
         if seen(found):
             return found
         assert time.monotonic() < deadline, found

@@ -1,7 +1,8 @@
-"""The TCP sockets of a network namespace, and whose they are, as the kernel tells over netlink.
+"""The TCP sockets of a network namespace, whose they are, and what those of one process carry, over netlink.
 
 sock_diag(7): ``struct inet_diag_req_v2`` and ``inet_diag_msg`` of linux/inet_diag.h, ``tcp_info`` of linux/tcp.h.
-Anybody may ask in our own namespace; in a container's, who may enter it.
+Anybody may ask in our own namespace; in a container's, who may enter it. ``recv`` and ``send`` are in no figure of
+/proc/PID/io, which counts ``read`` and ``write`` alone.
 """
 
 from __future__ import annotations
@@ -9,18 +10,29 @@ from __future__ import annotations
 import re
 import socket
 import struct
+import time
 from itertools import chain
-from typing import Dict, Iterable, Iterator, NamedTuple, Optional, Set
+from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.files import link, list_folder
 from collectors.node.netlink import attributes, dump, netlink
-from collectors.node.processes.namespaces import in_network_of
+from collectors.node.processes.namespaces import foreign_network, in_network_of
+from collectors.samples.stacks import QueuedPath
 
 ESTABLISHED, TIME_WAIT, LISTEN = 1, 6, 10
 """States, as in include/net/tcp_states.h."""
 ALL = (1 << 12) - 1
 DESCRIPTORS = 20000
 """Open files that are looked at in one search for an owner: some 20 ms."""
+SHORTEST = 0.05
+"""Seconds in which a stream of data is seen to go on."""
+SHARED = 0.1
+"""Seconds for which one list of the node's connections serves every rank."""
+UNANSWERED = 4
+"""Times that something was sent again from which on nobody answers there: three seconds. For a process that is stopped
+the kernel still acknowledges, so that this tells of the network or of a machine that is gone."""
+MOST, QUEUES = 64, 8
+"""Far ends and own addresses of a process, and connections with something to send, that are told."""
 
 _SOCK_DIAG = 4  # NETLINK_SOCK_DIAG; the module socket has no name for it
 _BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
@@ -30,6 +42,8 @@ _REQUEST = struct.Struct("=BBBxI2s2s44x")
 _SOCKET = struct.Struct("=BBBB 2s2s 16s16s 24x II")
 """Of struct inet_diag_msg: family, state, timer and how often it ran out, both ports (big endian), both addresses, uid,
 inode."""
+_TCP_INFO = struct.Struct("=120x QQ 8x I")
+"""Of struct tcp_info: bytes_acked, bytes_received, and notsent_bytes (Linux 4.6)."""
 _INODE = re.compile(r"socket:\[(\d{1,20})\]$")
 
 
@@ -47,8 +61,10 @@ class TcpSocket(NamedTuple):
     remote: str
     unacknowledged: int
     """Times that the same was sent again without an answer."""
-    info: bytes
-    """``struct tcp_info``, where it was asked for."""
+    acknowledged: int
+    received: int
+    unsent: int
+    """Bytes that were sent and acknowledged, that were received, and that wait to be sent; 0 where it is not told."""
 
     @property
     def leaves(self) -> bool:
@@ -56,22 +72,15 @@ class TcpSocket(NamedTuple):
         return not self.remote.startswith(("127.", "[::1]"))
 
 
-def tcp_sockets(
-    pid: int,
-    states: int = ALL,
-    *,
-    port: int = 0,
-    info: bool = False,
-    proc: str = "/proc",
-) -> Iterator[TcpSocket]:
+def tcp_sockets(pid: int, states: int = ALL, *, port: int = 0, proc: str = "/proc") -> Iterator[TcpSocket]:
     """Sockets of the network namespace of this process, in these states (a bit mask), with this port (0: any).
 
     Raises :class:`OSError`, also where that namespace may not be entered or the kernel does not answer.
     """
-    extension = 1 << (_INFO - 1) if info else 0
     with in_network_of(pid, lambda: netlink(_SOCK_DIAG), proc) as asked:
         for family in (socket.AF_INET, socket.AF_INET6):
-            wanted = _REQUEST.pack(family, socket.IPPROTO_TCP, extension, states, struct.pack(">H", port), b"\0\0")
+            near = struct.pack(">H", port)
+            wanted = _REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (_INFO - 1), states, near, b"\0\0")
             yield from filter(None, map(tcp_socket, dump(asked, _BY_FAMILY, wanted)))
 
 
@@ -82,8 +91,9 @@ def tcp_socket(body: bytes) -> Optional[TcpSocket]:
     family, state, timer, again, near_port, far_port, near, far, uid, inode = _SOCKET.unpack_from(body)
     port = int.from_bytes(near_port, "big")
     local, remote = _address(family, near, port), _address(family, far, int.from_bytes(far_port, "big"))
+    info = attributes(body, _SOCKET.size).get(_INFO, b"").ljust(_TCP_INFO.size, b"\0")
     again = again if timer == _SENDS_AGAIN else 0
-    return TcpSocket(inode, uid, state, port, local, remote, again, attributes(body, _SOCKET.size).get(_INFO, b""))
+    return TcpSocket(inode, uid, state, port, local, remote, again, *_TCP_INFO.unpack_from(info))
 
 
 def _address(family: int, raw: bytes, port: int) -> str:
@@ -124,3 +134,63 @@ class SocketOwners:
                     self._known[inode] = pid if inode in held else None
                     break
         return self._known[inode]
+
+
+# --- what those of one process carry ---------------------------------------------------------------------------------
+
+_latest: Dict[str, Tuple[float, Dict[int, TcpSocket]]] = {}
+"""By network namespace (empty is ours): connections by inode, as they were at a moment of the monotonic clock."""
+
+
+class ProcessTraffic(NamedTuple):
+    """What a look tells of a process's connections, in the order of the last fields of a :class:`StackDump`."""
+
+    carried: Optional[int] = None
+    carrying: Optional[float] = None
+    unanswered: List[str] = []  # noqa: RUF012 (never written to)
+    queued: List[QueuedPath] = []  # noqa: RUF012 (never written to)
+    addresses: List[str] = []  # noqa: RUF012 (never written to)
+
+
+class CarriedBytes:
+    """What a process's connections carry from now on."""
+
+    def __init__(self, pid: int, proc: str = "/proc") -> None:
+        self._pid = pid
+        self._proc = proc
+        self._began, self._before = self._look(float("-inf"))
+
+    def told(self) -> ProcessTraffic:
+        """What they have carried so far, and since this was made where that is long enough ago."""
+        at, now = self._look(self._began + SHORTEST)
+        if now.carried is None or self._before.carried is None or at - self._began < SHORTEST:
+            return now
+        return now._replace(carrying=round(max(0, now.carried - self._before.carried) / (at - self._began), 1))
+
+    def _look(self, since: float) -> Tuple[float, ProcessTraffic]:
+        """What they have carried by a moment, by a list no older than ``since``, if that is not to come.
+
+        Nothing is told, and the moment is long ago, where its sockets may not be seen, or are in a network namespace
+        that may not be entered.
+        """
+        inodes, namespace = held_sockets(self._pid, self._proc), foreign_network(self._pid, self._proc)
+        now = time.monotonic()
+        if inodes and (namespace not in _latest or _latest[namespace][0] < max(since, now - SHARED)):
+            try:
+                open_now = {one.inode: one for one in tcp_sockets(self._pid, 1 << ESTABLISHED, proc=self._proc)}
+            except (AttributeError, OSError):  # no netlink here, or it is refused in this container
+                return float("-inf"), ProcessTraffic()
+            _latest[namespace] = now, open_now
+        if not inodes:
+            return float("-inf"), ProcessTraffic()
+        at, connections = _latest[namespace]
+        mine = [connections[inode] for inode in inodes if inode in connections]
+        outward = [one for one in mine if one.leaves]
+        own = {one.local.rpartition(":")[0].strip("[]") for one in outward if namespace}
+        queued = sorted(QueuedPath(one.port, one.remote, one.acknowledged) for one in outward if one.unsent)
+        return at, ProcessTraffic(
+            carried=sum(one.acknowledged + one.received for one in mine),
+            unanswered=sorted({one.remote for one in mine if one.unacknowledged >= UNANSWERED})[:MOST],
+            queued=queued[:QUEUES],
+            addresses=sorted(own)[:MOST],
+        )

@@ -7,8 +7,8 @@ import time
 from typing import List, NamedTuple, Optional
 
 from collectors.node import child, files
-from collectors.node.network.tcp_info import CarriedBytes, TrafficTold
 from collectors.node.processes import process_state, procfs
+from collectors.node.processes.sockets import CarriedBytes, ProcessTraffic
 from collectors.node.source import Absent
 from collectors.node.stacks import pyspy, pyspy_output
 from collectors.node.stacks.pyspy_output import DumpFailure
@@ -160,7 +160,7 @@ class _ProcessLook:
             seen.waiting_on,
             process_state.kernel_stack(self._pid) if stuck else [],
             remedy,
-            *(self._traffic.told() if self._traffic is not None else TrafficTold()),
+            *(self._traffic.told() if self._traffic is not None else ProcessTraffic()),
             process_state.beside_main(self._pid) if is_rank and seen.syscall == "futex" else [],
         )
 
