@@ -53,16 +53,8 @@ _GOES_ON = re.compile(
     r"\\\s|\$\([^)]*\)?|(?P<open>[\"'])(?=[^\s\"',;&|}\])])(?:(?!(?P=open)).)*(?P=open)|[^\s\"'\\,;&|}\])]+", re.DOTALL
 )
 """A further part of a word of a shell, ``a\\ "b c"'d'``: a quote begins one if it is closed and no blank follows."""
-_COMMANDS = re.compile(
-    r"(?P<kept>(?<![\w.-])(?:(?:set-)?cookie:\s{0,3}"
-    r"|curl\b[^|;&\n]{0,300}?\s(?:-[a-zA-Z]{0,8}[uU]|--(?:proxy-)?user)[\s=]?[\"']?[^\s:\"']{0,100}:"
-    r"|sshpass\s(?:-v\s)?-p\s?"
-    r"|(?:docker|podman|skopeo|helm(?:\sregistry)?|singularity(?:\sremote)?|oc|az)\slogin\s[^|;&\n]{0,300}?(?<=\s)-p\s?"
-    r"|(?:wandb|comet|neptune|clearml|lightning)\slogin\s(?:--[\w=:/.-]{1,60}\s(?:\w{1,5}://\S{1,200}\s)?){0,5}(?!-)"
-    r"))(?:\\{0,3}\"[^\"]{0,400}\"?|'[^']{0,400}'?|[^\s\"'\\;|&]{1,400})",
-    re.IGNORECASE,
-)
-"""Programs by whose manual alone a word is a secret: no name in front of it says so."""
+_KEY = re.compile(r"(?<![\w/])[0-9a-f]{40}(?!\w)")
+"""A key without a beginning of its own, as ``wandb login`` takes it, in a command line; that of a commit goes too."""
 
 _ENDINGS = (
     "token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credential", "credentials", "key",
@@ -142,7 +134,7 @@ def _end_of_value(text: str, found: Match[str]) -> int:
 
 def within(text: str) -> str:
     """A text that may hold a command line or settings, its secrets redacted."""
-    return shapes(settings(_COMMANDS.sub(r"\g<kept>" + REDACTED, text)))
+    return shapes(settings(_KEY.sub(REDACTED, text)))
 
 
 def command(words: Sequence[str], limit: int = 2048) -> str:
@@ -163,7 +155,7 @@ def command(words: Sequence[str], limit: int = 2048) -> str:
             shown.append(within(part))
         option = (part.startswith("-") or _VARIABLE.match(name)) and not equals
         redact_next = bool(option) and sounds_secret(name)
-    return _COMMANDS.sub(r"\g<kept>" + REDACTED, " ".join(shown))[:limit]
+    return " ".join(shown)[:limit]
 
 
 def event_text(text: str) -> str:

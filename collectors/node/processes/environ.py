@@ -6,7 +6,7 @@ value of every name that sounds like a secret is blotted out.
 
 from __future__ import annotations
 
-from typing import Dict, Mapping, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Mapping, NamedTuple, Optional, Tuple
 
 from collectors.node import redact
 from collectors.node.files import text
@@ -26,10 +26,6 @@ NAMES = frozenset(
     )
 )  # fmt: skip
 """Further names, exactly."""
-
-_RANK_OPTIONS = ("rank", "global_rank", "world_rank", "process_id")
-_SIZE_OPTIONS = ("world_size", "num_processes")
-"""Options of scripts that are started once for each rank."""
 
 NO_RANK = -1
 """Stands where the number of a rank is not known."""
@@ -109,33 +105,16 @@ def rank_of(env: Mapping[str, str]) -> Optional[RankEnvironment]:
     return _environment(env, local, world, "lightning", assigned=True)
 
 
-def rank_of_member(env: Mapping[str, str], words: Sequence[str] = ()) -> RankEnvironment:
+def rank_of_member(env: Mapping[str, str]) -> RankEnvironment:
     """What is told of a process that is of a job by the library that it has mapped.
 
-    ``RANK`` without a size will do then: a script gives the size to ``init_process_group`` itself. So will options of a
-    script that is started by hand once for each rank, ``--rank 3 --world-size 8``; a lone ``--rank=16`` may be that of
-    an adapter.
+    ``RANK`` without a size will do then: a script gives the size to ``init_process_group`` itself.
     """
-    rank, size = _number(env, "RANK"), _number(env, "WORLD_SIZE")
-    if rank is None:
-        options = _numbers_of_options(words)
-        given, size_given = _number(options, *_RANK_OPTIONS), _number(options, *_SIZE_OPTIONS)
-        if given is not None and size_given is not None and given < size_given:
-            rank, size = given, size_given
+    rank = _number(env, "RANK")
     return rank_of(env) or _environment(
-        env, NO_RANK if rank is None else rank, size, "" if rank is None else "env",
-        assigned=rank is not None and "RANK" in env,
+        env, NO_RANK if rank is None else rank, _number(env, "WORLD_SIZE"), "" if rank is None else "env",
+        assigned=rank is not None,
     )  # fmt: skip
-
-
-def _numbers_of_options(words: Sequence[str]) -> Dict[str, str]:
-    """Values of ``--rank=3`` and ``--world-size 8`` by ``rank`` and ``world_size``; of one name the first."""
-    found: Dict[str, str] = {}
-    for word, after in zip(words, [*words[1:], ""]):
-        name, equals, value = word.partition("=")
-        if name.startswith("-"):
-            found.setdefault(name.lstrip("-").replace("-", "_"), value if equals else after)
-    return found
 
 
 def _environment(

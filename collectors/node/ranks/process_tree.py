@@ -7,7 +7,7 @@ say RANK=3, and under Slurm torchrun's agent has a number too. The rank is the t
 
 from __future__ import annotations
 
-from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Set
+from typing import Dict, Iterator, List, Mapping, NamedTuple, Set
 
 from collectors.node.processes.commands import LAUNCHERS, WRAPPERS, is_own, is_python, program
 from collectors.node.processes.environ import NO_RANK
@@ -26,15 +26,6 @@ class ProcessRole(NamedTuple):
 
 _SPAWNED = "multiprocessing.spawn"
 _HELPER_CODE = (_SPAWNED, "multiprocessing.forkserver", "multiprocessing.resource_tracker", "compile_worker")
-
-
-def helper_role(member: JobProcess, owner: Optional[JobProcess]) -> str:
-    """``data_worker``, ``compile_worker`` or ``helper``."""
-    if any("compile_worker" in word for word in member.words[:4]):
-        return "compile_worker"
-    # before torch 2.7 a worker is a fork with its rank's own name and command line
-    forked = owner is not None and member.stat.parent == owner.pid and list(member.words) == list(owner.words) != []
-    return "data_worker" if forked or member.stat.comm == "pt_data_worker" else "helper"
 
 
 def classify_tree(members: Mapping[int, JobProcess]) -> Dict[int, ProcessRole]:

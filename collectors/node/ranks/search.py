@@ -142,7 +142,7 @@ class Search:
                 words = split_zeros(command) if isinstance(command, bytes) else []
                 envs[pid] = parse(answer) if isinstance(answer, bytes) else {}
                 if not is_foreign(words, stat.comm):
-                    rank, library = rank_of_member(envs[pid], words), libraries[pid]
+                    rank, library = rank_of_member(envs[pid]), libraries[pid]
             self.refused.discard(pid)
             if rank is not None and self._passes(envs[pid]):
                 self._unrelated.pop(pid, None)

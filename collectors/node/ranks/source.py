@@ -11,27 +11,23 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set
 
 from collectors.node import redact
 from collectors.node.blocking import BlockingGuard
-from collectors.node.files import link, read, read_or_none
+from collectors.node.files import link, read
 from collectors.node.processes.commands import is_python, program
 from collectors.node.processes.procfs import (
     CLOCK_TICKS,
     Stat,
     boot_time,
-    parse_schedstat,
     parse_stat,
     parse_status,
-    parse_wchan,
     read_stat,
     split_zeros,
 )
-from collectors.node.ranks.facts import rank_process
 from collectors.node.ranks.job_process import JobProcess
-from collectors.node.ranks.process_metrics import bytes_moved, rank_pulse, zombies
-from collectors.node.ranks.process_tree import ProcessRole, classify_tree, helper_role
+from collectors.node.ranks.process_tree import ProcessRole, classify_tree
 from collectors.node.ranks.search import YOUNG, Search
 from collectors.node.source import Denied, Failed, Shared, Source
 from collectors.samples.control import Settings
-from collectors.samples.ranks import Helper, HelperGone, IdleLauncher, RankGone, RankProcess
+from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess
 from collectors.samples.stream import Fault
 
 LIST_EVERY = 2.5
@@ -42,8 +38,6 @@ HELPER_TURNS = 5
 """Ticks in which every helper is read once, …"""
 NEW_HELPER = 6.0
 """… but for the first seconds in which it is seen: whether it works is to be known soon."""
-QUIET_LOOKS = 2
-"""Looks without a voluntary context switch after which a rank counts as waiting, maybe for a child that has ended."""
 HELD = 32
 """Ranks whose files are kept open; of further ones they are opened each time."""
 AGENTS = frozenset(("torchrun", "torch.distributed.run", "torch.distributed.launch"))
@@ -124,7 +118,7 @@ class RankSource(Source):
     def _drop(self, pid: int, now: float) -> Iterator[NamedTuple]:
         """Forget a process, and say so if it had been told of."""
         tracked, role = self._tracked.pop(pid), self._roles.pop(pid, None)
-        tracked.held.close()
+        tracked.close()
         self._stale = True
         if tracked.told is not None:
             yield RankGone(pid, tracked.told.rank, now)
@@ -216,7 +210,7 @@ class RankSource(Source):
 
         One that has ended stays in /proc until its parent asks, which a container's first process may never do.
         """
-        stat = parse_stat(tracked.held.read("stat"))
+        stat = parse_stat(tracked.read("stat"))
         if stat is None or stat.has_ended or stat.start_ticks != tracked.stat.start_ticks:
             yield from self._drop(tracked.pid, now)
             return
@@ -230,55 +224,42 @@ class RankSource(Source):
             if pid % HELPER_TURNS != self._turn % HELPER_TURNS and moment - tracked.seen >= NEW_HELPER:
                 continue
             yield from self._refresh(tracked, now)
-            tracked.held.close()  # there may be hundreds
+            tracked.close()  # there may be hundreds
             if pid not in self._tracked:
                 continue
-            owner, stat = self._roles[pid].owner, tracked.stat
-            role = helper_role(tracked, self._tracked.get(owner))
-            if stat.comm != "pt_data_worker":  # of those there may be hundreds; a fork that saves a checkpoint is none
-                tracked.bytes_moved = bytes_moved(self.proc, pid)
-            wchan = parse_wchan(read_or_none("%s/%d/wchan" % (self.proc, pid)) or b"")
-            cpu = round(stat.cpu_user + stat.cpu_system, 2)
-            yield Helper(pid, owner, role, stat.state, wchan, cpu, stat.rss, redact.command(tracked.words, 256))
+            yield tracked.helper(self._roles[pid].owner)
 
     def _ranks(self, moment: float, now: float) -> Iterator[NamedTuple]:
         spent: Dict[int, float] = {}
         moved: Dict[int, int] = {}
         for helper in self._having("helper"):
             owner = self._roles[helper.pid].owner
-            used = helper.stat.cpu_user + helper.stat.cpu_system + helper.stat.children_cpu
-            spent[owner] = spent.get(owner, 0.0) + used
+            spent[owner] = spent.get(owner, 0.0) + helper.cpu + helper.stat.children_cpu
             if helper.bytes_moved is not None:
                 moved[owner] = moved.get(owner, 0) + helper.bytes_moved
         alive: List[RankProcess] = []
         for tracked in self._having("rank"):
             pid = tracked.pid
             yield from self._refresh(tracked, now)
-            data = tracked.held.read("status")
-            status = parse_status(data, pid)
+            status = parse_status(tracked.read("status"), pid)
             if pid not in self._tracked or status is None:
                 continue
             versions = self.shared.versions.get(pid, {})
             if tracked.told is None or moment - tracked.facts_at > FACTS_EVERY:
                 tracked.facts_at = moment
                 tracked.executable = link("%s/%d/exe" % (self.proc, pid)) or tracked.executable
-                known = rank_process(self.proc, self._booted, tracked, status, versions)
-                tracked.told = known._replace(adopted=self._is_orphan(tracked.stat))
+                tracked.told = tracked.facts(self._booted, status, versions)
             elif tracked.told.versions != versions:
                 tracked.told = tracked.told._replace(versions=versions)
             alive.append(tracked.told)
             yield tracked.told
-            tracked.note_switches(status.voluntary_switches)
-            helped = spent.get(pid, 0.0) + tracked.stat.children_cpu  # a compiler starts many that end in a second
-            ran, waited = parse_schedstat(tracked.held.read("schedstat")) or (None, 0.0)
-            pulse = rank_pulse(self.proc, pid, tracked.held, tracked.stat, status)
-            yield pulse._replace(helpers_cpu=round(helped, 2), main_cpu=ran, helpers_bytes=moved.get(pid))
-            wait = tracked.cpu_wait(moment, waited, data) if ran is not None else None
+            yield tracked.pulse(status, spent.get(pid, 0.0), moved.get(pid))
+            wait = tracked.cpu_wait(moment)
             if wait is not None:
                 yield wait
-            if tracked.quiet_looks >= QUIET_LOOKS and moment >= tracked.zombies_at:
+            if moment >= tracked.zombies_at:
                 tracked.zombies_at = moment + LIST_EVERY
-                yield from zombies(self.proc, pid, tracked.zombies, now)
+                yield from tracked.zombies(now)
             if len(alive) > HELD:
-                tracked.held.close()
+                tracked.close()
         self.shared.ranks = tuple(alive)

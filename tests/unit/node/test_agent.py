@@ -97,7 +97,6 @@ def test_under_every_interpreter(python: str, ranks: list[subprocess.Popen[bytes
     assert [processes[rank].parent for rank in (0, 1)] == [process.pid for process in ranks]
     assert all(processes[rank].command.endswith("--api-key <redacted>") for rank in (0, 1))
     assert {helper.rank_pid for helper in agent.of(Helper)} == {process.pid for process in processes.values()}
-    assert {helper.role for helper in agent.of(Helper)} == {"data_worker"}
     assert {state.state for state in agent.of(SourceState)} == {"ok"}
     assert b"hunter2" not in b"".join(agent.lines)
     first, last = agent.of(RankPulse)[0], agent.of(RankPulse)[-2]

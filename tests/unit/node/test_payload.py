@@ -74,7 +74,7 @@ def shipped(entry: str, **more: Any) -> set[str]:
 def test_what_an_entry_imports_travels_and_nothing_else() -> None:
     agent = shipped("collectors.node.agent")
     assert {place.partition(":")[0] for place in SOURCES.values()} < agent
-    assert {"collectors", "collectors.node", "collectors.samples.stream", "collectors.node.ranks.facts"} < agent
+    assert {"collectors", "collectors.node", "collectors.samples.stream", "collectors.node.ranks.job_process"} < agent
     assert "collectors.node.stacks.stackdump" not in agent
     assert not any(name.startswith(("collectors.fleet", "collectors.probes")) for name in agent)
 

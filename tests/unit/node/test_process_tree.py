@@ -8,7 +8,7 @@ from collectors.node.processes.commands import program
 from collectors.node.processes.environ import rank_of, rank_of_member
 from collectors.node.processes.procfs import Stat
 from collectors.node.ranks.job_process import JobProcess
-from collectors.node.ranks.process_tree import classify_tree, helper_role
+from collectors.node.ranks.process_tree import classify_tree
 from tests.support.fake_proc import PYTHON, rank_env
 
 TRAIN = [PYTHON, "-u", "train.py", "--launcher", "torchrun"]
@@ -159,18 +159,6 @@ CASES: dict[str, tuple[list[JobProcess], dict[int, str]]] = {
 def test_roles_of_processes(case: str) -> None:
     members, expected = CASES[case]
     assert roles(*members) == expected
-
-
-def test_roles_of_helpers() -> None:
-    owner = member(5, R0)
-    for helper, role in [
-        (member(6, R0, parent=5), "data_worker"),
-        (member(6, R0, parent=5, comm="pt_data_worker"), "data_worker"),
-        (member(6, R0, COMPILER, parent=5), "compile_worker"),
-        (member(6, R0, TRACKER, parent=5), "helper"),
-        (member(7, R0, parent=6), "helper"),
-    ]:
-        assert helper_role(helper, owner) == role
 
 
 @pytest.mark.parametrize(

@@ -111,15 +111,13 @@ def test_one_that_nobody_has_waited_for_has_ended(bench: Bench) -> None:
     assert not of(bench.look(), RankProcess), "nor is it another one without a number"
 
 
-def test_a_rank_that_waits_is_told_with_its_children_that_have_ended(bench: Bench) -> None:
+def test_a_rank_is_told_with_its_children_that_have_ended(bench: Bench) -> None:
     """Nothing of theirs says a rank any more; one that lives, and what another process started, are none of them."""
     bench.proc.add(50, env=rank_env(3), children=(61, 62, 63, 64))
     bench.proc.add(61, parent=50, env={}, argv=(), comm="worker", state="Z", left=1, ended=9)
     bench.proc.add(62, parent=50, env={}, comm="sleep")
     bench.proc.add(63, parent=1, env={}, argv=(), state="Z", left=1)
     bench.proc.add(64, parent=50, env={}, argv=(), comm="sh", state="Z", left=1, ended=256)
-    assert not of(bench.look(), Helper), "until it is seen to wait"
-    bench.look()
     told = [(one.pid, one.rank_pid, one.state, one.command, one.ended) for one in of(bench.look(), Helper)]
     assert told == [(61, 50, "Z", "worker", 9), (64, 50, "Z", "sh", 256)]
     assert not of(bench.look(), Helper), "each is told of once"
@@ -217,24 +215,6 @@ def test_of_those_whom_mp_spawn_starts_each_is_a_rank_and_the_starter_is_none(be
     samples = bench.look()
     assert numbers(samples) == {50: -1, 51: -1}
     assert of(samples, RankGone) == [RankGone(40, -1, bench.clock.time(), False)]
-
-
-def test_scripts_that_are_started_by_hand_tell_their_rank_as_an_option(bench: Bench) -> None:
-    for pid, words in (
-        (50, ["--rank", "0", "--world-size=2"]),
-        (51, ["--world_size", "2", "--rank=1"]),
-        (52, ["--rank=16"]),
-    ):
-        bench.proc.add(pid, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "train.py", *words])
-    assert numbers(bench.look()) == {50: 0, 51: 1, 52: -1}
-
-
-def test_the_option_of_a_node_is_not_the_rank_of_those_whom_mp_spawn_starts_there(bench: Bench) -> None:
-    bench.proc.add(40, rss=LARGE, mapped=[TORCH], argv=[PYTHON, "main.py", "--rank", "0", "--world-size", "2"])
-    bench.look()
-    for pid in (50, 51):
-        bench.proc.add(pid, parent=40, rss=LARGE, mapped=[TORCH], argv=SPAWNED, threads=["pt_gloo_runloop"])
-    assert numbers(bench.look()) == {50: -1, 51: -1}
 
 
 def test_agents_and_this_tool_itself_are_no_processes_of_a_job(bench: Bench) -> None:
