@@ -89,11 +89,9 @@ def event_line(event: LogEvent) -> Evidence:
 def finished(job: Job) -> bool:
     """Whether the run came to its end.
 
-    A launcher or the script says so, a table of nccl-tests has its last line, or all ranks destroyed the largest
-    communicator.
+    A launcher or the script says so, or all ranks destroyed the largest communicator.
     """
-    whole = any(event.data.get("whole") is True for _, event in job.events_of("nccl_tests.table"))
-    if whole or job.events_of("elastic.finished") or job.events_of("job.finished"):
+    if job.events_of("elastic.finished") or job.events_of("job.finished"):
         return True
     ends = [event for _, event in job.events_of("nccl.end") if text_of(event, "phase") == "destroy"]
     made = [event for _, event in job.events_of("nccl.init")]

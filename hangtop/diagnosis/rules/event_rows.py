@@ -9,7 +9,7 @@ import re
 from functools import partial
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
+from hangtop.diagnosis.evidence.event_fields import numbers_of, text_of
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, cuda_error, signal_name
 from hangtop.diagnosis.finding import Severity
 from hangtop.diagnosis.rules.engine import EventRow, Told, in_vain
@@ -183,13 +183,6 @@ NCCL = (
         event=Told("torch.cuda_error", {"signature": ("invalid_device",)}), kind="invalid_device", weight=0.9,
         other={"signature": "other"}, summary="{who} asks for a GPU that it does not have",
         advice="Compare LOCAL_RANK with CUDA_VISIBLE_DEVICES: LOCAL_RANK counts within that list.",
-    ),
-    EventRow(
-        event=Told("nccl_tests.table"), kind="silent_corruption", weight=0.9, accuses=False,
-        where=lambda event: (number_of(event, "wrong") or 0) > 0, example={"wrong": 3}, other={"wrong": 0},
-        summary="nccl-tests got {wrong} wrong elements{on}",
-        advice="Data is damaged on its way: test the nodes by twos to find the GPU or link; IOMMU and ACS settings do "
-        "this, too.",
     ),
     EventRow(
         event=Told("gloo.size_mismatch"), kind="collective_size_mismatch", weight=0.7, accuses=False,

@@ -23,7 +23,7 @@ ENDING = 40
 """Lines between a fault and the word that training is complete: less may be what another process was about to say."""
 LAUNCHERS = ("elastic.", "launcher.")
 """What launchers say: steps behind it may be those of the other ranks."""
-TRUE_FOREVER = ("kernel.", "nccl.", "job.", "log.end", "elastic.finished", "torch.program_exit", "nccl_tests.table")
+TRUE_FOREVER = ("kernel.", "nccl.", "job.", "log.end", "elastic.finished", "torch.program_exit")
 """What kernels, NCCL and settings say stays true whatever follows; all else tells of something that fails or waits."""
 RUN_ENDS = (
     "elastic.failure", "elastic.finished", "elastic.signal", "launcher.exit", "slurm.cancelled", "job.finished",

@@ -10,20 +10,6 @@ from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.folder import files_session
 from tests.support.saved import roots, verdict
 
-HEADER = "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw #wrong\n"  # noqa: E501
-
-
-def table(*rates: float, wrong: int = 0, whole: bool = True) -> str:
-    rows = "".join(
-        f"  {1 << (20 + n)}  {1 << (18 + n)}  float  sum  -1  10.0  {rate}  {rate}  {wrong}  10.0  {rate}  {rate}  0\n"
-        for n, rate in enumerate(rates)
-    )
-    return HEADER + rows + ("# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 50.0\n" if whole else "")
-
-
-def test_a_good_table_is_a_healthy_run(tmp_path: Path) -> None:
-    assert verdict(tmp_path, a=table(30, 60, 90, 120, 121, 118)).outcome == "healthy"
-
 
 def test_a_finished_run_is_no_mismatch(tmp_path: Path) -> None:
     line = "n1:{pid}:9 [0] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x1 recvbuff 0x1 count 4 datatype 7 op 0 root 0 comm 0x{pid} [nranks=2] stream 0x1\n"  # noqa: E501
@@ -31,7 +17,7 @@ def test_a_finished_run_is_no_mismatch(tmp_path: Path) -> None:
     init = "n1:{pid}:9 [0] NCCL INFO ncclCommInitRank comm 0x{pid} rank {rank} nranks 2 cudaDev 0 busId 1 commId 0xab - Init COMPLETE\n"  # noqa: E501
     log = init.format(pid=11, rank=0) + init.format(pid=12, rank=1) + ahead
     assert roots(verdict(tmp_path, a=log))[0][0] == "collective_mismatch"
-    assert verdict(tmp_path, a=log + table(30, 60, 90)).outcome == "healthy"
+    assert verdict(tmp_path, a=log + "Training completed.\n").outcome == "healthy"
 
 
 CLOSED = """Initializing distributed: GLOBAL_RANK: {rank}, MEMBER: {member}/4

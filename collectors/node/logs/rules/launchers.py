@@ -38,11 +38,6 @@ RULES = (
          Example("E1121 00:12:20 71 api.py:869] failed (exitcode: -9) local_rank: 1 (pid: 4711) of binary: python3",
                  {"exitcode": -9, "signal": "KILL", "local_rank": 1, "failed_pid": 4711},
                  "torch elastic/multiprocessing/api.py")),
-    Rule("elastic.closing", "Sending process|Closing process",
-         r"(?:Sending process (?P<closed_pid>\d+) closing signal|Closing process (?P<closed_pid_2>\d+) via signal)"
-         r" (?P<signal>[\w.]+)",
-         Example("W1121 api.py:897] Sending process 4712 closing signal SIGTERM",
-                 {"closed_pid": 4712, "signal": "TERM"}, "torch elastic/multiprocessing/api.py")),
     Rule("elastic.signal", "got signal:|death signal,|termination signal:|Main process received",
          r"Process \d+ got signal: (?P<signal>\w+)|Received (?:Signals\.)?(?P<signal_2>SIG\w+|\d+) death signal, "
          r"shutting down workers|Got termination signal: (?:Signals\.)?(?P<signal_3>\w+)|Main process received "
@@ -56,8 +51,8 @@ RULES = (
                  {"problem": "connection", "warned": "shutdown"}, "torch elastic/rendezvous/dynamic_rendezvous.py"),
          read=_rendezvous),
     Rule("elastic.restart", "attempts left;",
-         r"Worker group (?:FAILED|UNHEALTHY)\. (?P<attempts_left>\d+)/\d+ attempts left;",
-         Example("Worker group FAILED. 1/3 attempts left;", {"attempts_left": 1}, "torch elastic/agent/server/api.py")),
+         r"Worker group (?:FAILED|UNHEALTHY)\. \d+/\d+ attempts left;",
+         Example("Worker group FAILED. 1/3 attempts left;", {}, "torch elastic/agent/server/api.py")),
     Rule("elastic.finished", "worker group successfully|worker group finished",
          r"worker group successfully finished|Local worker group finished \(SUCCEEDED\)",
          Example("worker group successfully finished", {}, "torch elastic/agent/server/api.py")),

@@ -1,4 +1,4 @@
-"""NCCL's and RCCL's own lines (not the collectives: see :mod:`collective_counts`), and nccl-tests' results."""
+"""NCCL's and RCCL's own lines (not the collectives: see :mod:`collective_counts`)."""
 
 from __future__ import annotations
 
@@ -136,8 +136,4 @@ RULES = (
          r"[Cc]onnect(?: to (?P<peer>\S+))? returned (?P<error>[^,\r\n]+), retrying \((?P<tried>\d+)/\d+\)",
          Example("connect to 10.0.0.3<5> returned Connection refused, retrying (7/34)",
                  {"peer": "10.0.0.3<5>", "error": "Connection refused", "tried": 7}, "NCCL misc/socket.cc")),
-    Rule("nccl_tests.table", "Out of bounds values|Avg bus bandwidth",
-         r"#\s*Out of bounds values\s*:\s*(?P<wrong>[1-9]\d{0,11})\s+FAILED|#\s*Avg bus bandwidth\s*:\s*(?P<whole>\d)",
-         Example("# Out of bounds values : 3 FAILED", {"wrong": 3}, "nccl-tests src/common.cu"),
-         read=lambda _, data: {"whole": True} if "whole" in data else data),
 )  # fmt: skip

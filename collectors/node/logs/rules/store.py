@@ -68,19 +68,12 @@ RULES = (
          Example("The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
                  {"port": 29500}, "torch c10d/socket.cpp"), read=_port),
     Rule("torch.store_timeout", "wait timeout after|Socket Timeout|waitForInput: socket",
-         r"wait timeout after (?P<ms>\d+)ms(?:, keys: (?P<keys>[^\r\n]{1,300}))?"
-         r"|(?:store->get\('(?P<keys_2>[^'\r\n]{0,300})'\)[^\r\n]{0,200}?)?Socket Timeout\b"
+         r"wait timeout after (?P<ms>\d+)ms|Socket Timeout\b"
          r"|waitForInput: socket SocketImpl\([^\r\n]{0,200}?remote=\[(?P<address>[^\]\s]{1,120})\]:(?P<port>\d{1,5})\)"
          r" timed out after (?P<ms_2>\d{5,12})ms",
          Example("wait timeout after 30000ms, keys: /default_pg/0//cuda//0",
-                 {"seconds": 30.0, "phase": "wait", "keys": "/default_pg/0//cuda//0"}, "torch c10d/TCPStore.cpp"),
+                 {"seconds": 30.0, "phase": "wait"}, "torch c10d/TCPStore.cpp"),
          {"phase": "wait"}, read=_keyed),
-    Rule("torch.store_lost", "store->get('", r"store->get\('(?P<keys>[^']*)'\) got error: (?!Socket Timeout)"
-                                         r"(?P<error>[^\r\n]*)",
-         Example("[1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d key-value store by "
-                 "key '0', but store->get('0') got error: Connection reset by peer",
-                 {"keys": "0", "error": "Connection reset by peer", "from_rank": 0, "by_rank": 1},
-                 "torch c10d/ProcessGroupNCCL.cpp"), read=_keyed),
     Rule("torch.store_lost", "flag on TCPStore|from the global store|sendBytes failed|sendVector failed|recvValue"
          " failed|recvBytes failed|recvVector failed|Failed to recv|Broken pipe|Connection reset",
          r'"?should dump"? flag on TCPStore|dump flag from the global store\.|(?:sendBytes|sendVector) failed'
@@ -93,11 +86,9 @@ RULES = (
          Example("Timed out waiting 1800000ms for recv", {"ms": 1800000, "direction": "recv"},
                  "gloo/transport/tcp/unbound_buffer.cc")),
     Rule("gloo.size_mismatch", "[enforce fail at",
-         r"\[enforce fail at [^\]\s]*gloo/[^\]]*\]\s*(?P<condition>[^\r\n]*(?:preamble\.length|data size doesn't match"
-         r"|nbytes)[^\r\n]*)",
+         r"\[enforce fail at [^\]\s]*gloo/[^\]]*\]\s*[^\r\n]*(?:preamble\.length|data size doesn't match|nbytes)",
          Example("[enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes."
-                 " 16"
-                 " vs 8", {"condition": "op.preamble.length <= op.nbytes. 16 vs 8"}, "gloo/transport/tcp/pair.cc")),
+                 " 16 vs 8", {}, "gloo/transport/tcp/pair.cc")),
     Rule("gloo.closed", "gloo/|losed by peer",
          r"(?:gloo/[^\n]{0,200}?(?:Connection closed by peer|Connection reset by peer|Broken pipe|[Rr]ead error)"
          r"|Connection closed by peer) ?(?P<peer>\[[^\]]+\](?::\d+)?)",
