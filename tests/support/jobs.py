@@ -20,7 +20,7 @@ from collectors.samples.gpus import GpuFacts, GpuProcess, GpuSample
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.ranks import CpuWait, Helper, RankProcess, RankPulse
-from collectors.samples.stacks import Frame, QueuedPath, StackDump, ThreadStack
+from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Job, JobMotion
@@ -81,7 +81,6 @@ class Ranks:
         gil: bool = False,
         carrying: float | None = None,
         unanswered: Sequence[str] = (),
-        queued: Sequence[Sequence[QueuedPath]] = (),
         addresses: Sequence[str] = (),
     ) -> Ranks:
         """Where they are: one stack for all looks, or one stack a look. ``arguments`` are those of its inner frame.
@@ -95,8 +94,7 @@ class Ranks:
             in_torch = bool(stacks and stacks[0]) and "site-packages" in stacks[0][0]
             own.syscall = syscall if syscall is not None else "futex" if in_torch else ""
             own.state, own.waiting_on, own.gil, own.carrying = state, waiting_on, gil, carrying
-            own.unanswered, own.queued = list(unanswered), [list(each) for each in queued]
-            own.addresses = list(addresses)
+            own.unanswered, own.addresses = list(unanswered), list(addresses)
         return self
 
     def pulse(self, *, cores: float = 0.0, switches: float = 0.0, written: float = 0.0, wchan: str = "") -> Ranks:
@@ -172,8 +170,6 @@ class SketchedRank:
     carrying: float | None = None
     """Bytes per second that its connections carry."""
     unanswered: list[str] = field(default_factory=list)
-    queued: list[list[QueuedPath]] = field(default_factory=list)
-    """What waits to be sent, look by look."""
     addresses: list[str] = field(default_factory=list)
     wchan: str = ""
     gil: bool = False
@@ -312,7 +308,6 @@ class Sketch:
                     one.waiting_on, carrying=one.carrying,
                     carried=None if one.carrying is None else 1000 + int(one.carrying * (at - NOW + self.span)),
                     unanswered=one.unanswered, addresses=one.addresses,
-                    queued=one.queued[index] if index < len(one.queued) else [],
                 )
             )  # fmt: skip
         return dumps

@@ -12,11 +12,10 @@ from hangtop.diagnosis.rules.launches import CODE, PAIR_UP
 from hangtop.diagnosis.rules.stuck import COMING_UP
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import START_S
-from hangtop.diagnosis.waits.evidence import stack_of, waiters_of, watch_of
+from hangtop.diagnosis.waits.evidence import stack_of, waiters_of, watch_of, weight_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus, on_its_way
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, stands
-from hangtop.diagnosis.waits.score import OPEN_KINDS, weight_of
 
 AGREED = (
     "The code of all ranks agrees: suspect the network or a GPU, or sizes that differ. Run the allreduce probe, look "
@@ -29,6 +28,8 @@ UNNAMED = (
 )
 WHOLE_START = ("init_process_group", "init_distributed")
 """Operations that a rank's process comes to but once, before all training."""
+OPEN_KINDS = frozenset({"device", "backward", "forward"})
+"""Kinds of waits whose Python frames do not say in which operation they end."""
 NO_OPERATION = ("init", "store", "code", "sleep")
 """Kinds of waits in which ranks are in no collective."""
 LOOK = "Look at what the rank does, and what that reads from or asks."
@@ -120,7 +121,7 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
 def _in_one_operation(job_status: JobStatus) -> tuple[RankStatus, ...]:
     """Ranks that all are in one operation of a group, and stand still there; none where some rank is odd."""
     graph = job_status.graph
-    if graph is None or graph.pattern not in ("stalled", "stuck_group") or not _stands(job_status, graph):
+    if graph is None or graph.pattern != "stalled" or not _stands(job_status, graph):
         return ()
     members = tuple(sorted((one for point in graph.accused for one in point.members), key=lambda one: one.rank))
     return members if graph.accused[0].kind not in NO_OPERATION and len(members) > 1 else ()

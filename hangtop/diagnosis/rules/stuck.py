@@ -16,11 +16,10 @@ from hangtop.diagnosis.finding import Finding, NextStep, next_step, of_ranks
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, who_wait
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
-from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of, watch_of
+from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of, watch_of, weight_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, nodes_of
-from hangtop.diagnosis.waits.score import in_a_kernel, weight_of
 
 COMING_UP = frozenset({"init", "store"})
 """What ranks wait in that have not yet begun to train."""
@@ -44,7 +43,6 @@ NOT_LAUNCHED = (
     "It has not launched what the others wait in, or waits for ranks of its own node: look at what its GPU does (the "
     "kernel before that, Xid lines, power), and at its stack."
 )
-IN_A_KERNEL = "in a kernel that does not end, with nothing under way in the network while all others have"
 UNDECIDED = (
     "Whether this is a fault is not known yet: the rank is at work, or what it waits for may still come. Watch on: the "
     "rank is called hung once nothing of it makes progress."
@@ -91,14 +89,13 @@ def _kind_of(status: RankStatus) -> str:
 
 
 def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence[RankStatus]) -> Finding:
-    first, kernel = members[0], in_a_kernel(members[0])
-    doing = f"{first.where}, {IN_A_KERNEL}" if kernel else _doing(job_status, first)
+    first = members[0]
     by_child = first.activity is not None and first.activity.waits == "helper" and kind in (LOCK, CODE)
     return of_ranks(
         kind, weight_of(job_status, graph, members), [member.rank for member in members], nodes_of(members),
-        f"holds up {count(len(graph.waiters), 'other')}: {doing}",
+        f"holds up {count(len(graph.waiters), 'other')}: {_doing(job_status, first)}",
         (*evidence_of(first), *waiters_of(graph), watch_of(graph, len(first.readings))),
-        NOT_LAUNCHED if kernel else CHILDREN if by_child else ADVICE[kind],
+        NOT_LAUNCHED if first.state == "on_gpu" else CHILDREN if by_child else ADVICE[kind],
         next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),
     )  # fmt: skip
 

@@ -1,22 +1,26 @@
-"""Observations put as evidence: who saw it, when, and what it looked like."""
+"""Observations put as evidence, and how much the proof of a blamed rank weighs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from signal import Signals
 from textwrap import shorten
 
 from hangtop.diagnosis.finding import Evidence, Observer
-from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on, ranks_text, size
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text, size
 from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.tables.wchan import sleep_at
 from hangtop.diagnosis.waits.graph import WaitGraph
+from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus
-from hangtop.diagnosis.waits.wake_set import ENDED, STOPPED
+from hangtop.diagnosis.waits.wake_set import ENDED, STOPPED, WakeProgress
 
 FRAMES_SHOWN, PLACES_SHOWN = 8, 4
 COMMAND_SHOWN = 60
 """Characters of a command that are told."""
+FULL = 0.92
+"""Weight of a proof without a doubt."""
 
 
 def stack_of(status: RankStatus) -> Evidence | None:
@@ -94,10 +98,10 @@ def children_told(status: RankStatus) -> str:
     children = [*process.helpers.values()]
     for states, words in ((STOPPED, "stopped"), (ENDED, "dead"), (("D",), "uninterruptible in the kernel")):
         if found := [child for child in children if child.state in states]:
-            of, verb = count(len(children), "process", "processes"), "is" if len(found) == 1 else "are"
-            ends = {_ended_by(child.ended) for child in found if child.ended is not None}
-            by = f" ({', '.join(sorted(ends))})" if ends else ""
-            return f"of the {of} that it started {listed([str(c.pid) for c in found], 3)} {verb} {words}{by}"
+            of, told = count(len(children), "process", "processes"), listed([str(child.pid) for child in found], 3)
+            ends = sorted({_ended_by(child.ended) for child in found if child.ended is not None})
+            by = f" ({', '.join(ends)})" if ends else ""
+            return f"of the {of} that it started {told} {of_several('is', len(found))} {words}{by}"
     if len(children) != 1:
         return ""
     command = shorten(children[0].command, COMMAND_SHOWN, placeholder="…")
@@ -110,3 +114,45 @@ def _ended_by(status: int) -> str:
     if not number:
         return f"exit code {status >> 8}"
     return Signals(number).name if number in set(Signals) else f"signal {number}"
+
+
+# --- how much it weighs ------------------------------------------------------------------------------------------
+
+
+def weight_of(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatus]) -> float:
+    """Weigh the proof that these ranks hold up the others: no more than its weakest part.
+
+    What a weight means (proven, likely, possible) is told by :mod:`hangtop.diagnosis.finding`, which also asks for two
+    independent sources.
+    """
+    doubts = _doubts_on_blocked(job_status, members) if graph.pattern == "held_up" else _doubts_on_odd(graph, members)
+    return min((most for applies, most in doubts if applies), default=FULL)
+
+
+def _doubts_on_blocked(job_status: JobStatus, members: Sequence[RankStatus]) -> tuple[tuple[bool, float], ...]:
+    """Doubts about ranks that do not wait, and what the proof weighs with each at the most."""
+    by_threads = any(one.state == "on_gpu" and one.load != "idle" for one in members)
+    outside = (job_status.wake_set(one).progress is WakeProgress.OUTSIDE for one in members if job_status.job.live)
+    return (
+        (by_threads or any(one.activity is not None and one.activity.by_name for one in members), 0.72),
+        (any(outside), 0.7),  # what blocks them may yet come
+        (any(map(_native_would_tell, members)), 0.7),
+    )
+
+
+def _doubts_on_odd(graph: WaitGraph, members: Sequence[RankStatus]) -> tuple[tuple[bool, float], ...]:
+    """Doubts about ranks that wait elsewhere than the others."""
+    on_kernels = all(one.kind == "device" and one.load == "unknown" for one in members)
+    stages = any(point.kind == "device" and not point.where for point in graph.points)
+    return (
+        (len({(point.kind, point.op) for point in graph.points}) == 1, 0.7),  # it may be one collective after all
+        (graph.by == "threads", 0.72),
+        (graph.by == "lines" or on_kernels or (graph.by == "operations" and stages), 0.55),  # only their lines tell
+        (graph.pattern == "mismatch" and graph.by is None, 0.55),  # nothing tells which side is odd
+    )
+
+
+def _native_would_tell(status: RankStatus) -> bool:
+    doing = status.activity
+    opaque = doing is not None and doing.native_would_tell and not doing.waiting_on and doing.waits == "unknown"
+    return status.in_c_code or opaque

@@ -11,20 +11,20 @@ Example: ranks 0, 1 and 3 are in ``all_reduce``, rank 2 reads a file: ``held_up`
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import median_low
 from typing import Literal
 
-from hangtop.diagnosis.waits.odd import OddRanks, Source, kind_of, odd_ranks, threads_of
+from hangtop.diagnosis.waits.odd import OddRanks, Source, odd_ranks, threads_of
 from hangtop.diagnosis.waits.points import Awaited, WaitPoint, peers_awaited, points_of, standing_part
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state
 
-Pattern = Literal["held_up", "deadlock", "mismatch", "stuck_group", "stalled", "unclear"]
+Pattern = Literal["held_up", "deadlock", "mismatch", "stalled", "unclear"]
 """How a graph looks.
 
 ``held_up``: somebody does not wait; ``deadlock``: sends and receives wait in a circle; ``mismatch``: ranks wait at
-different operations; ``stuck_group``: a sub-group waits in one operation, and the others wait for it; ``stalled``: all
-wait in the same operation; ``unclear``: all that could be read wait, and some could not be.
+different operations; ``stalled``: all wait in one operation, or those of a sub-group do, and the others wait for them;
+``unclear``: all that could be read wait, and some could not be.
 """
 
 HARD: tuple[State, ...] = ("gone", "missing", "stopped", "uninterruptible")
@@ -38,7 +38,7 @@ class WaitGraph:
 
     pattern: Pattern
     waiters: tuple[RankStatus, ...]
-    """Those who wait and are not to blame. Empty in ``stalled``, where nobody is more to blame than another."""
+    """Those who wait and are not to blame. Empty where all are in one operation, and none is more to blame."""
     culprits: tuple[RankStatus, ...]
     points: tuple[WaitPoint, ...]
     """Where the ranks wait that wait, the largest first."""
@@ -59,71 +59,60 @@ def find_waits(statuses: Mapping[int, RankStatus], awaited: Callable[[], Awaited
 
     ``awaited`` tells for which ranks a rank waits, by recorders, logs and frames; it is asked where some ranks go on.
     """
-    part = standing_part(statuses, awaited)
-    waits = in_state(part, *WAITS)
+    among = standing_part(statuses, awaited)
+    waits, part = in_state(among, *WAITS), len(among) < len(statuses)
     still = sum(one.frozen is not False for one in waits)
     if not still or still * 2 < len(waits):
         return None
-    return replace(_graph_of(part, waits), part=len(part) < len(statuses))
-
-
-def _graph_of(statuses: Mapping[int, RankStatus], waits: Sequence[RankStatus]) -> WaitGraph:
-    points = points_of(waits)
-    odd = odd_ranks(points)
-    behind = _not_launched(waits, odd)
-    waiting = [one for one in waits if one.rank not in {late.rank for late in behind}]
-    hard, working = in_state(statuses, *HARD), [*in_state(statuses, "working", "leaving"), *behind]
+    odd = odd_ranks(points_of(waits))
+    hard, working = in_state(among, *HARD), [*in_state(among, "working", "leaving"), *_not_launched(waits, odd)]
     if hard or working:
-        culprits = sorted((*hard, *_least_moving(working, alone=not hard)), key=lambda one: one.rank)
-        return _graph("held_up", waiting, culprits)
-    if in_state(statuses, "unseen"):
-        return _graph("unclear", waiting, ())
-    graph = _all_wait(waits, points, odd)
-    # what all take part in may end since the last of them has come, not before
-    return replace(graph, held=min(graph.held, *(one.held for one in waits)))
+        standing = [one for one in working if one.frozen is not False] or ([] if hard else working)
+        culprits = sorted((*hard, *standing), key=lambda one: one.rank)
+        return _graph("held_up", waits, culprits, None, part=part)
+    if in_state(among, "unseen"):
+        return _graph("unclear", waits, (), None, part=part)
+    pattern, ranks = _all_wait(waits, odd)
+    culprits = [one for one in waits if one.rank in ranks]
+    return _graph(pattern, waits, culprits, odd.by if odd is not None and pattern != "deadlock" else None, part=part)
+
+
+def _graph(
+    pattern: Pattern, waits: Sequence[RankStatus], culprits: Sequence[RankStatus], by: Source | None, *, part: bool
+) -> WaitGraph:
+    blamed = {one.rank for one in culprits}
+    waiters = [one for one in waits if one.rank not in blamed]
+    seen = [one for one in waiters or culprits if one.frozen is not False and (one.readings or one.load != "unknown")]
+    held = median_low([one.held for one in seen]) if seen else 0.0
+    accused: tuple[WaitPoint, ...] = ()
+    if pattern not in ("held_up", "unclear"):
+        accused = points_of(culprits)
+        held = min(held, *(one.held for one in waits))  # what all take part in may end once the last of them has come
+    points = sorted((*accused, *points_of(waiters)), key=lambda point: (-len(point.members), point.ranks))
+    frozen = bool(seen) and 2 * sum(one.frozen is True for one in seen) > len(seen)
+    return WaitGraph(pattern, tuple(waiters), tuple(culprits), tuple(points), accused, held, frozen, by, part)
 
 
 def _not_launched(waits: Sequence[RankStatus], odd: OddRanks | None) -> list[RankStatus]:
     """Ranks that wait for a kernel before the one that all others wait in, by what GPUs or network threads do."""
     late = [one for one in waits if odd is not None and odd.by in ("gpus", "threads") and one.rank in odd.ranks]
-    before = all(kind_of(one) == "device" and (one.load == "idle" or threads_of(one) == "at rest") for one in late)
+    before = all(one.kind == "device" and (one.load == "idle" or threads_of(one) == "at rest") for one in late)
     return [one._replace(state="on_gpu") for one in late] if before else []
 
 
-def _least_moving(working: Sequence[RankStatus], *, alone: bool) -> list[RankStatus]:
-    """Of ranks that do not wait, those that stand still; when none does and nobody else is to blame, all of them."""
-    still = [status for status in working if status.frozen is not False]
-    return still or (list(working) if alone else [])
-
-
-def _all_wait(waiting: Sequence[RankStatus], points: Sequence[WaitPoint], odd: OddRanks | None) -> WaitGraph:
+def _all_wait(waits: Sequence[RankStatus], odd: OddRanks | None) -> tuple[Pattern, Collection[int]]:
+    """How a job looks in which every rank waits, and the ranks that are to blame for it."""
+    points, every = points_of(waits), {one.rank for one in waits}
     sends = [point for point in points if point.kind == "p2p"]
     if circle := _circle([member for point in sends for member in point.members], everybody=len(sends) == len(points)):
-        return _split("deadlock", waiting, circle)
-    if odd is None and (len(points) == 1 or any(point.kind == "device" for point in points)):
-        # the kernel that some wait for may be the very collective that the others are in
-        return _graph("stalled", (), waiting)
+        return "deadlock", circle
     if odd is None:
-        return _split("mismatch", waiting, {one.rank for one in waiting})
+        # the kernel that some wait for may be the very collective that the others are in
+        together = len(points) == 1 or any(point.kind == "device" for point in points)
+        return "stalled" if together else "mismatch", every
     accused = [point for point in points if odd.ranks.issuperset(point.ranks)]
-    together = odd.by == "groups" and len(accused) == 1 and len(odd.ranks) > 1 and accused[0].inner
-    stuck = together and accused[0].kind != "p2p"
-    return replace(_split("stuck_group" if stuck else "mismatch", waiting, odd.ranks), by=odd.by)
-
-
-def _split(pattern: Pattern, waiting: Sequence[RankStatus], blamed: Collection[int]) -> WaitGraph:
-    """Blame these ranks for the wait of the others."""
-    waiters = [one for one in waiting if one.rank not in blamed]
-    return _graph(pattern, waiters, [one for one in waiting if one.rank in blamed])
-
-
-def _graph(pattern: Pattern, waiters: Sequence[RankStatus], culprits: Sequence[RankStatus]) -> WaitGraph:
-    seen = [one for one in waiters or culprits if one.frozen is not False and (one.readings or one.load != "unknown")]
-    held = median_low([status.held for status in seen]) if seen else 0.0
-    frozen = bool(seen) and 2 * sum(status.frozen is True for status in seen) > len(seen)
-    accused = () if pattern in ("held_up", "unclear") else points_of(culprits)
-    points = sorted((*accused, *points_of(waiters)), key=lambda point: (-len(point.members), point.ranks))
-    return WaitGraph(pattern, tuple(waiters), tuple(culprits), tuple(points), accused, held, frozen)
+    together = odd.by == "groups" and len(accused) == 1 and len(odd.ranks) > 1 and accused[0].kind != "p2p"
+    return "stalled" if together else "mismatch", odd.ranks
 
 
 def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:

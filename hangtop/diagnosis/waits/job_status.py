@@ -8,8 +8,6 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from collectors.samples.logs import LogEvent
-from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.collectives.sources import waits_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, TRICKLE_BYTES_PER_S
@@ -179,33 +177,11 @@ def _time(told: tuple[str, LogEvent]) -> tuple[bool, float, str, int, str, str, 
 def on_its_way(job: Job, statuses: Iterable[RankStatus]) -> bool:
     """Whether data go between ranks that all wait, more slowly than a node's traffic would tell.
 
-    A connection with more to send gets rid of some; or, as over a path that loses packets, two ranks carried some
-    between their last two looks, both since the job stands still.
+    As over a path that loses packets: two ranks carried some between their last two looks, both since the job stands
+    still.
     """
-    if not job.live or _delivers(job):
-        return job.live
     since = max(job.now - (job.stood_still or 0.0), 0.0)
-    return sum(_carries(one, since, job.now) for one in statuses if one.present) > 1
-
-
-def _delivers(job: Job) -> bool:
-    """Whether the last two looks at a rank saw more to send to another node, and some of it acknowledged in between."""
-    if not job.live or not any(dump.queued for dump in job.stacks):
-        return False
-    alive = {(rank.node, rank.process.pid) for rank in job.ranks if rank.gone_at is None}
-    looks: dict[tuple[str, int], list[StackDump]] = defaultdict(list)
-    for node, dump in zip(job.stack_nodes, job.stacks, strict=False):
-        if (node, dump.pid) in alive and dump.method != "none":
-            looks[node, dump.pid].append(dump)
-    nodes, since = nodes_by_name(job), job.now - (job.stood_still or 0.0)
-    for (node, _), dumps in looks.items():
-        before, last = sorted(dumps, key=lambda dump: dump.at)[-2:] if len(dumps) > 1 else (dumps[0], dumps[0])
-        acked = {(path.port, path.far): path.acked for path in before.queued}
-        for path in last.queued if before.at >= since and job.now - last.at <= FRESH_S else ():
-            far = nodes.get(path.far.rpartition(":")[0].strip("[]"), node)
-            if far != node and path.acked > acked.get((path.port, path.far), path.acked):
-                return True
-    return False
+    return job.live and sum(_carries(one, since, job.now) for one in statuses if one.present) > 1
 
 
 def _carries(status: RankStatus, since: float, now: float) -> bool:

@@ -33,11 +33,6 @@ class WaitPoint:
         return tuple(member.rank for member in self.members)
 
     @property
-    def world(self) -> bool:
-        """The frames of all members say that the operation is one of the whole job's."""
-        return all(member.activity is not None and member.activity.world is True for member in self.members)
-
-    @property
     def told(self) -> str:
         """``in all_reduce at train (train.py:31)``, ``for their own GPU at log_metrics (train.py:85)``."""
         own = "for its own GPU" if len(self.members) == 1 else "for their own GPU"

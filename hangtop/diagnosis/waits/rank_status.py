@@ -12,7 +12,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.kernel import telling
-from hangtop.diagnosis.stacks.states import Activity
+from hangtop.diagnosis.stacks.states import Activity, Kind
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
     LOOKS_SLACK_S,
@@ -71,6 +71,11 @@ class RankStatus(NamedTuple):
     def where(self) -> str:
         """``read_shard (data.py:88)``, or what is known instead."""
         return "" if self.activity is None else self.activity.where or self.activity.label
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of what it does; ``device`` where no frame was read, as its GPU may tell."""
+        return "device" if self.activity is None or self.activity.error else self.activity.kind
 
     @property
     def pid(self) -> int | None:

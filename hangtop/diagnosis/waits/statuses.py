@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.evidence.gpus import draws_work_power, gpu_loads
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Rank
@@ -33,7 +32,6 @@ STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 2.0, 0.2
 may have met a rank on its way, and does not count beside one that came later."""
 SERVERS = ("vllm::", "sglang::")
 """Beginnings of the titles of inference servers: their workers wait in a broadcast for the next request."""
-LOOPBACKS = ("127.0.0.1", "::1")
 FEW, TOGETHER_S = 256, 0.6
 """Ranks of which each look is compared with those at the others, and seconds within which a look meets all of them."""
 MOST, MOST_TORN = 8, 4
@@ -128,16 +126,10 @@ def _at_the_store(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSta
     ``store.wait`` of a program's own store has no frame of torch: the far end of the connection tells it.
     """
     found: dict[int, RankStatus] = {}
-    hosts: Collection[str] = ()
     for one in statuses:
-        doing, process = one.activity, one.process
-        if doing is None or process is None or doing.error or doing.meaning is not Meaning.NETWORK:
-            continue
-        target, own = doing.target, process.process
-        if target.port is not None and target.port == own.master_port:
-            hosts = hosts or {*LOOPBACKS, *(name for name, node in nodes_by_name(job).items() if node)}
-            if target.host in hosts or target.host == own.master_addr:
-                found[one.rank] = with_activity(job, one, _means(doing, Meaning.STORE))
+        doing, port = one.activity, one.process.process.master_port if one.process is not None else None
+        if doing is not None and not doing.error and doing.meaning is Meaning.NETWORK and doing.target.port == port:
+            found[one.rank] = with_activity(job, one, _means(doing, Meaning.STORE))
     return found
 
 

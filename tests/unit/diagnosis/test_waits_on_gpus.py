@@ -116,9 +116,6 @@ def test_a_rank_that_left_the_stages_of_a_pipeline_for_a_barrier_is_named(
     assert found(job).ranks == named
 
 
-# --- NCCL's network threads ------------------------------------------------------------------------------------------
-
-
 # --- what could not be read ------------------------------------------------------------------------------------------
 
 
