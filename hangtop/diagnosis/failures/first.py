@@ -106,7 +106,7 @@ def _left_program(job: Job, status: RankStatus, doing: Activity) -> bool:
     before this one, where there was one.
     """
     again = status.process is not None and bool(status.process.process.restart)
-    inside = doing.thread != "main" or not doing.path or any(place.startswith(SCRIPT) for place in doing.path)
+    inside = doing.thread != "main" or not doing.where or any(line.startswith(SCRIPT) for line in doing.frames)
     return not inside and any(
         frame.endswith(f" in {SCRIPT}") for one in failures(job)
         if one.rank == status.rank and one.event.kind == "python.exception" and not (again and one.at is None)

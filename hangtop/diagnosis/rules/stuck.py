@@ -194,7 +194,7 @@ def keeps_gil(job_status: JobStatus) -> Iterator[Finding]:
     reads or writes files, or wants a lock, that says more.
     """
     for status in job_status.of("working") if job_status.hung else ():
-        owners, doing = {look.gil.name if look.gil else "" for look in status.readings}, status.activity
+        owners, doing = {look.gil for look in status.readings}, status.activity
         if len(status.readings) < LATE_LOOKS or len(owners) != 1 or not all(owners) or not status.motion.blocked:
             continue
         if doing is not None and not {doing.kind, *doing.context} & {"data", "checkpoint", "lock"}:

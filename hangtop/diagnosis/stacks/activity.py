@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from collectors.samples.stacks import BESIDE, Frame, StackDump, ThreadStack
+from collectors.samples.stacks import BESIDE, Frame, StackDump
 from hangtop.diagnosis.stacks.frames import is_user, own, place
 from hangtop.diagnosis.stacks.kernel import kernel_view
 from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
 from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Role, ThreadNote, target_of
-from hangtop.diagnosis.stacks.threads import main_thread, role, thread_that_counts
+from hangtop.diagnosis.stacks.threads import main_thread, role, thread_name, thread_that_counts
 from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 
 _SHORTEST_SPAN = 0.2
@@ -66,14 +66,13 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     if not dumps:
         raise ValueError("no dumps")
     ordered = sorted(dumps, key=lambda dump: dump.at)
-    mine = [dump for dump in ordered if dump.pid == dump.rank_pid]
-    helpers = [dump for dump in ordered if dump.pid != dump.rank_pid] if mine else []
-    mine = mine or ordered
+    mine = [dump for dump in ordered if dump.pid == dump.rank_pid] or ordered
+    helpers = [dump for dump in ordered if dump.pid != mine[0].pid]
     newest = mine[-1]
     looks = [seen for dump in mine if (seen := _look_at(dump, helpers)) is not None]
     last = looks[-1] if looks and looks[-1].dump is newest else None
     child = target_of(newest.waiting_on).process
-    rates = (_carried(mine), _carried([one for one in helpers if one.pid == child]))
+    rates = [_carried(mine), _carried([one for one in helpers if one.pid == child])]
     helper = last.helper if last is not None and (not newest.waiting_on or child is not None) else None
     return (_without_frames(newest) if last is None else _over_looks(looks, last))._replace(
         cpu=_cpu(mine), state=newest.state, wchan=newest.wchan, syscall=newest.syscall,
@@ -85,19 +84,18 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
 def _over_looks(looks: Sequence[_Look], last: _Look) -> Activity:
     """What the frames of all looks say; the kernel's side is not yet in it."""
     says, dump = last.stack.says, last.dump
-    late = [seen for seen in looks if seen.dump.at >= last.dump.at - _LATELY_S]
+    late = [seen for seen in looks if seen.dump.at >= dump.at - _LATELY_S]
     late = late if len(late) >= _LATE_LOOKS else list(looks[-_LATE_LOOKS:])
     moving = None if len(looks) == 1 else any(seen.points != last.points for seen in late)
     where = _stays(looks) if moving else next(iter(last.user), None)
     return says._replace(
         where=place(where) if where is not None else "",
-        function=place(where, line=False) if where is not None else "",
         place=last.place,
         frames=last.frames,
         moving=moving,
         thread=last.role,
         others=_other_threads(last),
-        gil=next((_note(dump, one) for one in dump.threads if one.owns_gil), None),
+        gil=next((thread_name(one) for one in dump.threads if one.owns_gil), ""),
         helper_pid=last.helper.pid if last.helper is not None else None,
         native_would_tell=says.native_would_tell and not (moving and says.waits == "nothing"),
         since=[seen.dump.at for seen in takewhile(lambda seen: seen.place == last.place, reversed(looks))][-1],
@@ -123,8 +121,9 @@ def _look_at(dump: StackDump, helpers: Sequence[StackDump]) -> _Look | None:
     main = main_thread(dump)
     if main is None:
         return None
-    stack, role = thread_that_counts(dump, main, parse(main.frames, kernel_view(dump)))
-    return _Look(dump, stack, role, *(_helper(dump, helpers) if stack.says.waits == "helper" else (None, None)))
+    stack, part = thread_that_counts(dump, main, parse(main.frames, kernel_view(dump)))
+    helper, inner = _helper(dump, helpers) if stack.says.waits == "helper" else (None, None)
+    return _Look(dump, stack, part, helper, inner)
 
 
 def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, ParsedStack] | tuple[None, None]:
@@ -135,13 +134,12 @@ def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, 
     child = target_of(waits.waiting_on).process
     for dump in sorted(helpers, key=lambda dump: (dump.pid != child, abs(dump.at - waits.at))):
         main = main_thread(dump)
-        if main is None or (dump.pid != child and dump.syscall.startswith("accept")):  # a server
-            continue
-        found = parse(main.frames, kernel_view(dump))
-        awaits_orders = found.says.waits == "helper" and len(found.user) == 1
-        # of a helper that was started as ``python -c`` no line of the job is seen
-        if any(frame.file != "<string>" for frame in found.user) and not awaits_orders:
-            return dump, found
+        if main is not None and (dump.pid == child or not dump.syscall.startswith("accept")):  # that is a server
+            found = parse(main.frames, kernel_view(dump))
+            awaits_orders = found.says.waits == "helper" and len(found.user) == 1
+            # of a helper that was started as ``python -c`` no line of the job is seen
+            if any(frame.file != "<string>" for frame in found.user) and not awaits_orders:
+                return dump, found
     return None, None
 
 
@@ -168,30 +166,30 @@ def _cpu(mine: Sequence[StackDump]) -> float | None:
 
 
 def _carried(dumps: Sequence[StackDump]) -> float | None:
-    """By the last look and one before it, else by what was seen during the last."""
+    """Bytes a second by the last look and one before it, else by what was seen during the last."""
     told = [(dump.at, dump.carried) for dump in dumps if dump.carried is not None and dump.pid == dumps[-1].pid]
-    at, carried = told[-1] if told else (0.0, 0)
-    before = next((pair for pair in reversed(told) if at - pair[0] >= _SHORTEST_SPAN), None)
-    if before is None:
-        return dumps[-1].carrying if dumps else None
-    return max(0, carried - before[1]) / (at - before[0])
-
-
-def _note(dump: StackDump, thread: ThreadStack) -> ThreadNote:
-    """Another thread. Where the main one sleeps at a futex, all that are not told of beside it do, too: at locks."""
-    says = parse(thread.frames, main=thread is main_thread(dump)).says
-    name = thread.name or f"thread {thread.os_thread_id or thread.thread_id}"
-    told = [one.thread for one in dump.beside]
-    locked = dump.syscall == "futex" and len(told) < BESIDE and thread.os_thread_id not in (*told, None, dump.pid)
-    waits = "lock" if locked and not says.by_frame else says.waits
-    return ThreadNote(name, role(thread, dump), says.where, waits)
+    for at, carried in reversed(told):
+        if told[-1][0] - at >= _SHORTEST_SPAN:
+            return max(0, told[-1][1] - carried) / (told[-1][0] - at)
+    return dumps[-1].carrying if dumps else None
 
 
 def _other_threads(seen: _Look) -> tuple[ThreadNote, ...]:
-    """Threads besides main and the judged one that are in the job's own code."""
-    main = main_thread(seen.dump)
-    return tuple(
-        _note(seen.dump, one)
-        for one in seen.dump.threads
-        if one is not main and own(one.frames) != seen.stack.frames and any(map(is_user, one.frames))
-    )
+    """Threads besides main and the judged one that are in the job's own code.
+
+    Where the main thread sleeps at a futex, all that are not told of beside it do, too: at locks.
+    """
+    dump, notes = seen.dump, []
+    told = [one.thread for one in dump.beside]
+    at_locks = dump.syscall == "futex" and len(told) < BESIDE
+    for thread in dump.threads:
+        if (
+            thread is main_thread(dump)
+            or own(thread.frames) == seen.stack.frames
+            or not any(map(is_user, thread.frames))
+        ):
+            continue
+        says = parse(thread.frames, main=False).says
+        locked = at_locks and not says.by_frame and thread.os_thread_id not in (*told, None, dump.pid)
+        notes.append(ThreadNote(thread_name(thread), role(thread, dump), says.where, "lock" if locked else says.waits))
+    return tuple(notes)

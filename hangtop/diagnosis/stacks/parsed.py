@@ -11,20 +11,11 @@ from typing import NamedTuple
 from collectors.samples.stacks import Frame
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks.frame_table import PEERS, PHASES, POINT_TO_POINT, PROGRAM, FrameRow, FrameTable
-from hangtop.diagnosis.stacks.frames import (
-    is_carrier,
-    is_transparent,
-    is_user,
-    library,
-    own,
-    phase_by_name,
-    place,
-)
+from hangtop.diagnosis.stacks.frames import is_carrier, is_transparent, is_user, library, own, phase_by_name, place
 from hangtop.diagnosis.stacks.kernel import UNSEEN, KernelView
 from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Phase, Waits
 
 _NAMED_BY_CALLERS: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store"))
-_PHASE_WORDS: dict[Phase, str] = {"checkpoint": " of a checkpoint", "evaluation": " of evaluation"}
 _BY_NAME: tuple[tuple[Phase, Meaning], ...] = (("data", Meaning.DATA), ("checkpoint", Meaning.CHECKPOINT))
 _OPEN: tuple[Phase, ...] = ("backward", "forward")
 _PASSES: dict[tuple[Phase | None, bool], Meaning] = {
@@ -61,8 +52,7 @@ def parse(frames: Sequence[Frame], view: KernelView = UNSEEN, *, main: bool = Tr
     """
     # Thousands of ranks wait at the same few points: each point is read once.
     key = (tuple([_point(frame) for frame in frames]), view, main)
-    known = _parsed_before.get(key)
-    if known is None:
+    if (known := _parsed_before.get(key)) is None:
         if len(_parsed_before) >= _REMEMBERED:
             _parsed_before.clear()
         known = _parsed_before[key] = _parse(frames, view, main=main)
@@ -71,10 +61,8 @@ def parse(frames: Sequence[Frame], view: KernelView = UNSEEN, *, main: bool = Tr
 
 def _point(frame: Frame) -> tuple[object, ...]:
     """Where a frame is, and what of its arguments counts: the address of a group differs in every process."""
-    if not frame.arguments:
-        return frame[:4]
-    given = frame.arguments.get
-    return (*frame[:4], given("group") == "None", *map(given, ("group_given", "src", "dst")))
+    given = frame.arguments
+    return (*frame[:4], given.get("group") == "None", *map(given.get, ("group_given", "src", "dst")))
 
 
 def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedStack:
@@ -82,39 +70,33 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
     python = any(not frame.native for frame in mine)
     user = tuple(frame for frame in mine if (is_user(frame) if python else not is_carrier(frame)))
     phases = [row for frame in mine if (row := _phase_of(frame)) is not None]
-    context: set[Phase] = {row.phase for row in phases if row.phase is not None}
-    named = phase_by_name(user) if python else None
-    hinted = named is not None and named not in context
-    context |= {named} if named is not None else set()
+    inside: set[Phase] = {row.phase for row in phases if row.phase is not None}
     if main and view.known and not python:  # it has returned from the program's first line
-        context.add("shutdown")
+        inside.add("shutdown")
+    named = phase_by_name(user) if python else None
+    context = inside | ({named} if named is not None else set())
     peers, program = _innermost(mine, PEERS), _innermost(mine, PROGRAM)
-    by_frame = peers is not None or program is not None
-    if peers is None:
-        meaning, waits = _without_peers(program, phases, context, mine, view)
-        found = _Found(meaning)
-    else:
-        found, meaning, waits = peers, peers.meaning, peers.meaning.waits
-    words = meaning.words.format(op=found.op)
-    if waits == "peers":
-        words += next((more for phase, more in _PHASE_WORDS.items() if phase in context), "")
-    elif meaning is Meaning.LEFT and program is not None:
+    found = peers or _without_peers(program, phases, context, mine, view)
+    meaning, waits, op = found.meaning, found.waits, found.op
+    words = meaning.words.format(op=op)
+    if meaning is Meaning.LEFT and program is not None:
         words = f"at exit, {program.meaning.words}"
     label = words  # ranks at one line with different peers are at one place
     if found.peer is not None:
-        label = f"waits to {'receive from' if 'recv' in found.op else 'send to'} {rank_text(found.peer)}"
+        label = f"waits to {'receive from' if 'recv' in op else 'send to'} {rank_text(found.peer)}"
+    by_frame = peers is not None or program is not None
     shown = words if by_frame or meaning.kind not in ("code", "unknown") else ""
-    running = user[0] if user and not by_frame else None
     open_ended = waits == "unknown" or (waits in ("device", "nothing") and meaning.kind in _MAY_BE_WAITS)
     says = Activity(
-        meaning.kind, meaning, found.op if meaning.kind in (*_NAMED_BY_CALLERS, "shutdown") else "", label, waits,
+        meaning.kind, meaning, op if meaning.kind in (*_NAMED_BY_CALLERS, "shutdown") else "", label, waits,
         frozenset(context), world=found.world, peer=found.peer,
         where=place(user[0]) if user else "",
         by_frame=by_frame,
-        place=";".join(_folded(mine, user, shown, running)),
-        path=tuple(place(frame, line=False) for frame in reversed(user)),
+        place=";".join(_folded(mine, user, shown, user[0] if user and not by_frame else None)),
         frames=tuple(_folded(mine, user, shown)),
-        by_name=peers is None and (meaning is Meaning.READS_FILE or (hinted and named == meaning.kind)),
+        by_name=peers is None and (
+            meaning is Meaning.READS_FILE or (named == meaning.kind and named not in inside)
+        ),
         native_would_tell=open_ended and not by_frame and not any(frame.native for frame in mine),
     )  # fmt: skip
     return ParsedStack(says, user, mine)
@@ -124,9 +106,10 @@ def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedSt
 
 
 class _Found(NamedTuple):
-    """What the innermost library frames mean, with the operation, group and peer that the frames around them add."""
+    """What a stack means, with the operation, group and peer that the frames around the innermost ones add."""
 
     meaning: Meaning
+    waits: Waits
     op: str = ""
     world: bool | None = None
     peer: int | None = None
@@ -159,10 +142,12 @@ def _innermost(frames: Iterable[Frame], table: FrameTable) -> _Found | None:
         given |= frame.arguments if meaning is not None else {}
     if meaning is None:
         return None
-    between_two = op in POINT_TO_POINT
-    peer = given.get("src" if "recv" in op else "dst", "") if between_two else ""
+    peer = ""
+    if op in POINT_TO_POINT:
+        meaning = Meaning.P2P if meaning is Meaning.COLLECTIVE else meaning
+        peer = given.get("src" if "recv" in op else "dst", "")
     return _Found(
-        Meaning.P2P if between_two and meaning is Meaning.COLLECTIVE else meaning, op,
+        meaning, meaning.waits, op,
         given["group_given"] == "no" if "group_given" in given else True if given.get("group") == "None" else None,
         int(peer) if _NUMBER.fullmatch(peer) else None,
     )  # fmt: skip
@@ -174,27 +159,26 @@ def _without_peers(
     context: Collection[Phase],
     frames: tuple[Frame, ...],
     view: KernelView,
-) -> tuple[Meaning, Waits]:
+) -> _Found:
     """Meaning of a stack that shows neither a wait for peers nor one for its GPU, and what it waits for."""
-    seen = program.meaning if program is not None else view.meaning
-    waits = program.meaning.waits if program is not None else view.waits
+    seen, waits = (view.meaning, view.waits) if program is None else (program.meaning, program.waits)
     nearest = next((row.meaning for row in phases if row.meaning is not None), None)
     if nearest is not None:
-        return nearest, nearest.waits if waits == "unknown" else waits
+        return _Found(nearest, nearest.waits if waits == "unknown" else waits)
     if "shutdown" in context:
-        return Meaning.LEFT, waits
+        return _Found(Meaning.LEFT, waits)
     if waits == "lock" or seen.kind == "lock":
-        return seen, waits
+        return _Found(seen, waits)
     by_name = next((meaning for phase, meaning in _BY_NAME if phase in context), None)
     if by_name is not None or program is not None:
-        return by_name or seen, waits
+        return _Found(by_name or seen, waits)
     # in a backward pass, or in a wrapper's forward, where nothing but libraries is further in than that
     inner = takewhile(lambda frame: not is_user(frame), frames)
     phase = next((row.phase for one in inner if (row := _phase_of(one)) is not None and row.phase in _OPEN), None)
-    if (inside := _PASSES.get((phase, seen is Meaning.IN_C))) is not None:
+    if (passing := _PASSES.get((phase, seen is Meaning.IN_C))) is not None:
         # the engine does not sleep: the kernel was asked a moment before the frames were read
-        return inside, "unknown" if waits == "time" else waits
-    return seen, waits
+        return _Found(passing, "unknown" if waits == "time" else waits)
+    return _Found(seen, waits)
 
 
 def _phase_of(frame: Frame) -> FrameRow | None:

@@ -127,6 +127,7 @@ class BlockedOn(NamedTuple):
     """A thread of that process, or of the one at the far end, runs: it may be at work on what it was asked."""
 
 
+_LINE = re.compile(r":\d+\)$")
 _ON = re.compile(
     r"(?P<path>/.*?)(?:, to (?P<purpose>read|write))?(?:, locked by .*)?$"
     r"|tcp \[?(?P<host>[\w.:]+?)\]?:(?P<port>\d{1,5})(?:, process .*)?$"
@@ -187,13 +188,9 @@ class Activity(NamedTuple):
     one."""
     by_frame: bool = False
     """A frame gave the meaning, not the kernel (state, system call) or the user's line itself."""
-    function: str = ""
-    """The function of :attr:`where`, without the line."""
     place: str = ""
     """The folded frames joined by ``;``, that of a user frame which is itself running without its line: ranks with
     equal places are at the same point of the program."""
-    path: tuple[str, ...] = ()
-    """The user's functions that lead there, outermost first, without their lines."""
     frames: tuple[str, ...] = ()
     """The folded frames for people, outermost first."""
     cpu: float | None = None
@@ -204,8 +201,8 @@ class Activity(NamedTuple):
     """Role of the thread that was judged: main, or the thread that main waits for."""
     others: tuple[ThreadNote, ...] = ()
     """Other threads in the job's own code."""
-    gil: ThreadNote | None = None
-    """The thread that holds the GIL in the newest look."""
+    gil: str = ""
+    """Name of the thread that holds the GIL in the newest look."""
     helper_pid: int | None = None
     """The helper (data worker) whose frames ``where`` shows; None when they are the rank's own."""
     by_name: bool = False
@@ -229,6 +226,11 @@ class Activity(NamedTuple):
     carried: float | None = None
     """Bytes per second that its TCP connections carried between the last two looks, or those of the one process for
     whose end it waits, where they are more; None where that is not told."""
+
+    @property
+    def function(self) -> str:
+        """The function of :attr:`where`, without the line."""
+        return _LINE.sub(")", self.where)
 
     @property
     def target(self) -> BlockedOn:

@@ -8,7 +8,7 @@ only that it waits for a thread: what that thread does is what the rank does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.stacks.frames import function, is_in, library
@@ -39,6 +39,11 @@ def main_thread(dump: StackDump) -> ThreadStack | None:
     return next((one for one in dump.threads if any(frame.name == "<module>" for frame in one.frames)), None)
 
 
+def thread_name(thread: ThreadStack) -> str:
+    """Name of a thread, else its number."""
+    return thread.name or f"thread {thread.os_thread_id or thread.thread_id}"
+
+
 def role(thread: ThreadStack, dump: StackDump) -> Role:
     """What a thread of a dump is there for. Autograd's are C++'s: Python enters them through hooks."""
     if thread is main_thread(dump):
@@ -54,15 +59,17 @@ def role(thread: ThreadStack, dump: StackDump) -> Role:
 
 def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -> tuple[ParsedStack, Role]:
     """Stack and role of the thread that main has handed its work to; main's own where it has not."""
-    own: Role = "main" if dump.pid == dump.rank_pid else "data_worker"
-    says = stack.says
-    if len(dump.threads) == 1 or says.waits == "peers" or "shutdown" in says.context:
-        return stack, own
+    own, says = (stack, role(main, dump)), stack.says
     hands_over = says.meaning in _HANDED_OVER
     passive = says.kind in _PASSIVE or hands_over or not stack.user
-    if not passive and says.kind not in ("backward", "forward"):
-        return stack, own
-    others = list(_others(dump, main))
+    if says.waits == "peers" or "shutdown" in says.context or not (passive or says.kind in ("backward", "forward")):
+        return own
+    others = [
+        (inner, part)
+        for thread in dump.threads
+        if thread is not main and (part := role(thread, dump)) != "library"
+        if (inner := parse(thread.frames, main=False)).user or inner.says.by_frame
+    ]
     if says.meaning in _POOLED and any(_of_pool(thread.frames) for thread in dump.threads):
         others = [pair for pair in others if _of_pool(pair[0].frames)]
     for inner, part in others:
@@ -79,16 +86,7 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -
         working = [pair for pair in working if pair[0].says.meaning not in _QUEUES]
     if len(working) > 1:  # one that a framework runs the job in, beside those that the job's own code started
         working = [pair for pair in working if _run_by_a_library(pair[0])]
-    return working[0] if (hands_over or not stack.user) and len(working) == 1 else (stack, own)
-
-
-def _others(dump: StackDump, main: ThreadStack) -> Iterator[tuple[ParsedStack, Role]]:
-    for thread in dump.threads:
-        part = role(thread, dump)
-        if thread is not main and part != "library":
-            inner = parse(thread.frames, main=False)
-            if inner.user or inner.says.by_frame:
-                yield inner, part
+    return working[0] if (hands_over or not stack.user) and len(working) == 1 else own
 
 
 def _of_pool(frames: Sequence[Frame]) -> bool:
