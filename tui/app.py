@@ -123,7 +123,6 @@ class HangtopApp(App[None], inherit_bindings=False):
 
     async def on_unmount(self) -> None:
         """End every connection before the loop ends."""
-        self.options.before_close()
         await self.head.close()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:

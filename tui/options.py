@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,5 +20,3 @@ class ScreenOptions:
     """Where incident reports go; None is the present folder."""
     bell: bool = True
     """Ring when a hung or crashed verdict newly appears."""
-    before_close: Callable[[], None] = lambda: None
-    """Called when the screen is left, before the session is closed."""

@@ -82,7 +82,7 @@ class Timeline:
             return f"⏸ {clock(at, millis=False)}", f"{age(self.now - at)} before the newest"
         if player is None:
             return "", ""
-        left = player.ends - at
+        left = player.recording.last - at
         glyph = "⏸" if player.paused else "■" if player.ended else "▶"
         return f"{glyph} {clock(at, millis=False)}", f"{age(left)} before its end" if left >= 1 else "its end"
 

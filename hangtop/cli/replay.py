@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from math import inf
 from pathlib import Path
 
 import click
@@ -19,17 +20,16 @@ from hangtop.cli.options import FILE, SectionedCommand, screen
 )
 @click.option("--json", is_flag=True, help="No screen: the verdict at --at, or at the end, as JSON.")
 @click.option("--text", is_flag=True, help="No screen: the same for people.")
-@click.option("--events", is_flag=True, help="No screen: verdicts, link states and marks, a JSON line each.")
 @click.option("--samples", is_flag=True, help="No screen: all that was recorded, [time, node, kind, value] a line.")
 def command(
     theme: str, bell: bool, file: str | None, seconds: float | None, speed: float, json: bool, text: bool,
-    events: bool, samples: bool,
+    samples: bool,
 ) -> None:  # fmt: skip
     """Show a recording as if it were live, or judge one moment of it; without FILE, what the last screen saw.
 
     With --json or --text the exit code is that of hangtop triage.
     """
-    from hangtop.session.replay import events_as_json, replay_session, run_to
+    from hangtop.session.replay import replay_session, run_to
 
     began = time.monotonic()
     path = _newest() if file is None else Path(file)
@@ -37,14 +37,9 @@ def command(
         _print_samples(path)
         return
     session, feed = replay_session(path, speed=speed)
-    if events:
-        for line in events_as_json(session, feed):
-            click.echo(line)
-        return
-    first, last = feed.recording.span
     judged = json or text
     if judged or seconds is not None:
-        run_to(session, feed, last if seconds is None else first + seconds)
+        run_to(session, feed, inf if seconds is None else feed.recording.first + seconds)
     if feed.recording.damage:
         click.echo(f"hangtop: {path}: {feed.recording.damage}; what came before is shown", err=True)
     if not judged:
@@ -69,12 +64,9 @@ def _print_samples(path: Path) -> None:
 
 def _newest() -> Path:
     """What the last screen saw."""
-    from hangtop.session.recordings import autosave_folder, autosaved
+    from hangtop.session.recordings import past_folder, pasts
 
-    try:
-        files = autosaved(autosave_folder())
-    except OSError as error:
-        raise click.ClickException(f"{autosave_folder()}: cannot be read: {error.strerror}") from None
+    files = pasts(past_folder())
     if not files:
         raise click.UsageError("which recording? None was kept: hangtop record FILE writes one.")
     return files[-1]

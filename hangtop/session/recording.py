@@ -9,7 +9,8 @@ taken in between. The past of a live session is such a file, whose oldest rows g
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from math import inf
 from pathlib import Path
@@ -20,7 +21,7 @@ import zstandard
 
 from collectors.fleet import bounds
 from collectors.samples.registry import SAMPLES
-from hangtop.session.entries import OTHERS, About, Entry, Newest, Payload
+from hangtop.session.entries import OTHERS, About, Entry, Newest, Payload, RecordingError
 
 BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 5.0
 """Bytes of lines, or seconds, after which a block is written: what a crash of hangtop may cost."""
@@ -32,11 +33,6 @@ SCHEMA = (
     "PRAGMA page_size=1024; PRAGMA synchronous=OFF; CREATE TABLE about (value TEXT); CREATE TABLE block "
     "(id INTEGER PRIMARY KEY, first REAL, last REAL, snapshot INTEGER, size INTEGER, body BLOB);"
 )
-
-
-class RecordingError(Exception):
-    """The file cannot be written or read; the text names it and says why."""
-
 
 for _kind in (*SAMPLES, *OTHERS[1:]):
     bounds.bind(_kind)  # a recording may come from anybody
@@ -50,16 +46,16 @@ _encode = msgspec.json.Encoder().encode
 class Recorder:
     """Writes a recording; with a ``limit`` of bytes the oldest blocks give way. Raises :class:`RecordingError`."""
 
-    def __init__(self, path: Path, about: About, began: float, limit: int | None = None) -> None:
+    def __init__(self, path: Path, about: About, began: float, limit: float = inf) -> None:
         """Create the file, for its owner alone; one that is there is never overwritten."""
         self.path = path
-        self.bytes_written = 0
-        self.first = began
-        """The oldest moment that can be shown."""
         self._limit = limit
+        self._written = 0
+        self._starts = deque([(began, 1, 0)])
+        """From where on all can be shown: the time, the number of the block, and the bytes that stand before it."""
         self._lines: list[bytes] = []
         self._size = 0
-        self._began = self._last = self._snapshot_at = began
+        self._began = self._last = began
         self._newest = Newest()
         self._pack = zstandard.ZstdCompressor(level=3).compress
         try:
@@ -73,22 +69,28 @@ class Recorder:
             self._file.executescript(SCHEMA)
         except sqlite3.Error as error:
             raise RecordingError(f"{error}: {path} cannot be written") from None
-        self._rows("INSERT INTO about VALUES (?)", _encode(about).decode())
+        self._execute("INSERT INTO about VALUES (?)", _encode(about).decode())
         self._write([], began, began)
+
+    @property
+    def first(self) -> float:
+        """The oldest moment that can be shown."""
+        return self._starts[0][0]
 
     def add(self, at: float, node: str, payloads: Iterable[Payload]) -> None:
         """Add what came together."""
         if not self._lines:
             self._began = at
-        entries = [Entry(at, node, payload) for payload in payloads]
-        lines = [_line(entry) for entry in entries]
-        self._lines += lines
-        self._size += sum(map(len, lines))
-        self._newest.take(entries)
+        for payload in payloads:
+            entry = Entry(at, node, payload)
+            line = _line(entry)
+            self._lines.append(line)
+            self._size += len(line)
+            self._newest.take(entry)
         self._last = max(self._began, at)  # a wall clock may be set back; a block's times never run backwards
         if self._size >= BLOCK_BYTES or self._last - self._began >= BLOCK_SECONDS:
             self.flush()
-        if at - self._snapshot_at >= SNAPSHOT_SECONDS:
+        if at - self._starts[-1][0] >= SNAPSHOT_SECONDS:
             self._snapshot(at)
 
     def flush(self) -> None:
@@ -100,23 +102,18 @@ class Recorder:
     def _snapshot(self, at: float) -> None:
         """Write what is known; with a limit, make room."""
         self.flush()
-        self._snapshot_at = at
-        self._write([_line(entry) for entry in self._newest.snapshot(at)], at, at, snapshot=True)
-        if self._limit is None:
-            return
-        held = "SELECT id, sum(length(body)) OVER (ORDER BY id DESC) FROM block ORDER BY id DESC"
-        for number in (number for number, bytes_held in self._rows(held) if bytes_held > self._limit):
-            self._rows("DELETE FROM block WHERE id = ?", number)
-        if not self._rows("SELECT id FROM block WHERE id = 1"):
-            # what has no snapshot before it cannot be shown
-            self._rows("DELETE FROM block WHERE id < (SELECT min(id) FROM block WHERE snapshot)")
-            self.first = self._rows("SELECT first FROM block ORDER BY id LIMIT 1")[0][0]
+        before = self._written
+        number = self._write(map(_line, self._newest.entries()), at, at, snapshot=True)
+        starts = self._starts
+        starts.append((at, number, before))
+        if self._written - starts[0][2] > self._limit:
+            while len(starts) > 1 and self._written - starts[0][2] > self._limit:
+                starts.popleft()
+            self._execute("DELETE FROM block WHERE id < ?", starts[0][1])
 
     def opened(self) -> Recording:
         """The recording as far as it was written, to be read."""
         self.flush()
-        if not self.bytes_written:
-            self._write([], self._began, self._last)  # nothing came yet, and that can be shown
         return Recording(self.path)
 
     def close(self, at: float) -> None:
@@ -127,21 +124,22 @@ class Recorder:
         finally:
             self._file.close()
 
-    def discard(self) -> None:
-        """End the file, and remove it."""
+    def abandon(self) -> None:
+        """End the file as it is."""
         self._file.close()
-        self.path.unlink(missing_ok=True)
 
-    def _write(self, lines: Sequence[bytes], first: float, last: float, *, snapshot: bool = False) -> None:
+    def _write(self, lines: Iterable[bytes], first: float, last: float, *, snapshot: bool = False) -> int:
+        """Write a block; its number."""
         data = b"\n".join(lines)
         body = self._pack(data)
+        self._written += len(body)
         row = (first, last, snapshot, len(data), body)
-        self._rows("INSERT INTO block (first, last, snapshot, size, body) VALUES (?, ?, ?, ?, ?)", *row)
-        self.bytes_written += len(body)
+        return self._execute("INSERT INTO block (first, last, snapshot, size, body) VALUES (?, ?, ?, ?, ?)", *row)
 
-    def _rows(self, statement: str, *values: object) -> list[Any]:
+    def _execute(self, statement: str, *values: object) -> int:
+        """Run a statement; the number of the row that it added, if any."""
         try:
-            return self._file.execute(statement, values).fetchall()
+            return self._file.execute(statement, values).lastrowid or 0
         except sqlite3.Error as error:
             # Why comes first: a panel that is narrow shows the beginning.
             raise RecordingError(f"{error}: {self.path} cannot be written any more") from None
@@ -163,15 +161,13 @@ class Recording:
                 about = connected.execute("SELECT value FROM about").fetchone()
                 first, last = connected.execute("SELECT min(first), max(last) FROM block").fetchone()
             self.about = msgspec.json.decode(about[0], type=About)
-            self.span = float(first), float(last)
-            """Times of its first and last entry."""
+            self.first, self.last = float(first), float(last)
+            """The oldest moment that can be shown, and the newest."""
         except OSError as error:
             raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
         except (sqlite3.Error, msgspec.DecodeError, TypeError, ValueError) as error:
             raise RecordingError(f"{path}: is damaged, or no hangtop recording: {error}") from None
-        self.first = self.span[0]
-        """The oldest moment that can be shown."""
-        if not bounds.FIRST_MOMENT <= self.first <= self.span[1] <= bounds.LAST_MOMENT:
+        if not bounds.FIRST_MOMENT <= self.first <= self.last <= bounds.LAST_MOMENT:
             raise RecordingError(f"{path}: is damaged: it holds times that no calendar knows")
 
     def opened(self) -> Recording:
@@ -201,12 +197,12 @@ class Recording:
         return self._lines("SELECT id FROM block WHERE NOT snapshot ORDER BY id")
 
     def _lines(self, blocks: str, *values: float) -> Iterator[bytes]:
-        """The lines of the blocks that a statement chooses, block by block."""
+        """The lines of the blocks that a statement chooses, block by block: meanwhile others may be written."""
+        query = "SELECT size, body FROM block WHERE id = ? AND typeof(body) = 'blob' AND length(body) < ?"
         try:
             with closing(self._connected()) as connected:
                 for (number,) in connected.execute(blocks, values).fetchall():
-                    query = "SELECT size, body FROM block WHERE id = ? AND typeof(body) = 'blob' AND length(body) < ?"
-                    size, body = connected.execute(query, (number, LARGEST)).fetchone() or (LARGEST + 1, b"")
+                    size, body = connected.execute(query, (number, LARGEST)).fetchone() or (-1, b"")
                     yield from filter(None, _unpacked(body, size).split(b"\n"))
         except (sqlite3.Error, zstandard.ZstdError, ValueError, TypeError) as error:
             self.damage = f"damaged, or cut off: {error}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from math import inf
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -14,7 +14,6 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.finding import Verdict
 from hangtop.session.entries import OTHERS, BadLine, Entry
 from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions
@@ -32,8 +31,6 @@ LOOKS = 600
 """Looks at a time for which nothing is recorded, at the most: a damaged recording may claim any number of years."""
 JUDGED = 10.0
 """Recorded seconds between two verdicts while seeking."""
-MARKS = frozenset({"started", "ended", "stopped", "gpu", "port", "kernel", "dump", "repair"})
-"""Kinds of changes that events tell as marks; what happens to links and verdicts is told by itself."""
 KEPT = (LogLines, LogEvent, StackDump, RasReport)
 """What the session that runs keeps itself for as long as its past, or longer: a moment takes it from there."""
 BEFORE = 60.0
@@ -84,14 +81,11 @@ class ReplayFeed(RecordedFeed):
     """Delivers a recording at ``speed`` times its own pace."""
 
     def __init__(self, recording: Recording, speed: float = 1.0) -> None:
-        first, last = recording.span
-        super().__init__(first)
+        super().__init__(recording.first)
         self.recording = recording
         self.speed = speed
         self.paused = False
-        self.ends = last
-        """Time of the recording's last entry."""
-        self._step = CLOSER if last - first <= SHORT else LOOK
+        self._step = CLOSER if recording.last - recording.first <= SHORT else LOOK
         self._judge_at = self.at
         """When the next verdict is due while seeking."""
         self._session: Session | None = None
@@ -138,7 +132,7 @@ class ReplayFeed(RecordedFeed):
 
     def steps(self, until: float) -> Iterator[None]:
         """Play on to a time as of its own time, in steps as long as there are between a live session's looks."""
-        session, until = self._session, min(until, self.ends)
+        session, until = self._session, min(until, self.recording.last)
         while session is not None and self.at < until:
             silence = min(until if self._next is None else self._next.at, until) - self.at
             at = min(self.at + max(self._step, silence / LOOKS), until)
@@ -151,7 +145,7 @@ class ReplayFeed(RecordedFeed):
         Before the session has begun there is nowhere to go.
         """
         for _ in self.steps(at):
-            if self._session is None or self.at >= min(at, self.ends):
+            if self._session is None or self.at >= min(at, self.recording.last):
                 break
             self._session.tick()
             await asyncio.sleep(0)
@@ -161,7 +155,7 @@ class ReplayFeed(RecordedFeed):
 
 
 def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFeed]:
-    """A session over a recording. Raises :class:`~hangtop.session.recording.RecordingError`."""
+    """A session over a recording. Raises :class:`~hangtop.session.entries.RecordingError`."""
     recording = Recording(path)
     about = recording.about
     feed = ReplayFeed(recording, speed)
@@ -178,42 +172,11 @@ def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFe
     return session, feed
 
 
-def run_to(session: Session, feed: ReplayFeed, at: float) -> None:
-    """Bring a session to one moment of its recording, looking at progress as often as a live one does."""
+def run_to(session: Session, feed: ReplayFeed, at: float = inf) -> None:
+    """Bring a session to one moment of its recording, or to its end; it looks at progress as often as a live one."""
     feed.open(session)
     for _ in feed.steps(at):
         session.tick()
-
-
-def events_as_json(session: Session, feed: ReplayFeed) -> Iterator[str]:
-    """Verdicts, states of links and what happened (marks of the line of time) as JSON lines, each when it came."""
-    told: list[dict[str, object]] = []
-
-    def judged(_: Verdict | None, verdict: Verdict) -> None:
-        ranks = verdict.findings[0].ranks if verdict.findings else ()
-        told.append({"at": feed.now(), "verdict": verdict.outcome, "summary": verdict.summary, "ranks": ranks})
-
-    session.on_verdict.append(judged)
-    links: dict[str, str] = {}
-    noted, judge_at = session.state.changes.total, feed.at
-    feed.open(session)
-    for _ in feed.steps(feed.ends):
-        session.tick()
-        for name, node in session.state.nodes.items():
-            if links.get(name) != node.link:
-                links[name] = node.link
-                told.append({"at": node.since, "node": name, "link": node.link, "why": node.why})
-        told += [
-            {"at": change.at, "node": change.node, "mark": change.kind, "text": change.text}
-            for _, change in session.state.changes.since(noted)
-            if change.kind in MARKS
-        ]
-        noted = session.state.changes.total
-        if feed.at >= judge_at or feed.at == feed.ends:
-            session.diagnose()
-            judge_at = feed.at + JUDGED
-        yield from map(json.dumps, told)
-        told.clear()
 
 
 class SeekedSession(Session):

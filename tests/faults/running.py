@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from collectors.fleet.sink import LinkChange
-from hangtop.session.entries import Entry
-from hangtop.session.recording import Recording, RecordingError
+from hangtop.session.entries import Entry, RecordingError
+from hangtop.session.recording import Recording
 from tests.support.tmux import Tmux
 from tui.panels.registry import BY_NAME
 

@@ -34,10 +34,10 @@ from collectors.probes.remote.repair import Signalled
 from collectors.probes.running import Unreadable, answer
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
-from hangtop.session.entries import About
+from hangtop.session.entries import About, RecordingError
 from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import Recorder, Recording, RecordingError
+from hangtop.session.recording import Recorder, Recording
 from hangtop.session.session import Session
 from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, PING, ROUTE

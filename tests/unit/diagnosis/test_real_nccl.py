@@ -76,7 +76,7 @@ EXPECTED = {
 
 def verdict_of(name: str) -> Verdict:
     session, feed = replay_session(H200 / f"{name}.rec")
-    run_to(session, feed, feed.recording.span[1])
+    run_to(session, feed)
     assert not feed.recording.damage
     return session.diagnose()
 
@@ -112,7 +112,7 @@ def test_the_logs_of_such_a_job_are_read_right(name: str, outcome: str, kind: st
 
 def test_what_is_not_known_yet_is_told_and_not_a_setting_beside_it() -> None:
     session, feed = replay_session(H200 / "gpu.rec")
-    run_to(session, feed, feed.recording.span[0] + 2.0)
+    run_to(session, feed, feed.recording.first + 2.0)
     verdict = session.diagnose()
     assert (verdict.outcome, verdict.findings[0].kind) == ("unknown", "env_debug_left_on")
     assert "nothing was seen to move" in verdict.summary

@@ -21,7 +21,7 @@ DEAF = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os
 def test_a_terminal_that_goes_away_without_a_signal_ends_it() -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-c", DEAF, *HANGTOP, "--no-keep"], stdin=theirs, stdout=theirs, stderr=theirs,
+        [sys.executable, "-c", DEAF, *HANGTOP], stdin=theirs, stdout=theirs, stderr=theirs,
         start_new_session=True, env={**os.environ, "TERM": "xterm-256color"},
     ) as process:  # fmt: skip
         try:

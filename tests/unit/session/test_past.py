@@ -1,0 +1,294 @@
+"""The past: recordings replay into the same session, any moment is a session, damage is said and never raised."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from collectors.fleet.sink import LinkChange
+from hangtop.diagnosis.node import Node
+from hangtop.session import recordings
+from hangtop.session.entries import RecordingError
+from hangtop.session.options import SessionOptions
+from hangtop.session.recording import SNAPSHOT_SECONDS, Recording
+from hangtop.session.recordings import pasts
+from hangtop.session.replay import SeekedSession, replay_session, run_to
+from hangtop.session.session import Session
+from tests.support.made import gpu_row, hello, process, pulse, stack, tick
+from tests.support.screens import NOW, Paper, PaperSession, hung, say
+
+
+async def _record(path: Path, seconds: int = 40) -> Session:
+    """A session of four ranks that work for ten seconds and then stand still; a look at one of them at the end."""
+    now = 1000.0
+    session = Session(SessionOptions(targets=("node1",), patience=20.0), clock=lambda: now)
+    session.recordings.record(path)
+    session.link(LinkChange("node1", "live", "", now))
+    session.samples("node1", [hello(now + 5.0), *(process(rank) for rank in range(4))])
+    session.bad_line("node1", "[", "cut off")
+    for second in range(seconds):
+        now += 1.0
+        worked = min(second, 10)
+        pulses = [pulse(1000 + rank, voluntary_switches=50 * worked, cpu_user=0.4 * worked) for rank in range(4)]
+        session.samples("node1", [*pulses, gpu_row(0, power=float(worked)), tick(now + 5.0, second)])
+        session.tick()
+    session.stacks("node1", [stack(1002, "read_shard", at=now)])
+    await session.close()
+    return session
+
+
+def replayed(path: Path) -> Session:
+    session, feed = replay_session(path)
+    run_to(session, feed)
+    assert feed.recording.damage == ""
+    return session
+
+
+def assert_alike(one: Node, other: Node, looks: int) -> None:
+    """Two nodes in the same state, with so many of the last looks at their GPUs and ranks."""
+    for name in ("link", "sources", "faults", "host", "load", "disks", "log_files", "gpu_processes", "clock_offset",
+                 "gpu_fault", "fabric_services", "port_uses", "bad_lines"):  # fmt: skip
+        assert getattr(one, name) == getattr(other, name), name
+    assert {name: (port.facts, port.counters, port.first) for name, port in one.ports.items()} == {
+        name: (port.facts, port.counters, port.first) for name, port in other.ports.items()
+    }
+    for mine, theirs in zip(one.gpus.values(), other.gpus.values(), strict=True):
+        assert (mine.facts, list(mine.looks)[-looks:]) == (theirs.facts, list(theirs.looks)[-looks:])
+    for pid, rank in one.ranks.items():
+        assert (rank.process, rank.gone_at) == (other.ranks[pid].process, other.ranks[pid].gone_at)
+        assert list(rank.looks)[-looks:] == list(other.ranks[pid].looks)[-looks:]
+
+
+async def test_a_recording_is_small_and_replays_into_the_same_state(tmp_path: Path) -> None:
+    path = tmp_path / "x.hangtop"
+    live = await _record(path, seconds=200)
+    session = replayed(path)
+    assert_alike(live.state.nodes["node1"], session.state.nodes["node1"], 30)
+    assert list(session.state.stacks) == list(live.state.stacks)
+    assert session.progress.stood_still == pytest.approx(live.progress.stood_still, abs=1.0)
+    assert session.now() == live.now()
+    recording = Recording(path)
+    lines = [json.loads(line) for line in recording.lines()]
+    assert len(lines) == len(list(recording.entries())) > 1000
+    assert [kind for _, _, kind, _ in lines[:2]] == ["LinkChange", "Hello"]
+    assert path.stat().st_size < 20 * len(lines)
+
+
+async def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "x.hangtop"
+    path.write_text("precious")
+    with pytest.raises(RecordingError, match="never overwritten"):
+        await _record(path)
+    assert path.read_text() == "precious"
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_full_disk_ends_the_recording_and_not_the_watch(tmp_path: Path, named: bool) -> None:
+    now = 1000.0
+    session = Session(SessionOptions(), clock=lambda: now)
+    if named:
+        session.recordings.record(tmp_path / "x.hangtop")
+    else:
+        session.recordings.keep_past(tmp_path)
+    (file,) = tmp_path.glob("*.hangtop")
+    with sqlite3.connect(file) as other:
+        other.execute("DROP TABLE block")  # as if nothing could be written
+    for second in range(12):
+        now = 1000.0 + second
+        session.samples("node1", [gpu_row(0, power=float(second)), tick(now)])
+    assert "cannot be written any more" in session.recordings.fault
+    assert session.recordings.past is None
+    assert file.exists() == named
+    _, told = [*session.state.changes][-1]
+    assert told.text.startswith("recording ended: " if named else "the past is no longer kept: ")
+    assert len(session.state.nodes["node1"].gpus[0].looks) == 12
+
+
+# --- any moment --------------------------------------------------------------------------------------------------
+
+
+def watched(
+    paper: Paper, seconds: int, folder: Path, then: Callable[[PaperSession, int], None] = lambda session, second: None
+) -> PaperSession:
+    """A session that has watched for so long, and kept its past in a folder."""
+    paper.clock.now = NOW - 1
+    session = paper.session(ticks=0)
+    session.recordings.keep_past(folder)
+    for second in range(seconds):
+        paper.clock.now = NOW + second
+        for index in range(paper.nodes):
+            paper.feed(session, index, second)
+        then(session, second)
+        session.tick()
+    return session
+
+
+def moment(session: PaperSession, second: float) -> SeekedSession:
+    past = session.recordings.past
+    assert past is not None
+    return SeekedSession(session.options, past.opened(), NOW + second)
+
+
+@pytest.mark.parametrize("second", [3, int(SNAPSHOT_SECONDS), 2 * int(SNAPSHOT_SECONDS) + 5])
+def test_a_moment_is_the_session_that_had_seen_no_more(tmp_path: Path, second: int) -> None:
+    session = watched(Paper(nodes=3, gpus=2), 160, tmp_path / "long")
+    then = watched(Paper(nodes=3, gpus=2), second + 1, tmp_path)
+    found = moment(session, second)
+    assert found.now() == then.now() == NOW + second
+    assert list(found.state.nodes) == list(then.state.nodes)
+    for name, node in found.state.nodes.items():
+        assert_alike(node, then.state.nodes[name], 10)
+
+
+def test_the_past_can_be_shown_before_anything_came(tmp_path: Path) -> None:
+    assert moment(watched(Paper(nodes=1, gpus=1), 0, tmp_path), 0).state.nodes == {}
+
+
+def test_what_the_session_keeps_itself_is_shown_as_far_as_it_was_known(tmp_path: Path) -> None:
+    paper = Paper(nodes=2, gpus=2)
+
+    def then(session: PaperSession, second: int) -> None:
+        say(session, "node1", 0, NOW + second, f"line {second}")
+        if second == 30:
+            session.link(LinkChange("node2", "lost", "cut", NOW + 30))
+            session.publish(hung(1, "node1"))
+            for node, dump in paper.stacks(NOW + 30):
+                session.stacks(node, [dump])
+
+    session = watched(paper, 50, tmp_path, then)
+    for second in (20, 40):
+        found = moment(session, second)
+        found.show(session)
+        after = second > 30
+        assert [lines.lines for _, lines in found.state.log_lines] == [[f"line {each}"] for each in range(second + 1)]
+        assert len(found.state.stacks) == (4 if after else 0)
+        assert (found.verdict is not None) == after
+        assert any(change.kind == "lost" for _, change in found.state.changes) == after
+        assert found.state.nodes["node2"].link == ("lost" if after else "live")
+
+
+# --- what is kept of a session that nobody records ---------------------------------------------------------------
+
+
+def kept(session: Session) -> Path:
+    session.recordings.close()
+    assert session.recordings.kept is not None
+    return session.recordings.kept
+
+
+@pytest.mark.parametrize("ahead", [0.0, 3000.0])
+def test_of_a_long_past_the_end_is_kept_and_clocks_that_are_wrong_stay_as_wrong(tmp_path: Path, ahead: float) -> None:
+    now = 1000.0
+    session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
+    session.recordings.keep_past(tmp_path, limit=2000)
+    session.link(LinkChange("node1", "live", "", now))
+    first: list[NamedTuple] = [
+        hello(now + ahead),
+        process(0, started=900.0 + ahead),
+        process(-1, 77, started=901.0 + ahead),
+    ]
+    session.samples("node1", [*first, tick(now + ahead)])
+    for second in range(1, 200):
+        now = 1000.0 + second
+        moved = pulse(1000, voluntary_switches=second)
+        session.samples("node1", [moved, tick(now + ahead, second)])
+        session.tick()
+    assert session.recordings.past is not None
+    assert session.recordings.past.first > 1020.0
+    again, then = replayed(kept(session)).state.nodes["node1"], session.state.nodes["node1"]
+    assert_alike(again, then, 10)
+    assert again.ranks[1000].process.started == 900.0
+    assert again.clock_offset == ahead
+
+
+def test_the_oldest_pasts_go_and_only_they(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "folder"
+    monkeypatch.setattr(recordings, "KEPT", 3)
+    made = []
+    for number in range(5):
+        session = Session(SessionOptions(targets=("node1",)), clock=lambda: NOW + number)  # noqa: B023 - of this turn
+        session.recordings.keep_past(folder)
+        (folder / "notes.txt").write_text("mine")
+        session.samples("node1", [tick(NOW)])
+        made.append(kept(session))
+        os.utime(made[-1], (number + 1, number + 1))
+    assert pasts(folder) == made[2:]
+    assert (folder / "notes.txt").exists()
+    assert (made[-1].stat().st_mode & 0o777, folder.stat().st_mode & 0o777) == (0o600, 0o700)
+
+
+def test_of_a_session_in_which_no_node_spoke_nothing_is_left(tmp_path: Path) -> None:
+    session = Session(SessionOptions(targets=("node1",)), clock=lambda: NOW)
+    session.recordings.keep_past(tmp_path)
+    session.link(LinkChange("node1", "lost", "no route to host", NOW))
+    session.recordings.close()
+    assert (session.recordings.kept, list(tmp_path.iterdir())) == (None, [])
+
+
+# --- files that are none, or damaged -----------------------------------------------------------------------------
+
+
+def made(script: str) -> bytes:
+    with sqlite3.connect(":memory:") as file:
+        file.executescript(script)
+        return file.serialize()
+
+
+TABLES = (
+    "CREATE TABLE about (value TEXT); CREATE TABLE block (id INTEGER PRIMARY KEY, first, last, snapshot, size, body);"
+)
+ABOUT = """INSERT INTO about VALUES ('["1", [], 1.0, 60.0, ""]');"""
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"hangtop recording 1\n" + bytes(64),
+        made("CREATE TABLE other (x)"),
+        made(TABLES),
+        made(TABLES + ABOUT),
+        made(TABLES + ABOUT + "INSERT INTO block VALUES (1, 1e300, 1e301, 0, 1, x'00')"),
+        made("CREATE VIEW about AS SELECT randomblob(1e9) AS value; CREATE TABLE block (x)"),
+    ],
+    ids=range(7),
+)
+def test_what_is_no_recording_is_said_in_one_line(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "x.hangtop"
+    path.write_bytes(content)
+    with pytest.raises(RecordingError) as caught:
+        Recording(path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    path = tmp_path_factory.mktemp("recorded") / "x.hangtop"
+    asyncio.run(_record(path))
+    return path.read_bytes()
+
+
+@given(edits=st.lists(st.tuples(st.integers(0, 1 << 20), st.binary(min_size=1, max_size=9)), min_size=1, max_size=4))
+def test_a_damaged_recording_never_breaks_its_reader(
+    tmp_path_factory: pytest.TempPathFactory, recorded: bytes, edits: list[tuple[int, bytes]]
+) -> None:
+    data = bytearray(recorded)
+    for place, bytes_ in edits:
+        at = place % len(data)
+        data[at : at + len(bytes_)] = bytes_
+    path = tmp_path_factory.getbasetemp() / "damaged.hangtop"
+    path.write_bytes(data)
+    with suppress(RecordingError):
+        recording = Recording(path)
+        assert list(recording.entries()) or recording.damage
