@@ -40,7 +40,7 @@ class JobMotion:
     moving: bool | None = None
     """True: proven, and ``proof`` says how. False: seen to stand still. None: neither."""
     proof: str = ""
-    """For people: ``4 ranks, steps 1,204 to 1,219 in 5 s``, ``8 ranks, 1.2 GB/s over InfiniBand``. Empty without."""
+    """For people: ``step 1,204 to 1,219 in 5 s``, ``8 ranks launching collectives``. Empty without."""
     last_step: int | None = None
     """The number of the last training step that a log of the job told."""
     last_step_at: float | None = None

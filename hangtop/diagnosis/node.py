@@ -206,7 +206,7 @@ class Node:
     unconfirmed: frozenset[int] = frozenset()
     """Pids known from before a reconnect that the new stream has not named yet."""
     answering: dict[int, float] = field(default_factory=dict)
-    """Pid → session's time until which what a rank does is its answer to a question of ours: it writes a dump."""
+    """Pid → session's time until which what a rank does may be for a question of ours: a dump, or a stop."""
     ports: dict[str, Port] = field(default_factory=dict)
     """By ``device/port``."""
     interfaces: dict[str, NetworkInterface] = field(default_factory=dict)

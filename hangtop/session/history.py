@@ -196,7 +196,7 @@ class History:
             if known is None or rank.gone_at is not None or now - known.seen_at > SILENT * between + 1.0:
                 continue
             seen += 1
-            if known.moves and known.moved_at >= known.seen_at - FRESH * between:
+            if known.advanced and known.moved_at >= known.seen_at - FRESH * between:
                 moved += 1
             else:
                 self.stopped[node.name, pid] = known.moved_at

@@ -24,6 +24,10 @@ from hangtop.session.state import ChangeKind, JobState, surplus
 
 MOST_FRAMES = 16_384
 """Frames that are remembered, so that ranks at one place share them."""
+NO_PAUSE = frozenset({"nonblocking", "none"})
+"""Ways to read stacks that do not stop the process."""
+ANSWER_SEEN = 2.5
+"""Seconds after which samples no longer tell what a rank did because it was asked: that it was stopped, or wrote."""
 assert APPLIERS.keys() == set(SAMPLES), "a kind of sample has no applier"
 
 
@@ -37,7 +41,7 @@ class Intake:
     def __init__(self, options: SessionOptions, now: Callable[[], float]) -> None:
         self.now = now
         self.state = JobState(started=now())
-        self.progress = Progress(self.state)
+        self.progress = Progress(self.state, options.interval)
         self.recordings = Recordings(options, self.state, now)
         self._offsets: dict[str, ClockOffset] = {}
 
@@ -95,6 +99,8 @@ class Intake:
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
         named = [(node, _with_known_frames(dump)) for dump in dumps]
+        until = self.now() + ANSWER_SEEN
+        self._node(node).answering.update((dump.pid, until) for dump in dumps if dump.method not in NO_PAUSE)
         self.state.stacks.extend(named)
         self.progress.saw(named)
         self.recordings.take(node, dumps)

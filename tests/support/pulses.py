@@ -69,7 +69,7 @@ class Job:
 
     def __post_init__(self) -> None:
         self.intake = Intake(SessionOptions(), lambda: self.now)
-        self.progress = Progress(self.intake.state)
+        self.progress = self.intake.progress
         self.pulses = {rank: pulse(1000 + rank) for rank in range(self.ranks)}
         self.intake.link(LinkChange("node1", "live", "", self.now))
         self.intake.samples("node1", [hello(self.now), *(process(rank) for rank in range(self.ranks))])

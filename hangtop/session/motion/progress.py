@@ -1,8 +1,7 @@
-"""Whether the job moves, from signals that cost nothing: no stack is read and nothing is asked of the job.
+"""The progress clock of a job: since when nothing advances, by counters that cost nothing. No rank is asked anything.
 
-Steps that its logs tell are the best of them. Beyond those a rank shows progress when it computes, launches
-collectives, reads or writes, when its helpers compute, when its GPU draws the power of work, when its node exchanges
-what such a job exchanges, or when its main thread is found elsewhere (:mod:`rank_progress`, :mod:`traffic`).
+Steps that its logs tell are the best of them (:mod:`steps`). Beyond those each rank has the time at which its own
+counters advanced last (:mod:`rank_progress`): collectives, traffic of its node, its GPU, its process, its log.
 
 In a hang the culprit may be busy, but those who wait are still; in a healthy job every rank moves once a step. So the
 job stands still as long as at least half of its ranks have been still. The longest pause that the job came back from
@@ -13,8 +12,8 @@ rhythm.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpus import given_gpu
@@ -23,13 +22,8 @@ from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.motion.rank_progress import MotionSign, RankProgress, begun
 from hangtop.session.motion.steps import JobSteps
-from hangtop.session.motion.traffic import Traffic
 from hangtop.session.state import JobState
 
-Key = tuple[str, int]
-"""Node and pid."""
-NO_PAUSE = frozenset({"nonblocking", "none"})
-"""Ways to read stacks that do not stop the process."""
 PAUSE = 2.0
 """Seconds: shorter pauses are the rhythm of looking, not of the job."""
 HALF_LIFE = 600.0
@@ -39,48 +33,51 @@ LAG = 3.0
 LATELY, LOOKS = 5.0, 2.5
 """Seconds for which a sign shows that a rank moves, or so many looks of its node, where they are rarer."""
 LONGEST_LOOK = 30.0
-"""Seconds between two looks that are counted as such: beyond them is a node that was away."""
+"""Seconds between two looks, at the most: beyond them the session itself was away."""
+EARLY = 0.5
+"""Part of the time between two looks before which a node that says something did not look at its ranks again."""
 LOOKED_OFTEN = 2
 """Looks at a still rank after which it is known to be still."""
 LONGEST_RHYTHM = 60.0
 """Seconds: a longer pause is none that comes with every step."""
 A_STEPS_PAUSE = 10.0
-"""Seconds of a step in which nothing may move, at the most: most of a longer one is work that is seen, ..."""
+"""Seconds of a step in which nothing may move, at the most: most of a longer one is work that is seen, …"""
 A_PROVEN_PACE, PACE_SLACK = 30.0, 1.25
-"""... but where the log shows that one step after another takes as long, and the present one takes no more than so many
+"""… but where the log shows that one step after another takes as long, and the present one takes no more than so many
 times as long."""
 LONG_PAUSE, LONG_PAUSES = 1.0, 48
 """Seconds of a pause in which several looks may fall, as a watch begins with them, and how many are remembered."""
 OVERDUE = 3.0
 """So many times the rhythm in which a log told steps before the last one is the last sign of life."""
-EARLY = 0.5
-"""Part of the time between two looks before which a node that says something did not look at its ranks again."""
+SHARE, FLOOR = 0.1, 10e6
+"""Part of the most that a port or interface was seen to exchange, and bytes per second each way, that are traffic of a
+job."""
+LOCAL = ("loopback",)
+"""Kinds of interfaces that no other node is behind: over them all programs of a node talk to one another."""
 SLICE = 48
 """Nodes that are looked at in one go: some 2 ms."""
 
 
 class Progress:
-    """Follows the cheap signals of one job; call :meth:`look` about once a second."""
+    """Follows the counters of one job; call :meth:`look` about once a second."""
 
-    def __init__(self, state: JobState) -> None:
-        self._state = state
+    def __init__(self, state: JobState, interval: float = 1.0) -> None:
+        """Nodes send what moved every ``interval`` seconds."""
+        self._state, self._interval = state, interval
         self.tracks: dict[str, dict[int, RankProgress]] = {}
         """What is known of each rank in view, by node and pid; others only read it."""
-        self.between = 1.0
+        self.between = interval
         """Seconds between two looks of a node."""
         self.stood_still: float | None = None
         """Seconds for which at least half of the ranks in view have been still; None without a rank in view."""
         self.motion = JobMotion()
         """What moved lately, and what proves it."""
-        self._traffic: dict[str, Traffic] = {}
+        self._most: dict[tuple[str, str], float] = defaultdict(float)
+        """The most bytes per second each way that a node's port or interface was seen to exchange."""
         self._longest: tuple[float, float] | None = None
         """Seconds of the longest pause that the job came back from, and when it did."""
         self._steps = JobSteps(0.0)
-        self._found = False
-        """The job was found still: half of its ranks have not moved while they were watched."""
         self._now = 0.0
-        self._stopped_by_us: set[Key] = set()
-        """Processes that a look of ours held: what they show next is no movement of their own."""
         self._ended: deque[tuple[float, float]] = deque(maxlen=LONG_PAUSES)
 
     @property
@@ -115,40 +112,35 @@ class Progress:
         """Training steps a second, as the logs tell; 0 when the next one is overdue, None where they tell none."""
         return self._steps.per_second(now)
 
-    def look(self, now: float, unrelated: Collection[Key] = ()) -> None:
-        """Compare every living rank with the last look; ``unrelated`` are processes of other runs."""
+    def look(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> None:
+        """Compare every living rank with the last look; ``unrelated`` are nodes and pids of other runs' processes."""
         for _ in self.looking(now, unrelated):
             pass
 
-    def looking(self, now: float, unrelated: Collection[Key] = ()) -> Iterator[None]:
+    def looking(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> Iterator[None]:
         """The same in slices of :data:`SLICE` nodes, for those who have other things to do meanwhile."""
-        seen: dict[str, list[RankProgress]] = {}
-        spans: list[float] = []
-        steps = JobSteps(now)
-        for number, node in enumerate(tuple(self._state.nodes.values()), 1):
+        self.between = min(LONGEST_LOOK, max(self._interval, now - self._now)) if self._now else self._interval
+        ranks: list[RankProgress] = []
+        steps, nodes = JobSteps(now), self._state.nodes
+        for number, node in enumerate(tuple(nodes.values()), 1):
             if node.ranks:
-                seen[node.name] = self._look_at(node, unrelated, spans)
+                ranks += self._look_at(node, unrelated)
             if node.steps:
                 steps.take(node, unrelated)
             if number % SLICE == 0:
                 yield
-        self.tracks = {name: self.tracks[name] for name in seen if name in self._state.nodes}
-        self._traffic = {name: of for name, of in self._traffic.items() if name in self.tracks}
+        self.tracks = {name: of for name, of in self.tracks.items() if name in nodes and nodes[name].ranks}
+        self._steps = steps
         # a node that falls silent is not still after its last word, but for a while
         lag = max(LAG, 1.5 * self.between)
-        ranks = [rank for of in seen.values() for rank in of]
         stills = sorted(min(now, rank.seen_at + lag) - rank.moved_at for rank in ranks)
         half = (len(ranks) + 1) // 2
-        found = sum(not rank.moves and rank.looks >= LOOKED_OFTEN for rank in ranks) >= half
-        self._steps = steps
-        self._found = found
-        self._take(now, self._stillness(now, max(0.0, stills[-half]), found=found) if ranks else None)
-        if spans:
-            self.between = sum(spans) / len(spans)
-        self.motion = self._motion(seen)
+        never = sum(not rank.advanced and rank.looks >= LOOKED_OFTEN for rank in ranks) >= half
+        self._take(now, self._stillness(now, max(0.0, stills[-half]), never=never) if ranks else None)
+        self.motion = self._motion(ranks, never=never)
 
-    def _look_at(self, node: Node, unrelated: Collection[Key], spans: list[float]) -> list[RankProgress]:
-        """Look at the ranks of a node; those in view, and to ``spans`` the seconds since each was looked at before.
+    def _look_at(self, node: Node, unrelated: Collection[tuple[str, int]]) -> list[RankProgress]:
+        """Look at the ranks of a node; those in view.
 
         Not seen is not still: where a node does not answer its last word is kept, and none of its ranks is in view.
         """
@@ -157,7 +149,7 @@ class Progress:
             del tracks[pid]
         if node.link not in {"live", "limited"} or at is None or not node.answers("ranks"):
             return []
-        exchanged = self._traffic.setdefault(node.name, Traffic()).look(node)
+        exchanged = self._exchanged_at(node)
         on = {process.pid: gpu for gpu in node.gpus.values() for process in gpu.processes}
         seen = []
         for pid, rank in node.ranks.items():
@@ -173,23 +165,38 @@ class Progress:
             # it was one in which the rank slept, and the next one showed its CPU time in a part of the time.
             early = at - known.seen_at < EARLY * self.between and rank.looks.newest is known.pulse
             if at > known.seen_at and not early:
-                spans.append(min(LONGEST_LOOK, at - known.seen_at))
-                own = (node.name, pid) in self._stopped_by_us or at <= node.answering.get(pid, 0.0)
-                self._stopped_by_us.discard((node.name, pid))
-                known.follow(at, rank, gpu, exchanged=exchanged, own=own)
+                known.follow(at, rank, gpu, exchanged=exchanged, ours=at <= node.answering.get(pid, 0.0))
             seen.append(known)
         return seen
 
-    def saw(self, dumps: Iterable[tuple[str, StackDump]]) -> None:
-        """Take a look at stacks: a main thread that is elsewhere than before has moved.
+    def _exchanged_at(self, node: Node) -> float | None:
+        """When the node was last seen to exchange what this job needs.
 
-        A look that stopped the process for a moment must not count as movement of its own.
+        What goes out comes in where ranks exchange. A checkpoint that is written, a data set that is read and our own
+        channel go one way or are small. So the smaller of the two directions counts.
         """
+        rates = [
+            (port.at, name, port.rate("port_xmit_data"), port.rate("port_rcv_data"))
+            for name, port in node.ports.items()
+        ]
+        rates += [
+            (link.at, name, link.sent_per_s, link.received_per_s)
+            for name, link in node.interfaces.items()
+            if link.facts.kind not in LOCAL
+        ]
+        exchanged = None
+        for at, name, sent, received in rates:
+            rate = min(sent or 0.0, received or 0.0)
+            self._most[node.name, name] = most = max(rate, self._most[node.name, name])
+            if rate >= max(FLOOR, SHARE * most):
+                exchanged = max(at, exchanged or at)
+        return exchanged
+
+    def saw(self, dumps: Iterable[tuple[str, StackDump]]) -> None:
+        """Take a look at stacks: a main thread that is elsewhere than before has moved."""
         for node, dump in dumps:
             known = self.tracks.get(node, {}).get(dump.pid)
             if known is not None:
-                if dump.method not in NO_PAUSE:
-                    self._stopped_by_us.add((node, dump.pid))
                 known.saw(dump)
 
     def _take(self, now: float, still: float | None) -> None:
@@ -205,56 +212,40 @@ class Progress:
         if lasted >= PAUSE:
             self._longest = max(lasted, self._faded() or 0.0), now
 
-    def _stillness(self, now: float, still: float, *, found: bool) -> float:
-        """Seconds for which the job stood still, by its logs too; ``found``: its ranks never moved while watched."""
+    def _stillness(self, now: float, still: float, *, never: bool) -> float:
+        """Seconds for which the job stood still, by its logs too; ``never``: its ranks have not moved while watched."""
         steps = self._steps
         if steps.grown_at is not None:
             # One rank logs what all have done together.
             return max(0.0, min(still, now - steps.grown_at))
-        if found and steps.every is not None and steps.last_at is not None:
+        if never and steps.every is not None and steps.last_at is not None:
             since = now - steps.last_at
             return max(still, since) if since > OVERDUE * steps.every + LAG else still
         return still
 
-    def _motion(self, seen: dict[str, list[RankProgress]]) -> JobMotion:
+    def _motion(self, ranks: Collection[RankProgress], *, never: bool) -> JobMotion:
         """What moves, and the strongest sign of it, for people."""
         steps, still = self._steps, self.stood_still
         stepping = steps.going_on() and (still is None or still <= steps.fresh)
-        shown = self._shown(seen)
+        shown = self._shown(ranks)
         proof = (steps.proof() if stepping else "") or next(iter(shown.values()), "")
         moving = True if stepping or proof else False if still is not None and still > self._rhythm() else None
         since = None if still is None or moving else self._now - still
-        if since is not None and self._found and steps.told_at is not None:
+        if since is not None and never and steps.told_at is not None:
             since = min(since, steps.told_at)
         by_gpus = list(shown) == [MotionSign.GPU] and not stepping
         return JobMotion(moving, proof, steps.last, steps.told_at, steps.longest, since, by_gpus)
 
-    def _shown(self, seen: dict[str, list[RankProgress]]) -> dict[MotionSign, str]:
+    def _shown(self, ranks: Collection[RankProgress]) -> dict[MotionSign, str]:
         """Signs that at least half of the ranks show, and more than one of several, with the words, strongest first."""
         since = self._now - max(LATELY, LOOKS * self.between)
-        ranks = [rank for of in seen.values() for rank in of]
         needed = max(1, min(2, len(ranks)), (len(ranks) + 1) // 2)
-        showing = {sign: [rank for rank in ranks if rank.seen.get(sign, 0.0) >= since] for sign in MotionSign}
-        return {
-            sign: f"{count(len(those), 'rank')}{self._told(sign, those, seen)}"
-            for sign, those in showing.items()
-            if len(those) >= needed
+        showing = {
+            sign: sum(rank.advanced.get(sign, 0.0) >= since for rank in ranks)
+            for sign in MotionSign
+            if sign is not MotionSign.LOGS
         }
-
-    def _told(self, sign: MotionSign, showing: Sequence[RankProgress], seen: dict[str, list[RankProgress]]) -> str:
-        match sign:
-            case MotionSign.LAUNCHES:
-                return " launching collectives"
-            case MotionSign.EXCHANGES:
-                traffic = [of for name, of in self._traffic.items() if of.way and seen.get(name)]
-                rate = sum(of.rate for of in traffic)
-                told = f"{rate / 1e9:.1f} GB/s" if rate >= 1e9 else f"{rate / 1e6:.0f} MB/s"
-                return f", {told} over {max(traffic, key=lambda of: of.rate).way}"
-            case MotionSign.GPU:
-                power = sum(rank.gpu[0] for rank in showing if rank.gpu is not None) / len(showing)
-                return f" computing, GPUs at {power:.0%} of their power"
-            case MotionSign.WORKS:
-                return " computing, reading or writing"
+        return {sign: f"{count(of, 'rank')} {sign.value}" for sign, of in showing.items() if of >= needed}
 
     def _rhythm(self) -> float:
         """Seconds for which this job may show nothing between two steps."""

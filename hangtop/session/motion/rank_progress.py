@@ -1,176 +1,138 @@
-"""What one rank does, from one look to the next: signs that it computes, exchanges, reads or writes, or merely wakes.
+"""When one rank last made progress, by the counters of its process, its GPU, its log and its node's traffic.
 
-CPU time by itself is no sign: a rank that waits in NCCL spins at 100 %, while one that waits in gloo sleeps. Nor is
+CPU time by itself is no progress: a rank that waits in NCCL spins at 100 %, while one that waits in gloo sleeps. Nor is
 waking up: JAX looks five times a second whether its peers came, a file lock is tried ten times a second, torch's
-blocking wait looks a thousand times. Such a wait is told by its price: each time that it wakes it uses next to no CPU.
+blocking wait looks a thousand times. Such a wait is known by its price: next to no CPU for each time that it wakes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
+from enum import Enum
 
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stacks import Frame, StackDump
 from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, Rank
-from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 from hangtop.diagnosis.waits.process_motion import Motion, between
 
+WINDOW = 2.5
+"""Seconds over which CPU time is compared with wakes, for /proc counts CPU time in ticks."""
+AWAY = 10.0
+"""Seconds of a look at the most: what a rank did while its node was not heard counts as done in so many."""
+TICK_S = 0.01
+"""One tick, of user's and of system's time each: a rank that used next to nothing may be seen to use both."""
 SWITCHES = 2
 """Voluntary switches of the main thread within a look and a second: a wait with a time-out wakes once in seconds."""
-SELDOM, A_SCRIPTS_WAKE = 25.0, 2e-3
-"""Wakes per second of a wait in a script at the most, and seconds of CPU for each time that one wakes: more than a look
-at a file or a flag takes, less than a step of even a tiny model."""
-A_WAKE = 300e-6
-"""The same of a wait that looks oftener: it does so in C. The loop of a Ray worker takes 0.1 to 0.2 ms."""
-TICK_S = 0.01
-"""What /proc tells CPU time in, user's and system's each: a rank that used next to nothing may be seen to use both."""
-IO_RATE, IO_ONCE = 64 * 1024.0, 1e6
-"""Bytes per second that are no heartbeat or log line, in two looks in a row; or bytes in a single one."""
-ASLEEP, AWAKE = IDLE_CORES, 0.3
-"""Cores in use under which a process sleeps, and over which it computes or spins; between them it stays what it was."""
-BETWEEN = 2
-"""Looks in a row after which it is not known any more which of the two it does: one may be half of each."""
+SELDOM, A_SCRIPTS_WAKE, A_WAKE = 25.0, 2e-3, 300e-6
+"""Wakes per second at most of a wait in a script, and seconds of CPU that one such wake costs: more than it takes to
+look at a file or a flag, less than a step of even a tiny model. And those of a wait that wakes oftener, in C: the loop
+of a Ray worker takes 0.1 to 0.2 ms."""
+AWAKE = 0.3
+"""Cores in use from which on a process computes, however often it wakes; so do helpers: compilers, data workers."""
 WRITES_A_WAKE, WRITES = 128.0, 1024.0
 """Bytes written each time that one wakes, and per second, that a wait which polls does not hand over: what gloo sends
 is counted as written, and so are the lines of a log, which are fewer."""
-SMOOTH, SMOOTHED_S = 0.4, 2.5
-"""Part of the rate of wakes and of the cores in use that the looks before tell, as CPU time is counted in ticks, and
-seconds that are averaged so."""
-HELPERS = 0.3
-"""Cores of helpers in use that are work: compilers, data workers."""
+IO_RATE, IO_BYTES = 64 * 1024.0, 1e6
+"""Bytes per second that are no heartbeat or log line, in two looks in a row; or bytes in a single one."""
 POWER, UTILIZATION = 0.03, 20
-"""Share of the power limit, and per cent of the time in use, by which a GPU moves from look to look when work comes and
-goes; a kernel that spins is flat."""
+"""Share of the power limit, and per cent of the time in use, by which a GPU changes from look to look when work comes
+and goes; a kernel that spins is flat."""
 HOT, FULL = 0.45, 50
 """Share of its power limit that a GPU draws only when it computes, and per cent of its time that it is in use then."""
-SEEN_WITHIN = 9.0
-"""Seconds between two looks at stacks of which the second proves that the rank moves now, not some time before."""
 MAIN_THREADS = ("MainThread", "")
 PROGRAM = "<module>"
 """What a script's main thread began with."""
 
 
 class MotionSign(Enum):
-    """What proves that a rank moves, the strongest first."""
+    """What shows that a rank makes progress, the strongest first, in words for people."""
 
-    LAUNCHES = auto()
-    """It launched a collective."""
-    EXCHANGES = auto()
-    """Its node exchanges what such a job exchanges."""
-    GPU = auto()
-    """Its GPU draws the power of work, or its power or use changed."""
-    WORKS = auto()
-    """It computes, reads or writes."""
+    LAUNCHES = "launching collectives"
+    EXCHANGES = "exchanging data with other nodes"
+    GPU = "computing on their GPUs"
+    WORKS = "computing, reading or writing"
+    LOGS = "logging what is new"
+    """No proof by itself: ranks that wait for a time-out may warn of it."""
 
 
 @dataclass(slots=True)
 class RankProgress:
-    """What is known of one rank's movement. Times are on this machine's clock."""
+    """The progress of one rank. Times are on this machine's clock."""
 
     pulse: RankPulse
+    begun_at: float
+    """When it was looked at first, …"""
     seen_at: float
-    moved_at: float
-    """When it last did something that is no mere waking."""
+    """… and last."""
     fresh_at: float | None
     launched: int
-    seen: dict[MotionSign, float] = field(default_factory=dict)
-    """When each sign was seen last."""
-    moves: int = 0
-    """Looks in which it had moved."""
-    looks: int = 0
-    """Looks since it last moved."""
-    reads: bool = False
-    """It read or wrote more than log lines in the last look."""
-    rate: float | None = None
-    """Switches per second, averaged over the last looks; ..."""
-    cores: float = 0.0
-    """... and cores in use, likewise."""
-    polling: bool = False
-    """It wakes only to see whether what it waits for is there, or sleeps."""
-    awake: bool | None = None
-    between: int = 0
-    """Looks in a row in which it neither slept nor used much of a core."""
     gpu: tuple[float, float] | None = None
     """Share of its GPU's power limit, and per cent of its time in use, in the last look; None without a GPU."""
+    advanced: dict[MotionSign, float] = field(default_factory=dict)
+    """When each sign was seen last."""
+    looks: int = 0
+    """Looks after the first."""
+    polls: bool = False
+    """In the last seconds it woke only to see whether what it waits for is there, …"""
+    wakes: float = 0.0
+    """… so many times a second."""
+    reads: bool = False
+    """It read or wrote more than log lines in the last look."""
     frames: Sequence[Frame] | None = None
-    """The main thread's stack in the last look at it, the innermost first, ..."""
-    looked_at: float = 0.0
-    """... and when that was."""
+    """The main thread's stack in the last look at it, the innermost first, …"""
+    frames_at: float = 0.0
+    """… and when that was."""
 
-    def follow(self, at: float, rank: Rank, gpu: Gpu | None, *, exchanged: float | None, own: bool) -> None:
-        """Take the next look at it, as of ``at``. Every sign is learned from, so none is skipped.
+    @property
+    def moved_at(self) -> float:
+        """When it last made progress, or was looked at first."""
+        return max((self.begun_at, *self.advanced.values()))
 
-        ``exchanged`` is when its node had the job's traffic, if it is seen to have had it since the last look; ``own``
-        says that we stopped the process for a moment meanwhile.
+    def follow(self, at: float, rank: Rank, gpu: Gpu | None, *, exchanged: float | None, ours: bool) -> None:
+        """Take the next look at it, as of ``at``.
+
+        ``exchanged`` is when its node last had the job's traffic; ``ours`` says that what it did meanwhile may be its
+        answer to a question of ours.
         """
-        pulse, before = rank.looks.newest, Look(self.seen_at, self.pulse)
+        pulse, before = rank.looks.newest, Look(max(self.seen_at, at - AWAY), self.pulse)
         assert pulse is not None
         self.looks += 1
         self.pulse, self.seen_at = pulse, at
         fresh, self.fresh_at = rank.fresh_at != self.fresh_at, rank.fresh_at
         launched, self.launched = rank.launched > self.launched, rank.launched
-        if own:
+        if ours:
             return
         moved = between(before, Look(at, pulse))
-        works = [
-            self._computes(moved, beside_gpu=gpu is not None),
-            self._reads(moved),
-            (moved.helpers_cpu or 0.0) >= HELPERS,
-            self._changed(moved),
-        ]
+        works = [self._computes(moved, rank, beside_gpu=gpu is not None), self._reads(moved)]
         signs = {
             MotionSign.LAUNCHES: launched,
             MotionSign.GPU: self._gpu_moves(gpu_figures(gpu)),
-            MotionSign.WORKS: any(works),
+            MotionSign.WORKS: any(works) or (moved.helpers_cpu or 0.0) >= AWAKE,
+            MotionSign.LOGS: fresh,
         }
-        self.seen.update((sign, at) for sign, shown in signs.items() if shown)
+        self.advanced.update((sign, at) for sign, shown in signs.items() if shown)
         if exchanged is not None:
-            self.seen[MotionSign.EXCHANGES] = exchanged
-        by_itself = fresh or any(signs.values())
-        if by_itself or exchanged is not None:
-            self.moved_at = at if by_itself else max(self.moved_at, exchanged or at)
-            self.moves += 1
-            self.looks = 0
+            self.advanced[MotionSign.EXCHANGES] = exchanged
 
-    def _computes(self, moved: Motion, *, beside_gpu: bool) -> bool:
+    def _computes(self, moved: Motion, rank: Rank, *, beside_gpu: bool) -> bool:
         """Whether it hands over and is handed work, rather than polls or sleeps.
 
         Beside a GPU its main thread counts alone: another one may spin in a wait for that.
         """
-        switches, cores = moved.switches or 0.0, (moved.cpu or 0.0) - (moved.threads or 0.0) * beside_gpu
-        if self.rate is None:
-            self.rate, self.cores = switches, cores
-        self.rate += (1.0 - SMOOTH) * (switches - self.rate)
-        self.cores += (1.0 - SMOOTH) * (cores - self.cores)
-        usual = max(0.0, self.cores - 2 * TICK_S / max(moved.span, SMOOTHED_S))
-        if self.rate <= SELDOM:
-            cheap = min(usual, cores) < min(ASLEEP, A_SCRIPTS_WAKE * max(self.rate, switches))
-        else:
-            cheap = usual < min(AWAKE, A_WAKE * self.rate)
-        self.polling = cheap and (moved.written or 0.0) < max(WRITES, WRITES_A_WAKE * switches)
-        return switches >= SWITCHES * max(1.0, 1.0 / moved.span) and not self.polling
+        lately = between(_value_at(rank, self.seen_at - WINDOW), Look(self.seen_at, self.pulse))
+        self.wakes, cores = lately.switches or 0.0, (lately.cpu or 0.0) - (lately.threads or 0.0) * beside_gpu
+        used = max(0.0, cores - 2 * TICK_S / max(lately.span, WINDOW))
+        cheap = used < min(AWAKE, (A_SCRIPTS_WAKE if self.wakes <= SELDOM else A_WAKE) * self.wakes)
+        self.polls = cheap and (moved.written or 0.0) < max(WRITES, WRITES_A_WAKE * (moved.switches or 0.0))
+        return (moved.switches or 0.0) >= SWITCHES * max(1.0, 1.0 / moved.span) and not self.polls
 
     def _reads(self, moved: Motion) -> bool:
         """Whether it reads or writes in earnest."""
         rate, twice = (moved.read or 0.0) + (moved.written or 0.0), self.reads
         self.reads = rate >= IO_RATE
-        return self.reads and (twice or rate * moved.span >= IO_ONCE)
-
-    def _changed(self, moved: Motion) -> bool:
-        """Whether it went from sleeping to computing or back. A rank that spins but is given no CPU does not sleep.
-
-        Nor does it begin to compute when it is given more: what it does was not known for as long as that was little.
-        """
-        cores = moved.cpu or 0.0
-        asleep = (self.polling and (self.rate or 0.0) > SELDOM) or (cores < ASLEEP and moved.state != "R")
-        self.between = 0 if asleep or cores > AWAKE else self.between + 1
-        awake = not asleep if not self.between else self.awake if self.between < BETWEEN else None
-        changed = None not in (self.awake, awake) and awake != self.awake
-        self.awake = awake
-        return changed
+        return self.reads and (twice or rate * moved.span >= IO_BYTES)
 
     def _gpu_moves(self, now: tuple[float, float] | None) -> bool:
         """Whether its GPU draws the power of work, or its power or use changed."""
@@ -183,27 +145,30 @@ class RankProgress:
     def saw(self, dump: StackDump) -> None:
         """Take a look at its stacks: a main thread that is elsewhere than before has moved.
 
-        Unless it was seen to move since the look before: it may have come there then.
+        Unless the rank was seen to move since the look before: its main thread may have come there then.
         """
         frames = main_frames(dump)
         if frames is None or (self.frames and frames and self.frames[-1].name == PROGRAM != frames[-1].name):
             return  # not read, or read while it changed: it has lost its outer frames
         before, self.frames = self.frames, frames
-        since, self.looked_at = self.looked_at, dump.at
+        since, self.frames_at = self.frames_at, dump.at
         # a wait that polls is now in its check and now in its sleep
-        polls = self.polling and (self.rate or 0.0) >= 1.0
-        if before is not None and since >= self.moved_at and not polls and _apart(before, frames):
-            self.moved_at, self.looks = max(self.moved_at, dump.at), 0
-            if dump.at - since <= SEEN_WITHIN:
-                self.seen[MotionSign.WORKS] = max(self.seen.get(MotionSign.WORKS, dump.at), dump.at)
-            self.moves += 1
+        polls = self.polls and self.wakes >= 1.0
+        if before is not None and since >= self.moved_at and not polls and _places(before) != _places(frames):
+            self.advanced[MotionSign.WORKS] = dump.at
 
 
 def begun(rank: Rank, at: float, gpu: Gpu | None) -> RankProgress:
     """Begin to follow a rank, as of ``at``."""
     pulse = rank.looks.newest
     assert pulse is not None
-    return RankProgress(pulse, at, at, rank.fresh_at, rank.launched, gpu=gpu_figures(gpu))
+    return RankProgress(pulse, at, at, rank.fresh_at, rank.launched, gpu_figures(gpu))
+
+
+def _value_at(rank: Rank, at: float) -> Look[RankPulse]:
+    """What was known of its process at a time, or first: what does not move is not sent."""
+    look = next((look for look in reversed(rank.looks) if look.at <= at), rank.looks[0])
+    return Look(max(look.at, at), look.value)
 
 
 def gpu_figures(gpu: Gpu | None) -> tuple[float, float] | None:
@@ -222,7 +187,5 @@ def main_frames(dump: StackDump) -> Sequence[Frame] | None:
     return None
 
 
-def _apart(one: Sequence[Frame], other: Sequence[Frame]) -> bool:
-    """Whether two stacks differ in their Python frames."""
-    a, b = ([(frame.name, frame.file, frame.line) for frame in frames if not frame.native] for frames in (one, other))
-    return a != b
+def _places(frames: Sequence[Frame]) -> Sequence[tuple[str, str, int]]:
+    return [(frame.name, frame.file, frame.line) for frame in frames if not frame.native]

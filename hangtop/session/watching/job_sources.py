@@ -18,6 +18,7 @@ from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport, RecorderDump
 from hangtop.diagnosis.node import Rank
+from hangtop.session.intake import ANSWER_SEEN
 
 if TYPE_CHECKING:
     from collectors.probes.recorder import Dump
@@ -33,8 +34,6 @@ RAS_NODES, RAS_SLOW = 3, 5.0
 many seconds."""
 CLOCK_SLACK = 1.0
 """Seconds by which the start of a process, reckoned from that of its machine, may be off."""
-ANSWER_SEEN = 2.5
-"""Seconds after which samples no longer tell of the dump that a rank was asked to write."""
 
 
 class JobSources:

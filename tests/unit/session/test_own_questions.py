@@ -12,7 +12,8 @@ import pytest
 from collectors.fleet.transport import TransportError
 from collectors.probes import recorder as fetch
 from collectors.samples.ranks import RankPulse
-from hangtop.session.watching.job_sources import ANSWER_SEEN, JobSources
+from hangtop.session.intake import ANSWER_SEEN
+from hangtop.session.watching.job_sources import JobSources
 from tests.support.local_session import local_session
 from tests.support.made import process
 from tests.support.pulses import Job, spins

@@ -127,7 +127,7 @@ def test_a_wait_that_polls_is_found_now_in_its_check_and_now_in_its_sleep() -> N
 def test_our_own_look_that_stopped_a_process_is_no_movement_of_its() -> None:
     job = Job(ranks=1)
     job.run(10, sleeps)
-    job.progress.saw([("node1", stack(1000, "wait", at=job.now, method="native"))])
+    job.intake.stacks("node1", [stack(1000, "wait", at=job.now, method="native")])
     assert job.run(1, works) == pytest.approx(10, abs=1)
 
 
@@ -144,23 +144,6 @@ def test_a_look_without_its_outer_frames_is_no_motion() -> None:
     _, known = followed(pulse(1000), 1.0)
     known.saw(stack(1000, "wait", "<module>", at=2.0))
     known.saw(stack(1000, "wait", at=3.0))
-    assert known.moves == 0
+    assert not known.advanced
     known.saw(stack(1000, "evaluate", "<module>", at=4.0))
-    assert known.moves == 1
-
-
-@pytest.mark.parametrize(
-    ("cores", "moves"),
-    [((0.0, 0.0, 0.2, 0.2, 0.2, 0.4, 0.4), 0), ((0.0, 0.0, 0.2, 0.9), 1), ((0.0, 0.0, 0.9), 1), ((0.9, 0.2, 0.0), 1)],
-    ids=["spins, and is given more", "begins within a look", "begins", "ends within a look"],
-)
-def test_a_rank_that_spins_does_not_begin_to_compute_when_it_is_given_more_of_a_cpu(
-    cores: tuple[float, ...], moves: int
-) -> None:
-    rank, known = followed(pulse(1000, state="R"), 1.0)
-    used = 0.0
-    for at, share in enumerate(cores, 2):
-        used += share
-        rank.looks.take(float(at), pulse(1000, state="R" if share else "S", cpu_user=used))
-        known.follow(float(at), rank, None, exchanged=None, own=False)
-    assert known.moves == moves
+    assert known.advanced
