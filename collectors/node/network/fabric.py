@@ -13,7 +13,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node.child import output
 from collectors.node.files import list_folder, read, read_text
-from collectors.node.network.ib_tools import LARGEST, SATURATED, WORDS, parse_ibstat, parse_perfquery
+from collectors.node.network.ib_tools import LARGEST, WORDS, parse_ibstat, parse_perfquery
 from collectors.node.source import Absent, NotResponding, Shared, Source
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.stream import Fault
@@ -24,6 +24,8 @@ RESCAN = 30.0
 """Seconds after which adapters, and what hardly moves in them, are looked at anew."""
 PATIENCE = 20.0
 """Seconds that one tool may take."""
+SATURATED = (1 << 32) - 1
+"""An old kernel's data counter of 32 bits at its end: it stands still while data flow."""
 NOTHING = "no InfiniBand or RoCE adapter on this node"
 FOLDER = "class/infiniband"
 COUNTERS = (
@@ -181,6 +183,6 @@ class HcaCounters:
                 continue
             if name not in WORDS:
                 values[name] = value
-            elif value != SATURATED:  # an old kernel's 32-bit counter at its end says nothing
+            elif value != SATURATED:
                 values[name] = value * 4
         return values

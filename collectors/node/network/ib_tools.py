@@ -1,7 +1,4 @@
-"""What ``ibstat`` and ``perfquery`` print: adapters with their ports, and the counters of a port.
-
-perfquery's counters are plain ones (32 bit and less, saturating) or, with ``-x``, extended ones.
-"""
+"""What ``ibstat`` and ``perfquery -x`` print: adapters with their ports, and the counters of a port."""
 
 from __future__ import annotations
 
@@ -14,15 +11,12 @@ STATES = {"active": "ACTIVE", "initializing": "INIT", "armed": "ARMED", "down": 
 """ibstat's words for the state of a port → the kernel's."""
 WORDS = frozenset({"port_xmit_data", "port_rcv_data"})
 """Counters that count words of four bytes."""
-SATURATED = (1 << 32) - 1
-"""A data counter of 32 bits at its end stands still while data flow."""
 LARGEST = (1 << 63) - 1
 """Counters of 64 bits that stick at all ones are told as this: what reads them takes signed numbers."""
 
 _ADAPTER = re.compile(r"CA '([^']{1,64})'")
 _PORT_LINE = re.compile(r"Port (\d{1,3}):")
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,3})?")
-_HEADER = re.compile(r"# Port (extended )?counters: ", re.IGNORECASE)
 _COUNTER = re.compile(r"(\w{2,64}):\.*(0x[0-9a-fA-F]{1,16}|\d{1,20})")
 _NEXT_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -61,23 +55,16 @@ def _port(fields: Dict[str, str]) -> PortFacts:
 
 
 def parse_perfquery(text: str) -> Dict[str, int]:
-    """Counters of the first port that is shown, by the kernel's names; data in bytes.
-
-    A saturated 32-bit data counter is left out.
-    """
+    """Extended counters (``perfquery -x``) of the first port that is shown, by the kernel's names; data in bytes."""
     values: Dict[str, int] = {}
-    extended, shown = False, 0
+    shown = 0
     for line in text.splitlines():
-        opened, counter = _HEADER.match(line), _COUNTER.match(line)
-        if opened:
-            extended, shown = opened.group(1) is not None, shown + 1
-        elif counter and shown == 1 and "Select" not in line:
+        counter = _COUNTER.match(line)
+        shown += line.startswith("# Port extended counters: ")
+        if counter and shown == 1 and "Select" not in line:
             name, digits = kernel_name(counter.group(1)), counter.group(2)
-            value = min(int(digits, 16 if digits.startswith("0x") else 10), LARGEST)
-            if name not in WORDS:
-                values[name] = value
-            elif extended or value < SATURATED:
-                values[name] = min(value * 4, LARGEST)
+            value = int(digits, 16 if digits.startswith("0x") else 10)
+            values[name] = min(value * 4 if name in WORDS else value, LARGEST)
     return values
 
 
