@@ -115,7 +115,7 @@ def test_the_pipe_that_a_rank_opened_itself() -> None:
     with running() as job:
         stem = told_pipe(job.process.pid)
         assert stem.endswith("/fr_pipe_")
-        wanted = recorder.request(3, job.process.pid, 0.0, fresh=False)
+        wanted = recorder.WantedDump(3, job.process.pid, 0.0)
         assert wanted.pipe == f"{stem}3.pipe"
 
 
