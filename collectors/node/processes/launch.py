@@ -23,18 +23,16 @@ from collectors.node.processes.procfs import colon_field, read_stat, split_zeros
 
 # Of the job's environment, what decides how its libraries are found and what they do; rank and rendezvous are the
 # probe's own.
-KEPT_PREFIXES = (
-    "NCCL_", "TORCH_", "GLOO_", "CUDA_", "UCX_", "FI_", "OMP_", "MKL_", "PYTHON", "CONDA_", "LD_", "NVIDIA_",
+KEPT = (
+    "NCCL_", "TORCH_", "GLOO_", "CUDA_", "UCX_", "FI_", "OMP_", "MKL_", "PYTHON", "CONDA_", "LD_", "NVIDIA_", "PATH",
+    "HOME", "USER", "LANG", "TMPDIR", "VIRTUAL_ENV",
 )  # fmt: skip
-KEPT = ("PATH", "HOME", "USER", "LANG", "TMPDIR", "VIRTUAL_ENV")
+"""Beginnings of names."""
 DROPPED = ("NCCL_DEBUG_FILE", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "NCCL_COMM_ID", "PYTHONSTARTUP", "PYTHONINSPECT")
 _NO_NEW_PRIVS = 38
 """Option of prctl(2): no program that is run from now on has more rights than the process that runs it."""
 _AT_SECURE = 23
 """Entry of the auxiliary vector (getauxval(3)): the program was started with more rights than its caller has."""
-
-
-# --- whose process it is ---------------------------------------------------------------------------------------------
 
 
 class ProcessOwner(NamedTuple):
@@ -51,21 +49,15 @@ def owner_of(pid: int, proc: str = "/proc") -> Optional[ProcessOwner]:
     """Owner of a process; None when it is gone, or is not simply one user's.
 
     Of no single user is a process whose user ids differ, or whose program had more rights than its caller (a setuid
-    program): its environment and its name may have come from another user.
+    program), or may have had: its environment and its name may have come from another user.
     """
     folder = "%s/%d" % (proc, pid)
-    status, stat = read_or_none(folder + "/status") or b"", read_stat(proc, pid)
+    status, stat, aux = read_or_none(folder + "/status") or b"", read_stat(proc, pid), read_or_none(folder + "/auxv")
     uids, gids, groups = (colon_field(status, name).split() for name in (b"Uid", b"Gid", b"Groups"))
-    if stat is None or len(set(uids)) != 1 or len(set(gids)) != 1 or _is_secure(folder):
+    entries: Dict[int, int] = dict(struct.iter_unpack("@LL", (aux or b"")[: len(aux or b"") // 16 * 16]))
+    if stat is None or len(set(uids)) != 1 or len(set(gids)) != 1 or entries.get(_AT_SECURE, 1):
         return None
     return ProcessOwner(int(uids[0]), int(gids[0]), tuple(map(int, groups)), stat.start_ticks)
-
-
-def _is_secure(folder: str) -> bool:
-    """True for a program that was started with more rights than its caller has, and where that cannot be told."""
-    data = read_or_none(folder + "/auxv") or b""
-    entries: Dict[int, int] = dict(struct.iter_unpack("@LL", data[: len(data) // 16 * 16]))
-    return entries.get(_AT_SECURE, 1) != 0
 
 
 def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc") -> bool:
@@ -82,13 +74,13 @@ def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc") -> bool:
     )
 
 
-def becoming(owner: Optional[ProcessOwner]) -> Callable[[], None]:
+def becoming(owner: ProcessOwner) -> Callable[[], None]:
     """What a child calls between fork and exec to run as that user: nothing where this is not root, or it is root's.
 
     Before it asks for a parent-death signal: a change of user takes that away. Setuid programs do not help that user:
     in a folder that a container shares with the node the user may have been root.
     """
-    if owner is None or os.geteuid() != 0 or owner.uid == 0:
+    if os.geteuid() != 0 or owner.uid == 0:
         return lambda: None
     import ctypes  # not every Python has it
 
@@ -105,14 +97,9 @@ def becoming(owner: Optional[ProcessOwner]) -> Callable[[], None]:
     return become
 
 
-# --- what it lends ---------------------------------------------------------------------------------------------------
-
-
-def environment_of(data: bytes) -> Dict[str, str]:
-    """What an environment gives to a probe; this login's own where there is none."""
-    found = environ.parse(data) if data else dict(os.environ)
-    kept = {name: value for name, value in found.items() if name in KEPT or name.startswith(KEPT_PREFIXES)}
-    return {name: value for name, value in kept.items() if name not in DROPPED}
+def environment_of(found: Mapping[str, str]) -> Dict[str, str]:
+    """What an environment gives to a probe."""
+    return {name: value for name, value in found.items() if name.startswith(KEPT) and name not in DROPPED}
 
 
 def interpreter_of(pid: int, environment: Mapping[str, str]) -> str:
@@ -134,8 +121,8 @@ class Borrowed(NamedTuple):
 
     environment: Dict[str, str]
     python: str
-    become: Callable[[], None]
-    """Makes the child the rank's owner, before its exec."""
+    become: Optional[Callable[[], None]]
+    """Makes the child the rank's owner, before its exec; None where nothing was lent."""
 
 
 def borrow(pid: Optional[int], wanted: str) -> Borrowed:
@@ -148,7 +135,7 @@ def borrow(pid: Optional[int], wanted: str) -> Borrowed:
     if pid is not None:
         before = owner_of(pid)
         if before is not None and may_be_imitated(pid, before):
-            environment = environment_of(read_or_none("/proc/%d/environ" % pid) or b"")
+            environment = environment_of(environ.parse(read_or_none("/proc/%d/environ" % pid) or b""))
             lent = Borrowed(environment, wanted or interpreter_of(pid, environment) or usual, becoming(before))
             ours = is_ours(lent.python) and is_ours(os.path.realpath(lent.python))
             if owner_of(pid) == before and (before.uid != 0 or ours):
@@ -157,7 +144,7 @@ def borrow(pid: Optional[int], wanted: str) -> Borrowed:
             "hangtop: nothing of process %d may be used (gone, another user's, in a container, or writable by others):"
             " this runs with the node's own Python and settings\n" % pid
         )
-    return Borrowed(environment_of(b""), usual, becoming(None))
+    return Borrowed(environment_of(os.environ), usual, None)
 
 
 def main(arguments: Dict[str, object]) -> None:
