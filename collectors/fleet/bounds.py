@@ -18,8 +18,6 @@ TEXT = 4096
 """Characters of one text."""
 FRAME_TEXT = 16384
 """Characters of one text in a stack: names of C++ functions are long."""
-SHOWN_TEXT = 1 << 17
-"""Characters of the whole output of a tool."""
 ENCODED_TEXT = 96 << 20
 """Characters of a file in base 64: 64 MiB are some 86 million characters."""
 ITEMS = 65536
@@ -48,11 +46,8 @@ FIELDS: dict[str, Any] = {
 """Bounds of numbers by the name of their field."""
 _LONG = frozenset(("Frame", "ThreadStack", "StackDump", "Observation"))
 """Kinds with longer texts: stacks, and observations, which quote tools."""
-_LONGEST = {
-    **dict.fromkeys((("RecorderFile", "data"), ("RasAnswer", "data"), ("FlameRecording", "stacks")), ENCODED_TEXT),
-    ("CoreDumped", "shown"): SHOWN_TEXT,
-}
-"""Characters by kind and field: files that come in base 64, what a tool printed."""
+_ENCODED = {"RecorderFile": "data", "RasAnswer": "data", "FlameRecording": "stacks"}
+"""Fields that hold a file in base 64."""
 
 
 def bind(kind: type) -> None:
@@ -62,9 +57,8 @@ def bind(kind: type) -> None:
     text = Annotated[str, Meta(max_length=FRAME_TEXT if kind.__name__ in _LONG else TEXT)]
     hints = get_type_hints(kind)
     annotations = {name: _bounded(hint, FIELDS.get(name), text) for name, hint in hints.items()}
-    for (holder, name), most in _LONGEST.items():
-        if holder == kind.__name__:
-            annotations[name] = Annotated[str, Meta(max_length=most)]
+    if kind.__name__ in _ENCODED:
+        annotations[_ENCODED[kind.__name__]] = Annotated[str, Meta(max_length=ENCODED_TEXT)]
     kind.__bounded__ = True  # type: ignore[attr-defined]
     kind.__annotations__ = annotations
     if "__msgspec_cache__" in vars(kind):  # a decoder of this kind was made before

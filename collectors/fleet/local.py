@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from asyncio import SubprocessTransport
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import cast
+from typing import Any, cast
+from weakref import WeakSet
 
 from collectors.fleet.transport import Output, Transport, TransportError, os_reason
 
-_NOT_FOUND = 127
+_NOT_FOUND = ("/bin/sh", "-c", "exit 127")
+"""Ends as a shell does where there is no such command: the caller looks at the status, over SSH and here."""
 
 
 class LocalProcess(asyncio.SubprocessProtocol):
@@ -21,19 +22,17 @@ class LocalProcess(asyncio.SubprocessProtocol):
     def __init__(self, on_stdout: Output, on_stderr: Output) -> None:
         self._callbacks = {1: on_stdout, 2: on_stderr}
         self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        self._transport: SubprocessTransport | None = None
+        self._transport: asyncio.SubprocessTransport | None = None
 
     # --- as a Process ---------------------------------------------------------------------------------------------
 
     def write(self, data: bytes) -> None:
         """Write to the command's standard input."""
-        if (pipe := self._stdin()) is not None:
-            pipe.write(data)
+        self._with_pipe(0, "write", data)
 
     def write_eof(self) -> None:
         """Close the command's standard input."""
-        if (pipe := self._stdin()) is not None:
-            pipe.close()
+        self._with_pipe(0, "close")
 
     async def wait(self) -> int:
         """Wait for the exit status, negative for a signal."""
@@ -41,51 +40,40 @@ class LocalProcess(asyncio.SubprocessProtocol):
 
     def kill(self) -> None:
         """Kill the command and read no more output."""
-        transport = self._transport
-        if transport is None or self._ended.done():
+        if self._ended.done():
             return
         # Not by the transport's own kill() and close(): both poll, and one that polls after the end takes the exit
         # status away from asyncio, which then complains of an unknown child and reports 255.
-        if transport.get_returncode() is None:
+        if self._transport is not None and self._transport.get_returncode() is None:
             with suppress(ProcessLookupError):
-                os.kill(transport.get_pid(), signal.SIGKILL)
-        for descriptor in (0, 1, 2):
-            if (pipe := transport.get_pipe_transport(descriptor)) is not None:
-                pipe.close()
+                os.kill(self._transport.get_pid(), signal.SIGKILL)
+        self._close_pipes()
 
     def pause(self) -> None:
         """Stop reading output; the command blocks once its pipe is full."""
-        if (pipe := self._stdout()) is not None:
-            pipe.pause_reading()
+        self._with_pipe(1, "pause_reading")
 
     def resume(self) -> None:
         """Read output again."""
-        if (pipe := self._stdout()) is not None:
-            pipe.resume_reading()
+        self._with_pipe(1, "resume_reading")
 
-    @property
-    def running(self) -> bool:
-        """True until the command has ended."""
-        return not self._ended.done()
+    def _with_pipe(self, descriptor: int, call: str, *arguments: bytes) -> None:
+        """Call a method of one of its pipes, as long as that is open."""
+        if self._transport is not None and not self._ended.done():
+            pipe: Any = self._transport.get_pipe_transport(descriptor)
+            if pipe is not None and not pipe.is_closing():
+                getattr(pipe, call)(*arguments)
 
-    def _stdin(self) -> asyncio.WriteTransport | None:
-        return cast("asyncio.WriteTransport | None", self._pipe(0))
-
-    def _stdout(self) -> asyncio.ReadTransport | None:
-        return cast("asyncio.ReadTransport | None", self._pipe(1))
-
-    def _pipe(self, descriptor: int) -> asyncio.BaseTransport | None:
-        """One of its pipes, as long as that is open."""
-        if self._transport is None or self._ended.done():
-            return None
-        pipe = self._transport.get_pipe_transport(descriptor)
-        return None if pipe is None or pipe.is_closing() else pipe
+    def _close_pipes(self) -> None:
+        for descriptor in (0, 1, 2):
+            if self._transport and (pipe := self._transport.get_pipe_transport(descriptor)) is not None:
+                pipe.close()
 
     # --- as asyncio's protocol ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The command runs."""
-        self._transport = cast("SubprocessTransport", transport)
+        self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Output came."""
@@ -93,11 +81,14 @@ class LocalProcess(asyncio.SubprocessProtocol):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """The command ended and all of its output was read."""
-        status = self._transport.get_returncode() if self._transport is not None else None
+        assert self._transport is not None
+        status = self._transport.get_returncode()
+        self._end(-1 if status is None else status)
+        self._transport.close()
+
+    def _end(self, status: int) -> None:
         if not self._ended.done():
-            self._ended.set_result(-1 if status is None else status)
-        if self._transport is not None:
-            self._transport.close()
+            self._ended.set_result(status)
 
 
 class Local(Transport):
@@ -105,7 +96,7 @@ class Local(Transport):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._processes: set[LocalProcess] = set()
+        self._processes: WeakSet[LocalProcess] = WeakSet()
 
     @property
     def connected(self) -> bool:
@@ -117,23 +108,20 @@ class Local(Transport):
 
     async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> LocalProcess:
         """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
-        loop = asyncio.get_running_loop()
         try:
-            _, process = await loop.subprocess_exec(
+            _, process = await asyncio.get_running_loop().subprocess_exec(
                 lambda: LocalProcess(on_stdout, on_stderr), *command, start_new_session=True
             )
         except FileNotFoundError:
-            # As a shell would: the caller looks at the status, over SSH and here.
-            return await self.start(["/bin/sh", "-c", f"exit {_NOT_FOUND}"], on_stdout=on_stdout, on_stderr=on_stderr)
+            return await self.start(_NOT_FOUND, on_stdout=on_stdout, on_stderr=on_stderr)
         except OSError as error:
             raise TransportError(f"{self.name}: {command[0]} cannot be started: {os_reason(error)}") from None
-        self._processes = {one for one in self._processes if one.running}
         self._processes.add(process)
         return process
 
     async def close(self) -> None:
         """Kill all commands that were started."""
-        processes, self._processes = self._processes, set()
+        processes = list(self._processes)
         for process in processes:
             process.kill()
         if processes:

@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 from collectors.fleet import payload
 from collectors.fleet.clean import clean_bytes
-from collectors.fleet.control import control_line, lend
 from collectors.fleet.decode import Decoder
 from collectors.fleet.share import Share
 from collectors.fleet.sink import Link, LinkChange, Sink
 from collectors.fleet.transport import Declined, Process, Refused, Transport, TransportError
+from collectors.node import wire
 from collectors.samples.control import Beat, Settings
 from collectors.samples.stream import Hello, Tick
 
@@ -117,7 +117,7 @@ class NodeLink:
     def configure(self, settings: Settings) -> None:
         """Send new settings, now or once the node is connected."""
         self.settings = settings
-        self._send(control_line(settings))
+        self._send(wire.encode(settings))
 
     # --- its life -------------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class NodeLink:
         for turn in itertools.count():
             self._look(time.monotonic())
             if turn % BEAT == 0:
-                self._send(control_line(Beat(turn)))
+                self._send(wire.encode(Beat(turn)))
             await asyncio.sleep(TURN)
 
     def _look(self, now: float) -> None:
@@ -254,7 +254,7 @@ class NodeLink:
         if self._first_word is not None:
             self._first_word.reschedule(None)
         self._change("live")
-        for line in filter(None, map(lend, hello.wants)):
+        for line in filter(None, map(payload.lent, hello.wants)):
             self._send(line)
 
     def _complain(self, data: bytes) -> None:

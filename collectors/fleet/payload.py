@@ -8,18 +8,23 @@ every line keeps its number: a traceback from a node names the lines of the chec
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 import zlib
 from collections.abc import Mapping
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import collectors
+from collectors.node import wire
 from collectors.node.resources import LOW
+from collectors.samples.control import Lent
 
 _ROOT = Path(collectors.__file__).parent
 _LOADER = "collectors.node.loader"
+_WATCH = "node/gpus/nvml_watch.py"
 
 # Every read re-arms an alarm, so that a link that is cut in the middle of the payload leaves nothing behind.
 _BOOTSTRAP = f"""\
@@ -144,3 +149,13 @@ def _path(module: str) -> Path:
     """File of a module, or of a package's own code."""
     path = _ROOT.parent.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+
+
+@lru_cache(maxsize=8)
+def lent(name: str) -> bytes | None:
+    """Control line with the modules that a node asked for by ``name``; None where they are not installed here."""
+    bindings = find_spec("pynvml") if name == "nvml" else None
+    if bindings is None or bindings.origin is None:
+        return None
+    sources = {"pynvml": Path(bindings.origin).read_text("utf-8"), "nvml_watch": (_ROOT / _WATCH).read_text("utf-8")}
+    return wire.encode(Lent(name, base64.b64encode(zlib.compress(json.dumps(sources).encode(), 9)).decode()))

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
-from collectors.fleet.control import control_line
 from collectors.fleet.payload import command, pack
 from collectors.fleet.transport import Transport, TransportError
 from collectors.node.stacks.pyspy import WantsPySpy
 from collectors.node.stacks.stackdump import GAP, DumpRequest
+from collectors.node.wire import encode
 from collectors.probes.running import Limits, Running, answer
 from collectors.samples.control import Lent
 from collectors.samples.stacks import StackDump
@@ -164,4 +164,4 @@ def loan(machine: str) -> bytes:
     path = own_py_spy() if sys.platform == "linux" else None
     here = _SAME.get(platform.machine().lower(), platform.machine())
     runs_there = here == _SAME.get(machine.lower(), machine)
-    return control_line(Lent("py-spy", _packed(path) if path is not None and runs_there else ""))
+    return encode(Lent("py-spy", _packed(path) if path is not None and runs_there else ""))

@@ -19,7 +19,7 @@ from collectors.fleet.local import LocalProcess
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import BROKEN, Output, Refused, Transport, TransportError, no_more_files, os_reason
 from collectors.fleet.via.framed import Framed
-from collectors.fleet.via.way import CHANNELS, Way, advise
+from collectors.fleet.via.way import CHANNELS, Way
 from collectors.node.watchdog import child_setup
 
 SILENCE = 12.0
@@ -58,12 +58,9 @@ class PipedProcess(LocalProcess):
         return "" if status is None else f" (status {status})"
 
     def last_message(self) -> str:
-        """The last message of the local program, or of the login that it leads to, and advice, each behind a colon."""
+        """The last message of the local program, or of the login that it leads to, behind a colon."""
         lines = clean_bytes(self._errors if self._errors.strip() else self.framed.noise).strip().splitlines()
-        message = lines[-1].strip()[:_LONGEST].rstrip(": ") if lines else ""
-        return "".join(f": {words}" for words in (message, advise(message)) if words)
-
-    # --- as a Process ---------------------------------------------------------------------------------------------
+        return f": {lines[-1].strip()[:_LONGEST].rstrip(': ')}" if lines else ""
 
     def kill(self) -> None:
         """Close the channel: its input ends, and the local program is killed if it does not end."""
@@ -72,10 +69,9 @@ class PipedProcess(LocalProcess):
         self._closing = True
         self.resume()  # a program blocked in a write would not see its input end
         self.write_eof()
-        if self._local_status is None:
-            loop = asyncio.get_running_loop()
-            loop.call_later(GRACE, self.signal, signal.SIGTERM)
-            loop.call_later(2 * GRACE, self.signal, signal.SIGKILL)
+        loop = asyncio.get_running_loop()
+        loop.call_later(GRACE, self.signal, signal.SIGTERM)
+        loop.call_later(2 * GRACE, self.signal, signal.SIGKILL)
 
     def break_off(self) -> None:
         """Treat the channel as broken."""
@@ -83,7 +79,7 @@ class PipedProcess(LocalProcess):
         self._settle()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the local program's process group."""
+        """Send a signal to the local program's process group, if it has not ended."""
         if self._transport is not None and self._local_status is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._transport.get_pid(), number)
@@ -115,22 +111,18 @@ class PipedProcess(LocalProcess):
         if self._transport is not None:
             self._transport.close()
 
+    def _let_go(self) -> None:
+        self._settle()
+        self._close_pipes()
+
     def _settle(self) -> None:
         """Set the status: that of the end mark, else :data:`BROKEN`."""
         if not self._ended.done():
             self.broke = self.framed.status is None and not self._closing
             self.kill()
-            self._ended.set_result(BROKEN if self.framed.status is None else self.framed.status)
+            self._end(BROKEN if self.framed.status is None else self.framed.status)
             self.begun_or_ended.set()
             self._on_end(self)
-
-    def _let_go(self) -> None:
-        """Close its streams, which a child may still hold open."""
-        self._settle()
-        if self._transport is not None:
-            for descriptor in (0, 1, 2):
-                if (pipe := self._transport.get_pipe_transport(descriptor)) is not None:
-                    pipe.close()
 
 
 class Piped(Transport):

@@ -25,23 +25,6 @@ CHANNELS = 4
 AT_ONCE = 8
 """Shells that are opened at once on all nodes together."""
 
-_ASKS = "it asks a question, and has no terminal here: run it by hand once, or log in first"
-_BUSY = "the job's steps hold all there is, or slurmctld is busy: --overlap needs Slurm 20.11 or newer"
-_ADVICE = (
-    ("host key verification failed", "ssh to it once by hand and look at its key"),
-    ("permission denied", "it must get in without a question: try the command by hand"),
-    ("too long for unix domain socket", "name a shorter folder by TMPDIR"),
-    ("password", _ASKS),
-    ("passphrase", _ASKS),
-    ("(yes/no", _ASKS),
-    ("executable file not found", "there is no such program at the far end: the container may have no sh"),
-    ("sh: not found", "there is no sh at the far end"),
-    ("forbidden", "your role in the cluster needs the verb create on pods/exec"),
-    ("invalid job", "the job is over: name one that runs"),
-    ("step creation", _BUSY),
-    ("requested nodes are busy", _BUSY),
-)
-"""Words of an error message in lower case, and what to do about it."""
 _TOKEN = re.compile(r"%(.?)")
 
 # Of a step: --overlap lets it share what other steps hold, --mem=0 asks for no memory of its own, --mpi=none starts no
@@ -81,11 +64,6 @@ class Way:
         return [
             _TOKEN.sub(lambda found: values[found[1]], word) for word in (self.terminal if terminal else self.template)
         ]
-
-
-def advise(said: str) -> str:
-    """What to do about an error message of a program; empty where nothing is known."""
-    return next((advice for words, advice in _ADVICE if words in said.lower()), "")
 
 
 def way_of(text: str | None, ssh_config: Path | None = None, parts: Sequence[SlurmPart] = ()) -> Way | None:

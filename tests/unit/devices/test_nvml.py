@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.control import lend
+from collectors.fleet.payload import lent as lend
 from collectors.node import loader
 from collectors.node.gpus import nvml, nvml_watch
 from collectors.node.gpus.nvml import Nvml
