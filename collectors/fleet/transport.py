@@ -94,6 +94,10 @@ class Transport(ABC):
     async def close(self) -> None:
         """Close the connection; the commands that run over it end."""
 
+    def not_connected(self) -> TransportError:
+        """The error of a command while it is not connected."""
+        return TransportError(f"{self.name}: not connected" + (f": {self.why}" if self.why else ""))
+
     def not_responding(self, seconds: float) -> None:  # noqa: B027 - most notice by themselves
         """Called once a second with the seconds without a tick; a transport without keepalives ends the connection."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import socket
 from collections.abc import Sequence
 
@@ -12,7 +11,6 @@ from collectors.fleet.clean import clean
 from collectors.fleet.ssh.config import KEEPALIVE, KEEPALIVES, HostSettings
 from collectors.fleet.transport import Refused, TransportError, no_more_files, os_reason
 
-_NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN, errno.ENETDOWN)
 _BY_SSH = ("GSSAPIAuthentication", "HostbasedAuthentication")
 """Login methods that only OpenSSH's client supports."""
 _KEYS = "hangtop asks for no password or passphrase, but takes keys of ssh-agent (ssh-add)"
@@ -31,22 +29,15 @@ def explain(error: Exception, settings: HostSettings, offers: Sequence[asyncssh.
             return Refused(f"{user}@{where} lets nobody in with what was offered ({offered}); {remedy}")
         case asyncssh.KeyExchangeFailed():
             return Refused(f"{where} has no algorithm in common with this side: {_text(error)}")
-        case _ if "authentication failures" in str(error):
-            why = f"wants no more keys ({len(offers)} are there): set IdentityFile and IdentitiesOnly for it"
-            return Refused(f"{where} {why}")
         case asyncssh.ConnectionLost() | ConnectionResetError() | BrokenPipeError():
             why = "ended the connection during the handshake (sshd's MaxStartups, or it bars this machine)"
             return TransportError(f"{where} {why}")
-        case asyncssh.ChannelOpenError():
-            return TransportError(f"the jump host could not reach {where}: {_text(error)}")
         case socket.gaierror():
             return TransportError(f"no address for {where}: check the name, or HostName in the ssh_config")
         case ConnectionRefusedError():
             return TransportError(f"nothing listens at {where}: is sshd running there?")
         case TimeoutError():
             return TransportError(f"no answer from {where}: it is down, or a firewall drops what is sent")
-        case OSError() if error.errno in _NO_ROUTE:
-            return TransportError(f"no way to {where}: its link or the network between is down")
         case OSError() if no_more_files(error):
             return TransportError(f"{where} was not asked: {os_reason(error)}")
     return TransportError(f"{where}: {_text(error)}")

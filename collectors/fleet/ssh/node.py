@@ -12,14 +12,7 @@ import asyncssh
 from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.errors import explain_channel, explain_loss
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import (
-    BROKEN,
-    Output,
-    Transport,
-    TransportError,
-    quoted,
-    shell_status,
-)
+from collectors.fleet.transport import BROKEN, Output, Transport, TransportError, quoted, shell_status
 
 CHANNELS = 8
 """Commands at once over one connection: sshd refuses more than its MaxSessions (default 10)."""
@@ -42,15 +35,11 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
 
     def write(self, data: bytes) -> None:
         """Write to the command's standard input."""
-        if (channel := self._open()) is not None:
-            with suppress(OSError):
-                channel.write(data)
+        self._with_channel("write", data)
 
     def write_eof(self) -> None:
         """Close the command's standard input."""
-        if (channel := self._open()) is not None:
-            with suppress(OSError):
-                channel.write_eof()
+        self._with_channel("write_eof")
 
     async def wait(self) -> int:
         """Wait for the exit status, negative for a signal; -1 also when the connection broke."""
@@ -59,21 +48,21 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
 
     def kill(self) -> None:
         """Close the channel."""
-        if self._channel is not None:
-            self._channel.close()
+        self._with_channel("close")
 
     def pause(self) -> None:
         """Stop reading output; the command blocks once the window is full."""
-        if (channel := self._open()) is not None:
-            channel.pause_reading()
+        self._with_channel("pause_reading")
 
     def resume(self) -> None:
         """Read output again."""
-        if (channel := self._open()) is not None:
-            channel.resume_reading()
+        self._with_channel("resume_reading")
 
-    def _open(self) -> asyncssh.SSHClientChannel[bytes] | None:
-        return None if self._ended.is_set() else self._channel
+    def _with_channel(self, call: str, *arguments: bytes) -> None:
+        """Call a method of the channel, as long as that is open."""
+        if self._channel is not None and not self._ended.is_set():
+            with suppress(OSError):
+                getattr(self._channel, call)(*arguments)
 
     # --- as a session of asyncssh ---------------------------------------------------------------------------------
 
@@ -144,9 +133,8 @@ class Ssh(Transport):
         await channels.acquire()
         process = SshProcess(on_stdout, on_stderr, channels.release)
         try:
-            connection = self._open_connection()
             async with asyncio.timeout(OPEN_TIMEOUT):
-                await connection.create_session(lambda: process, quoted(tuple(command)), encoding=None)
+                await self._open().create_session(lambda: process, quoted(tuple(command)), encoding=None)
         except BaseException as error:
             process.connection_lost(None)
             if isinstance(error, (asyncssh.Error, OSError)):
@@ -155,9 +143,9 @@ class Ssh(Transport):
             raise
         return process
 
-    def _open_connection(self) -> asyncssh.SSHClientConnection:
+    def _open(self) -> asyncssh.SSHClientConnection:
         if self._connection is None:
-            raise TransportError(f"{self.name}: not connected" + (f": {self.why}" if self.why else ""))
+            raise self.not_connected()
         return self._connection
 
     async def close(self) -> None:

@@ -99,16 +99,15 @@ def _split_port(rest: str, word: str) -> tuple[str, int | None]:
 
 
 def _unfold(text: str, word: str) -> list[str]:
+    wrong = TargetError(f"{word[:60]!r} is no set of nodes of at most {MOST_NODES}")
     if not _HOST.match(_BRACKETS.sub("0", text)):  # no operators and groups of ClusterShell, which may run commands
-        raise TargetError(f"{word[:60]!r} is no set of nodes")
+        raise wrong
     count = 1
     for inside in _BRACKETS.findall(text):
         ranges = [_NUMBERS.fullmatch(part) for part in inside.split(",")]
-        if not all(ranges):
-            raise TargetError(f"{word[:60]!r} is no set of nodes: brackets hold numbers and ranges")
         count *= sum(abs(int(found[2] or found[1]) - int(found[1])) + 1 for found in ranges if found)
-    if count > MOST_NODES:
-        raise TargetError(f"{word[:60]!r} names more than {MOST_NODES} nodes")
+        if not all(ranges) or count > MOST_NODES:
+            raise wrong
     from ClusterShell.NodeSet import NodeSet, NodeSetException
 
     try:

@@ -161,7 +161,7 @@ class Piped(Transport):
     async def start(self, command: Sequence[str], *, on_stdout: Output, on_stderr: Output) -> PipedProcess:
         """Start a command whose output goes to the callbacks. Raises :class:`TransportError`."""
         if not self.connected:
-            raise TransportError(f"{self.name}: not connected" + (f": {self.why}" if self.why else ""))
+            raise self.not_connected()
         await self._channels.acquire()
         process = PipedProcess(command, on_stdout, on_stderr, self._ended)
         self._processes.add(process)
