@@ -7,6 +7,7 @@ turn, upon which there must be none.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,7 @@ from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import duration, listed, on_nodes, size, who
 from hangtop.diagnosis.roster import homes, ranks_on_node
 
+_OPTIONAL = re.compile(r"\[([^]]*)\]")
 Scope = Literal["job", "node", "process", "gpu"]
 """What one finding is about: all events of the job together, those of one node, or those of one GPU of a node.
 
@@ -54,9 +56,10 @@ class EventRow:
     severity: Severity = "critical"
     weight: float
     summary: str
-    """With ``{who}`` (ranks, else "a rank"), ``{on}`` (" on node4"), ``{node}``, ``{gpu}`` and fields of an event."""
-    details: tuple[str, ...] = ()
-    """Ends of the summary, each for events that have the fields which it names."""
+    """With ``{who}`` (ranks, else "a rank"), ``{on}`` (" on node4"), ``{node}``, ``{gpu}`` and fields of an event.
+
+    What stands in brackets is said where the event has the fields that it names: ``{who} got no answer[ from {peer}]``.
+    """
     advice: str
     example: Mapping[str, Any] = field(default_factory=dict)
     """Fields of an event of which the finding is made, beside those that :attr:`event` wants."""
@@ -65,37 +68,40 @@ class EventRow:
     scope: Scope = "job"
     where: Callable[[LogEvent], bool] | None = None
     """What an event must have besides."""
-    over: bool = False
-    """Only of a job that is over: a live one may have got over it."""
     unless: tuple[Told, ...] = ()
     """Events that say more: with one of them this row says nothing."""
+    beside: tuple[Told, ...] = ()
+    """Events of which one must be there, too."""
     last_resort: bool = False
-    """Only where no rank failed by itself, NCCL gives no reason, and the run did not come to its end."""
+    """Only of a job that is over and did not come to its end, where no rank failed by itself and NCCL gives no reason.
+
+    A live job may have got over it."""
     accuses: bool = True
     """Whether the ranks that said it are the culprits."""
     ranks_in: str = ""
-    """The field that holds the culprits, where that is not who said it."""
+    """The field that holds the culprits, where that is not who said it; events in which it is empty do not count."""
 
     def __call__(self, job: Job) -> Iterator[Finding]:
         """Make the findings of a job."""
-        if self.over and job.live:
-            return
         if self.scope != "job":
             yield from self._of_nodes(job)
             return
         events = self._events(partial(said, job))
-        told_more = any(more.fits(event) for more in self.unless for event in said(job, more.kind))
-        if events and not told_more and not (self.last_resort and explained(job)):
-            ranks, nodes = self._culprits(job, events)
-            own = {f"{rank.node}:{gpu}" for rank in job.ranks if rank.rank in ranks for gpu in rank.gpus}
-            named = gpus_in(job, events)  # by the numbers that a rank's own settings give to its GPUs
-            yield self._finding(events, ranks, nodes, tuple(sorted(own)) if own and named else named)
+        if not events or _are_there(job, self.unless) or (self.beside and not _are_there(job, self.beside)):
+            return
+        if self.last_resort and (job.live or explained(job)):
+            return
+        ranks, nodes = self._culprits(job, events)
+        own = {f"{rank.node}:{gpu}" for rank in job.ranks if rank.rank in ranks for gpu in rank.gpus}
+        named = gpus_in(job, events)  # by the numbers that a rank's own settings give to its GPUs
+        yield self._finding(events, ranks, nodes, tuple(sorted(own)) if own and named else named)
 
     def _events(self, of_kind: Callable[[str], Iterable[LogEvent]]) -> list[LogEvent]:
         told = (self.event, *self.also)
         return [
             event for kind in dict.fromkeys(one.kind for one in told) for event in of_kind(kind)
-            if any(one.kind == kind and one.fits(event) for one in told) and (self.where is None or self.where(event))
+            if any(one.kind == kind and one.fits(event) for one in told)
+            and (self.where is None or self.where(event)) and (not self.ranks_in or numbers_of(event, self.ranks_in))
         ]  # fmt: skip
 
     def _culprits(self, job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:
@@ -132,14 +138,21 @@ class EventRow:
             "node": listed(nodes), "on": f" {on_nodes(nodes)}" if nodes else "",
             "gpu": f"GPU {gpus[0].partition(':')[2]}" if gpus else "a GPU",
         }  # fmt: skip
-        ends = [end for end in self.details if all(_value(events, name) for name in _names(end))]
-        names = _names(self.summary, *ends)
-        values |= {name: _value(events, name) for name in names if name not in values}
+
+        def if_known(part: re.Match[str]) -> str:
+            return part[1] if all(_value(events, name) for name in _names(part[1])) else ""
+
+        text = _OPTIONAL.sub(if_known, self.summary)
+        values |= {name: _value(events, name) for name in _names(text) if name not in values}
         return Finding(
-            self.kind, self.severity, self.weight, "".join((self.summary, *ends)).format_map(values),
+            self.kind, self.severity, self.weight, text.format_map(values),
             ranks=ranks if self.accuses else (), nodes=nodes, gpus=gpus,
             evidence=lines(events), advice=self.advice,
         )  # fmt: skip
+
+
+def _are_there(job: Job, told: Iterable[Told]) -> bool:
+    return any(one.fits(event) for one in told for event in said(job, one.kind))
 
 
 def explained(job: Job) -> bool:
@@ -177,8 +190,8 @@ def gpu_of(node: Node, event: LogEvent) -> str:
     return bus if index is None else str(index)
 
 
-def _names(*formats: str) -> list[str]:
-    return [name for text in formats for _, name, _, _ in Formatter().parse(text) if name]
+def _names(text: str) -> list[str]:
+    return [name for _, name, _, _ in Formatter().parse(text) if name]
 
 
 def _value(events: Iterable[LogEvent], name: str) -> str:

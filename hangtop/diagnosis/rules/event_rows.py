@@ -9,51 +9,49 @@ import re
 from functools import partial
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import numbers_of, text_of
+from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, cuda_error, signal_name
 from hangtop.diagnosis.finding import Severity
 from hangtop.diagnosis.rules.engine import EventRow, Told, in_vain
 from hangtop.diagnosis.rules.launches import STACKS
+from hangtop.diagnosis.rules.nvlink import FABRIC_UP
 
-WATCHDOG_SAYS_MORE = tuple(map(Told, (
-    "torch.watchdog_timeout", "torch.watchdog_status", "torch.watchdog_error", "torch.watchdog_stuck",
-)))  # fmt: skip
 VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendezvous", "collective_timeout"})
 """Signatures of errors that tell of somebody else's end, or of a wait."""
 TOLD_TO_END = frozenset({"Terminated", "Interrupt", "Hangup"})
 """Signals, in strsignal's words, by which a data loader's worker is ended with its rank."""
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
 DRAIN_NODE = "Drain the node: its hardware or its kernel failed; see the management controller's log."
-_ADAPTER = re.compile(
-    r"health|assert_var|load_one failed|[Cc](?:omman|m)d timeout|cause a leak|TX timeout"
-    r"|transmit queue \d+ timed out|Unit Hang|adapter unexpectedly"
-)
-"""What the kernel says of a network adapter that does not work."""
+ADAPTER_WORKS = ("Cable unplugged", "insufficient power", "High Temperature")
+"""What the kernel says of network adapters that work all the same."""
 
 
-def _nccl(signatures: str, kind: str, weight: float, summary: str, advice: str, *details: str, accuses: bool = True,
-          severity: Severity = "critical") -> EventRow:  # fmt: skip
+def _nccl(signatures: str, kind: str, weight: float, summary: str, advice: str, severity: Severity = "critical"
+          ) -> EventRow:  # fmt: skip
     """Warnings of NCCL with one of these signatures."""
-    return EventRow(
-        event=Told("nccl.warn", {"signature": tuple(signatures.split())}), kind=kind, severity=severity, weight=weight,
-        other={"signature": "other"}, summary=summary, details=details, advice=advice, accuses=accuses,
-    )  # fmt: skip
+    event = Told("nccl.warn", {"signature": tuple(signatures.split())})
+    return EventRow(event=event, kind=kind, severity=severity, weight=weight, summary=summary, advice=advice)
 
 
-def _gpu(problems: str, kind: str, summary: str, severity: Severity = "critical", advice: str = DRAIN_GPU) -> EventRow:
+def _gpu(problems: str, kind: str, summary: str) -> EventRow:
     """Problems of a GPU that its driver tells without an Xid: NVIDIA's and AMD's."""
     return EventRow(
-        event=Told("kernel.gpu", {"problem": tuple(problems.split())}), kind=kind, severity=severity, weight=0.85,
-        scope="gpu", other={"problem": "noise"}, summary=f"{{node}}: {summary}", advice=advice,
+        event=Told("kernel.gpu", {"problem": tuple(problems.split())}), kind=kind, weight=0.85, scope="gpu",
+        summary=f"{{node}}: {summary}", advice=DRAIN_GPU,
     )  # fmt: skip
 
 
 def _machine(problem: str, weight: float, summary: str) -> EventRow:
     """A failure of the machine itself, the surer the nearer to the root: a panic follows from most of the others."""
     return EventRow(
-        event=Told("kernel.machine", {"problem": (problem,)}), kind="kernel_trouble", weight=weight,
-        scope="node", other={"problem": "noise"}, summary=f"{{node}}: {summary}", advice=DRAIN_NODE,
+        event=Told("kernel.machine", {"problem": (problem,)}), kind="kernel_trouble", weight=weight, scope="node",
+        summary=f"{{node}}: {summary}", advice=DRAIN_NODE,
     )  # fmt: skip
+
+
+def _limit(summary: str, advice: str, event: Told, *also: Told) -> EventRow:
+    """A limit of the node, of the container or of the process that was reached."""
+    return EventRow(event=event, also=also, kind="limit_reached", weight=0.9, summary=summary, advice=advice)
 
 
 def _failed_by_itself(event: LogEvent) -> bool:
@@ -82,21 +80,21 @@ MACHINES = (
     _machine("pcie", 0.85, "a PCIe device reports an error that could not be corrected, or was lost"),
     _machine("panic", 0.83, "the kernel panicked"),
     EventRow(
-        event=Told("kernel.hung_task"), also=(Told("kernel.lockup"),), kind="kernel_trouble", weight=0.8,
-        scope="process", severity="warning",
-        summary="a task or a CPU is stuck in the kernel of {node}", details=(": {process}", ", for {seconds}"),
+        event=Told("kernel.hung_task"), also=(Told("kernel.lockup"),), kind="kernel_trouble", severity="warning",
+        weight=0.8, scope="process",
+        summary="a task or a CPU is stuck in the kernel of {node}[: {process}][, for {seconds}]",
         advice="Storage or a driver does not answer; drain the node if it does not come back.",
     ),
     EventRow(
         event=Told("kernel.sxid", {"fatal": (True,)}), also=(Told("kernel.fabric_manager", {"fatal": (True,)}),),
-        kind="nvlink_errors", weight=0.9, scope="node", example={"code": 12028}, other={"fatal": False},
+        kind="nvlink_errors", weight=0.9, scope="node", example={"code": 12028},
         summary="a fatal error of NVLink or an NVSwitch was reported on {node}",
         advice="Drain the node; restart it and its fabric manager.",
     ),
     EventRow(
         event=Told("kernel.link"), kind="kernel_trouble", weight=0.8, scope="node",
-        where=lambda event: bool(_ADAPTER.search(text_of(event, "problem"))),
-        example={"device": "mlx5_0", "problem": "health compromised"}, other={"device": "mlx5_0", "up": False},
+        where=lambda event: not any(words in text_of(event, "problem") for words in ADAPTER_WORKS),
+        example={"device": "mlx5_0", "problem": "health compromised"}, other={"problem": "Cable unplugged"},
         summary="{node}: the network adapter {device} does not work ({problem})",
         advice="Drain the node; reset the adapter or restart the node, and look at its firmware and seating.",
     ),
@@ -108,10 +106,9 @@ MACHINES = (
     ),
 )  # fmt: skip
 
-FABRIC = "The NVLink fabric is not up: look at Fabric Manager and IMEX; their versions must be the driver's."
 CUDA_HARDWARE = (
     ("nvlink_fabric_down", re.compile(r"system not yet initialized|\berror 802\b", re.IGNORECASE),
-     "system not yet initialized", FABRIC),
+     "system not yet initialized", FABRIC_UP),
     ("nvlink_errors", re.compile(r"nvlink", re.IGNORECASE), "uncorrectable NVLink error", DRAIN_GPU),
     ("gpu_ecc", re.compile(r"uncorrectable|\becc\b", re.IGNORECASE), "uncorrectable ECC error encountered", DRAIN_GPU),
     ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost|gpu hang", re.IGNORECASE),
@@ -137,86 +134,103 @@ CUDA = tuple(
         event=Told("torch.cuda_error"),
         also=tuple(map(Told, ("torch.watchdog_error", "nccl.warn", "python.exception", "process.signal"))),
         kind=kind, weight=0.9, where=partial(_proves, kind), example={"error": error}, other={"error": "assert"},
-        summary="CUDA told {who}", details=(": {error}", ": {message}", ": {what}"), advice=advice,
+        summary="CUDA told {who}[: {error}][: {message}][: {what}]", advice=advice,
     ) for kind, _, error, advice in CUDA_HARDWARE
+)  # fmt: skip
+
+LIMITS = (
+    _limit("{who} could not get shared memory (/dev/shm){on}",
+           "Start the container with --shm-size=16g or --ipc=host; NCCL alone wants 1 GB.",
+           Told("host.shared_memory"), Told("nccl.warn", {"signature": ("shared_memory",)}),
+           Told("torch.worker_died", {"reason": ("bus",)})),
+    _limit("file descriptors ran out on {who}", "Raise the limit of open files (ulimit -n 1048576).",
+           Told("host.open_files"), Told("nccl.warn", {"signature": ("open_files",)})),
+    _limit("{who} could not start another process or thread",
+           "Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
+           "OMP_NUM_THREADS=1 need less.", Told("host.processes")),
+    _limit("the InfiniBand driver could not pin memory for {who}[: {error}]",
+           "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
+           Told("nccl.warn", {"signature": ("ib_memory",)})),
 )  # fmt: skip
 
 NCCL = (
     EventRow(
         event=Told("nccl.warn", {"signature": ("duplicate_gpu",)}), kind="duplicate_gpu", weight=0.95,
-        other={"signature": "other"}, ranks_in="group_ranks", example={"group_ranks": [0, 1], "device": "1b000"},
-        summary="{who} use the same GPU", details=(", {device}",),
+        ranks_in="group_ranks", example={"group_ranks": [0, 1], "device": "1b000"},
+        summary="{who} use the same GPU[, {device}]",
         advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), and no CUDA_VISIBLE_DEVICES by hand "
         "under torchrun.",
     ),
     EventRow(
         event=Told("nccl.connect_retry"), also=(Told("nccl.warn", {"signature": ("connect_failed",)}),),
         kind="nccl_connect_failed", weight=0.8, where=in_vain, example={"tried": 34, "peer": "10.0.0.7<5>"},
-        other={"tried": 3}, summary="{who} cannot connect to a peer", details=(": {peer}",),
+        other={"tried": 3}, summary="{who} cannot connect to a peer[: {peer}]",
         advice="Wrong interface (NCCL_SOCKET_IFNAME), a firewall between the nodes, or the peer was not up: probe the "
         "path to it.",
     ),
-    _nccl("ib_retry_exceeded", "ib_retry_exceeded", 0.88, "{who} got no answer over InfiniBand",
+    _nccl("ib_retry_exceeded", "ib_retry_exceeded", 0.88,
+          "{who} got no answer over InfiniBand[ from {peer}][ (device {device})]",
           "A port, cable, switch or host on the way is dead or lossy: look at link_downed and symbol_error of both "
-          "ports. A longer NCCL_IB_TIMEOUT only hides it.", " from {peer}", " (device {device})"),
+          "ports. A longer NCCL_IB_TIMEOUT only hides it."),
     _nccl("no_interface", "nccl_no_interface", 0.93,
-          "NCCL finds no network interface that fits NCCL_SOCKET_IFNAME{on}",
-          "Set NCCL_SOCKET_IFNAME to an interface that every node has (ip -br link), or remove it.", ": {interface}"),
+          "NCCL finds no network interface that fits NCCL_SOCKET_IFNAME{on}[: {interface}]",
+          "Set NCCL_SOCKET_IFNAME to an interface that every node has (ip -br link), or remove it."),
     _nccl("version_mismatch", "nccl_version_mismatch", 0.95, "ranks run different versions of NCCL",
           "Give every node the same image, or the same wheel of torch."),
-    _nccl("ib_memory", "limit_reached", 0.85, "the InfiniBand driver could not pin memory for {who}",
-          "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
-          ": {error}"),
-    _nccl("truncated", "collective_size_mismatch", 0.75,
-          "{who} received a message of another size than expected",
-          "Compare tensor sizes over the ranks, and settings that must agree (NCCL_ALGO, NCCL_PROTO, NCCL_BUFFSIZE).",
-          ": {bytes} bytes from {peer}, {expected} expected", accuses=False),
+    EventRow(
+        event=Told("nccl.warn", {"signature": ("truncated",)}), also=(Told("gloo.size_mismatch"),),
+        kind="collective_size_mismatch", weight=0.75, accuses=False,
+        summary="{who} received a message of another size than expected[: {bytes} bytes from {peer}, {expected} "
+        "expected]",
+        advice="Compare tensor sizes over the ranks, and settings that must agree (NCCL_ALGO, NCCL_PROTO, "
+        "NCCL_BUFFSIZE); with TORCH_DISTRIBUTED_DEBUG=DETAIL torch names both ranks and both shapes.",
+    ),
     _nccl("duplicate_rank ib_queue_pair nvls cuda_ipc ib_completion", "nccl_init_failed", 0.75,
-          "NCCL cannot set up its communicator ({who})",
-          "Two processes with one rank: each needs its own RANK, all the same WORLD_SIZE. Queue pairs: leave "
-          "NCCL_IB_GID_INDEX unset, let the RoCE networks route to each other. NVLS: look at fabric manager and IMEX. "
-          "CUDA IPC: let the GPUs see each other (CUDA_VISIBLE_DEVICES, containers). A refused operation: drivers or "
-          "firmware that do not fit.", ": {error}", ", {status_name}", " ({device})"),
-    _nccl("ib_port_error", "ib_link_flapped", 0.85, "an InfiniBand port of this host reported an error{on}",
-          "Check cable and transceiver of that port.", " (device {device})", severity="warning"),
+          "NCCL cannot set up its communicator ({who})[: {error}][, {status_name}][ ({device})]",
+          "One rank twice: give each process its own RANK. Queue pairs: leave NCCL_IB_GID_INDEX unset, let the RoCE "
+          "networks route to each other. NVLS: look at Fabric Manager and IMEX. CUDA IPC: let the GPUs see each other "
+          "(CUDA_VISIBLE_DEVICES, containers). Else: drivers or firmware that do not fit."),
+    _nccl("ib_port_error", "ib_link_flapped", 0.85,
+          "an InfiniBand port of this host reported an error{on}[ (device {device})]",
+          "Check cable and transceiver of that port.", "warning"),
     EventRow(
         event=Told("torch.cuda_error", {"signature": ("invalid_device",)}), kind="invalid_device", weight=0.9,
-        other={"signature": "other"}, summary="{who} asks for a GPU that it does not have",
+        summary="{who} asks for a GPU that it does not have",
         advice="Compare LOCAL_RANK with CUDA_VISIBLE_DEVICES: LOCAL_RANK counts within that list.",
-    ),
-    EventRow(
-        event=Told("gloo.size_mismatch"), kind="collective_size_mismatch", weight=0.7, accuses=False,
-        summary="{who} received a message of another size than its own tensor",
-        advice="Run once with TORCH_DISTRIBUTED_DEBUG=DETAIL: it names both ranks and both shapes.",
     ),
 )  # fmt: skip
 
 JOBS = (
     EventRow(
-        event=Told("torch.unused_parameters"), kind="unused_parameters", weight=0.93,
-        example={"names": "head.weight"},
-        summary="parameters got no gradient in this step ({who})", details=(": {names}",),
+        event=Told("torch.unresolved"), kind="init_hang", weight=0.85,
+        beside=(Told("torch.store_retry"), Told("torch.store_timeout", {"phase": ("connect",)}),
+                Told("python.exception", {"signature": ("store", "rendezvous")})),
+        example={"address": "node0"}, summary="MASTER_ADDR[ {address}] does not resolve",
+        advice="Use an address that every node resolves, or the first node's IP address.",
+    ),
+    EventRow(
+        event=Told("torch.unused_parameters"), kind="unused_parameters", weight=0.93, example={"names": "head.weight"},
+        summary="parameters got no gradient in this step ({who})[: {names}]",
         advice="Use every parameter in the loss on every rank, or find_unused_parameters=True.",
     ),
     EventRow(
         event=Told("torch.desync"), kind="collective_mismatch", weight=0.85, ranks_in="lagging",
-        where=lambda event: bool(numbers_of(event, "lagging")), example={"lagging": [1]}, other={"lagging": []},
-        summary="{who} did not join", details=(" #{seq}",), advice=STACKS,
+        example={"lagging": [1]}, summary="{who} did not join[ #{seq}]", advice=STACKS,
     ),
     EventRow(
         event=Told("torch.barrier_failed"), kind="collective_mismatch", weight=0.85, ranks_in="missing",
-        where=lambda event: bool(numbers_of(event, "missing")), example={"missing": [1]}, other={"missing": []},
-        summary="{who} did not come to the monitored barrier that the others wait in", advice=STACKS,
+        example={"missing": [1]}, advice=STACKS,
+        summary="{who} did not come to the monitored barrier that the others wait in",
     ),
     EventRow(
-        event=Told("torch.taken_down"), kind="watchdog_timeout", weight=0.5, over=True, last_resort=True,
-        unless=WATCHDOG_SAYS_MORE, accuses=False,
+        event=Told("torch.taken_down"), kind="watchdog_timeout", weight=0.5, last_resort=True,
+        unless=tuple(Told(f"torch.watchdog_{word}") for word in ("timeout", "status", "error", "stuck")), accuses=False,
         summary="torch's watchdog took {who} down: NCCL operations failed or timed out, which ones is not in what was "
         "read",
         advice="A consequence: look at the lines before, and at the logs of the other ranks.",
     ),
     EventRow(
-        event=Told("torch.watchdog_error"), kind="rank_crashed", weight=0.5, over=True, last_resort=True,
+        event=Told("torch.watchdog_error"), kind="rank_crashed", weight=0.5, last_resort=True,
         where=_failed_by_itself, example={"error": "NCCL error: unhandled system error"},
         other={"error": "NCCL error: remote process exited", "consequence": True},
         unless=(Told("torch.watchdog_timeout"),), summary="{who} failed in NCCL: {error}",
@@ -230,70 +244,50 @@ JOBS = (
     ),
     EventRow(
         event=Told("host.memory"), kind="host_out_of_memory", weight=0.88,
-        summary="{who} could not get memory of the host", details=(": it asked for {tried}",),
+        summary="{who} could not get memory of the host[: it asked for {tried}]",
         advice="Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
         "pinned or cached data, or more memory.",
     ),
     EventRow(
         event=Told("torch.worker_died"), kind="rank_crashed", weight=0.85, where=_worker_lost,
         example={"reason": "killed"}, other={"reason": "killed", "signal": "Terminated"},
-        summary="a data loader worker of {who} was lost", details=(": {reason}",),
+        summary="a data loader worker of {who} was lost[: {reason}]",
         advice="Killed workers are mostly out of memory: look at the kernel log, use fewer workers or cache less; "
         "num_workers=0 shows the real error.",
-    ),
-    EventRow(
-        event=Told("host.processes"), kind="limit_reached", weight=0.85,
-        summary="{who} could not start another process or thread",
-        advice="Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
-        "OMP_NUM_THREADS=1 need less.",
-    ),
-    EventRow(
-        event=Told("host.open_files"), also=(Told("nccl.warn", {"signature": ("open_files",)}),),
-        kind="limit_reached", weight=0.9, summary="file descriptors ran out on {who}",
-        advice="Raise the limit of open files (ulimit -n 1048576).",
     ),
     EventRow(
         event=Told("torch.out_of_memory"),
         also=(Told("python.exception", {"signature": ("out_of_memory",)}), Told("nccl.warn", {"signature": ("cuda",)})),
         kind="gpu_out_of_memory", weight=0.92, example={"tried": 1 << 31, "device": 0},
         where=lambda event: event.kind != "nccl.warn" or "out of memory" in text_of(event, "error"),
-        summary="{who} ran out of GPU memory",
-        details=(" asking for {tried}", " on a GPU of {capacity}", " with {free} free"),
+        summary="{who} ran out of GPU memory[ asking for {tried}][ on a GPU of {capacity}][ with {free} free]",
         advice="Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is "
         "fragmented. Where other GPUs have room, this one carries more than its share, or something else is on it.",
     ),
     EventRow(
-        event=Told("host.shared_memory"),
-        also=(Told("nccl.warn", {"signature": ("shared_memory",)}), Told("torch.worker_died", {"reason": ("bus",)})),
-        kind="limit_reached", weight=0.92, summary="{who} could not get shared memory (/dev/shm){on}",
-        advice="Start the container with --shm-size=16g or --ipc=host; NCCL alone wants 1 GB.",
-    ),
-    EventRow(
         event=Told("engine.timeout"), kind="watchdog_timeout", weight=0.6, accuses=False,
-        example={"call": "execute_model", "seconds": 300}, summary="the engine's {call} got no answer",
-        details=(" on tensor-parallel worker {worker}", " for {seconds}"),
+        example={"call": "execute_model", "seconds": 300},
+        summary="the engine's {call} got no answer[ on tensor-parallel worker {worker}][ for {seconds}]",
         advice="Dump the stacks of all workers while it hangs (py-spy dump): the odd one is to blame.",
     ),
     EventRow(
         event=Told("launcher.lost_node"), kind="node_unreachable", weight=0.85,
-        summary="the launcher cannot reach a node{on}", details=(": {why}",),
+        summary="the launcher cannot reach a node{on}[: {why}]",
         advice="Look at that node: did it restart or run out of memory, was the daemon killed, is its network up?",
     ),
     EventRow(
         event=Told("python.exception", {"signature": ("child_failed",)}), kind="child_failed_no_detail", weight=0.6,
-        over=True, last_resort=True, accuses=False, other={"signature": "user", "survived": True},
+        last_resort=True, accuses=False,
         summary="a rank failed, and only its launcher's words were recorded: nothing tells which rank, and why",
-        advice="Look at the output of the ranks, above the launcher's: the cause stands there. Where the launcher "
-        "failed in its rendezvous: does the agent at the rendezvous endpoint run, and can this node reach it?",
+        advice="Look at the output of the ranks, above the launcher's: the cause stands there.",
     ),
     EventRow(
-        event=Told("log.error", {"told": ("exception", "exit")}), kind="rank_crashed", weight=0.4, over=True,
-        last_resort=True, where=_fatal, example={"type": "ValueError", "message": "bad shard"},
-        other={"told": "level", "message": "retrying"},
-        summary="{who} ended with an error: ", details=("{type}: ", "{message}", "exit code {exitcode}"),
+        event=Told("log.error", {"told": ("exception", "exit")}), kind="rank_crashed", weight=0.4, where=_fatal,
+        last_resort=True, example={"type": "ValueError", "message": "bad shard"}, other={"told": "level"},
+        summary="{who} ended with an error: [{type}: ][{message}][exit code {exitcode}]",
         advice="Only its last words are here: look at the traceback in that rank's own output.",
     ),
 )  # fmt: skip
 """The last row is the fatal line of a rank of which nothing else is known."""
 
-EVENT_ROWS = (*MACHINES, *CUDA, *NCCL, *JOBS)
+EVENT_ROWS = (*MACHINES, *CUDA, *LIMITS, *NCCL, *JOBS)

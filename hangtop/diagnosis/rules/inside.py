@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
 
-from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis import traces
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import probes
-from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.tables.kinds import KINDS
 
@@ -28,29 +24,23 @@ def checks(job: Job) -> Iterator[Finding]:
     The same finding is told by each rank that took part; it is one. A check that was made again since, and found
     nothing, takes back what it had found.
     """
-    results = [
-        (rank.rank, result) for rank in job.ranks if rank.gone_at is None and rank.inside is not None
-        for result in rank.inside.results
-    ]  # fmt: skip
+    living = [rank.inside for rank in job.ranks if rank.gone_at is None and rank.inside is not None]
+    results = [result for inside in living for result in inside.results]
     newest: dict[tuple[str, tuple[int, ...]], float] = {}
-    for _, result in results:
+    for result in results:
         key = result.check, tuple(result.ranks)
         newest[key] = max(newest.get(key, 0.0), result.at)
-    tellers: dict[Finding, list[int]] = defaultdict(list)
-    for teller, result in results:
-        if result.at < newest[result.check, tuple(result.ranks)] - max(SAME_CHECK_S, result.seconds):
-            continue
-        source = f"hangtop.inside check {result.check}"
-        for one in result.findings:
-            if one.kind in KINDS:
-                tellers[Finding(
-                    one.kind, SEVERITIES.get(one.severity, "info"), 0.95, one.summary, ranks=tuple(sorted(one.ranks)),
-                    nodes=homes(job, one.ranks), advice=one.advice,
-                    evidence=tuple(Evidence(Observer.INSIDE, source, None, line) for line in one.evidence),
-                )].append(teller)  # fmt: skip
-    for finding, ranks in tellers.items():
-        told = Evidence(Observer.CONTEXT, "ranks", job.now, f"told by {ranks_text(ranks)}")
-        yield replace(finding, evidence=(*finding.evidence, told))
+    yield from dict.fromkeys(
+        Finding(
+            one.kind, SEVERITIES.get(one.severity, "info"), 0.95, one.summary, ranks=tuple(sorted(one.ranks)),
+            nodes=homes(job, one.ranks), advice=one.advice,
+            evidence=tuple(Evidence(Observer.INSIDE, f"hangtop.inside check {result.check}", None, line)
+                           for line in one.evidence),
+        )
+        for result in results
+        if result.at >= newest[result.check, tuple(result.ranks)] - max(SAME_CHECK_S, result.seconds)
+        for one in result.findings if one.kind in KINDS
+    )  # fmt: skip
 
 
 def traced(job: Job) -> Iterator[Finding]:
@@ -64,11 +54,8 @@ def probed(job: Job) -> Iterator[Finding]:
 
     Of several probes with the same backend in this session the last one counts.
     """
-    last: dict[str, ProbeReport] = {}
-    for report in job.probed:
-        if 0.0 <= job.now - report.at < FRESH_S:
-            last[report.backend] = report
-    for report in last.values():
+    fresh = [report for report in job.probed if 0.0 <= job.now - report.at < FRESH_S]
+    for report in {report.backend: report for report in fresh}.values():
         yield from probes.collective_findings(report, job)
 
 

@@ -63,23 +63,21 @@ def left_over(one: Rank, others: Sequence[Rank]) -> str:
     Its launcher is gone, and an init is its parent. A rank that was started by hand may have had an init as its parent
     from the start: of its run, ranks must be missing on its node.
     """
-    its = one.process
-    if not its.adopted:
+    launcher = one.process.launcher
+    if not one.process.adopted:
         return ""
-    return _missing(one, others) or ("" if its.launcher in BY_HAND else f"its launcher ({its.launcher}) is gone")
+    return _missing(one, others) or ("" if launcher in BY_HAND else f"its launcher ({launcher}) is gone")
 
 
 def _missing(one: Rank, others: Sequence[Rank]) -> str:
     """How many of the ranks that a run had on a node are left; empty where all are, or where it is not known."""
-    its = one.process
-    run = (one.node, its.run_id, its.master_port, its.world_size)
-    left = {
-        other.rank for other in others for process in [other.process]
-        if (other.node, process.run_id, process.master_port, process.world_size) == run
-    }  # fmt: skip
-    if its.local_world_size is None or len(left) >= its.local_world_size:
-        return ""
-    return f"{len(left)} of the {its.local_world_size} ranks that its run had here are left"
+    had, left = one.process.local_world_size or 0, {other.rank for other in others if _run(other) == _run(one)}
+    return f"{len(left)} of the {had} ranks that its run had here are left" if len(left) < had else ""
+
+
+def _run(rank: Rank) -> tuple[str, str, int | None, int | None]:
+    """What ranks of one run have in common on a node."""
+    return rank.node, rank.process.run_id, rank.process.master_port, rank.process.world_size
 
 
 RULES = (zombie_process,)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
 
 from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
-from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Port
 from hangtop.diagnosis.node_names import nodes_text
@@ -28,36 +27,29 @@ TCP_SEGMENTS_PER_S = 100.0
 FRESH_S = 15.0
 """Seconds for which a sample of a rank's connections counts."""
 TOLD = 4
-"""Pairs of nodes, and ranks of each, that are written down as proof."""
-
-
-class Symptom(NamedTuple):
-    """What the growth of some counters means."""
-
-    kind: str
-    counters: tuple[str, ...]
-    meaning: str
-    advice: str
+"""Pairs of nodes that are written down as proof."""
 
 
 SYMPTOMS = (
-    Symptom("ib_link_flapped", ("link_downed", "link_error_recovery"), "the link went down or had to recover",
-            "Check cable and transceiver at both ends; a link that flaps breaks every collective over it."),
-    Symptom("ib_port_errors", (
-                "symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors", "port_xmit_discards",
-                "excessive_buffer_overrun_errors", "local_link_integrity_errors",
-            ), "packets arrive broken or are thrown away",
-            "Symbol errors: replace cable or transceiver. Receive errors: look at the port at the far end. "
-            "Discards: congestion, or a slow receiver. Overruns: compare MTU and firmware of both ends."),
-    Symptom("ib_port_errors", (
-                "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err",
-                "rnr_nak_retry_err", "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",
-            ), "packets are lost and sent again: from the port that counts packet_seq_err to that of out_of_sequence",
-            "Check PFC and ECN settings along that path, then cable and switch port; the one peer that all time out on "
-            "is the faulty one."),
+    ("ib_link_flapped", ("link_downed", "link_error_recovery"), "the link went down or had to recover",
+     "Check cable and transceiver at both ends; a link that flaps breaks every collective over it."),
+    ("ib_port_errors", (
+        "symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors", "port_xmit_discards",
+        "excessive_buffer_overrun_errors", "local_link_integrity_errors",
+     ), "packets arrive broken or are thrown away",
+     ("Symbol errors: replace cable or transceiver. Receive errors: look at the port at the far end. "
+      "Discards: congestion, or a slow receiver. Overruns: compare MTU and firmware of both ends.")),
+    ("ib_port_errors", (
+        "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err", "rnr_nak_retry_err",
+        "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",
+     ), "packets are lost and sent again: from the port that counts packet_seq_err to that of out_of_sequence",
+     ("Check PFC and ECN settings along that path, then cable and switch port; the one peer that all time out on is "
+      "the faulty one.")),
 )  # fmt: skip
-"""Counters of the kernel's sysfs ABI (``sysfs-class-infiniband``) and hw_counters of mlx5 (NVIDIA's "understanding mlx5
-counters"): growth of any while the job runs is a finding. CNP, ECN and port_xmit_wait are pressure, not errors."""
+"""A kind of finding, counters any growth of which is one while the job runs, what that means, and advice.
+
+The counters are those of the kernel's sysfs ABI (``sysfs-class-infiniband``) and hw_counters of mlx5 (NVIDIA's
+"understanding mlx5 counters"). CNP, ECN and port_xmit_wait are pressure, not errors."""
 HINTS = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}
 
 
@@ -67,28 +59,25 @@ def port_down(job: Job) -> Iterator[Finding]:
     Its peers are the same port of other nodes, else its neighbours on this node. A port that is down everywhere is not
     cabled; one that waits for a subnet manager is at fault by itself.
     """
-    same: dict[tuple[str, int], list[bool]] = defaultdict(list)
+    same: dict[str, list[bool]] = defaultdict(list)
     for _, port in _ports(job):
-        same[port.facts.device, port.facts.port].append(_is_up(port))
+        same[_device(port)].append(_is_up(port))
     for node, port in _ports(job):
         facts = port.facts
         if _is_up(port) or _flaps(port):
             continue
-        others = same[facts.device, facts.port][:]
-        others.remove(False)
+        others = sorted(same[_device(port)])[1:]  # without this one, which is down
         peers = others or [_is_up(one) for one in node.ports.values() if one is not port]
         unmanaged = facts.state == "INIT" and facts.phys_state == "LinkUp" and facts.link_layer == "InfiniBand"
         if not unmanaged and sum(peers) * 2 <= len(peers):
             continue
         hint = ": no subnet manager has set it up" if unmanaged else HINTS.get(facts.phys_state, "")
         alone = unmanaged and not any(map(_is_up, node.ports.values()))
-        yield Finding(
-            "ib_port_down", "critical" if others or alone else "warning", 0.9 if others else 0.7,
-            f"port {facts.device}/{facts.port} on {node.name} is "
-            f"{', '.join(filter(None, (facts.state, facts.phys_state)))}{hint}"
-            f"{f'; {sum(peers)} of {len(peers)} peers are up' if peers else ''}",
-            nodes=(node.name,), ports=(_name(node, port),), evidence=(_state_proof(node, port),),
-            advice="Check the cable and the switch port; Polling means that no light comes from the far end.",
+        up = f"; {sum(peers)} of {len(peers)} peers are up" if peers else ""
+        yield _on_port(
+            node, port, "ib_port_down", "critical" if others or alone else "warning", 0.9 if others else 0.7,
+            f" is {', '.join(filter(None, (facts.state, facts.phys_state)))}{hint}{up}",
+            "Check the cable and the switch port; Polling means that no light comes from the far end.",
         )  # fmt: skip
 
 
@@ -104,13 +93,22 @@ def port_errors(job: Job) -> Iterator[Finding]:
             if flaps and kind == "ib_link_flapped":
                 words.append(f"{flaps} times down and up again while watched")
             if words:
-                counted = Evidence(Observer.PORT, f"counters of {_name(node, port)}", job.now, listed(words))
-                yield Finding(
-                    kind, "warning", 0.9,
-                    f"port {port.facts.device}/{port.facts.port} on {node.name}: {listed(words)}; {meaning}",
-                    nodes=(node.name,), ports=(_name(node, port),), evidence=(counted, _state_proof(node, port)),
-                    advice=advice,
-                )  # fmt: skip
+                yield _on_port(node, port, kind, "warning", 0.9, f": {listed(words)}; {meaning}", advice)
+
+
+def _on_port(node: Node, port: Port, kind: str, severity: Severity, weight: float, text: str, advice: str) -> Finding:
+    """A finding about one port; ``text`` goes on after ``port mlx5_0/1 on node4``."""
+    facts, name = port.facts, _device(port)
+    state = f"state {facts.state}, physical state {facts.phys_state}, rate {facts.rate or 'unknown'} Gb/s"
+    grown = listed([f"{counter} +{number}" for counter, number in port.grown.items()])
+    return Finding(
+        kind, severity, weight, f"port {name} on {node.name}{text}", nodes=(node.name,),
+        ports=(f"{node.name}:{name}",), advice=advice,
+        evidence=(Evidence(
+            Observer.PORT, f"/sys/class/infiniband/{facts.device}/ports/{facts.port} on {node.name}",
+            port.changes[-1].at if port.changes else None, "; ".join(filter(None, (state, grown))),
+        ),),
+    )  # fmt: skip
 
 
 def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
@@ -124,8 +122,8 @@ def _is_up(port: Port) -> bool:
     return port.facts.state == "ACTIVE" and port.facts.phys_state in ("LinkUp", "")  # ibv_devinfo tells no link
 
 
-def _name(node: Node, port: Port) -> str:
-    return f"{node.name}:{port.facts.device}/{port.facts.port}"
+def _device(port: Port) -> str:
+    return f"{port.facts.device}/{port.facts.port}"
 
 
 def _flaps(port: Port) -> int:
@@ -134,30 +132,20 @@ def _flaps(port: Port) -> int:
     return sum(after and not before for before, after in states)
 
 
-def _state_proof(node: Node, port: Port) -> Evidence:
-    facts = port.facts
-    text = f"state {facts.state}, physical state {facts.phys_state}, rate {facts.rate or 'unknown'} Gb/s"
-    at = port.changes[-1].at if port.changes else None
-    return Evidence(Observer.PORT, f"/sys/class/infiniband/{facts.device}/ports/{facts.port} on {node.name}", at, text)
-
-
 # --- sockets and TCP ----------------------------------------
 
 
 def socket_fallback(job: Job) -> Iterator[Finding]:
-    """network_socket_fallback: NCCL uses plain sockets though its nodes have active InfiniBand or RoCE ports.
+    """network_socket_fallback: NCCL uses plain sockets on nodes with active InfiniBand or RoCE ports.
 
-    Without the ports: on some ranks NCCL says that it uses sockets, on others a faster network.
+    Where other ranks use a faster network, ports need not be seen.
     """
-    told = said(job, "nccl.network")
+    told, at = said(job, "nccl.network"), home_of(job)
     sockets = [event for event in told if text_of(event, "network").lower().startswith("socket")]
-    at = home_of(job)
     fast = {name for name, node in job.nodes.items() if any(map(_is_fast, node.ports.values()))}
     with_ports = [event for event in sockets if event.rank is not None and at.get(event.rank, event.host) in fast]
-    mixed = len(sockets) < len(told)
-    events = with_ports or (sockets if mixed else [])
-    if events:
-        why = "while other ranks use a faster network" if mixed else "though there are active InfiniBand or RoCE ports"
+    if events := with_ports or (sockets if len(sockets) < len(told) else []):
+        why = "though there are active InfiniBand or RoCE ports" if with_ports else "other ranks a faster network"
         yield Finding(
             "network_socket_fallback", "warning", 0.85 if with_ports else 0.75,
             f"NCCL uses plain sockets on {who(ranks_in(events), 'some ranks')}, {why}",
@@ -197,51 +185,44 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
     """
     job = job_status.job
     late = (job.stood_still or 0.0) >= job_status.alarm_after
-    if not job.live or not (job_status.hung or late):
-        return
-    silent = _unanswered(job)
-    ways = sum(len(ends) for own in silent.values() for ends in own.values())
+    silent = _unanswered(job) if job.live and (job_status.hung or late) else {}
+    ways = sum(map(len, silent.values()))
     if not ways or (ways == 1 and not late):
         return
-    every = {name for pair in silent for name in pair}
+    every = sorted({name for pair in silent for name in pair})
     common = [name for name in every if all(name in pair for pair in silent)]
-    nodes = tuple(common) if len(common) == 1 and len(every) > 2 else tuple(sorted(every))
-    ranks = {rank for own in silent.values() for rank in own}
+    nodes = tuple(common) if len(common) == 1 and len(every) > 2 else tuple(every)
     where = f"to and from {nodes[0]}" if len(nodes) == 1 else f"between {nodes_text(nodes)}"
+    ranks = ranks_text({rank for own in silent.values() for rank, _ in own})
     yield Finding(
         "path_blocked", "critical", 0.85,
-        f"{where} nothing is acknowledged of what is sent on {count(ways, 'connection')} ({ranks_text(ranks)})",
+        f"{where} nothing is acknowledged of what is sent on {count(ways, 'connection')} ({ranks})",
         nodes=nodes,
         evidence=tuple(
-            Evidence(
-                Observer.NETWORK, f"sock_diag on {sender}", job.now,
-                f"to {receiver}, repeated: "
-                + "; ".join(f"{ranks_text((rank,))} to {listed(ends)}" for rank, ends in sorted(own.items())[:TOLD]),
-            )
+            Evidence(Observer.NETWORK, f"sock_diag on {sender}", job.now,
+                     f"to {receiver}, repeated: {listed([f'{ranks_text((rank,))} to {end}' for rank, end in own])}")
             for (sender, receiver), own in sorted(silent.items())[:TOLD]
         ),
         advice="Look at the link, the firewall and the MTU between these nodes: small packets may pass where full ones "
         "do not.",
-        next=(next_step("P", "probe", "path", *sorted(every)),),
+        next=(next_step("P", "probe", "path", *every),),
     )  # fmt: skip
 
 
-def _unanswered(job: Job) -> Mapping[tuple[str, str], Mapping[int, list[str]]]:
-    """(sender, receiver) → rank of the sender → far ends that acknowledge nothing."""
+def _unanswered(job: Job) -> Mapping[tuple[str, str], Sequence[tuple[int, str]]]:
+    """(sender, receiver) → ranks of the sender, each with a far end that acknowledges nothing."""
     ranks = {(one.node, one.process.pid): one.rank for one in job.ranks if one.gone_at is None}
     newest = {
         (node, dump.pid): dump for node, dump in zip(job.stack_nodes, job.stacks, strict=False)
         if dump.pid == dump.rank_pid and dump.at >= job.now - FRESH_S and (node, dump.pid) in ranks
     }  # fmt: skip
-    found: dict[tuple[str, str], dict[int, list[str]]] = defaultdict(dict)
-    if not any(dump.unanswered for dump in newest.values()):
-        return found
-    at = nodes_by_name(job, ((node, dump) for (node, _), dump in newest.items()))
+    found: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    at = nodes_by_name(job, ((node, dump) for (node, _), dump in newest.items())) if newest else {}
     for (node, pid), dump in newest.items():
         for end in dump.unanswered:
             far = at.get(end.rpartition(":")[0].strip("[]"), "")
             if far and far != node:
-                found[node, far].setdefault(ranks[node, pid], []).append(end)
+                found[node, far].append((ranks[node, pid], end))
     return found
 
 

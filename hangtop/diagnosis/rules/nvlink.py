@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from itertools import combinations
 
 from collectors.samples.gpus import GpuFabric, Topology
 from hangtop.diagnosis.evidence.gpus import all_gpus, ranks_on_gpu
@@ -21,8 +22,8 @@ SICK = ("Unhealthy", "Limited Capacity")
 WIRED_ALIKE = 3
 """Ours: of two nodes that differ, neither is known to be the odd one."""
 FABRIC_UP = (
-    "Programs on these GPUs fail with CUDA's error 802 (system not yet initialized) until the fabric is up. Look at "
-    "/var/log/fabricmanager.log or nvidia-imex.log; Fabric Manager's version must be the driver's."
+    "Programs on these GPUs fail with CUDA's error 802 until the fabric is up: look at the logs of Fabric Manager and "
+    "IMEX (/var/log/fabricmanager.log, nvidia-imex.log); their versions must be the driver's."
 )
 
 
@@ -57,18 +58,19 @@ def fabric_down(job: Job) -> Iterator[Finding]:
     and nothing new may start.
     """
     for name, node in sorted(job.nodes.items()):
-        bad = [look for look in node.fabric.values() if _is_wrong(look.value)]
-        bad = [look for look in bad if look.value.state not in PENDING or job.now - look.at > SETTLES_S]
+        wrong = [look for look in node.fabric.values() if _is_wrong(look.value)]
+        bad = [look for look in wrong if look.value.state not in PENDING or job.now - look.at > SETTLES_S]
         down = [one for one in node.fabric_services.values() if one.state == "down" and one.needed]
-        if not bad and (not down or any(_is_wrong(look.value) for look in node.fabric.values())):
+        if not bad and (wrong or not down):
             continue
-        gpus, first = [look.value.gpu for look in bad], bad[0].value if bad else None
+        gpus = [look.value.gpu for look in bad]
         told = [f"{one.name} is down ({one.said}) where {one.needed} needs it" for one in down]
-        if first is not None:
-            which = f"{'GPU' if len(gpus) == 1 else 'GPUs'} {folded(gpus)} {'is' if len(gpus) == 1 else 'are'}"
+        if bad:
+            first = bad[0].value
+            which = f"GPU {gpus[0]} is" if len(gpus) == 1 else f"GPUs {folded(gpus)} are"
             state = f"{first.state}, status {first.status}, health {first.health or 'not told'}"
             told.insert(0, f"{which} not well in the NVLink fabric: {state}")
-        starts = first is not None and (first.state in PENDING or first.health not in SICK)
+        starts = any(look.value.state in PENDING or look.value.health not in SICK for look in bad[:1])
         yield Finding(
             "nvlink_fabric_down", "critical" if starts else "warning", 0.9 if bad and down else 0.8 if down else 0.75,
             f"{name}: {', and '.join(told)}",
@@ -93,31 +95,29 @@ def topology_differs(job: Job) -> Iterator[Finding]:
 
     Example: seven nodes have NV18 between all GPUs, node5 has SYS between GPU3 and every other one.
     """
-    alike: dict[tuple[str, ...], dict[str, Topology]] = {}
+    alike: dict[tuple[str, ...], dict[str, dict[str, str]]] = defaultdict(dict)
     for name, node in sorted(job.nodes.items()):
         if node.topology is not None:
-            alike.setdefault(tuple(node.topology.devices), {})[name] = node.topology
-    for devices, nodes in alike.items():
-        matrices = {name: tuple(map(tuple, found.links)) for name, found in nodes.items()}
-        usual, agree = Counter(matrices.values()).most_common(1)[0]
-        if len(nodes) < WIRED_ALIKE or 2 * agree <= len(nodes):
-            continue
-        for name, links in matrices.items():
-            cells = [
-                f"{devices[row]}-{devices[column]} {links[row][column]}, not {usual[row][column]}"
-                for row in range(len(devices))
-                for column in range(row + 1, len(devices))
-                if links[row][column] != usual[row][column]
-            ]
-            if cells:
+            alike[tuple(node.topology.devices)][name] = _links(node.topology)
+    for nodes in alike.values():
+        cells, agree = Counter(tuple(links.items()) for links in nodes.values()).most_common(1)[0]
+        usual = dict(cells)
+        for name, links in nodes.items() if len(nodes) >= WIRED_ALIKE and 2 * agree > len(nodes) else ():
+            if differ := [f"{pair} {link}, not {usual[pair]}" for pair, link in links.items() if link != usual[pair]]:
                 yield Finding(
                     "topology_differs", "warning", 0.8,
-                    f"{name} is wired otherwise than {count(agree, 'other node')}: {listed(cells, most=3)}",
+                    f"{name} is wired otherwise than {count(agree, 'other node')}: {listed(differ, most=3)}",
                     ranks=ranks_on_node(job, name), nodes=(name,),
-                    evidence=(Evidence(Observer.GPU, f"nvidia-smi topo -m on {name}", None, listed(cells, most=12)),),
+                    evidence=(Evidence(Observer.GPU, f"nvidia-smi topo -m on {name}", None, listed(differ, most=12)),),
                     advice="Where an NVLink (NV) is gone: look at dmesg and nvidia-smi nvlink -s, and drain the node. "
                     "Else compare slots and BIOS settings (NUMA nodes per socket, ACS) with the others'.",
                 )  # fmt: skip
+
+
+def _links(found: Topology) -> dict[str, str]:
+    """``GPU0-GPU3`` → ``NV18``, of each two devices."""
+    pairs = combinations(range(len(found.devices)), 2)
+    return {f"{found.devices[row]}-{found.devices[column]}": found.links[row][column] for row, column in pairs}
 
 
 RULES = (nvlink_errors, fabric_down, topology_differs)

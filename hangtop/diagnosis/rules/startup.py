@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import IdleLauncher
-from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
@@ -145,24 +145,21 @@ def _master(status: RankStatus) -> str:
 def address_in_use(job: Job) -> Iterator[Finding]:
     """address_in_use: the rendezvous port is taken; with the process that holds it."""
     events = said(job, "torch.address_in_use")
-    if not events:
-        return
     port = next((number for event in events if (number := number_of(event, "port")) is not None), None)
     held = [
-        f"{listed(use.listeners, 2)} on {name}"
-        for name, node in sorted(job.nodes.items())
-        for use in node.port_uses.values()
-        if use.port == port and use.listeners
-    ]
-    yield Finding(
-        "address_in_use", "critical", 0.93,
-        f"port {'of the rendezvous' if port is None else port} is already in use"
-        f"{f', held by {listed(held)}' if held else ''}",
-        ranks=ranks_in(events), nodes=hosts_in(job, events),
-        evidence=(*lines(events), *(Evidence(Observer.NETWORK, "/proc/net/tcp", job.now, one) for one in held[:2])),
-        advice="End the process that holds it (an earlier run, as a rule), or choose another MASTER_PORT.",
-        next=(next_step("", "preflight", *sorted(job.nodes)),) if job.live else (),
-    )  # fmt: skip
+        f"{listed(use.listeners, 2)} on {name}" for name, node in sorted(job.nodes.items())
+        for use in node.port_uses.values() if use.port == port and use.listeners
+    ]  # fmt: skip
+    if events:
+        by = f", held by {listed(held)}" if held else ""
+        yield Finding(
+            "address_in_use", "critical", 0.93,
+            f"port {'of the rendezvous' if port is None else port} is already in use{by}",
+            ranks=ranks_in(events), nodes=hosts_in(job, events),
+            evidence=(*lines(events), *(Evidence(Observer.NETWORK, "/proc/net/tcp", job.now, one) for one in held[:2])),
+            advice="End the process that holds it (an earlier run, as a rule), or choose another MASTER_PORT.",
+            next=(next_step("", "preflight", *sorted(job.nodes)),) if job.live else (),
+        )  # fmt: skip
 
 
 def store_timeout(job: Job) -> Iterator[Finding]:
@@ -172,17 +169,15 @@ def store_timeout(job: Job) -> Iterator[Finding]:
     cannot be reached) is one where the run did not come to its end.
     """
     raised = [event for event in said(job, "elastic.rendezvous") if not text_of(event, "warned")]
-    lost = [] if finished(job) else [event for event in raised if text_of(event, "problem") == "connection"]
     waits = [event for event in raised if text_of(event, "problem") == "timeout"]
+    lost = [event for event in raised if text_of(event, "problem") == "connection" and not finished(job)]
     events = [*said(job, "torch.store_timeout"), *waits] or lost
     if not events:
         return
-    clients = next((event for event in events if number_of(event, "joined") is not None), None)
+    counted = next((event for event in events if number_of(event, "joined") is not None), None)
     connects = [event for event in events if text_of(event, "phase") == "connect"]
-    ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
-    what = f"a wait in the store timed out: {who(ranks, 'a rank')} had not come to the start of the communicator"
-    if clients is not None:
-        joined, expected = number_of(clients, "joined") or 0, number_of(clients, "expected") or 0
+    if counted is not None:
+        joined, expected = number_of(counted, "joined") or 0, number_of(counted, "expected") or 0
         present = {rank.rank for rank in job.ranks} | {event.rank for event in job.events if event.rank is not None}
         absent = tuple(rank for rank in range(world_size(job) or expected) if rank not in present)
         ranks = absent if present and len(absent) <= expected - joined else ()
@@ -194,29 +189,15 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         ranks = ranks_in(connects)
         what = f"{who(ranks)} did not reach the store{f' at {at}' if at else ''}"
     elif events == lost:
+        ranks = ()
         what = "the launcher has no connection to the store of the rendezvous: its server ended, or cannot be reached"
+    else:
+        ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
+        what = f"a wait in the store timed out: {who(ranks)} had not come to the start of the communicator"
     yield Finding(
-        "store_timeout", "critical", 0.8 if clients or connects else 0.6, what,
+        "store_timeout", "critical", 0.8 if counted or connects else 0.6, what,
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
     )  # fmt: skip
-
-
-def unresolved(job: Job) -> Iterator[Finding]:
-    """init_hang by a name: MASTER_ADDR does not resolve on a node.
-
-    A warning of torch that is followed by a start that works is no fault: it counts beside a store that could not be
-    reached, or where the rendezvous raised.
-    """
-    events = said(job, "torch.unresolved")
-    stores = [e for e in said(job, "torch.store_timeout") if text_of(e, "phase") == "connect"]
-    raised = any("torch/distributed" in " ".join(words_of(event, "frames")) for event in said(job, "python.exception"))
-    if events and (stores or raised or said(job, "torch.store_retry")):
-        address = f" {text_of(events[0], 'address')}".rstrip()
-        yield Finding(
-            "init_hang", "critical", 0.85, f"MASTER_ADDR{address} does not resolve",
-            ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=(*lines(events), *lines(stores)[:1]),
-            advice="Use an address that every node resolves, or the first node's IP address.",
-        )  # fmt: skip
 
 
 # --- communicators -----------------------------------------------------------------------------------------------
@@ -234,11 +215,11 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
             by_comm[text_of(event, "comm_id")][place] = event
     for comm, phases in sorted(by_comm.items()):
         waiting = {place: event for place, event in phases.items() if text_of(event, "phase") == "start"}
-        times = [event.at for event in waiting.values() if event.at is not None]
-        if not waiting or (job.live and (not times or job.now - max(times) < job.alarm_after)):
+        newest = max((event.at for event in waiting.values() if event.at is not None), default=job.now)
+        if not waiting or (job.live and job.now - newest < job.alarm_after):
             continue
         size = max(number_of(event, "size") or 0 for event in phases.values())
-        absent = tuple(sorted(set(range(size)) - phases.keys()))
+        absent = tuple(place for place in range(size) if place not in phases)
         absent = absent if len(absent) * 2 <= size else ()
         split = any(text_of(event, "parent") for event in phases.values())  # its places are not the ranks' numbers
         yield Finding(
@@ -251,5 +232,5 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-RULES = (no_rank_started, address_in_use, store_timeout, unresolved, nccl_init_stuck)
+RULES = (no_rank_started, address_in_use, store_timeout, nccl_init_stuck)
 STATUS_RULES = (init_hang,)

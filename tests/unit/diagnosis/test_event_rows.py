@@ -22,7 +22,7 @@ def told(row: EventRow, *more: Told, live: bool = False, fields: Mapping[str, An
     """A job in which the row's example was said, and what else is given."""
     job = Sketch(world=4, nodes=2) if live else after()
     job.node(NODE)
-    for said in (*more, row.event):
+    for said in (*more, *row.beside[:1], row.event):
         own: dict[str, Any] = {name: values[0] for name, values in said.fields.items()}
         data = (own | dict(row.example if fields is None else fields)) if said is row.event else own
         kernel = row.scope != "job"
@@ -48,9 +48,10 @@ def test_the_example_of_a_row_is_its_finding(row: EventRow) -> None:
     assert row.scope != "job" or list(finding.ranks) == (own if row.accuses else [])
 
 
-@pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.other is not None], ids=name_of)
+@pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.other or row.event.fields], ids=name_of)
 def test_another_event_of_the_kind_is_no_finding(row: EventRow) -> None:
-    assert list(row(told(row, fields=row.other))) == []
+    other = row.other or dict.fromkeys(row.event.fields, "other")
+    assert list(row(told(row, fields=other))) == []
 
 
 @pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.also and row.where is None], ids=name_of)
@@ -66,7 +67,7 @@ def test_what_says_more_takes_its_place(row: EventRow) -> None:
         assert list(row(told(row, more))) == [], more
 
 
-@pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.over], ids=name_of)
+@pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.last_resort], ids=name_of)
 def test_a_job_that_goes_on_may_have_got_over_it(row: EventRow) -> None:
     assert list(row(told(row, live=True))) == []
 
@@ -77,7 +78,7 @@ def test_a_failure_that_is_known_says_more(row: EventRow) -> None:
     assert list(row(told(row, raised))) == []
 
 
-@pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.scope == "job" and not row.over], ids=name_of)
+@pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.scope == "job" and not row.last_resort], ids=name_of)
 def test_words_of_a_process_before_a_restart_are_history(row: EventRow) -> None:
     job = Sketch(world=4, nodes=2)
     own: dict[str, Any] = {name: values[0] for name, values in row.event.fields.items()}
