@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Tuple
 
-from collectors.node.logs import counters, exceptions
+from collectors.node.logs import exceptions, steps
 from collectors.node.logs.prefixes import Line
 from collectors.node.logs.records import Outcome, begins_record
 from collectors.node.logs.rule import Data, ParsedEvent
@@ -151,6 +151,5 @@ def opened(text: str) -> Optional[Traceback]:
 
 def _counts(text: str) -> bool:
     """Whether a line counts steps: training writes it, and no exception's message goes on so."""
-    small = text[: counters.LONGEST].lower()
-    seen = None if counters.is_trouble(small) else counters.counted(small)
-    return seen is not None and seen.kind != counters.BARE
+    small = text[: steps.LONGEST].lower()
+    return not steps.is_trouble(small) and steps.counted(small) is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-from collectors.node.logs import counters
+from collectors.node.logs import steps
 from collectors.node.logs.file_names import Hints
 from collectors.samples.logs import LogEvent
 
@@ -90,9 +90,9 @@ class LogEnd:
         at = 0
         for line in self._tail.replace(b"\r", b"\n").split(b"\n"):
             self._ends.append(at)
-            text = counters.plain(line)
-            seen = None if counters.is_trouble(text) else counters.counted(text)
-            if seen is not None and seen.kind != counters.BARE:
+            text = steps.plain(line)
+            seen = None if steps.is_trouble(text) else steps.counted(text)
+            if seen is not None:
                 self._steps.append((at, seen.template, seen.epoch * EPOCH + seen.value))
             at += len(line) + 1
 

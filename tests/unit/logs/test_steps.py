@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from collectors.node.logs.counters import counted
-from collectors.node.logs.following.steps import LogSteps
+from collectors.node.logs.steps import LogSteps, counted
 from collectors.samples.logs import StepCount
 
 NOW = 1_000_000_000.0

@@ -7,9 +7,9 @@ from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node import redact
 from collectors.node.logs import prefixes
-from collectors.node.logs.following.steps import SEEN, LogSteps
 from collectors.node.logs.following.tail import Tail
 from collectors.node.logs.parser import LogParser
+from collectors.node.logs.steps import SEEN, LogSteps
 from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
 
 HEAD = 1 << 20

@@ -1,0 +1,259 @@
+"""Training steps in a log: the counter of one line, and how far the counters of a file that grows have got.
+
+A counter is a word for a step with a number behind it, or a progress bar. Lines that only say that somebody is still
+there (heartbeats, waits, retries) have none. A counter of one kind of line that grows is a step; a line of a kind that
+was never there before shows that something moved once. What was there before the file was followed tells how far the
+job was, not that it moves.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+
+from collectors.node.logs import times
+from collectors.samples.logs import StepCount
+
+LONGEST = 2000
+"""Characters of a line that are looked at."""
+STEP, BATCH, BAR, EPOCH = range(4)
+"""How well a counter tells of steps, the best first."""
+
+_CODES = re.compile(r"\x1b\[[0-9;?]{0,20}[@-~]")
+_WORD = re.compile(
+    r"(?<![a-z0-9])(?P<name>steps?|iter(?:ation)?s?|it|(?:mini-?)?batch(?:es)?|updates?|epochs?)"
+    r"(?:[ _-]?(?:num(?:ber)?|idx|index|id|count))?(?![a-z0-9])[\"']?(?:\((?:train|val|test)\))?"
+    r"[\s:=#\[(\"'.]{1,16}(?P<n>\d{1,3}(?:,\d{3}){1,4}(?!\d)|\d{1,12})(?P<part>\.\d{1,12})?(?![\d.]*\d)"
+    r"(?!\s?(?:m?s|secs?|seconds?|minutes?|[kmg]?i?b|%)(?![a-z]))"
+)
+_FRACTION = re.compile(r"\[\s{0,8}(?P<n>\d{1,12})\s{0,3}/\s{0,8}\d{1,12}(?=\s?\]| \()")
+"""Of batches, beside the word for an epoch: ``Epoch: [0][ 10/5005]``."""
+_BAR = re.compile(
+    r"\|\s{0,4}(?P<n>\d{1,12}(?:\.\d{1,6})?)(?P<unit>[kmgt]?)/\d[\d.]{0,12}[kmgt]?i?b? \[|(?:^|\s)(?P<n2>\d{1,12})it \["
+)
+_PACE = re.compile(r"[ ,\[](?P<n>\d{1,9}(?:\.\d{1,6})?) ?(?P<per>s/(?:it|step|iter)|(?:it|step|iter)s?/s)\b")
+_BEATS = re.compile(
+    r"heart[ _-]?beat|keep[ _-]?alive|\balive\b|watchdog|\bwait(?:ing|ed)\b|\bretr(?:y|ies|ying)\b|\battempts?\b"
+    r"|health[ _-]?check|\bping(?:ed|ing)?\b|(?<![\w/.])monitor(?:ing)?(?![\w/.])|\bpoll(?:s|ed|ing)?\b|no progress"
+    r"|\bstuck\b|\bhung\b|\bhangs?\b|\buptime\b|\btime[ds]?[ -]?out\b|\bsleep(?:s|ing)?\b"
+)
+"""Words of lines that come whether or not training goes on."""
+_TROUBLE = re.compile(
+    r"error|warn|exception|traceback|fail|abort|fatal|kill|signal|critical"
+    r"|^\s*file \"|^\s*(?:frame )?#\d|\b0x[0-9a-f]{6}"
+)
+_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
+_NAMES = {"it": "iteration", "iter": "iteration", "batche": "batch", "mini-batch": "batch", "minibatch": "batch"}
+_CLASS = {"step": STEP, "iteration": STEP, "update": STEP, "batch": BATCH, "epoch": EPOCH}
+_LATEST_EPOCH = 1e7
+"""More are seconds since 1970."""
+
+
+class Counted(NamedTuple):
+    """The counter of one line."""
+
+    name: str
+    """``step``, ``iteration``, ``update``, ``batch``, ``epoch`` or ``bar``."""
+    kind: int
+    """One of :data:`STEP` to :data:`EPOCH`."""
+    value: float
+    epoch: float
+    """The epoch that the line names beside it, 0 without one: a count begins anew with each."""
+    template: str
+    """The line's words in front of the number: lines with the same ones count the same thing."""
+
+
+def plain(line: bytes) -> str:
+    """A line as text in small letters, without colours and without what is too long."""
+    text = line[: 4 * LONGEST].decode("utf-8", "replace")[:LONGEST]
+    return (_CODES.sub("", text) if "\x1b" in text else text).lower()
+
+
+def is_trouble(text: str) -> bool:
+    """Whether a line may belong to an error: it is no step of the job, however new it is."""
+    return _TROUBLE.search(text) is not None
+
+
+def counted(text: str) -> Optional[Counted]:
+    """The counter of one line in small letters; None without one, or for a mere sign of life. Linear in the line."""
+    found: List[Counted] = []
+    epoch = 0.0
+    for match in _WORD.finditer(text):
+        name = match.group("name").rstrip("s")
+        name = _NAMES.get(name, name)
+        value = float(match.group("n").replace(",", "") + (match.group("part") or ""))
+        if (name == "epoch" and value >= _LATEST_EPOCH) or (name != "epoch" and match.group("part")):
+            continue  # seconds since 1970, or those that a step took
+        epoch = max(epoch, value) if name == "epoch" else epoch
+        found.append(Counted(name, _CLASS[name], value, 0.0, _words(text[: match.start("n")])))
+    steps = [each for each in found if each.kind != EPOCH] or _unnamed(text, within_epoch=bool(found))
+    if not (steps or found) or _BEATS.search(text):
+        return None
+    return min(steps, key=lambda each: each.kind)._replace(epoch=epoch) if steps else found[0]
+
+
+def _unnamed(text: str, *, within_epoch: bool) -> List[Counted]:
+    """A bar's counter, or a fraction beside an epoch, which counts batches within it."""
+    bar = _BAR.search(text)
+    if bar is not None:
+        value = float(bar.group("n") or bar.group("n2")) * _UNITS[bar.group("unit") or ""]
+        return [Counted("bar", BAR, value, 0.0, _words(text[: bar.start()]))]
+    fraction = _FRACTION.search(text) if within_epoch else None
+    if fraction is None:
+        return []
+    return [Counted("batch", BATCH, float(fraction.group("n")), 0.0, _words(text[: fraction.start()]))]
+
+
+def _words(text: str) -> str:
+    """What is left of a line without its numbers: the same for all lines of one kind."""
+    return re.sub(r"[\d.,:%|/\\#=>\u2500-\u25ff+-]+|\b[0-9a-f]{6,}\b", " ", text[:160])
+
+
+def _pace(text: str) -> Optional[float]:
+    """Seconds a step takes, where a line says it as bars do: ``3.2s/it`` or ``45.1it/s``."""
+    found = _PACE.search(text)
+    value = 0.0 if found is None else float(found.group("n"))
+    if found is None or not value:
+        return None
+    return value if found.group("per").startswith("s/") else 1.0 / value
+
+
+# --- the counters of one file ----------------------------------------------------------------------------------------
+
+SEEN = 32 << 10
+"""Bytes of the end of what came in one look that are read for steps."""
+ALIKE, LINES = 4, 128
+"""Lines of them that are read, the last ones: so many of one kind, and so many in all."""
+_KIND, _VARY = 400, b"0123456789abcdef.,+- "
+"""Bytes of a line by which its kind is told, and what lines of one kind differ by."""
+KINDS, NEW = 64, 256
+"""Counters that are followed in one file, and kinds of lines that are remembered: a log with more says something else
+each time, and none of it is news."""
+RISES = 8
+"""Times of rises that are remembered for the rhythm."""
+EVEN, UNEVEN = 3, 0.2
+"""Steps that prove a pace, the last ones, and the part of the longest of them by which they may differ."""
+
+
+class _Counter:
+    """One counter: the numbers in one kind of line."""
+
+    __slots__ = ("at", "climbs", "high", "kind", "last", "name", "pace", "rises", "times")
+
+    def __init__(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> None:
+        self.name, self.kind = seen.name, seen.kind
+        self.last = self.high = (seen.epoch, seen.value)
+        self.at = at
+        """When its last number was written."""
+        self.rises = 0
+        """Rises so far, the backlog's too."""
+        self.climbs = 2
+        """Rises without a fall since it last began anew: two make it a count again."""
+        self.times = [] if stamp is None else [(stamp, seen.value)]
+        """Times of the last rises, and of the first line, as these print them, and the numbers that they rose to."""
+        self.pace: Optional[float] = None
+        """Seconds that a step takes, as the last line of a bar says."""
+
+    def take(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> bool:
+        """Take the next number; True when it went on."""
+        before, self.last = self.last, (seen.epoch, seen.value)
+        if self.last < before and self.last <= (self.high[0], self.high[1] / 2):
+            self.climbs, self.high = 0, self.last
+        if self.last <= before or self.last <= self.high:
+            return False
+        self.high, self.at = self.last, at
+        self.climbs += 1
+        if self.climbs < 2:
+            return False
+        self.rises += 1
+        if stamp is not None:
+            self.times = [*self.times, (stamp, seen.value)][-RISES:]
+        return True
+
+    def rhythm(self) -> Tuple[Optional[float], Optional[float], Optional[float]]:
+        """Seconds between two rises, of one step at the longest, and of the last ones where they took the same.
+
+        Where lines print no times, what a bar says of a step.
+        """
+        pairs = list(zip(self.times, self.times[1:]))
+        spans = sorted(after - before for (before, _), (after, _) in pairs)
+        each = [(after - at) / (to - value) for (at, value), (after, to) in pairs if to > value and after >= at]
+        last = each[-EVEN:]
+        even = len(last) == EVEN and max(last) - min(last) <= UNEVEN * max(last)
+        every = spans[len(spans) // 2] if len(spans) > 1 and spans[0] >= 0.0 else self.pace
+        return every, max(each) if each else self.pace, max(last) if even else None
+
+
+class LogSteps:
+    """The step counters of one log file."""
+
+    def __init__(self) -> None:
+        self._counters: Dict[str, _Counter] = {}
+        self._kinds: Set[str] = set()
+        self._pending = b""
+        self._grown = self._fresh = 0
+
+    def take(self, data: bytes, now: float, at: Optional[float], *, live: bool) -> None:
+        """Take what came since the last look, or its end. ``at`` is when it was written, as far as one knows.
+
+        ``live`` is False for what was there before the file was followed.
+        """
+        whole = self._pending + data
+        # A bar is drawn over by the next one: its end comes after it, or never.
+        lines = whole[-SEEN:].replace(b"\r", b"\n").split(b"\n")
+        if len(whole) > SEEN:
+            del lines[0]
+        self._pending = lines[-1][-4 * LONGEST :] if lines else b""
+        if self._pending[-1:].isdigit():
+            lines[-1] = b""  # its number may go on
+        telling = _telling(lines)
+        for index in telling:
+            written = at if live or index == telling[-1] else None
+            self._line(lines[index], now, written, live, index < len(lines) - 1)
+
+    def _line(self, line: bytes, now: float, at: Optional[float], live: bool, ended: bool) -> None:
+        text = plain(line)
+        seen = counted(text)
+        if seen is None:
+            if ended:
+                self._kind(_words(text), text, live)
+            return
+        known = self._counters.get(seen.template)
+        if known is not None and known.last == (seen.epoch, seen.value):
+            return
+        stamp = times.find(text, now)
+        when = at if live or stamp is None else stamp
+        if known is None:
+            if len(self._counters) == KINDS:
+                return
+            known = self._counters[seen.template] = _Counter(seen, when, stamp)
+            self._kind(seen.template, text, live)
+        elif known.take(seen, when, stamp) and live:
+            self._grown += 1
+        known.pace = _pace(text) if seen.kind == BAR else None
+
+    def _kind(self, words: str, text: str, live: bool) -> None:
+        """Remember a kind of line; a new one is news, unless it says that something is wrong or waits."""
+        if words not in self._kinds and len(self._kinds) < NEW:
+            self._kinds.add(words)
+            self._fresh += live and _BEATS.search(text) is None and not is_trouble(text)
+
+    def told(self, path: str, pid: Optional[int], rank: Optional[int]) -> Optional[StepCount]:
+        """How far the log says that the job is; None while it says nothing of the kind."""
+        known = [each for each in self._counters.values() if each.rises or each.kind == STEP]
+        if not known:
+            return StepCount(path, pid, rank, "", None, None, self._grown, self._fresh) if self._fresh else None
+        best = min(known, key=lambda each: (each.kind, -(each.at or 0.0), -each.rises))
+        return StepCount(path, pid, rank, best.name, best.high[1], best.at, self._grown, self._fresh, *best.rhythm())
+
+
+def _telling(lines: List[bytes]) -> List[int]:
+    """Indices of the lines that are read, ascending. A flood is of few kinds, and each says the same many times."""
+    chosen: List[int] = []
+    counts: Dict[bytes, int] = {}
+    for index in range(len(lines) - 1, -1, -1):
+        kind = lines[index][:_KIND].translate(None, _VARY)
+        counts[kind] = counts.get(kind, 0) + 1
+        if lines[index].strip() and counts[kind] <= ALIKE and len(chosen) < LINES:
+            chosen.append(index)
+    return chosen[::-1]
