@@ -1,19 +1,21 @@
-"""Files followed on a node: rotation, truncation, what appears later, what may not be read, floods."""
+"""Files followed on a node: where they lie, rotation, truncation, what may not be read, what is told when."""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 
-from collectors.node.logs import file_names as names
-from collectors.node.logs.following import follow
+from collectors.node.logs.file_names import Hints, hints
+from collectors.node.logs.following.places import files_behind
 from collectors.node.logs.following.source import LogSource
-from collectors.node.logs.following.tail import Tail
 from collectors.node.processes import mounts
 from collectors.node.source import Absent, Shared
 from collectors.samples.control import Settings
@@ -21,61 +23,43 @@ from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, L
 from collectors.samples.ranks import RankProcess
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: %s\n'
+XID = "NVRM: Xid (PCI:0000:5f:00): %d, x\n"
 COLL = (
     "n1:%d:7 [0] NCCL INFO AllReduce: opCount %x sendbuff 0x1 recvbuff 0x2 count 4 datatype 7 op 0 root 0 comm 0x50"
     " [nranks=2] stream 0x9\n"
 )
+Sample = TypeVar("Sample")
 
 
-def rank_process(pid: int, rank: int, stdout: str = "", **fields: object) -> RankProcess:
-    known = dict.fromkeys(RankProcess._fields)
-    given: dict[str, object] = {
-        "pid": pid, "rank": rank, "local_rank": rank, "stdout": stdout, "stderr": stdout, "nccl_log": "", "env": {},
-        "container": "",
-    }  # fmt: skip
-    return RankProcess(**{**known, **given, **fields})  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def writer(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process whose standard output is ``rank.log``."""
-    with (tmp_path / "rank.log").open("ab") as log:
-        process = subprocess.Popen(["sleep", "60"], stdout=log, stderr=log)
-    yield process
-    process.kill()
-    process.wait()
+def rank_process(rank: int, pid: int = 0, stdout: str = "", **fields: Any) -> RankProcess:
+    given = {"stdout": stdout, "stderr": stdout, "nccl_log": "", "env": {}, "container": "", "local_rank": rank}
+    known: dict[str, Any] = {**dict.fromkeys(RankProcess._fields), **given, **fields}
+    return RankProcess(**{**known, "rank": rank, "pid": pid or os.getpid()})
 
 
 class Looker:
     """A source and its looks."""
 
-    def __init__(self, *ranks: RankProcess, **settings: list[str]) -> None:
+    def __init__(self, *ranks: RankProcess, at: float | None = None, **settings: list[str]) -> None:
         self.shared = Shared()
         self.shared.ranks = ranks
         self.source = LogSource(self.shared)
-        self.now = time.time()
-        self.source.configure(
-            Settings(
-                interval=1.0,
-                phase=0.0,
-                job=None,
-                log_globs=settings.get("log_globs", []),
-                on_view=settings.get("on_view", []),
-                not_mine=settings.get("not_mine", []),
-            )
-        )
+        self.now = time.time() if at is None else at
+        chosen: Any = {"log_globs": [], "on_view": [], "not_mine": [], **settings}
+        self.source.configure(Settings(interval=1.0, phase=0.0, job=None, **chosen))
 
     def look(self, after: float = 1.0) -> list[object]:
         self.now += after
         return list(self.source.look(self.now))
 
 
-def of(kind: type, samples: list[object]) -> list[object]:
+def of(kind: type[Sample], samples: list[object]) -> list[Sample]:
     return [sample for sample in samples if isinstance(sample, kind)]
 
 
-def messages(samples: list[object]) -> list[object]:
-    return [sample.data["message"] for sample in samples if isinstance(sample, LogEvent)]
+def told(looker: Looker, after: float = 1.0) -> list[str]:
+    """Kinds of the events of one look."""
+    return [event.kind for event in of(LogEvent, looker.look(after))]
 
 
 def append(path: Path, text: str) -> None:
@@ -85,191 +69,100 @@ def append(path: Path, text: str) -> None:
 
 def test_a_file_is_followed_through_rotation_and_truncation(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
-    tail = Tail(str(path))
-    tail.refresh()
-    assert tail.why == "No such file or directory"
+    looker = Looker(rank_process(0, nccl_log=str(path)))
+    (file,) = of(LogFile, looker.look())
+    assert (file.why, file.rank, file.stream) == ("No such file or directory", 0, "nccl")
 
-    def read() -> tuple[bytes, bool]:
-        tail.refresh()
-        fresh, tail.fresh = tail.fresh, False
-        return b"".join(tail.read()), fresh
+    def read() -> list[tuple[object, int]]:
+        return [(event.data["code"], event.line) for event in of(LogEvent, looker.look())]
 
-    path.write_text("one\n")
-    assert read() == (b"one\n", False)
-    assert read() == (b"", False)
-    append(path, "two\n")
-    assert read() == (b"two\n", False)
+    path.write_text(XID % 1)
+    assert read() == [(1, 1)]
+    assert read() == []
+    append(path, XID % 2)
+    assert read() == [(2, 2)]
     path.rename(tmp_path / "x.log.1")
-    append(tmp_path / "x.log.1", "late\n")
-    path.write_text("three\n")
-    assert read() == (b"late\n", False)
-    assert read() == (b"three\n", True)
-    path.write_text("4\n")
-    assert read() == (b"4\n", True)
-    tail.close()
+    append(tmp_path / "x.log.1", XID % 3)
+    path.write_text("banner\n" + XID % 4)
+    assert read() == [(3, 3)]
+    assert read() == [(4, 2)]
+    path.write_text(XID % 5)
+    assert read() == [(5, 1)]
 
 
-def test_a_rank_s_log(tmp_path: Path, writer: subprocess.Popen[bytes]) -> None:
+def test_a_rank_s_log(tmp_path: Path) -> None:
     path = tmp_path / "rank.log"
-    looker = Looker(rank_process(writer.pid, 3, str(path)), on_view=[str(path)])
     path.write_text("hello\n")
-    samples = looker.look()
-    files = of(LogFile, samples)
-    assert {(file.path, file.rank, file.stream, file.why) for file in files if isinstance(file, LogFile)} == {
-        (str(path), 3, "stdout", ""),
-        (str(path), 3, "stderr", ""),
-    }
-    assert [lines.lines for lines in samples if isinstance(lines, LogLines)] == [["hello"]]
-    append(path, TRACEBACK % "one" + "half a li")
-    samples = looker.look() + looker.look(3.0)
+    with path.open("ab") as log, subprocess.Popen(["sleep", "60"], stdout=log, stderr=log) as writer:
+        looker = Looker(rank_process(3, writer.pid, str(path)), on_view=[str(path)])
+        samples = looker.look()
+        assert {(file.path, file.rank, file.stream, file.why) for file in of(LogFile, samples)} == {
+            (str(path), 3, "stdout", ""),
+            (str(path), 3, "stderr", ""),
+        }
+        assert [lines.lines for lines in of(LogLines, samples)] == [["hello"]]
+        append(path, TRACEBACK % "one" + "half a li")
+        samples = looker.look() + looker.look(3.0)
+        writer.kill()
     (event,) = of(LogEvent, samples)
-    assert isinstance(event, LogEvent)
     assert (event.kind, event.rank, event.line, event.data["message"]) == ("python.exception", 3, 2, "one")
     assert event.at is not None
-    shown = [line for lines in samples if isinstance(lines, LogLines) for line in lines.lines]
-    assert shown == (TRACEBACK % "one").splitlines()
+    assert [line for lines in of(LogLines, samples) for line in lines.lines] == (TRACEBACK % "one").splitlines()
 
 
-def test_a_truncated_log_begins_again_and_keeps_its_communicators(tmp_path: Path) -> None:
+def test_a_truncated_log_keeps_its_communicators(tmp_path: Path) -> None:
     path = tmp_path / "nccl.log"
     init = "n1:7:7 [0] NCCL INFO comm 0x50 rank 0 nranks 2 cudaDev 0 busId 1 commId 0x99 - Init START\n"
     path.write_text(init + COLL % (7, 1))
     looker = Looker(log_globs=[str(path)])
     looker.look()
     path.write_text(COLL % (7, 2))
-    progress = of(CommProgress, looker.look())
-    assert [(p.comm, p.op_count) for p in progress if isinstance(p, CommProgress)] == [("0x99", 2)]
+    assert [(p.comm, p.op_count) for p in of(CommProgress, looker.look())] == [("0x99", 2)]
 
 
-def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_read_is_said() -> None:
     looker = Looker(
-        rank_process(os.getpid(), 0, "/dev/pts/3", stderr="pipe:[1]"),
-        rank_process(os.getpid(), 1, "/dev/null", stderr="socket:[5]"),
-        rank_process(os.getpid(), 2, "", nccl_log=str(tmp_path / "none.log")),
+        rank_process(0, stdout="/dev/pts/3", stderr="pipe:[1]"),
+        rank_process(1, stdout="/dev/null", stderr="socket:[5]"),
     )
-    why = {(f.rank, f.stream): f.why for f in looker.look() if isinstance(f, LogFile)}
-    assert "no file" in why[0, "stdout"]
-    assert "--log" in why[0, "stderr"]
-    assert why[1, "stdout"] == "no file: what was printed there cannot be read"
-    assert why[1, "stderr"] == "no file: what was printed there cannot be read"
-    assert why[2, "nccl"] == "No such file or directory"
+    why = {(file.rank, file.stream): file.why for file in of(LogFile, looker.look())}
+    nothing = "no file: what was printed there cannot be read"
+    assert why.pop((0, "stderr")) == "a pipe: name the file behind it with --log"
+    assert why == {(0, "stdout"): nothing, (1, "stdout"): nothing, (1, "stderr"): nothing}
 
 
 def test_another_node_reads_a_shared_file(tmp_path: Path) -> None:
-    path = tmp_path / "x.log"
-    path.write_text(TRACEBACK % "one")
-    looker = Looker(log_globs=[str(tmp_path / "*.log")])
-    (file,) = of(LogFile, looker.look())
-    assert isinstance(file, LogFile)
-    fresh = Looker(log_globs=[str(tmp_path / "*.log")], not_mine=[file.file_id])
-    samples = fresh.look() + fresh.look(3.0)
+    (tmp_path / "x.log").write_text(XID % 79)
+    named = [str(tmp_path / "*.log")]
+    (file,) = of(LogFile, Looker(log_globs=named).look())
+    samples = Looker(log_globs=named, not_mine=[file.file_id]).look()
     assert not of(LogEvent, samples)
-    assert [f.why for f in samples if isinstance(f, LogFile)] == ["another node reads it"] * 2
+    assert [other.why for other in of(LogFile, samples)] == ["another node reads it"]
 
 
 @pytest.mark.parametrize(("age", "at_once"), [(900.0, True), (0.5, False)])
 def test_the_last_traceback_of_an_old_log_is_told_at_the_first_look(tmp_path: Path, age: float, at_once: bool) -> None:
     """``triage`` has its answer after a few seconds, and a rank that ended long ago writes nothing more."""
     path, now = tmp_path / "job.out", time.time()
-    path.write_text(
-        'Traceback (most recent call last):\n  File "/job/train.py", line 6, in <module>\n    main()\n'
-        "torch.distributed.DistNetworkError: The server socket has failed to listen on any local network address. "
-        "port: 50305, useIpv6: false, code: -98, name: EADDRINUSE, message: address already in use\n"
-    )
+    path.write_text(TRACEBACK % "shard 17")
     os.utime(path, (now - age, now - age))
-    followed = follow.Followed(str(path), follow.LogOwner(None, None, "extra"), now)
-    followed.tail.refresh()
-    followed.read(now, time.thread_time() + 1.0)
-    assert ("torch.address_in_use" in [event.kind for event in followed.events]) == at_once
-    followed.tail.refresh()
-    followed.read(now + 3.0, time.thread_time() + 1.0)
-    assert [event.kind for event in followed.events].count("torch.address_in_use") == 1
-
-
-LABELLED = "".join(f"[rank2]: {line}\n" for line in (TRACEBACK % "shard 17").splitlines())
-
-
-def told_of(followed: follow.Followed, now: float) -> list[str]:
-    """Kinds of what is told at one look."""
-    followed.tail.refresh()
-    followed.read(now, time.thread_time() + 1.0)
-    kinds = [event.kind for event in followed.events]
-    followed.events = []
-    return kinds
+    looker = Looker(log_globs=[str(path)], at=now)
+    assert told(looker, 0.0) == ["python.exception"] * at_once
+    assert told(looker, 3.0) == ["python.exception"] * (not at_once)
 
 
 def test_the_last_words_of_one_rank_are_told_while_the_others_write_on(tmp_path: Path) -> None:
     """Output of all ranks of a node in one file: it never rests, and that rank says nothing more."""
-    path, now = tmp_path / "job.out", time.time()
+    path = tmp_path / "job.out"
     append(path, "[rank0]: step 1\n")
-    followed = follow.Followed(str(path), follow.LogOwner(None, None, "extra"), now)
-    assert told_of(followed, now) == []
-    append(path, LABELLED)
-    told = []
+    looker = Looker(log_globs=[str(path)])
+    assert told(looker) == []
+    append(path, "".join(f"[rank2]: {line}\n" for line in (TRACEBACK % "shard 17").splitlines()))
+    found = []
     for second in range(1, 6):
         append(path, f"[rank0]: step {second + 1}\n")
-        told.append(told_of(followed, now + second))
-    assert told == [[], [], [], ["python.exception"], []]
-
-
-def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_reading(tmp_path: Path) -> None:
-    path = tmp_path / "x.log"
-    path.write_text("banner\n2023-11-14T22:13:20Z one\n  goes on\n2023-11-14T22:13:30Z two\n")
-    os.utime(path, (1_700_000_100, 1_700_000_100))
-    followed = follow.Followed(str(path), follow.LogOwner(None, None, "extra"), 0.0)
-    followed.tail.refresh()
-    told = [(shown.at, shown.lines) for shown in followed.lines(1_700_009_000.0, 1000, {})]
-    assert told == [
-        (1_700_000_000.0, ["banner"]),
-        (1_700_000_000.0, ["2023-11-14T22:13:20Z one", "  goes on"]),
-        (1_700_000_010.0, ["2023-11-14T22:13:30Z two"]),
-    ]
-    append(path, "new\n2023-11-14T22:13:40Z three\n")
-    followed.tail.refresh()
-    (shown,) = followed.lines(1_700_009_001.0, 1000, {})
-    assert (shown.at, len(shown.lines)) == (1_700_009_001.0, 2)
-    followed.tail.close()
-
-
-def test_nothing_to_follow_is_absent() -> None:
-    with pytest.raises(Absent):
-        Looker().look()
-
-
-def test_shared_file_systems() -> None:
-    parsed = mounts.parse(
-        "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
-        "40 25 0:44 / /home rw,relatime shared:20 - nfs4 fs1:/home rw,vers=4.2\n"
-        "41 25 0:45 / /data\\040x rw - lustre 10.0.0.1@o2ib:/scratch rw\n"
-        "42 25 0:46 / /mnt rw - fuse.juicefs JuiceFS:x rw\n"
-        "43 25 0:47 / /var/lib/lxcfs rw - fuse.lxcfs lxcfs rw\nnonsense\n"
-    )
-    assert {mount.folder: mount.shared for mount in parsed} == {
-        "/": "",
-        "/home": "nfs4 fs1:/home",
-        "/data x": "lustre 10.0.0.1@o2ib:/scratch",
-        "/mnt": "fuse.juicefs JuiceFS:x",
-        "/var/lib/lxcfs": "",
-    }
-
-
-@pytest.mark.parametrize(
-    ("path", "expected"),
-    [
-        ("/x/none_9b2/attempt_0/3/stderr.log", names.Hints(local_rank=3, stream="stderr")),
-        ("logs/rank_12.log", names.Hints(rank=12)),
-        ("run/rank_2/stderr.log", names.Hints(rank=2, stream="stderr")),
-        ("lora/rank_16/train.log", names.Hints()),  # the rank of an adapter
-        ("slurm-123456_7.out", names.Hints(stream="stdout")),  # a job of an array
-        ("train-123456_7.out", names.Hints(rank=7, stream="stdout")),
-        ("nccl.gpu-3.4711.log", names.Hints(host="gpu-3", pid=4711, stream="nccl")),
-        ("ip-10-0-3-17/rank2.log", names.Hints(rank=2, host="ip-10-0-3-17")),
-        ("algo-3-1764157990.log", names.Hints(host="algo-3")),  # SageMaker's host and start
-        ("train.log", names.Hints()),
-    ],
-)
-def test_what_names_tell(path: str, expected: names.Hints) -> None:
-    assert names.hints(path) == expected
+        found.append(told(looker))
+    assert found == [[], [], [], ["python.exception"], []]
 
 
 def test_how_far_logs_are_read_is_told(tmp_path: Path) -> None:
@@ -279,7 +172,7 @@ def test_how_far_logs_are_read_is_told(tmp_path: Path) -> None:
     looker = Looker(log_globs=[str(path)])
 
     def told_to() -> list[float]:
-        return [sample.at - looker.now for sample in looker.look() if isinstance(sample, LogsRead)]
+        return [sample.at - looker.now for sample in of(LogsRead, looker.look())]
 
     os.utime(path, (looker.now - 60,) * 2)
     assert told_to() == [0.0]
@@ -290,36 +183,128 @@ def test_how_far_logs_are_read_is_told(tmp_path: Path) -> None:
 
 
 def test_a_log_stays_its_ranks_when_that_has_ended(tmp_path: Path) -> None:
-    writers, ranks = [], []
-    for number in range(2):
-        path = tmp_path / f"rank{number}.log"
-        with path.open("ab") as log:
-            writers.append(subprocess.Popen(["sleep", "60"], stdout=log, stderr=log))
-        path.write_text("up\n")
-        started = time.time() - 60
-        ranks.append(rank_process(writers[-1].pid, number, str(path), started=started, local_world_size=2))
-    try:
-        looker = Looker(*ranks)
-        looker.look()
-        append(tmp_path / "rank1.log", TRACEBACK % "late")
-        looker.shared.ranks = (ranks[0],)
-        told = [sample for _ in range(4) for sample in looker.look(after=6.0)]
-    finally:
-        for writer in writers:
-            writer.kill()
-            writer.wait()
-    (raised,) = (sample for sample in told if isinstance(sample, LogEvent) and sample.kind == "python.exception")
-    assert (raised.rank, raised.pid) == (1, writers[1].pid)
+    path = tmp_path / "rank1.log"
+    path.write_text("up\n")
+    looker = Looker(rank_process(1, nccl_log=str(path)))
+    looker.look()
+    append(path, TRACEBACK % "late")
+    looker.shared.ranks = ()
+    (raised,) = of(LogEvent, [sample for _ in range(3) for sample in looker.look(after=6.0)])
+    assert (raised.kind, raised.rank, raised.pid) == ("python.exception", 1, os.getpid())
+
+
+def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("banner\n2023-11-14T22:13:20Z one\n  goes on\n2023-11-14T22:13:30Z two\n")
+    os.utime(path, (1_700_000_100, 1_700_000_100))
+    looker = Looker(log_globs=[str(path)], on_view=["*"], at=1_700_009_000.0)
+    assert [(shown.at, shown.lines) for shown in of(LogLines, looker.look())] == [
+        (1_700_000_000.0, ["banner"]),
+        (1_700_000_000.0, ["2023-11-14T22:13:20Z one", "  goes on"]),
+        (1_700_000_010.0, ["2023-11-14T22:13:30Z two"]),
+    ]
+    append(path, "new\n2023-11-14T22:13:40Z three\n")
+    (shown,) = of(LogLines, looker.look())
+    assert (shown.at, len(shown.lines)) == (1_700_009_002.0, 2)
+
+
+def test_nothing_to_follow_is_absent() -> None:
+    with pytest.raises(Absent):
+        Looker().look()
 
 
 def test_root_reads_no_file_that_the_user_who_named_it_may_not(tmp_path: Path) -> None:
     path = tmp_path / "shadow"
-    path.write_text("secret\n")
+    path.write_text(XID % 79)
     path.chmod(0o600)
-    other = Tail(str(path), uid=os.getuid() + 1)
-    other.refresh()
-    assert (list(other.read()), other.why) == ([], "not the file that it should be")
+    looker = Looker(rank_process(0, nccl_log=str(path), uid=os.getuid() + 1))
+    samples = looker.look()
+    assert ([file.why for file in of(LogFile, samples)], of(LogEvent, samples)) == (
+        ["not the file that it should be"],
+        [],
+    )
     path.chmod(0o644)
-    everybodys = Tail(str(path), uid=os.getuid() + 1)
-    everybodys.refresh()
-    assert list(everybodys.read()) == [b"secret\n"]
+    assert told(looker) == ["kernel.xid"]
+
+
+def test_shared_file_systems() -> None:
+    parsed = mounts.parse(
+        "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+        "40 25 0:44 / /home rw,relatime shared:20 - nfs4 fs1:/home rw,vers=4.2\n"
+        "42 25 0:46 / /mnt\\040x rw - fuse.juicefs JuiceFS:x rw\n"
+        "43 25 0:47 / /var/lib/lxcfs rw - fuse.lxcfs lxcfs rw\nnonsense\n"
+    )
+    assert {mount.folder: mount.shared for mount in parsed} == {
+        "/": "",
+        "/home": "nfs4 fs1:/home",
+        "/mnt x": "fuse.juicefs JuiceFS:x",
+        "/var/lib/lxcfs": "",
+    }
+
+
+NAMES = {
+    "/x/none_9b2/attempt_0/3/stderr.log": Hints(local_rank=3, stream="stderr"),
+    "logs/rank_12.log": Hints(rank=12),
+    "run/rank_2/stderr.log": Hints(rank=2, stream="stderr"),
+    "lora/rank_16/train.log": Hints(),  # the rank of an adapter
+    "slurm-123456_7.out": Hints(stream="stdout"),  # a job of an array
+    "train-123456_7.out": Hints(rank=7, stream="stdout"),
+    "nccl.gpu-3.4711.log": Hints(host="gpu-3", pid=4711, stream="nccl"),
+    "ip-10-0-3-17/rank2.log": Hints(rank=2, host="ip-10-0-3-17"),
+    "algo-3-1764157990.log": Hints(host="algo-3"),  # SageMaker's host and start
+    "train.log": Hints(),
+}
+
+
+@pytest.mark.parametrize("path", NAMES)
+def test_what_names_tell(path: str) -> None:
+    assert hints(path) == NAMES[path]
+
+
+# --- behind a pipe ---------------------------------------------------------------------------------------------------
+
+CARRIER = """
+import os, sys
+name, source, target = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+open("/proc/self/comm", "w").write(name)
+nothing = os.open("/dev/null", os.O_RDONLY)
+os.dup2(nothing, 0)
+out = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+os.dup2(out, 1)  # ends the pipe to the test, which waits for that
+os.read(source, 4096)
+"""
+"""Reads a pipe by another number than 0, as slurmstepd, conmon and containerd's shim do."""
+
+
+@contextmanager
+def carrier(name: str, source: int, target: Path) -> Iterator[int]:
+    words = [sys.executable, "-c", CARRIER, name, str(source), str(target)]
+    with subprocess.Popen(words, pass_fds=[source], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+        yield process.pid
+        process.kill()
+
+
+def test_a_carrier_that_reads_by_any_descriptor_is_found(tmp_path: Path) -> None:
+    read, write = os.pipe()
+    pipe = str(Path(f"/proc/self/fd/{write}").readlink())
+    with carrier("slurmstepd", read, tmp_path / "slurm-7.out"):
+        os.close(read)
+        (tmp_path / "slurm-7.out").write_text(XID % 79)
+        looker = Looker(rank_process(3, stdout=pipe))
+        (event,) = of(LogEvent, looker.look())
+    os.close(write)
+    assert (event.source, event.rank) == (str(tmp_path / "slurm-7.out"), 3)
+
+
+def test_runtimes_keep_logs_by_the_id_of_the_container(tmp_path: Path) -> None:
+    name = "ab" * 32
+    docker = tmp_path / "var/lib/docker/containers" / name / f"{name}-json.log"
+    kubelet = tmp_path / "var/log/containers" / f"rank-0_train_main-{name}.log"
+    for path in (docker, kubelet):
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+    assert files_behind("pipe:[1]", name, root=str(tmp_path)) == [str(docker), str(kubelet)]
+    assert files_behind("pipe:[1]", "job_17/step_0", root=str(tmp_path)) == []
+    assert files_behind("pipe:[1]", "*" * 64, root=str(tmp_path)) == []

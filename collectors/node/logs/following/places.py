@@ -8,6 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from functools import partial
 from typing import Callable, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
@@ -36,14 +37,20 @@ CONTAINER_LOGS = (
 _CONTAINER = re.compile(r"[0-9a-f]{64}\Z")
 
 
+class LogOwner(NamedTuple):
+    """A process that writes a file."""
+
+    pid: Optional[int]
+    rank: Optional[int]
+    stream: str
+
+
 class WantedLog(NamedTuple):
     """One file and one of the processes that write it."""
 
     path: str
-    pid: Optional[int]
-    rank: Optional[int]
-    stream: str
-    why: str
+    owner: LogOwner
+    why: str = ""
     """Why it cannot be read; empty for a path that may be opened."""
     uid: Optional[int] = None
     """The user whose process named the file: only what that user may read is read; None for any."""
@@ -52,52 +59,54 @@ class WantedLog(NamedTuple):
 class LogPlaces:
     """Finds the files; remembers what is costly to find."""
 
-    def __init__(self, proc: str = "/proc", root: str = "") -> None:
+    def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
-        self._root = root
-        self._searched: Dict[Tuple[str, ...], Tuple[float, List[str]]] = {}
+        self._found: Dict[str, Tuple[float, List[str]]] = {}
+        """By pipe or pattern: when it was searched for, and what was found."""
 
     def of_rank(self, rank: RankProcess, now: float) -> Iterator[WantedLog]:
         """Files of one rank. The same path comes twice when both streams go there."""
         number = rank.rank if rank.rank >= 0 else None
         for stream, target, descriptor in (("stdout", rank.stdout, 1), ("stderr", rank.stderr, 2)):
-            for path, why in self._opened(rank.pid, target, descriptor, now, rank.container) if target else ():
+            owner = LogOwner(rank.pid, number, stream)
+            if target.startswith("pipe:"):
+                find = partial(files_behind, container=rank.container, proc=self._proc)
+                behind = self._search(target, now, find, once=True)
                 # what is behind a pipe its reader has chosen, and not the rank
-                uid = None if target.startswith("pipe:") else rank.uid
-                yield WantedLog(path, rank.pid, number, stream, why, uid)
+                yield from (WantedLog(path, owner) for path in behind)
+                if not behind:
+                    yield WantedLog(target, owner, "a pipe: name the file behind it with --log")
+            elif target.startswith("/") and not target.startswith(("/dev/null", "/dev/pts/", "/dev/tty", "/dev/cons")):
+                yield WantedLog(self._opened(rank.pid, target, descriptor), owner, uid=rank.uid)
+            elif target:
+                yield WantedLog(target, owner, "no file: what was printed there cannot be read")
         if rank.nccl_log:
-            yield WantedLog(rank.nccl_log, rank.pid, number, "nccl", "", rank.uid)
+            yield WantedLog(rank.nccl_log, LogOwner(rank.pid, number, "nccl"), uid=rank.uid)
 
     def named(self, patterns: Sequence[str], now: float, *, services: bool) -> Iterator[WantedLog]:
         """Files that the user's patterns match, as of the last search; logs of Fabric Manager and IMEX."""
-        paths = [self._root + service for service in SERVICES] if services else []
+        paths = list(SERVICES) if services else []
         for pattern in patterns:
-            paths += sorted(self._known((pattern,), now, glob.glob, os.path.expanduser(pattern)))
+            paths += sorted(self._search(os.path.expanduser(pattern), now, glob.glob))
         for path in filter(os.path.isfile, paths):
-            yield WantedLog(os.path.abspath(path), None, file_names.hints(path).rank, "extra", "")
+            yield WantedLog(os.path.abspath(path), LogOwner(None, file_names.hints(path).rank, "extra"))
 
-    def _known(self, key: Tuple[str, ...], now: float, search: Callable[..., List[str]], *args: object) -> List[str]:
-        """What a search found. It is made again after a while, but for a pipe of which the file is known."""
-        searched, found = self._searched.get(key, (float("-inf"), []))
-        if not 0 <= now - searched <= SEARCH and not (found and search is files_behind):
-            found = search(*args)
-            self._searched[key] = (now, found)
+    def _search(self, key: str, now: float, search: Callable[[str], List[str]], *, once: bool = False) -> List[str]:
+        """What a search found. It is made again after a while; where ``once``, only until something is found."""
+        searched, found = self._found.get(key, (float("-inf"), []))
+        if not (once and found) and not 0 <= now - searched <= SEARCH:
+            found = search(key)
+            self._found[key] = (now, found)
         return found
 
-    def _opened(self, pid: int, target: str, descriptor: int, now: float, container: str) -> List[Tuple[str, str]]:
-        """What an open descriptor leads to: (path, why not)."""
-        if target.startswith("pipe:"):
-            where = (target, container, self._proc, self._root)
-            behind = self._known((target, container), now, files_behind, *where)
-            return [(path, "") for path in behind] or [(target, "a pipe: name the file behind it with --log")]
-        if not target.startswith("/") or target.startswith(("/dev/null", "/dev/pts/", "/dev/tty", "/dev/console")):
-            return [(target, "no file: what was printed there cannot be read")]
+    def _opened(self, pid: int, target: str, descriptor: int) -> str:
+        """Path of an open file: its own, or that of the descriptor where another file has the name, or none."""
         held = "%s/%d/fd/%d" % (self._proc, pid, descriptor)
         path = seen_by(pid, target, self._proc)
         try:
-            return [(path if os.path.samefile(path, held) else held, "")]
-        except OSError:  # another file has the name, or none
-            return [(held, "")]
+            return path if os.path.samefile(path, held) else held
+        except OSError:
+            return held
 
 
 # --- behind a pipe ---------------------------------------------------------------------------------------------------

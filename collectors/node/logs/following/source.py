@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
-from typing import Deque, Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Deque, Dict, Iterator, NamedTuple, Tuple
 
-from collectors.node.logs.following.follow import Followed, LogOwner
-from collectors.node.logs.following.places import LogPlaces, WantedLog
+from collectors.node.logs.following.follow import NOWHERE, FollowedLog, file_at
+from collectors.node.logs.following.places import LogOwner, LogPlaces, WantedLog
 from collectors.node.processes.mounts import Mounts
 from collectors.node.source import Absent, Shared, Source
 from collectors.samples.control import Settings
@@ -29,8 +29,6 @@ YOUNG, BRISK = 15.0, 1.0
 """Seconds from the first look in which looks come so often: who watches for some seconds wants to see steps in them."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
-NOWHERE = (0, 0)
-"""Device and inode of what is not there."""
 
 
 class LogSource(Source):
@@ -45,8 +43,9 @@ class LogSource(Source):
         super().__init__(shared, proc, sys)
         self._places = LogPlaces(proc)
         self._mounts = Mounts(proc)
-        self._followed: Dict[str, Followed] = {}
-        self._unread: Dict[Tuple[str, Optional[int], str], WantedLog] = {}
+        self._followed: Dict[str, FollowedLog] = {}
+        self._unread: Dict[Tuple[str, LogOwner], str] = {}
+        """Why a file of a process is not read."""
         self._waiting: Deque[LogEvent] = deque()
         self._ranks: Dict[int, int] = {}
         """Ranks by process, of those that have ended too: their logs may still be read."""
@@ -102,30 +101,29 @@ class LogSource(Source):
             self._want(wanted, now)
 
     def _want(self, wanted: WantedLog, now: float) -> None:
-        owner = LogOwner(wanted.pid, wanted.rank, wanted.stream)
-        known = self._followed.get(wanted.path)
-        if known is None and not wanted.why:
-            fresh = Followed(wanted.path, owner, now, wanted.uid)
-            fresh.tail.refresh()
-            inode = fresh.tail.inode
-            same = (one for one in self._followed.values() if inode != NOWHERE and one.tail.inode == inode)
+        path, owner, why, uid = wanted
+        known = self._followed.get(path)
+        if known is None and not why:
+            inode = file_at(path)
+            same = (one for one in self._followed.values() if inode != NOWHERE and one.inode == inode)
             known = next(same, None)
-            if known is None and (len(self._followed) < FILES or self._made_room()):
-                self._followed[wanted.path] = fresh
-                return
-            fresh.tail.close()
-        if known is None:
-            why = wanted.why or "%d files are followed already" % FILES
-            self._unread[wanted.path, wanted.pid, wanted.stream] = wanted._replace(why=why)
-        elif wanted.stream != "extra":
+        if known is not None and owner.stream != "extra":
             known.adopt(owner)
+        if known is not None:
+            return
+        if not why and len(self._followed) >= FILES:
+            self._make_room()
+            why = "" if len(self._followed) < FILES else "%d files are followed already" % FILES
+        if why:
+            self._unread[path, owner] = why
+        else:
+            self._followed[path] = FollowedLog(path, owner, now, uid)
+            self._followed[path].refresh(now)
 
-    def _made_room(self) -> bool:
-        """Whether files that are gone gave up their place."""
-        gone = [path for path in self._followed if not os.path.exists(path)]
-        for path in gone:
+    def _make_room(self) -> None:
+        """Files that are gone give up their place."""
+        for path in [path for path in self._followed if not os.path.exists(path)]:
             self._waiting.extend(map(self._ranked, self._followed.pop(path).finish()))
-        return bool(gone)
 
     def _read(self, now: float, until: float) -> Iterator[NamedTuple]:
         order = list(self._followed.values())
@@ -133,7 +131,7 @@ class LogSource(Source):
         first = self._turn % max(1, len(order))
         told_to = [now]
         for place, followed in enumerate(order[first:] + order[:first]):
-            followed.tail.refresh()
+            followed.refresh(now)
             if self._settings.not_mine and self._identity(followed, now)[0] in self._settings.not_mine:
                 continue
             if place == 0 or time.thread_time() < until:
@@ -164,15 +162,15 @@ class LogSource(Source):
     def _files(self, now: float) -> Iterator[LogFile]:
         """Each file with its owners, and those that are not read."""
         for path, followed in self._followed.items():
-            (identity, shared), tail = self._identity(followed, now), followed.tail
-            why = "another node reads it" if identity in self._settings.not_mine else tail.why
+            identity, shared = self._identity(followed, now)
+            why = "another node reads it" if identity in self._settings.not_mine else followed.why
             for owner in followed.owners:
-                yield LogFile(path, identity, *owner, tail.size, shared, why, tail.modified, tail.skipped)
-        for wanted in self._unread.values():
-            yield LogFile(wanted.path, "", wanted.pid, wanted.rank, wanted.stream, 0, "", wanted.why, None)
+                yield LogFile(path, identity, *owner, followed.size, shared, why, followed.modified, followed.skipped)
+        for (path, owner), why in self._unread.items():
+            yield LogFile(path, "", *owner, 0, "", why)
 
-    def _identity(self, followed: Followed, now: float) -> Tuple[str, str]:
+    def _identity(self, followed: FollowedLog, now: float) -> Tuple[str, str]:
         """The ``file_id`` of a file, and the shared file system that it lies on."""
-        device, inode = followed.tail.inode
+        device, inode = followed.inode
         shared = self._mounts.of(followed.path, now).shared
-        return followed.path if (device, inode) == NOWHERE else "%s:%d" % (shared or device, inode), shared
+        return followed.path if followed.inode == NOWHERE else "%s:%d" % (shared or device, inode), shared
