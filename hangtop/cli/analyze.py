@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 NAMED = 12
 """Files that people are told by name; scripts get all."""
-PATIENCE, BETWEEN = 0.7, 0.2
-"""Seconds of reading before its progress is said, and between two words of it."""
-STANDARD_INPUT = ("-", "/dev/stdin")
 TRACE_HEADS = ("rank", "wall", "compute", "communication", "exposed", "data", "idle", "late")
 
 
@@ -49,7 +46,7 @@ def command(paths: tuple[Path, ...], json: bool) -> None:
     began, status = time.monotonic(), Status()
     with as_files(paths) as files:
         try:
-            session = files_session(files, _progress(status), name=", ".join(path.name for path in files))
+            session = files_session(files, status.say)
         finally:
             status.clear()
         job = session.job()
@@ -59,22 +56,6 @@ def command(paths: tuple[Path, ...], json: bool) -> None:
         document["traces"] = [_trace(session.traces, trace) for trace in session.traces.ranks]
         lines += _trace_lines(session.traces)
     finish(Reply(document, (*lines, *_summary(session.files)), reply.exit_code), as_json=json)
-
-
-def _progress(status: Status) -> Callable[[int], None]:
-    """What is told of each piece that was read, and says so once reading takes long."""
-    began = said = time.monotonic()
-    done = 0
-
-    def advance(count: int) -> None:
-        nonlocal done, said
-        done += count
-        now = time.monotonic()
-        if now - began > PATIENCE and now - said > BETWEEN:
-            said = now
-            status.say(f"read {size(done)}, {size(done / (now - began))}/s")
-
-    return advance
 
 
 def _file(file: Recognised) -> dict[str, Any]:
@@ -120,20 +101,19 @@ def _summary(files: Sequence[Recognised]) -> Iterator[str]:
 
 
 @contextmanager
-def as_files(paths: Sequence[Path]) -> Iterator[tuple[Path, ...]]:
-    """The paths; what is piped in is copied into a file that is gone afterwards.
+def as_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
+    """The paths; what is piped in for ``-`` is copied into a file that is gone afterwards.
 
     Raises :class:`click.UsageError` for a path that is not there, and where standard input is a keyboard.
     """
-    if missing := next((path for path in paths if not path.exists() and str(path) not in STANDARD_INPUT), None):
+    piped = Path("-")
+    if missing := next((path for path in paths if path != piped and not path.exists()), None):
         raise click.UsageError(f"{missing}: there is no such file")
-    if not any(str(path) in STANDARD_INPUT for path in paths):
-        yield tuple(paths)
-        return
-    if sys.stdin.isatty():
+    if piped in paths and sys.stdin.isatty():
         raise click.UsageError("-: nothing is piped in; name files, or: ssh node1 cat log | hangtop analyze -")
     with tempfile.TemporaryDirectory(prefix="hangtop-") as folder:
         copy = Path(folder, "standard-input")
-        with os.fdopen(os.dup(0), "rb") as pipe, copy.open("wb") as file:
-            shutil.copyfileobj(pipe, file)
-        yield tuple(copy if str(path) in STANDARD_INPUT else path for path in paths)
+        if piped in paths:
+            with os.fdopen(os.dup(0), "rb") as pipe, copy.open("wb") as file:
+                shutil.copyfileobj(pipe, file)
+        yield [copy if path == piped else path for path in paths]

@@ -10,7 +10,7 @@ import stat
 import struct
 import tarfile
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,8 +48,6 @@ class Member:
     """Path, and the path inside the archive: ``logs.tar.gz/node1/rank0.log``."""
     stream: Stream
     modified: float = 0.0
-    advance: Callable[[int], None] = lambda _: None
-    """Told how many bytes were given out."""
     head: bytes = b""
     size: int = 0
     """Bytes given out so far, once uncompressed."""
@@ -61,7 +59,6 @@ class Member:
         chunk = self.head
         while chunk:
             self.size += len(chunk)
-            self.advance(len(chunk))
             yield chunk
             if self.size >= LARGEST:
                 self.damage = f"the rest of more than {LARGEST:,} bytes was not read"
@@ -82,9 +79,9 @@ class Member:
         return b"".join(parts)
 
 
-def members(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None) -> Iterator[Member]:
+def members(paths: Sequence[Path]) -> Iterator[Member]:
     """Every file under the paths, in order of their names; one that cannot be read is damaged and empty."""
-    every = (member for path in paths for file in _files(path) for member in _opened(file, advance))
+    every = (member for path in paths for file in _files(path) for member in _opened(file))
     for number, member in enumerate(every):
         if number == MOST_FILES:
             yield _unread("…", f"there are more than {MOST_FILES:,} files: the others were not read")
@@ -106,7 +103,7 @@ def _files(start: Path) -> Iterator[Path]:
     yield from (Path(str(fault.filename)) for fault in closed if start.is_dir())
 
 
-def _opened(path: Path, advance: Callable[[int], None]) -> Iterator[Member]:
+def _opened(path: Path) -> Iterator[Member]:
     name = clean(str(path))[:1000]
     try:
         status = path.stat()
@@ -114,7 +111,7 @@ def _opened(path: Path, advance: Callable[[int], None]) -> Iterator[Member]:
             yield _unread(name, "no regular file, or a folder that may not be read")
             return
         with path.open("rb") as disk:
-            yield from _unpacked(Member(name, disk, status.st_mtime, advance))
+            yield from _unpacked(Member(name, disk, status.st_mtime))
     except _DAMAGED as error:
         yield _unread(name, clean(getattr(error, "strerror", None) or str(error) or type(error).__name__)[:300])
 
@@ -124,7 +121,7 @@ def _unpacked(file: Member, depth: int = 0) -> Iterator[Member]:
     first = file.stream.peek(512) if depth < PACKED else b""
     if first.startswith(b"\x1f\x8b"):
         with gzip.GzipFile(fileobj=file.stream) as plain:
-            inside = Member(file.name.removesuffix(".gz"), io.BufferedReader(plain), file.modified, file.advance)
+            inside = Member(file.name.removesuffix(".gz"), io.BufferedReader(plain), file.modified)
             yield from _unpacked(inside, depth + 1)
     elif first[257:262] == b"ustar":
         with tarfile.open(fileobj=file.stream, mode="r|") as archive:
@@ -132,8 +129,7 @@ def _unpacked(file: Member, depth: int = 0) -> Iterator[Member]:
                 if entry.isreg() and not entry.issparse():
                     stream = cast("Stream", archive.extractfile(entry))
                     name = f"{file.name}/{clean(entry.name)[:1000]}"
-                    inside = Member(name, stream, float(entry.mtime), file.advance)
-                    yield from _unpacked(inside, depth + 1)
+                    yield from _unpacked(Member(name, stream, float(entry.mtime)), depth + 1)
     else:
         with suppress(*_DAMAGED):  # less of what is damaged: who reads on learns so
             while len(file.head) < HEAD and (more := file.stream.read1(HEAD - len(file.head))):

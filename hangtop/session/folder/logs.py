@@ -1,8 +1,7 @@
-"""One log: its events, what only its end tells (whose lines without a label are, how it ends), and its kind."""
+"""One log: its events, and what only its end tells: whose lines without a label are, and how it ends."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 
 from collectors.fleet.clean import clean
@@ -22,15 +21,12 @@ LAST = 4096
 """Bytes of the end of a log in which its last time is looked for."""
 ORDINARY = 40
 """Lines behind a logged error that show that the run went on; shutting down prints fewer."""
-_KERNEL = re.compile(
-    rb"^(?:\[ *\d+\.\d{6}\]|<\d+>\[|\w{3} +\d+ \d\d:\d\d:\d\d \S+ kernel:|\[\w{3} \w{3} +\d+)", re.MULTILINE
-)
 _OF_NOBODY = ("elastic.", "launcher.", "slurm.", "kernel.")
 """Kinds that launchers and kernels print: the file's rank is not theirs."""
 
 
-def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[str, int, Contents]:
-    """Read a log, which is given in pieces: what to call it, its lines, and what it says."""
+def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
+    """Read a log, which is given in pieces: its lines, and what it says."""
     hints, said = names.hints(member.name), Contents()
     parser = LogParser(member.name, rank=hints.rank, pid=hints.pid, host=hints.host, now=member.modified)
     events: list[LogEvent] = []
@@ -55,7 +51,7 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[str, int, Content
     said.progress = [one for one in parser.progress() if one.line >= begun or not one.line]
     living = {(one.host, one.pid) for one in said.progress} | {(event.host, event.pid) for event in events}
     said.members = [rank for rank in parser.coll.ranks() if not begun or rank[:2] in living]
-    return _kind_of(member.head, said, hints), parser.line - 1, said
+    return parser.line - 1, said
 
 
 def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last: float | None) -> list[LogEvent]:
@@ -112,17 +108,3 @@ def _cleaned(event: LogEvent) -> LogEvent:
     """Text of a log is somebody else's: without control codes it may go to a terminal."""
     data = {name: clean(value) if isinstance(value, str) else value for name, value in event.data.items()}
     return event._replace(text=clean(event.text), host=clean(event.host), data=data)
-
-
-def _kind_of(head: bytes, said: Contents, hints: Hints) -> str:
-    """What to call it."""
-    kinds = {event.kind.partition(".")[0] for event in said.events if event.kind != "log.end"}
-    if len(_KERNEL.findall(head[:8192])) * 2 > head[:8192].count(b"\n") or kinds == {"kernel"}:
-        return "kernel log"
-    if said.progress or "nccl" in kinds:
-        return "NCCL log"
-    if "slurm" in kinds or b"srun: " in head or b"slurmstepd: " in head:
-        return "Slurm output"
-    if "elastic" in kinds:
-        return "torchrun log"
-    return "rank log" if hints.stream or kinds or hints.rank is not None else "text"

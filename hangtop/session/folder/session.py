@@ -43,11 +43,12 @@ LARGEST_OUTPUT = 8 << 20
 """Bytes of the beginning of a text that are read as what a tool printed: hundreds of its answers."""
 
 
-def read(paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None) -> Contents:
-    """Everything under the paths. ``advance`` is told how many bytes were read from disk."""
+def read(paths: Sequence[Path], say: Callable[[str], None]) -> Contents:
+    """Everything under the paths; ``say`` is told what is read."""
     reuse_memory()
     contents = Contents()
-    for member in members(paths, advance):
+    for member in members(paths):
+        say(f"reading {member.name}")
         contents.newest = max(member.modified, contents.newest)
         contents.files.append(_read(member, contents))
     return contents
@@ -64,14 +65,14 @@ def _read(member: Member, contents: Contents) -> Recognised:
     if is_binary(member.head):
         return Recognised(member.name, "", len(member.head), why="binary, and no kind that is known")
     tool, begin = document_of(TOOLS, member), bytearray()
-    kind, lines, log = read_log(member, member.chunks() if tool is None else _keeping(member.chunks(), begin))
-    found = 0
+    lines, log = read_log(member, member.chunks() if tool is None else _keeping(member.chunks(), begin))
+    found, kind = 0, "log"
     if tool is not None:
         with suppress(BadFormat):  # it was a log after all
             found = tool.take(bytes(begin), member, contents)
         if found and {event.kind for event in log.events} <= {"log.end", "nccl.version"}:
             return Recognised(member.name, tool.kind, member.size, lines, found, member.damage)
-        kind = f"{kind}, {tool.kind} above it" if found else kind
+        kind = f"log, {tool.kind} above it" if found else kind
     contents.events += log.events
     contents.progress += log.progress
     contents.members += log.members
@@ -90,9 +91,9 @@ def _keeping(chunks: Iterable[bytes], begin: bytearray) -> Iterator[bytes]:
 class FilesSession(Session):
     """A session over what files say, delivered as the nodes would have sent it; ``files`` are those that were read."""
 
-    def __init__(self, contents: Contents, name: str = "", now: float | None = None) -> None:
+    def __init__(self, contents: Contents, now: float | None = None) -> None:
         self._at = self._read_at = time.time() if now is None else now
-        super().__init__(SessionOptions(read_only=True, label=f"FILES {name}"), clock=lambda: self._at)
+        super().__init__(SessionOptions(read_only=True), clock=lambda: self._at)
         self.files = contents.files
         self._written = min(contents.newest or self._read_at, self._read_at)
         """When the last of the files was written: what has no time of its own was said before that."""
@@ -157,10 +158,10 @@ class FilesSession(Session):
 
 
 def files_session(
-    paths: Sequence[Path], advance: Callable[[int], None] = lambda _: None, *, name: str = "", now: float | None = None
+    paths: Sequence[Path], say: Callable[[str], None] = lambda _: None, *, now: float | None = None
 ) -> FilesSession:
     """Read everything under the paths; ``now`` is the present moment, unless given."""
-    return FilesSession(read(paths, advance), name, now)
+    return FilesSession(read(paths, say), now)
 
 
 def _homes(processes: Mapping[Process, int], events: Sequence[LogEvent]) -> dict[int, Process]:

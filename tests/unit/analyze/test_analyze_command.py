@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,7 +30,7 @@ def test_the_answer_as_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
     assert (answer["verdict"], answer["findings"][0]["kind"]) == ("hung", "collective_mismatch")
     assert answer["findings"][0]["evidence"][0]["source"] == f"{tmp_path}/a.txt:27"
     assert [(Path(file["path"]).name, file["kind"], file["why"]) for file in answer["files"]] == [
-        ("a.txt", "torchrun log", ""),
+        ("a.txt", "log", ""),
         ("core", None, "binary, and no kind that is known"),
     ]
 
@@ -38,7 +40,7 @@ def test_the_answer_for_people(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     code, out, _ = run(capsys, "analyze", LOGS / "norecord.txt", tmp_path / "core")
     assert code == 1
     assert out.startswith("CRASHED  rank 1 ran out of GPU memory")
-    assert "1 × torchrun log" in out
+    assert "1 × log" in out
     assert "core: binary, and no kind that is known" in out
 
 
@@ -59,6 +61,19 @@ def test_the_times_of_profiler_traces_for_people(capsys: pytest.CaptureFixture[s
     assert lines[0].startswith("SLOW  the others wait for rank 1")
     own = lines[lines.index("profiler traces:") + 3].split()
     assert (own[0], own[3], own[-1]) == ("1", "86%", "6/6")
+
+
+def test_what_is_piped_in_is_read_and_a_full_disk_is_said_in_one_line() -> None:
+    words = [sys.executable, "-c", "from hangtop.cli.main import main; main()", "analyze", "-", "--json"]
+    log = b'[rank1]: Traceback (most recent call last):\n[rank1]:   File "train.py", line 3\n[rank1]: ValueError: bad\n'
+    done = subprocess.run(words, input=log, capture_output=True, timeout=180, check=False)
+    answer = json.loads(done.stdout)
+    assert (answer["verdict"], answer["findings"][0]["ranks"]) == ("crashed", [1])
+    assert "standard-input" in answer["files"][0]["path"]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(words, input=log, stdout=full, stderr=subprocess.PIPE, timeout=180, check=False)
+    assert done.returncode == 74
+    assert done.stderr == b"hangtop: the output cannot be written: No space left on device\n"
 
 
 def test_profiler_traces_among_the_files_are_judged(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
