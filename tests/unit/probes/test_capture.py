@@ -12,7 +12,7 @@ import pytest
 
 from collectors.fleet.local import Local
 from collectors.probes.running import NodeAccess
-from hangtop.session.probes.capture import Captured, capture, result, tcpdump
+from hangtop.session.probes.capture import capture, tcpdump
 
 TOOL = "#!/bin/sh\nhead -c 30000 /dev/zero\nexec sleep 60\n"
 DENIED = '#!/bin/sh\necho "tcpdump: eth0: You don\'t have permission to capture on that device" >&2\nexit 1\n'
@@ -66,10 +66,3 @@ async def test_without_the_right_it_says_why(tools: Path, tmp_path: Path) -> Non
     assert "permission to capture" in why
     put(tools, "sudo", "#!/bin/sh\necho sudo: a password is required >&2; exit 1\n")
     assert (await run(tmp_path, sudo=True))[1] == "sudo: a password is required"
-
-
-def test_a_node_without_a_capture_is_named() -> None:
-    told = result([Captured("node1", "a.pcap", 30_000, "")])
-    assert (told.outcome, told.summary) == ("ok", "1 capture, for Wireshark or tcpdump -r")
-    told = result([Captured("node1", "a.pcap", 30_000, ""), Captured("node2", "", 0, "no permission")])
-    assert (told.outcome, told.summary) == ("failed", "no capture on node2: no permission")

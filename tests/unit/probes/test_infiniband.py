@@ -62,23 +62,6 @@ async def test_a_pair_is_measured_both_ways_with_ping_and_route() -> None:
     assert commands[1] == f"on a: {diags}"
 
 
-async def test_a_tool_that_fails_says_why(tools: Path) -> None:
-    install(tools, broken="ib_write_bw")
-    there, _ = await measured(await look(NODES))
-    assert there.gbits is None
-    assert "Unable to find the Infiniband/RoCE device" in there.error
-
-
-async def test_a_node_without_tools_is_left_out_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    looked = (await look(NODES[:1]))["a"]
-    if looked.tools:
-        pytest.skip("this machine has InfiniBand tools of its own")
-    assert "ib_write_bw: not there" in looked.why
-    assert describe({"a": looked}, 1) == []
-    assert FabricNode().active is None
-
-
 # --- what the tools print ----------------------------------------------------------------------------------------
 
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Sequence
 from itertools import permutations
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,8 +20,6 @@ from collectors.probes.running import NodeAccess
 from collectors.samples.asked import PathFigure
 from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.measured.probes import path_findings, report_of
-from hangtop.session.probes import ProbeResult
-from hangtop.session.probes.pairs import path_result
 
 
 @given(st.integers(576, 65535), st.integers(576, 65535))
@@ -32,25 +29,6 @@ def test_bisection_finds_the_largest_size_that_arrives(limit: int, upper: int) -
 
 def here(name: str, python: str = sys.executable) -> NodeAccess:
     return NodeAccess(name, Local(name), python, "127.0.0.1")
-
-
-async def test_every_direction_of_this_machine_is_measured() -> None:
-    survey = PathSurvey([here("a"), here("b")], 0.05)
-    await survey.run()
-    assert survey.absent == {}
-    assert [(one.a, one.b, one.error) for one in survey.figures.values()] == [("a", "b", ""), ("b", "a", "")]
-    for one in survey.figures.values():
-        assert (one.interface, one.source, one.method) == ("lo", "127.0.0.1", "hangtop")
-        assert (one.mtu or 0) > 1500
-        assert (one.throughput or 0.0) > 0
-        assert one.round_trip is not None
-
-
-async def test_a_node_whose_interpreter_is_missing_is_absent_and_spoils_nothing() -> None:
-    survey = PathSurvey([here("a"), here("b", "/no/python")], 0.05)
-    await survey.run()
-    assert survey.figures == {}
-    assert "b" in survey.absent["b"]
 
 
 IPERF = """\
@@ -135,23 +113,3 @@ def test_a_node_that_took_no_part_is_absent() -> None:
 
 
 # --- lines -------------------------------------------------------------------------------------------------------
-
-
-def figure(a: str, b: str, speed: float | None, **more: Any) -> PathFigure:
-    return PathFigure(a, b, 1e-4, 5e-5, 1500, 1500, "eth0", "10.0.0.1", speed, 0.0, "")._replace(**more)
-
-
-def probed(*figures: PathFigure) -> ProbeResult:
-    return path_result(figures, report(figures, {}), {})
-
-
-def test_directions_are_rows() -> None:
-    lines = probed(
-        figure("node1", "node2", 1.25e9, mtu=1400),
-        figure("node2", "node1", 1.2e9, retransmitted=0.052, method="iperf 3.12"),
-        figure("node1", "node3", None, error="connect: timed out"),
-        figure("node2", "node3", 1e9),
-    ).lines
-    rows = [row.split() for row in lines]
-    assert rows[1] == ["node1", "→", "node2", "100", "50", "1400", "1.250", "0.00%", "hangtop"]
-    assert rows[4][-3:] == ["1.000", "0.00%", "hangtop"]

@@ -6,9 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -108,43 +106,3 @@ async def test_a_session_that_may_only_look_signals_nobody(
 
 
 # --- the command -------------------------------------------------------------------------------------------------
-
-RUN = [sys.executable, "-c", "from hangtop.cli.main import main; main()", "repair"]
-ENV = {
-    "RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
-    "MASTER_PORT": "29555", "TORCHELASTIC_RUN_ID": "old",
-}  # fmt: skip
-
-
-def run(mark: str, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, **orphans.only(mark)}
-    return subprocess.run(
-        [*RUN, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=180, env=environment,
-        check=False,
-    )  # fmt: skip
-
-
-@contextmanager
-def rank_of_the_job(mark: str) -> Iterator[int]:
-    """A rank of a run that is younger than the orphan's: that run is the job."""
-    env = {**ENV, "LOCAL_WORLD_SIZE": "1", "TORCHELASTIC_RUN_ID": "new", orphans.MARK: mark}
-    command = [sys.executable, "-S", "-c", orphans.SLEEP, "train.py"]
-    with subprocess.Popen(command, env={**os.environ, **env}, stdout=subprocess.PIPE) as rank:
-        assert rank.stdout is not None
-        rank.stdout.readline()
-        try:
-            yield rank.pid
-        finally:
-            rank.kill()
-
-
-def test_an_orphan_is_refused_without_a_word_and_ended_with_one() -> None:
-    mark = uuid.uuid4().hex
-    with orphans.orphan({**ENV, orphans.MARK: mark}, orphans.LISTENING) as (pid, _), rank_of_the_job(mark) as rank:
-        assert run(mark, "orphans", "--read-only", "--yes").returncode == 2
-        refused = run(mark, "orphans")
-        assert refused.returncode == 2
-        assert "Nobody can be asked here: --yes says so" in refused.stderr
-        assert f"kill -TERM {pid}; sleep 5; kill -KILL {pid}" in refused.stderr
-        assert orphans.wait_for_state(pid, "S")
-        assert orphans.wait_for_state(rank, "S")
