@@ -25,7 +25,7 @@ from collectors.node.processes.procfs import (
 from collectors.node.ranks.job_process import JobProcess
 from collectors.node.ranks.process_tree import ProcessRole, classify_tree
 from collectors.node.ranks.search import YOUNG, Search
-from collectors.node.source import Denied, Failed, Shared, Source
+from collectors.node.source import Denied, Shared, Source
 from collectors.samples.control import Settings
 from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess
 from collectors.samples.stream import Fault
@@ -67,7 +67,7 @@ class RankSource(Source):
         self._other_job = False
         self._turn = 0
         self._list_at = 0.0
-        self._hidden = self._nobody = False
+        self._hidden = False
         # In a container the first process may be the launcher itself: being its child is no sign of an orphan then.
         self._init_adopts = not is_python(link(proc + "/1/exe"), [])
         self._idle: Dict[int, IdleLauncher] = {}
@@ -81,7 +81,7 @@ class RankSource(Source):
             self._other_job = True
 
     def look(self, now: float) -> Iterator[NamedTuple]:
-        """Samples of ranks, and of helpers in their turn. Raises :class:`Denied` or :class:`Failed`: none is seen."""
+        """Samples of ranks, and of helpers in their turn. Raises :class:`Denied`: none is seen."""
         self._turn += 1
         moment = time.monotonic()
         if moment >= self._list_at or self._other_job:
@@ -106,7 +106,6 @@ class RankSource(Source):
     def _list(self, now: float) -> Iterator[NamedTuple]:
         """Find processes that came, and drop those that went."""
         present = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
-        self._nobody = not present
         for pid in [pid for pid in self._tracked if self._other_job or pid not in present]:
             yield from self._drop(pid, now)
         self._other_job = False
@@ -127,8 +126,6 @@ class RankSource(Source):
 
     def _explain_emptiness(self) -> None:
         """No rank in sight: tell an idle node from one on which too little may be seen."""
-        if self._nobody:
-            raise Failed("%s shows no process, not even this one: it is not mounted there" % self.proc)
         refused = len(self._search.refused)
         if refused:
             raise Denied("%d Python processes belong to other users: log in as the job's user or as root" % refused)

@@ -99,9 +99,3 @@ def test_a_counter_that_gives_an_error_is_left_alone_and_a_port_that_refuses_all
     assert refusing.read() == {}
     (other / "counters/port_xmit_data").rmdir()
     assert refusing.read() == {}
-
-
-def test_a_saturated_data_counter_is_no_figure(tmp_path: Path) -> None:
-    home = write_port(tmp_path, "mlx4_0", counters={"port_xmit_data": (1 << 32) - 1, "symbol_error": 3})
-    assert HcaCounters(str(home)).read() == {"symbol_error": 3}
-    assert HcaCounters(str(write_port(tmp_path, "efa_0"))).read() == {}

@@ -17,8 +17,7 @@ from collectors.node.wire import decode_control
 from collectors.samples.control import Lent
 from collectors.samples.gpus import NvlinkCounters
 from collectors.samples.logs import LogEvent
-from collectors.samples.stream import Fault
-from tests.support.looks import gather, looks, until_raised
+from tests.support.looks import gather, until_raised
 
 Start = Callable[[str], Nvml]
 
@@ -61,20 +60,6 @@ def test_links_events_and_shares(start: Start) -> None:
     assert (event.kind, event.at, event.source) == ("kernel.xid", 100.5, "nvml")
     assert (event.data["code"], event.data["bus_id"]) == (79, "0000:5f:00")
     assert source.shared.sm_shares == {("0000:1a:00", 4711): 93}
-
-
-def test_what_is_no_line_is_counted_and_passed_over(start: Start) -> None:
-    source = start(say([]) + "    print('Segfault?', flush=True)\n" + say(["remark", "GPU 3: GPU is lost"]) + WAIT)
-    said = []
-    for samples, _ in looks(source):
-        said += [sample.text for sample in samples if isinstance(sample, Fault)]
-        if len(said) == 3:
-            break
-    assert said == [
-        "a line of NVML's process was not understood: []",
-        "a line of NVML's process was not understood: Segfault?",
-        "GPU 3: GPU is lost",
-    ]
 
 
 def test_a_wedged_driver_is_silence(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,27 +57,11 @@ def test_bad_lines_are_kept_apart_and_the_next_is_good(data: bytes, why: str) ->
     assert len(bad.text) <= 200
 
 
-def test_samples_of_one_kind_share_a_line() -> None:
-    ticks = [TICK._replace(seq=seq) for seq in range(3)]
-    data = json.dumps(["Tick", *ticks]).encode() + b"\n" + line(TICK)
-    assert Decoder().feed(data) == [*ticks, TICK]
-
-
 def test_a_bad_sample_costs_its_neighbours_nothing() -> None:
     decoder = Decoder()
     rows = [TICK, [1, 2.0], TICK._replace(seq=3), ["x", 2.0, 0.5, 0.25, 4096], TICK]
     assert decoder.feed(json.dumps(["Tick", *rows]).encode() + b"\n") == [TICK, rows[2], TICK]
     assert [bad.text for bad in decoder.bad_lines()] == ["[1, 2.0]", '["x", 2.0, 0.5, 0.25, 4096]']
-
-
-def test_texts_are_cleaned_at_any_depth() -> None:
-    hostile = "\x1b]0;title\x07\x1b[31mred\x1b[0m \u202eevil"
-    decoder = Decoder()
-    event = LogEvent("k", None, None, "", None, "s", 1, hostile, {"x": hostile, "y": [hostile]})
-    (found,) = decoder.feed(line(event))
-    assert isinstance(found, LogEvent)
-    assert found.text == "red evil"
-    assert found.data == {"x": "red evil", "y": ["red evil"]}
 
 
 def test_a_line_without_end_is_dropped_and_counted() -> None:
@@ -138,3 +122,12 @@ def test_a_value_beyond_its_bounds_is_no_sample(row: str) -> None:
     assert decoder.feed(row.encode() + b"\n" + line(TICK)) == [TICK]
     (bad,) = decoder.bad_lines()
     assert "Expected" in bad.why
+
+
+def test_texts_of_samples_are_cleaned_at_any_depth() -> None:
+    hostile = "\x1b]0;title\x07\x1b[31mred\x1b[0m \u202eevil"
+    (found,) = Decoder().feed(
+        line(LogEvent("k", None, None, "", None, "s", 1, hostile, {"x": hostile, "y": [hostile]}))
+    )
+    assert isinstance(found, LogEvent)
+    assert (found.text, found.data) == ("red evil", {"x": "red evil", "y": ["red evil"]})

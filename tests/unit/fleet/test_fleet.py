@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import re
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +14,11 @@ import asyncssh
 import pytest
 
 from collectors.fleet import node_link, share
-from collectors.fleet.clean import clean
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.transport import TransportError
 from collectors.samples.control import Settings
-from collectors.samples.stream import Fault, Hello, Tick
+from collectors.samples.stream import Hello, Tick
 from tests.support.seen import Seen
 from tests.support.ssh_server import Home, Host, Person, home, serve
 
@@ -64,33 +62,6 @@ def player(*chunks: bytes) -> Host:
         process.exit(0)
 
     return Host(handler=play)
-
-
-async def test_hostile_nodes_are_shown_and_leave_the_others_alone(user: Home) -> None:
-    noise = random.Random(7).randbytes(65536)
-    hostile = {
-        "noise": player(HELLO, noise, b"\n", TICK),
-        "line": player(HELLO, *[b"x" * 100_000] * 100, b"\n", TICK),
-        "half": player(HELLO, b'["Fault",["a","half an arr\n', TICK),
-        "escape": player(HELLO, b'["Fault",["\\u001b]0;title\\u0007gpus","[/markup] \xff",1]]\n', TICK),
-        "codes": player(HELLO, '["Fault",["gp\u202eus","\\u001b[2Jplain",1]]\n'.encode(), TICK),
-        "good": player(HELLO, TICK),
-    }
-    seen = Seen()
-    async with AsyncExitStack() as stack:
-        for name, host in hostile.items():
-            await stack.enter_async_context(serve(host))
-            user.knows(host)
-            user.node(name, host)
-        await stack.enter_async_context(fleet(user, list(hostile), seen))
-        for name in hostile:
-            await seen.wait(lambda name=name: len(seen.of(name, Tick)) == 1)  # type: ignore[misc]
-        await seen.wait(lambda: {node for node, _, _ in seen.bad} == {"noise", "line", "half", "escape"})
-    assert {change.link for change in seen.changes if change.node == "good"} == {"connecting", "live"}
-    assert all(clean(text) == text for _, text, _ in seen.bad)
-    assert any("longer than" in why for node, _, why in seen.bad if node == "line")
-    assert any(why == "cut off" for node, _, why in seen.bad if node == "half")
-    assert seen.of("codes", Fault) == [Fault("gpus", "plain", 1)]
 
 
 class Slow(Seen):

@@ -78,11 +78,6 @@ def test_a_process_that_sleeps() -> None:
     seen("import time; time.sleep(90)", until=tells, meanwhile=lambda: None)
 
 
-@pytest.mark.parametrize("words", ["", "0x1", "0x1 0x1 0x0", "0x1 0x0 0x7fff0000", "0x0 0x1 0x7fff0000", "x y z"])
-def test_a_sleep_that_cannot_be_read_says_nothing(words: str) -> None:
-    assert process_state.sleep_left("/proc/self", words.split()) == ""
-
-
 LISTED = """\
 1: POSIX  ADVISORY  WRITE 11 08:01:99 0 EOF
 2: FLOCK  ADVISORY  WRITE 12 08:01:1449 0 EOF

@@ -17,19 +17,6 @@ def raw(env: dict[str, str]) -> bytes:
     return b"".join(f"{name}={value}\0".encode() for name, value in env.items())
 
 
-def test_torchrun_tells_everything() -> None:
-    found = rank_of(parse(raw(rank_env(5, 8, LOCAL_RANK="1", GROUP_RANK="2", TORCHELASTIC_RESTART_COUNT="3"))))
-    assert found is not None
-    assert (found.rank, found.world_size, found.local_rank, found.restart) == (5, 8, 1, 3)
-    assert (found.master_addr, found.master_port, found.launcher, found.run_id) == (
-        "10.0.0.1",
-        29500,
-        "torchrun",
-        "job7",
-    )
-    assert found.assigned
-
-
 @pytest.mark.parametrize(
     ("env", "rank", "world", "launcher"),
     [

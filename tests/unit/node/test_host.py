@@ -75,18 +75,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return moved
 
 
-def test_room_where_the_job_works(tmp_path: Path, clock: Clock) -> None:
-    shared = Shared()
-    shared.ranks = (rank(7, cwd=str(tmp_path)),)
-    source = DiskSource(shared)
-    found = {(disk.role, disk.path): disk for disk in source.look(0.0) if isinstance(disk, Disk)}
-    own = found["cwd", str(tmp_path)]
-    assert 0 < own.free <= own.total
-    assert list(source.look(0.0)) == []
-    clock.now += disks.EVERY
-    assert list(source.look(0.0)) != []
-
-
 def test_a_file_system_that_hangs_is_named_and_hides_no_other(
     tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from collectors.node.files import read
-from collectors.node.processes.procfs import PAGE_SIZE
-from collectors.node.ranks.search import GROWN, LEAST, RELOOK, is_foreign, library_of
-from collectors.samples.ranks import RankProcess
-from tests.support.rank_bench import of, rank_bench
+from collectors.node.ranks.search import is_foreign, library_of
 
 TORCH = "/venv/lib/python3.11/site-packages/torch/lib/libtorch_cpu.so"
-LARGE = LEAST // PAGE_SIZE + 1
 
 
 @pytest.mark.parametrize(
@@ -30,26 +23,6 @@ LARGE = LEAST // PAGE_SIZE + 1
 )
 def test_libraries_by_their_paths(path: str, library: str) -> None:
     assert library_of(f"7f00-7f01 r-xp 00000000 08:01 7 {path}\n".encode()) == library
-
-
-def test_what_is_of_no_job_is_read_once_and_again_when_it_has_grown(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bench = rank_bench(tmp_path, monkeypatch)
-    reads: list[str] = []
-
-    def counted(path: str, limit: int = 0) -> bytes:
-        reads.extend([path] * path.endswith("/maps"))
-        return read(path, limit)
-
-    monkeypatch.setattr("collectors.node.ranks.search.read", counted)
-    bench.proc.add(50, rss=LARGE)
-    for _ in range(4):
-        assert of(bench.look(RELOOK + 1), RankProcess) == []
-    assert len(reads) == 1
-    bench.proc.add(50, rss=LARGE + GROWN // PAGE_SIZE, mapped=[TORCH])
-    assert [found.library for found in of(bench.look(RELOOK + 1), RankProcess)] == ["torch"]
-    assert len(reads) == 2
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,10 @@ import pytest
 
 from collectors.node import files
 from collectors.node.ranks import search
-from collectors.node.source import Denied, Failed
+from collectors.node.source import Denied
 from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
-from tests.support.fake_proc import PYTHON, FakeProc, rank_env
+from tests.support.fake_proc import PYTHON, rank_env
 from tests.support.rank_bench import Bench, of, rank_bench
 
 
@@ -78,16 +77,21 @@ def test_what_a_fork_reads_and_writes_is_told_but_for_data_workers(bench: Bench,
 
 
 def test_the_end_of_a_rank(bench: Bench) -> None:
-    folder = bench.proc.add(50, env=rank_env(3))
+    """One whose first thread alone has ended goes on; one that nobody has waited for has ended."""
+    bench.proc.add(50, env=rank_env(3))
+    bench.proc.add(51, env=rank_env(4))
     bench.look()
     bench.proc.add(50, env={}, state="Z")
-    assert of(bench.look(), RankPulse)[0].state == "Z"
-    assert folder.exists()
-    bench.proc.remove(50)
+    bench.proc.remove(51)
     samples = bench.look()
-    assert of(samples, RankGone)[0][:2] == (50, 3)
+    assert [pulse.state for pulse in of(samples, RankPulse)] == ["Z"]
+    assert of(samples, RankGone) == [RankGone(51, 4, bench.clock.time())]
+    bench.proc.add(50, env={}, state="Z", left=1)
+    samples = bench.look()
+    assert of(samples, RankGone) == [RankGone(50, 3, bench.clock.time())]
     assert not of(samples, RankPulse)
     assert bench.shared.ranks == ()
+    assert not of(bench.look(), RankProcess), "nor is it another one without a number"
 
 
 def test_a_helper_that_lives_on_is_not_the_rank_that_it_worked_for(bench: Bench) -> None:
@@ -99,16 +103,6 @@ def test_a_helper_that_lives_on_is_not_the_rank_that_it_worked_for(bench: Bench)
     samples = [sample for _ in range(3) for sample in bench.look()]
     assert [gone.pid for gone in of(samples, RankGone)] == [50]
     assert of(samples, RankProcess) == []
-
-
-def test_one_that_nobody_has_waited_for_has_ended(bench: Bench) -> None:
-    bench.proc.add(50, env=rank_env(3))
-    bench.look()
-    bench.proc.add(50, env={}, state="Z", left=1)
-    samples = bench.look()
-    assert of(samples, RankGone)[0] == RankGone(50, 3, of(samples, RankGone)[0].at, ended=True)
-    assert not of(samples, RankPulse)
-    assert not of(bench.look(), RankProcess), "nor is it another one without a number"
 
 
 def test_a_rank_is_told_with_its_children_that_have_ended(bench: Bench) -> None:
@@ -170,16 +164,6 @@ def test_other_users_processes_are_a_reason_not_a_silence(bench: Bench, monkeypa
     with pytest.raises(Denied, match="1 Python processes belong to other users"):
         bench.look()
     bench.proc.add(51, env=rank_env(1))
-    assert of(bench.look(), RankProcess)
-
-
-def test_without_proc_nobody_is_said_not_to_be_there(bench: Bench, tmp_path: Path) -> None:
-    shutil.rmtree(bench.proc.root)
-    bench.proc.root.mkdir()
-    for _ in range(2):  # also in a look that does not list processes
-        with pytest.raises(Failed, match="shows no process, not even this one: it is not mounted there"):
-            bench.look()
-    FakeProc(bench.proc.root).add(50, env=rank_env(0))
     assert of(bench.look(), RankProcess)
 
 

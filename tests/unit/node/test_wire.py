@@ -14,11 +14,6 @@ from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.ranks import RankPulse
 
 
-def decoded(line: bytes) -> Any:
-    kind, fields = msgspec.json.decode(line)
-    return kind, fields
-
-
 @given(st.text(), st.text(max_size=20), st.lists(st.text(max_size=10), max_size=3))
 def test_any_text_survives(text: str, key: str, values: list[str]) -> None:
     event = LogEvent("nccl.warn", None, 3, "h", 1, "/x", 0, text, {key: list(values)})
@@ -26,20 +21,6 @@ def test_any_text_survives(text: str, key: str, values: list[str]) -> None:
     assert line.endswith(b"\n")
     assert all(32 <= byte < 127 for byte in line[:-1])
     assert msgspec.json.Decoder(tuple[str, LogEvent]).decode(line) == ("LogEvent", event)
-
-
-@pytest.mark.parametrize("half", ["\udc80", "x\udcffy\ud800"])
-def test_half_a_surrogate_pair_becomes_a_replacement(half: str) -> None:
-    lines = LogLines("/x", 1, None, "stdout", 0.0, [half, "\U0001f600"], 0)
-    _, fields = decoded(wire.encode(lines))
-    assert fields[5][1] == "\U0001f600"
-    assert "\ufffd" in fields[5][0]
-
-
-def test_neighbours_of_one_kind_share_a_line() -> None:
-    beats = [Beat(number) for number in range(3)]
-    rows = [(kind, wire.fields(beat)) for kind, beat in zip(("A", "A", "B"), beats, strict=True)]
-    assert wire.lines([*rows, rows[0]]) == [b'["A",[0],[1]]\n', b'["B",[2]]\n', b'["A",[0]]\n']
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), b"bytes"])
@@ -65,3 +46,11 @@ def test_settings_and_beats_are_understood() -> None:
 def test_a_line_that_is_none_is_refused(line: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 (json has many reasons)
         wire.decode_control(line)
+
+
+@pytest.mark.parametrize("half", ["\udc80", "x\udcffy\ud800"])
+def test_half_a_surrogate_pair_becomes_a_replacement(half: str) -> None:
+    line = wire.encode(LogLines("/x", 1, None, "stdout", 0.0, [half, "\U0001f600"], 0))
+    first, second = msgspec.json.decode(line)[1][5]
+    assert second == "\U0001f600"
+    assert "\ufffd" in first
