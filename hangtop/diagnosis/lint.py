@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from collectors.samples.ranks import RankProcess
+from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
@@ -171,15 +172,11 @@ def _interfaces(job: Job, ranks: Sequence[Rank], name: str, value: str) -> Itera
     if value.strip().lstrip("=") == "lo" and apart:
         text = f"{name}={value} is the loopback interface: ranks of other nodes cannot be reached through it"
         yield _finding("env_invalid", "warning", text, apart, (name, value), f"Correct {name} or remove it.")
-    exact = value.startswith("=") or name.startswith("GLOO")
-    wanted = [word.strip().partition(":")[0] for word in value.lstrip("=").split(",") if word.strip()]
-    lacking = set()
-    for node in {rank.node: job.nodes[rank.node] for rank in ranks if rank.node in job.nodes}.values():
-        up = [interface.name for interface in node.interface_facts if interface.up]
-        if up and not any(have == want if exact else have.startswith(want) for have in up for want in wanted):
-            lacking.add(node.name)
+    nodes = [job.nodes[name] for name in sorted({rank.node for rank in ranks}) if name in job.nodes]
+    setting = value if name.startswith("NCCL") else "=" + value.lstrip("=")  # gloo wants whole names
+    lacking = [node.name for node in nodes if interface_of(node, None) and not interface_of(node, setting)]
     if lacking:
-        text = f"{name}={value} names no interface that is up on {', '.join(sorted(lacking))}"
+        text = f"{name}={value} names no interface that is up on {', '.join(lacking)}"
         advice = "Set it to an interface that these nodes have (ip -br link), or remove it."
         there = [rank for rank in ranks if rank.node in lacking]
         yield _finding("env_invalid", "critical", text, there, (name, value), advice)

@@ -15,7 +15,7 @@ from statistics import NormalDist, median
 
 from collectors.samples.traces import RankTrace, TraceCall
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
-from hangtop.diagnosis.phrasing import count, duration, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, ranks_text, who
 from hangtop.diagnosis.tables.thresholds import TRACE_CHANCE
 
 LATE_S, LATE_SHARE, LATE_USUAL = 50e-6, 0.1, 0.5
@@ -25,6 +25,14 @@ NEAR = 0.25
 """Ours: a rank counts as late with the last one when its time is this near to it, as a share of the distance."""
 AGREE = 0.9
 """Ours: share of the calls that must have the same operation for two lists to count as the same calls."""
+BOUND = (
+    ("data_bound", "data", "is waiting for data, with nothing else to do",
+     "More workers, a larger prefetch factor, or faster storage."),
+    ("communication_bound", "exposed", "is communication that no computation hides",
+     ("Overlap or shrink it: larger buckets, prefetching of shards, a smaller group within the node. `hangtop probe` "
+      "shows whether the network gives what it should.")),
+)  # fmt: skip
+"""Kinds of findings, the part of a trace that each is about, what is said of it, and advice."""
 BOUND_SHARE = 0.3
 """Ours: exposed communication, or waiting for a data loader alone, over the wall time. Well tuned jobs report 5 to 15 %
 of exposed communication, and a loader that keeps up shows next to none."""
@@ -127,7 +135,7 @@ def _lateness(found: Sequence[Mapping[int, float]]) -> dict[int | None, Lateness
 def findings(seen: TracePicture) -> tuple[Finding, ...]:
     """All that the traces prove, the root first."""
     late = list(straggler_rank(seen))
-    return (*late, *data_bound(seen), *communication_bound(seen, late))
+    return (*late, *bound(seen, late))
 
 
 def _finding(
@@ -186,46 +194,20 @@ def _part(trace: RankTrace, word: str) -> float:
     return {"compute": trace.compute, "data": trace.data, "idle": trace.idle - trace.data}[word]
 
 
-def _bound(seen: TracePicture, part: str) -> tuple[list[RankTrace], str, float]:
-    """The ranks that spend more than their share of the time so, where half of all do; their name and the share."""
-    bound = [trace for trace in seen.ranks if trace.wall and getattr(trace, part) >= BOUND_SHARE * trace.wall]
-    if not bound or 2 * len(bound) < len(seen.ranks):
-        return [], "", 0.0
-    ranks = [trace.rank for trace in bound if trace.rank is not None]
-    name = ranks_text(ranks) if ranks else count(len(bound), "trace")
-    return bound, name, median(getattr(trace, part) / trace.wall for trace in bound)
+def bound(seen: TracePicture, late: Sequence[Finding]) -> Iterator[Finding]:
+    """data_bound and communication_bound: half of the ranks or more spend more than the share of the time so.
 
-
-def data_bound(seen: TracePicture) -> Iterator[Finding]:
-    """data_bound: half of the ranks or more wait for their data loaders alone for more than the share of the time."""
-    bound, name, share = _bound(seen, "data")
-    if bound:
-        yield _finding(
-            "data_bound", 0.85, f"{name}: {share:.0%} of the time is waiting for data, with nothing else to do",
-            [(trace, f"{lasting(trace.data)} of {lasting(trace.wall)} in the data loader alone") for trace in bound],
-            "More workers, a larger prefetch factor, or faster storage.",
-        )  # fmt: skip
-
-
-def communication_bound(seen: TracePicture, late: Sequence[Finding]) -> Iterator[Finding]:
-    """communication_bound: exposed communication takes more than its share of half of the ranks or more.
-
-    Follows from a straggler where there is one: waiting for a late rank counts as communication.
+    Waiting for a late rank counts as communication: that follows from a straggler where there is one.
     """
-    bound, name, share = _bound(seen, "exposed")
-    if bound:
-        spent: dict[str, float] = defaultdict(float)
-        for call in (call for trace in bound for call in trace.calls):
-            spent[call.op] += call.seconds
-        heavy = ", ".join(sorted(spent, key=lambda op: -spent[op])[:2]) or "the collectives"
-        yield _finding(
-            "communication_bound", 0.6 if late else 0.85,
-            f"{name}: {share:.0%} of the time is communication that no computation hides",
-            [(trace, f"exposed {lasting(trace.exposed)} of {lasting(trace.wall)}") for trace in bound],
-            f"Overlap or shrink {heavy}: larger buckets, prefetching of shards, a smaller group within the node. "
-            "`hangtop probe` shows whether the network gives what it should.",
-            cause="straggler_rank" if late else "",
-        )  # fmt: skip
+    for kind, part, summary, advice in BOUND:
+        ranks = [trace for trace in seen.ranks if trace.wall and getattr(trace, part) >= BOUND_SHARE * trace.wall]
+        if not ranks or 2 * len(ranks) < len(seen.ranks):
+            continue
+        cause = "straggler_rank" if late and part == "exposed" else ""
+        share = median(getattr(trace, part) / trace.wall for trace in ranks)
+        named = who((trace.rank for trace in ranks if trace.rank is not None), count(len(ranks), "trace"))
+        told = [(trace, f"{lasting(getattr(trace, part))} of {lasting(trace.wall)}") for trace in ranks]
+        yield _finding(kind, 0.6 if cause else 0.85, f"{named}: {share:.0%} of the time {summary}", told, advice, cause)
 
 
 def lasting(seconds: float) -> str:

@@ -27,8 +27,6 @@ LOST_BY_ITSELF = 0.03
 """A probe that fills a fast link loses up to 2 % in queues of its own making, and is none the slower for it."""
 HELD_UP = 1 / 2
 """Of the rate of pairs without loss: what is lost and costs nothing is the probe's own doing."""
-WORTH_USING = 25.0
-"""Gb/s: slower ports are for management."""
 GOOD_SHARE = 0.8
 """Of a port's rate that one connection of ib_write_bw should reach: trusted preflight scripts ask for 0.9 to 0.95 of
 it with tuned settings; without them less is no proof of a fault."""
@@ -71,11 +69,6 @@ def findings(report: ProbeReport) -> tuple[Finding, ...]:
 
 def _nodes(found: Iterable[Finding]) -> set[str]:
     return {node for finding in found for node in finding.nodes}
-
-
-def collective_findings(report: ProbeReport, job: Job) -> tuple[Finding, ...]:
-    """All that a report of collectives proves about the nodes of a job, worst first."""
-    return (*findings(report), *_sockets(report, job))
 
 
 def path_findings(figures: Sequence[PathFigure], report: ProbeReport) -> tuple[Finding, ...]:
@@ -245,24 +238,6 @@ def _absent(report: ProbeReport) -> Iterator[Finding]:
         f"See whether the node answers at all, and {keeps}.", ranks=[rank for rank in ranks if rank.rank >= 0],
         steps=() if late else (next_step("", "preflight", *names),),
     )  # fmt: skip
-
-
-def _sockets(report: ProbeReport, job: Job) -> Iterator[Finding]:
-    """network_socket_fallback: NCCL goes over plain sockets on nodes that have a fast port."""
-    fast = {
-        name: f"{port.facts.device}/{port.facts.port} at {port.facts.rate:g} Gb/s"
-        for name, said in sorted(report.network.items()) if said.get("network", "").startswith("Socket")
-        for port in (job.nodes[name].ports.values() if name in job.nodes else ())
-        if port.facts.state == "ACTIVE" and port.facts.rate is not None and port.facts.rate >= WORTH_USING
-    }  # fmt: skip
-    if fast:
-        yield _told(
-            report, "network_socket_fallback", 0.85, fast,
-            f"NCCL goes over plain sockets on {', '.join(fast)}, though an InfiniBand or RoCE port is active there",
-            [f"{name}: network Socket; {port}" for name, port in fast.items()],
-            "Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, at NCCL_IB_HCA and at the "
-            "rights on /dev/infiniband.", severity="warning",
-        )  # fmt: skip
 
 
 def _under_its_rate(job: Job, carried: Sequence[IbDirection], report: ProbeReport) -> Iterator[Finding]:

@@ -56,7 +56,7 @@ def probed(job: Job) -> Iterator[Finding]:
     """
     fresh = [report for report in job.probed if 0.0 <= job.now - report.at < FRESH_S]
     for report in {report.backend: report for report in fresh}.values():
-        yield from probes.collective_findings(report, job)
+        yield from probes.findings(report)
 
 
 RULES = (probed, traced, checks)

@@ -36,7 +36,7 @@ def collectives_probe(session: Session, *, backend: str = "auto", force: bool = 
         access = {node.name: node for node in nodes_of(session, session.job())[0]}
         report = await AllreduceProbe(plan, access, say).run()
         session.probed.append(report)
-        return result(report, session.job())
+        return result(report)
 
     names = tuple(node.name for node in plan.nodes)
     largest, seconds = size(max(plan.extent.sizes)).replace(".0 ", " "), SECONDS[plan.backend]
@@ -87,8 +87,8 @@ def busy_gpus(node: Node) -> list[str]:
 # --- what it means -----------------------------------------------------------------------------------------------
 
 
-def result(report: ProbeReport, job: Job) -> ProbeResult:
-    """What a report means for the nodes of a job."""
+def result(report: ProbeReport) -> ProbeResult:
+    """What a report means."""
     best = max(report.figures, key=lambda figure: figure.busbw, default=None)
     speed = f"; all_reduce reaches {best.busbw:.3g} GB/s (busbw)" if best else ""
     figures = {
@@ -101,7 +101,7 @@ def result(report: ProbeReport, job: Job) -> ProbeResult:
     }  # fmt: skip
     return measured(
         f"{TITLE}, {report.backend}, {count(report.world_size, 'rank')}, {report.took:.1f} s", report,
-        probes.collective_findings(report, job), f"{report.world_size} ranks met over {report.backend}{speed}",
+        probes.findings(report), f"{report.world_size} ranks met over {report.backend}{speed}",
         _lines(report), figures,
     )  # fmt: skip
 

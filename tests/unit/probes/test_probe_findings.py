@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from collectors.samples.fabric import PortFacts
 from collectors.samples.probes import ProbeFigure, ProbePair, ProbeRank, ProbeReport
-from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.probes import collective_findings, findings
-from hangtop.diagnosis.node import Node, Port
+from hangtop.diagnosis.measured.probes import findings
 
 NODES = ("node1", "node2", "node3", "node4")
 
@@ -55,12 +52,3 @@ def test_wrong_values_name_rank_and_node() -> None:
     wrong = ProbeFigure("all_reduce", 1 << 20, 0.01, 0.1, 0.2, [2])
     (finding,) = findings(report(figures=(wrong,)))
     assert (finding.kind, finding.ranks, finding.nodes) == ("silent_corruption", (2,), ("node3",))
-
-
-def test_plain_sockets_beside_an_active_port_are_told() -> None:
-    said = {"node1": {"network": "Socket"}, "node2": {"network": "Socket"}, "node3": {"network": "IB"}}
-    card = Port(PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 1))
-    there = Job(0.0, 10.0, True, {"node1": Node("node1", ports={"mlx5_0/1": card}), "node2": Node("node2")})
-    (finding,) = collective_findings(report()._replace(network=said), there)
-    assert (finding.kind, finding.nodes) == ("network_socket_fallback", ("node1",))
-    assert "NCCL_IB_DISABLE" in finding.advice
