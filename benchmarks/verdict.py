@@ -10,16 +10,13 @@ printed.
 from __future__ import annotations
 
 import argparse
-import signal
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from benchmarks.report import FigureRow, report
-from tests.nodes.test_faults_healthy import JOBS
-from tests.support.device_cases import CASES
-from tests.support.device_jobs import device_jobs, wrong
-from tests.support.faulty import Answer, FaultyJob, Nurseries, Triage, nurseries
-from tests.support.hung_cases import CASES as HANGS
+from tests.support.devices import devices_of
+from tests.support.faulty import nurseries
+from tests.support.real_jobs import DEVICE, HANGING, MOVING, Batches, RealJob
 
 BUDGET, WORST = 4.0, 10.0
 
@@ -35,68 +32,29 @@ class JudgedAnswer(NamedTuple):
     took_s: float
 
 
-def judged(case: str, answer: Answer, *, healthy: bool, right: bool) -> JudgedAnswer:
-    """The row of one answer; a wrong one is printed."""
-    if not right:
-        print("wrong:", case, answer.verdict, answer.data["summary"], flush=True)
-    raised = any(finding["severity"] != "info" for finding in answer.findings)
-    return JudgedAnswer(case, healthy, right, raised, round(answer.took, 2))
-
-
-def hung(nursery: Nurseries, name: str) -> JudgedAnswer:
-    """Ask about a job over gloo that hangs."""
-    case = HANGS[name]
-    job = nursery.launch(case.program, name, env={"HX_FAULT": case.fault, "HX_WHO": str(case.who)})
-    if case.signal:
-        job.wait_for("moves")
-        job.signal(case.who, signal.Signals(case.signal))
-    else:
-        job.wait_for("struck", case.who)
-    answer = asked(nursery, job)
-    right = bool(answer.findings) and answer.named() == ("hung", case.kind, list(case.ranks))
-    return judged(name, answer, healthy=False, right=right)
-
-
-def moving(nursery: Nurseries, name: str) -> JudgedAnswer:
-    """Ask about a job over gloo that is healthy, or merely slow."""
-    program, env, word, rank = JOBS[name]
-    job = nursery.launch(program, name, env=env)
-    job.wait_for(word, rank)
-    answer = asked(nursery, job)
-    if name == "slow_rank":
-        right = bool(answer.findings) and answer.named() == ("slow", "straggler_rank", [2])
-        return judged(name, answer, healthy=False, right=right)
-    return judged(name, answer, healthy=True, right=not answer.alarms)
-
-
-def asked(nursery: Nurseries, job: FaultyJob) -> Answer:
-    """What triage says of a job, which then ends."""
-    try:
-        return Triage(nursery.cluster, case=job.case).answer()
-    finally:
-        job.end()
+def judged(answers: Batches, jobs: dict[str, RealJob], only: Sequence[str]) -> Iterator[JudgedAnswer]:
+    """The rows of jobs, one at a time; a wrong answer is printed."""
+    for name, job in jobs.items():
+        if only and name not in only:
+            continue
+        answer = answers[name]
+        if wrong := job.wrong(answer):
+            print("wrong:", name, wrong, flush=True)
+        raised = any(finding["severity"] != "info" for finding in answer.findings)
+        yield JudgedAnswer(name, not job.kinds, not wrong, raised, round(answer.took, 2))
 
 
 def gloo(only: Sequence[str]) -> Iterator[JudgedAnswer]:
     """All jobs over gloo."""
     with nurseries() as nursery:
-        for name in HANGS:
-            if not only or name in only:
-                yield hung(nursery, name)
-        for name in JOBS:
-            if not only or name in only:
-                yield moving(nursery, name)
+        for jobs in (HANGING, MOVING):
+            yield from judged(Batches(nursery, jobs, at_once=1), jobs, only)
 
 
 def device(only: Sequence[str]) -> Iterator[JudgedAnswer]:
     """All jobs that wait below Python."""
-    with device_jobs() as jobs:
-        for name, case in CASES.items():
-            if only and name not in only:
-                continue
-            with jobs.running(name) as job:
-                answer = jobs.triage(job)
-            yield judged(name, answer, healthy=case.healthy, right=not wrong(case, answer))
+    with nurseries() as nursery, devices_of(nursery.cluster) as devices:
+        yield from judged(Batches(nursery, DEVICE, at_once=1, devices=devices), DEVICE, only)
 
 
 SUITES = {"gloo": gloo, "device": device}
@@ -120,7 +78,7 @@ def main() -> None:
     """Play what is asked for, print and write."""
     reads = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reads.add_argument("--suite", choices=SUITES)
-    reads.add_argument("--only", action="append", default=[], choices=[*CASES, *HANGS, *JOBS], metavar="NAME")
+    reads.add_argument("--only", action="append", default=[], choices=[*HANGING, *MOVING, *DEVICE], metavar="NAME")
     given = reads.parse_args()
     suites = [given.suite] if given.suite else [*SUITES]
     report("verdict", [row for suite in suites for row in rows(suite, list(SUITES[suite](given.only)))])

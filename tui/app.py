@@ -10,7 +10,9 @@ import inspect
 import os
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual.app import App, SystemCommand
@@ -28,11 +30,10 @@ from tui.looks.format import reason
 from tui.looks.text import harmless
 from tui.looks.theme import OWN, SIXTEEN, Palette, palette_of
 from tui.main_screen import MainScreen
-from tui.options import ScreenOptions
 from tui.panels.base import Panel, Place
 from tui.panels.registry import PANELS
 from tui.stage import Stage
-from tui.terminal import Alarm, TerminalDriver, load_tmux_buffer
+from tui.terminal import Alarm, TerminalDriver
 from tui.view_model import ViewModel
 from tui.widgets.lines import Content, Lines
 
@@ -41,12 +42,24 @@ if TYPE_CHECKING:
 
 KEPT = 50
 """Answers that are kept, the newest ones."""
+EVERY = 1.0
+"""Seconds between two drawings."""
 SOON = 0.1, 20
 """Seconds between two drawings at the start, and how many of them: nodes are shown as they come."""
 BEGINNING = "session"
 """Name of the worker that begins the session: where it fails nothing can be shown, now or later."""
 
-__all__ = ["HangtopApp", "ScreenOptions"]
+
+@dataclass(frozen=True, slots=True)
+class ScreenOptions:
+    """How the screen looks; what is watched is the session's business."""
+
+    theme: str = ""
+    """Name of a theme; empty picks by what the terminal can show."""
+    report_folder: Path | None = None
+    """Where incident reports go; None is the present folder."""
+    bell: bool = True
+    """Ring when a hung or crashed verdict newly appears."""
 
 
 class HangtopApp(App[None], inherit_bindings=False):
@@ -59,7 +72,7 @@ class HangtopApp(App[None], inherit_bindings=False):
 
     def __init__(self, session: Session, options: ScreenOptions | None = None) -> None:
         self.options = options or ScreenOptions()
-        self._plain = self.options.no_color or "NO_COLOR" in os.environ
+        self._plain = bool(os.environ.get("NO_COLOR"))
         super().__init__(driver_class=TerminalDriver, ansi_color=True if self._plain else None)
         self.head = self.session = session
         """What is live, or played; and what is shown: that, or a moment of its past."""
@@ -105,7 +118,7 @@ class HangtopApp(App[None], inherit_bindings=False):
 
     def _begin(self) -> None:
         self.run_worker(self._start(), name=BEGINNING, exit_on_error=False)
-        self.set_interval(min(10.0, max(0.25, self.options.refresh)), self.tick)
+        self.set_interval(EVERY, self.tick)
         self.set_interval(SOON[0], self.tick, repeat=SOON[1])
         gc.freeze()  # what is there now stays: no collection need look at it again
         gc.set_threshold(50_000, 20, 100)
@@ -238,12 +251,6 @@ class HangtopApp(App[None], inherit_bindings=False):
     def say(self, text: str, severity: SeverityLevel = "information") -> None:
         """Show a short message; never read as markup."""
         self.notify(harmless(text), severity=severity, markup=False, timeout=4 if severity == "information" else 8)
-
-    def copy_to_clipboard(self, text: str) -> None:
-        """Copy to the terminal's clipboard, and within tmux to its buffer: tmux by default takes no OSC 52."""
-        super().copy_to_clipboard(text)
-        if os.environ.get("TMUX"):
-            self.run_worker(load_tmux_buffer(text), name="copy", exit_on_error=False)
 
     def keep(self, title: str, content: Content) -> None:
         """Keep an answer, to be read again."""

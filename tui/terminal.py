@@ -1,11 +1,9 @@
-"""The terminal: it may go away without a word, is rung once for each alarm, and within tmux has its own clipboard."""
+"""The terminal: it may go away without a word, and is rung once for each alarm."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
-from contextlib import suppress
 from typing import Any
 
 from textual.app import App
@@ -63,17 +61,3 @@ class Alarm:
         first = next(iter(verdict.findings), None)
         before, self._rung = self._rung, (verdict.outcome, first and first.kind, first and first.ranks)
         return self._rung != before
-
-
-async def load_tmux_buffer(text: str, within: float = 3.0) -> None:
-    """Put a text into tmux's buffer, and through it into the clipboard: by default tmux takes it from no program."""
-    with suppress(OSError, TimeoutError):  # without tmux, or one that hangs, the terminal itself may have taken it
-        process = await asyncio.create_subprocess_exec(
-            "tmux", "load-buffer", "-w", "-",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            await asyncio.wait_for(process.communicate(text.encode("utf-8", "replace")), within)
-        finally:
-            if process.returncode is None:
-                process.kill()

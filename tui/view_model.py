@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Finding, WaitBox
 from hangtop.diagnosis.node import Gpu, Node, Rank
+from hangtop.diagnosis.phrasing import ranks_text
 from hangtop.session.state import JobState
 from tui.frames import short_stack
 from tui.logs.logbook import LogBook
 from tui.measure import is_stale
-from tui.ordering.order import natural
-from tui.ordering.rows import Count, GpuRow, RankRow, Rows, counted, owners_of, rows_of
+from tui.ordering.rows import Count, GpuRow, RankRow, Rows, counted, natural, owners_of, rows_of
 from tui.timeline import Timeline
-from tui.waits import WaitLookup
 
 if TYPE_CHECKING:
     from hangtop.session.session import Session
@@ -24,6 +23,31 @@ if TYPE_CHECKING:
 MOVING = frozenset({"healthy", "slow"})
 LOUD = frozenset({"hung", "crashed", "at_risk", "slow"})
 """Verdicts of a job in which something is wrong."""
+
+
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+class WaitLookup:
+    """The boxes by rank; made once a verdict, as of thousands of ranks each cell of the overview asks for its own."""
+
+    def __init__(self, boxes: tuple[WaitBox, ...]) -> None:
+        self.boxes = boxes
+        self.place_of: Mapping[int, int] = {rank: place for place, box in enumerate(boxes) for rank in box.ranks}
+        """Place of its box by rank."""
+        self.blamed = frozenset(rank for box in boxes if box.blamed for rank in box.ranks)
+        """Ranks of the boxes that the verdict blames."""
+
+    def waits_for(self, rank: int) -> str:
+        """For whom a rank waits, in words; empty where it waits for nobody, or nobody knows."""
+        place = self.place_of.get(rank)
+        others = () if place is None else self.boxes[place].waits_for
+        return ", ".join(f"{letter_of(other)} {ranks_text(self.boxes[other].ranks)}" for other in others)
+
+
+def letter_of(place: int) -> str:
+    """Name of a box of the verdict by its place."""
+    return LETTERS[place] if place < len(LETTERS) else "+"
 
 
 class ViewModel:
@@ -49,7 +73,7 @@ class ViewModel:
     def turn(self) -> None:
         """Begin a tick: forget what was worked out for the last one."""
         self.now, self.interval = self.session.now(), self.session.options.interval
-        for name in ("count", "rows", "blamed", "suspects", "dumped", "nodes_of_rank", "book", "_dumps"):
+        for name in ("count", "rows", "suspects", "dumped", "nodes_of_rank", "book", "_dumps"):
             self.__dict__.pop(name, None)
         self._owners.clear()
 
@@ -93,12 +117,6 @@ class ViewModel:
             self._waiting = WaitLookup(self.waits)
         return self._waiting
 
-    @cached_property
-    def blamed(self) -> list[RankRow]:
-        """Ranks that the verdict blames for a wait."""
-        blamed = self.waiting.blamed
-        return [row for row in self.ranks if row.number in blamed] if blamed else []
-
     @property
     def accusation(self) -> Finding | None:
         """What the verdict puts first, where anything is wrong."""
@@ -119,12 +137,10 @@ class ViewModel:
     @cached_property
     def suspects(self) -> list[RankRow]:
         """Ranks that the verdict blames for a wait, or names first for anything that is wrong, if not all of them."""
-        first = self.accusation
-        if self.blamed or first is None or not first.ranks:
-            return self.blamed
-        named = frozenset(first.ranks)
-        rows = [row for row in self.ranks if row.number in named]
-        return rows if 2 * len(rows) <= len(self.ranks) else []
+        first, blamed = self.accusation, self.waiting.blamed
+        named = blamed or (frozenset(first.ranks) if first is not None else ())
+        rows = [row for row in self.ranks if row.number in named] if named else []
+        return rows if blamed or 2 * len(rows) <= len(self.ranks) else []
 
     @property
     def suspected(self) -> Node | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import sys
 from pathlib import Path
@@ -43,7 +42,7 @@ def show(session: Session, theme: str, *, bell: bool) -> None:
     from tui.app import HangtopApp, ScreenOptions
 
     came: list[int] = []
-    app = HangtopApp(session, ScreenOptions(theme=theme, no_color=bool(os.environ.get("NO_COLOR")), bell=bell))
+    app = HangtopApp(session, ScreenOptions(theme=theme, bell=bell))
     if theme and theme not in app.available_themes:
         raise click.UsageError(f"no theme {theme}; there are {', '.join(sorted(app.available_themes))}")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):  # Textual reads from the one and writes to the other

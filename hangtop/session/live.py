@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -64,22 +65,20 @@ def _targets(options: SessionOptions, parts: tuple[SlurmPart, ...]) -> tuple[Tar
     return resolve(options.targets, hostfile=options.hostfile, more=[part.nodes for part in parts])
 
 
-def shell_words(node: str, options: SessionOptions) -> list[str] | None:
-    """Argv of a shell for a person on a node by the session's ``--via``; None without one.
+def shell_words(node: str, options: SessionOptions) -> list[str]:
+    """Argv of a shell for a person on a node, the way the session reaches it; this machine's own shell for itself.
 
     Asks Slurm where that is the way. Raises :class:`TargetError`, and
     :class:`~collectors.fleet.transport.Refused` for a node that the way cannot name.
     """
-    if options.via is None:
-        return None
-    way = reach(options).way
+    if not options.targets and options.hostfile is None and options.slurm is None:
+        return [os.environ.get("SHELL", "/bin/sh")]
     (target,) = resolve([node])
-    return None if way is None else way.words(target, terminal=True)
-
-
-def ssh_words(options: SessionOptions) -> list[str]:
-    """The ssh that reads what this session was told to read; a node and what it is to do there follow."""
-    return ["ssh"] if options.ssh_config is None else ["ssh", "-F", str(options.ssh_config)]
+    if options.via is not None and (way := reach(options).way) is not None:
+        return way.words(target, terminal=True)
+    config = [] if options.ssh_config is None else ["-F", str(options.ssh_config)]
+    port = [] if target.port is None else ["-p", str(target.port)]
+    return ["ssh", *config, *port, "--", f"{target.user}@{target.host}" if target.user else target.host]
 
 
 class LiveFeed(Feed):

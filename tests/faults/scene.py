@@ -1,23 +1,29 @@
-"""Where faults are struck: three real nodes with a small real job, and what is looked at whatever the fault."""
+"""The nodes on which faults are struck, and hangtop's screen that watches them: what must hold whatever the fault."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from collectors.fleet.sink import LinkChange
-from tests.faults.fault import LEFT, Outcome
-from tests.faults.running import OnScreen
+from tests.faults.watch import Watch
 from tests.support.cluster_node import Node
-from tests.support.faulty import FaultyJob, Nurseries, nurseries
+from tests.support.faulty import FaultyJob, Nurseries
 
 MARK = "HX_FAULT_OF_TEST"
 """Variable of what a fault itself runs on a node: it is not hangtop's."""
 SETTLE = 2.0
 """Seconds that a session is left alone before a fault, so that what a start takes is not taken for the fault's."""
+MEMORY = 160.0
+"""MB by which no fault may make hangtop grow; 16 MiB of stream that wait to be decoded are tenfold as objects."""
+LEFT = 12.0
+"""Seconds after its end until nothing of hangtop's is on a node."""
+TICK = r"^Tick\("
+"""The end of a look of a node, in a recording."""
 
 
 @dataclass(slots=True)
@@ -37,134 +43,113 @@ class Scene:
         return self.nursery.cluster.nodes
 
     @property
+    def names(self) -> list[str]:
+        """Their names."""
+        return self.nursery.cluster.names
+
+    @property
     def struck(self) -> Node:
         """The node that faults strike."""
         return self.nodes[1]
-
-    @property
-    def well(self) -> list[str]:
-        """Names of the others."""
-        return [node.name for node in self.nodes if node is not self.struck]
-
-    @property
-    def reach(self) -> list[str]:
-        """Words with which hangtop reaches the nodes and knows the job."""
-        cluster = self.nursery.cluster
-        return [*cluster.names, "-F", str(cluster.ssh_config), "--job", f"HX_CASE={self.job.case}"]
 
     def revive(self) -> None:
         """Have the job run, be the last fault what it was: one whose rank is gone is started anew."""
         if not all(self.job.processes(rank) for rank in range(len(self.nodes))):
             self.job.end()
-            self.job = _launched(self.nursery)
+            self.job = launched(self.nursery)
 
     def path(self, suffix: str) -> Path:
         """A file that is not there yet."""
         self.made += 1
         return self.folder / f"{self.made}{suffix}"
 
+    # --- what is watched ------------------------------------------------------------------------------------------
+
     @contextlib.contextmanager
-    def watch(self) -> Iterator[OnScreen]:
-        """A session that watches all nodes, live and settled."""
-        with OnScreen(self.path(".htr"), self.reach) as made:
-            made.wait_live([node.name for node in self.nodes])
+    def watched(
+        self, *inside: str, quits: bool = True, undisturbed: tuple[str, ...] = ("node1", "node3")
+    ) -> Iterator[Watch]:
+        """A session that watches all nodes, live and settled; ``inside`` are words before its command.
+
+        Afterwards it quits at a key (unless ``quits`` is false: then it has ended), has not grown, has left nothing on
+        any node, and nothing has befallen the nodes that are to be ``undisturbed``.
+        """
+        cluster, before = self.nursery.cluster, self._foreign()
+        words = [*cluster.names, "-F", str(cluster.ssh_config), "--job", f"HX_CASE={self.job.case}"]
+        with Watch(self.path(".htr"), words, inside) as watch:
+            watch.wait_live(self.names)
             time.sleep(SETTLE)
-            made.usage.begin()
-            yield made
-
-    # --- what is left ---------------------------------------------------------------------------------------------
-
-    def foreign(self, node: Node) -> set[int]:
-        """Processes of a node that are neither sshd's, nor the job's, nor the fault's: by pid outside."""
-        found = set()
-        for process in node.processes():
-            environ = process.environ()
-            mine = "HX_CASE" in environ or MARK in environ or "nursery" in process.command
-            if process.state != "Z" and not mine and not process.command.startswith("sshd"):
-                found.add(process.host_pid)
-        return found
-
-    def before(self) -> dict[str, set[int]]:
-        """What is on each node now, for :meth:`left`."""
-        return {node.name: self.foreign(node) for node in self.nodes}
-
-    def left(self, before: Mapping[str, set[int]], seconds: float = LEFT) -> tuple[str, ...]:
-        """Wait until nothing is on the nodes that was not ``before``; what is after so many seconds."""
-        deadline = time.monotonic() + seconds
-        while True:
-            more = {node.name: self.foreign(node) - before[node.name] for node in self.nodes}
-            if not any(more.values()) or time.monotonic() > deadline:
-                return tuple(
-                    f"{node.name}: {process.command[:100]}"
-                    for node in self.nodes
-                    for process in node.processes()
-                    if process.host_pid in more[node.name]
-                )
+            watch.usage.begin()
+            began = time.time()
+            yield watch
+            if quits:
+                watch.quit()
+            assert watch.usage.grown < MEMORY
+            links = watch.links()
+        assert not [change for change in links if change.node in undisturbed and change.at >= began]
+        deadline = time.monotonic() + LEFT
+        while left := {pid: said for pid, said in self._foreign().items() if pid not in before}:
+            assert time.monotonic() < deadline, f"left on nodes: {left}"
             time.sleep(0.1)
 
+    def _foreign(self) -> dict[int, str]:
+        """Processes of nodes that are neither sshd's, nor the job's, nor the fault's: by pid here."""
+        found = {}
+        for node in self.nodes:
+            for process in node.processes():
+                environ = process.environ()
+                known = "HX_CASE" in environ or MARK in environ or "nursery" in process.command
+                if process.state != "Z" and not known and not process.command.startswith("sshd"):
+                    found[process.host_pid] = f"{node.name}: {process.command[:100]}"
+        return found
 
-def _launched(nursery: Nurseries) -> FaultyJob:
+    # --- what faults do -------------------------------------------------------------------------------------------
+
+    def kill_agent(self) -> None:
+        """Kill the node side of the struck node, or what stands for it: hangtop starts another."""
+        for process in self.struck.processes():
+            if process.state != "Z" and ("-I -S -B -u -c exec" in process.command or MARK in process.environ()):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.host_pid, signal.SIGKILL)
+
+    def wrap_python(self, script: str) -> None:
+        """Have the node side of the struck node start anew by this shell script, which stands for ``python3``."""
+        python = self.struck.tool("python3", f"#!/bin/sh\n{script}\n")
+        self.undo.callback(self.kill_agent)
+        self.undo.callback(python.unlink, missing_ok=True)
+        self.kill_agent()
+
+    def restart_sshd(self) -> None:
+        """Have the struck node's sshd begin anew, with every connection to it."""
+        with contextlib.suppress(FileNotFoundError):  # none listens
+            self.struck.stop_sshd()
+        self.struck.start_sshd()
+
+    def spawn(self, *words: str) -> None:
+        """Run something of the fault's own on the struck node, for as long as the fault lasts."""
+        process = self.struck.spawn(words, env={MARK: "1"})
+
+        def end() -> None:
+            while mine := [one for one in self.struck.processes() if MARK in one.environ()]:
+                for one in mine:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(one.host_pid, signal.SIGKILL)
+                time.sleep(0.2)
+            process.wait()
+
+        self.undo.callback(end)
+
+    def rules(self, **chains: str) -> None:
+        """Have the struck node filter packets by a rule a chain (``input``, ``output``)."""
+        text = "".join(
+            f"chain {hook} {{ type filter hook {hook} priority 0; {rule}; }}\n" for hook, rule in chains.items()
+        )
+        self.struck.run(["nft", "-f", "-"], stdin=f"table inet hx {{\n{text}}}\n")
+        self.undo.callback(self.struck.run, ["nft", "delete", "table", "inet", "hx"])
+
+
+def launched(nursery: Nurseries) -> FaultyJob:
+    """A job that trains, a rank a node."""
     job = nursery.launch("lm.py", "trains", ranks_per_node=1, env={"HX_PAUSE": "0.2"})
     job.wait_for("moves")
     return job
-
-
-@contextlib.contextmanager
-def scenes() -> Iterator[Scene]:
-    """The nodes and the job, for any number of faults, one after another."""
-    with nurseries(3) as nursery:
-        folder = nursery.cluster.root / "faults"
-        folder.mkdir()
-        yield Scene(nursery, folder, _launched(nursery))
-
-
-def played(scene: Scene, play: Callable[[Scene], Outcome]) -> Outcome:
-    """Play a fault, undo what it did to the nodes, and have the job run again."""
-    with scene.undo:
-        outcome = play(scene)
-    scene.revive()
-    return outcome
-
-
-def disturbed(links: Sequence[LinkChange], names: Collection[str], since: float) -> tuple[str, ...]:
-    """What befell these nodes' links from a moment on."""
-    return tuple(
-        f"{change.node} {change.link} {change.why}" for change in links if change.node in names and change.at >= since
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Strike:
-    """A fault of one node, struck while a session watches it: what it does, and what must be seen of it.
-
-    ``link`` and ``why`` are the state that must be told.
-    """
-
-    begin: Callable[[Scene], None]
-    end: Callable[[Scene], None] | None = None
-    link: str = "lost"
-    why: str = ""
-    seconds: float = 45.0
-    """Within which it must be told, and again be over."""
-    hold: float = 0.0
-    """Seconds that it goes on at the least."""
-
-    def __call__(self, scene: Scene) -> Outcome:
-        """Strike, wait for the word, end it, wait until all is well, end the session, and look what is left."""
-        before = scene.before()
-        with scene.watch() as watch:
-            name, struck = scene.struck.name, time.time()
-            with contextlib.ExitStack() as undo:
-                if self.end is not None:
-                    undo.callback(self.end, scene)
-                self.begin(scene)
-                told = watch.wait_link(name, self.link, self.why, since=struck, seconds=self.seconds)
-                time.sleep(max(0.0, self.hold - (time.time() - struck)))
-            over = time.time() if self.end is not None else struck
-            live = watch.wait_link(name, "live", since=told.at, seconds=self.seconds).at
-            watch.wait_entry(name, r"^Tick\(", since=max(live, over), seconds=self.seconds)
-            watch.quit()
-            return Outcome(
-                said=f"{told.link}: {told.why}"[:200], recovered=max(0.0, live - over), grown=watch.usage.grown,
-                left=scene.left(before), disturbed=disturbed(watch.links(), scene.well, struck),
-            )  # fmt: skip

@@ -8,47 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from hangtop.demo.devices.bench import Bench, Hardware
-from tests.support.cluster_node import Node
-from tests.support.faulty import FaultyJob, Nurseries, Triage, hold_gpus
-from tests.support.sysfs import write_port
+from tests.support.devices import PORT, Devices, devices_of
+from tests.support.faulty import FaultyJob, Nurseries, Triage
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
-
-PORT = "mlx5_0"
-
-
-class Devices:
-    """Simulated GPUs and one port on every node."""
-
-    def __init__(self, nursery: Nurseries) -> None:
-        self.nodes = nursery.cluster.nodes
-        self.benches = {node.name: Bench(node.root / "devices", Hardware(gpus=2, ports=1)) for node in self.nodes}
-        for node in self.nodes:
-            bench = self.benches[node.name]
-            bench.install()
-            (node.bin / "nvidia-smi").symlink_to(bench.bin / "nvidia-smi")
-            self.port(node)
-
-    def port(self, node: Node, *, downs: int = 0) -> None:
-        """Bring the node's port up, after so many times that it was down."""
-        write_port(
-            node.infiniband.parent, PORT, adapters=node.infiniband, state="4: ACTIVE", phys_state="5: LinkUp",
-            counters={"link_downed": downs, "symbol_error": 0},
-        )  # fmt: skip
-
-    def remove(self) -> None:
-        """Leave the nodes as they were."""
-        for node in self.nodes:
-            (node.bin / "nvidia-smi").unlink()
-            node.run(["rm", "-r", f"/sys/class/infiniband/{PORT}"])
 
 
 @pytest.fixture(scope="module")
 def devices(nursery: Nurseries) -> Iterator[Devices]:
-    made = Devices(nursery)
-    yield made
-    made.remove()
+    with devices_of(nursery.cluster) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +36,7 @@ def test_a_throttled_gpu_and_a_port_that_flaps(
     nursery: Nurseries, devices: Devices, jobs: tuple[FaultyJob, FaultyJob]
 ) -> None:
     job = jobs[0]
-    hold_gpus(job, {node.name: devices.benches[node.name].folder for node in devices.nodes})
+    devices.hold(job)
     devices.benches["node1"].plant("gpu1 throttled")
     asked = Triage(nursery.cluster, case=job.case)
     second = nursery.cluster.node("node2")
@@ -87,7 +56,7 @@ def test_a_lost_gpu_is_why_its_rank_is_stuck(
 ) -> None:
     job = jobs[1]
     devices.benches["node1"].plant()
-    hold_gpus(job, {node.name: devices.benches[node.name].folder for node in devices.nodes})
+    devices.hold(job)
     devices.benches["node2"].plant("gpu0 lost")  # before it is asked about: a proven hang is told within two seconds
     answer = Triage(nursery.cluster, case=job.case).answer()
     devices.benches["node2"].plant()

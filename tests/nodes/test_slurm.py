@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -13,10 +14,11 @@ import pytest
 
 from tests.support.cluster import Cluster
 from tests.support.faulty import Nurseries, nurseries
-from tests.support.reached import HANGTOP, Reached
 from tests.support.slurm_cluster import SlurmCluster, missing_slurm
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch, pytest.mark.slow]
+
+HANGTOP = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
 
 
 @pytest.fixture(scope="module")
@@ -68,10 +70,24 @@ def test_a_hang_is_found_by_steps_of_the_job(own: Nurseries, slurm: SlurmCluster
         "SQUEUE_USERS": "nobody",
     }  # fmt: skip
     env = {**slurm.env, **set_by_others, "XDG_STATE_HOME": str(own.cluster.root / "state")}
+    reach = ["--via", "slurm", "--slurm", job, "--batch", "--job", f"HX_CASE={hung.case}"]
+
+    def ask(*command: str) -> str:
+        done = subprocess.run(
+            [*HANGTOP, *command, *reach], capture_output=True, text=True, timeout=120, check=False,
+            env={**os.environ, **env},
+        )  # fmt: skip
+        assert done.stdout, done.stderr
+        return done.stdout
+
     try:
         hung.wait_for("struck", 2)
-        by_steps = Reached(["--via", "slurm", "--slurm", job], hung.case, env)
-        by_steps.stuck_rank_is_found(2)
+        answer = json.loads(ask("triage", "--json"))
+        assert answer["verdict"] == "hung", answer
+        assert (answer["findings"][0]["kind"], answer["findings"][0]["ranks"]) == ("rank_stuck_in_data", [2])
+        assert {node["state"] for node in answer["job"]["nodes"]} == {"live"}
+        assert "lm.py" in ask("stacks")
+        assert json.loads(ask("probe", "path", "--seconds", "0.2", "--yes", "--json"))["verdict"] == "ok"
     finally:
         hung.end()
     assert not agents(own.cluster)
@@ -95,14 +111,3 @@ def test_nothing_is_left_after_kill_9(cluster: Cluster, slurm: SlurmCluster, job
     while left := [*agents(cluster), *steps(slurm)]:
         assert time.monotonic() < deadline, left
         time.sleep(0.1)
-
-
-def live(slurm: SlurmCluster, job: str) -> set[str]:
-    """Nodes that hangtop reaches by steps of a job."""
-    words = [*HANGTOP, "triage", "--watch", "1", "--json", "--via", "slurm", "--slurm", job, "--batch"]
-    env = {**os.environ, **slurm.env}
-    done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False, env=env)
-    assert done.stdout, done.stderr
-    nodes = json.loads(done.stdout)["job"]["nodes"]
-    assert all(node["state"] == "live" for node in nodes), nodes
-    return {node["name"] for node in nodes}

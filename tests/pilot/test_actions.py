@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -112,16 +111,3 @@ async def test_the_report_is_written_here_and_the_screen_says_where(tmp_path: Pa
         data = (tmp_path / "reports" / "hangtop-20251120-024700.json").read_text()
         assert '"verdict": "hung"' in data
         assert any("hangtop-20251120-024700.txt" in note for note in shown.notices())
-
-
-async def test_a_shell_is_ssh_to_the_node_as_the_session_reaches_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.support.screens import PaperSession
-    from tui.handlers.own import shell_command
-    from tui.handlers.own import shown as as_shell
-
-    session: PaperSession = Paper().session()
-    assert as_shell(shell_command("node1", session.options)) == "ssh -- node1"
-    assert as_shell(shell_command("ada@h:2222", session.options)) == "ssh -p 2222 -- ada@h"
-    assert as_shell(shell_command("-oProxyCommand=x", session.options)) == "ssh -- -oProxyCommand=x"
-    by_command = replace(session.options, via="docker exec -i %h sh")
-    assert as_shell(shell_command("node1", by_command)) == "docker exec -i node1 sh"

@@ -61,15 +61,11 @@ async def test_every_theme_draws_every_panel(theme: str) -> None:
         assert "HUNG" in shown.lines()[0]
 
 
-@pytest.mark.parametrize("by_environment", [True, False])
-async def test_without_colour_nothing_has_a_colour_and_everything_can_be_read(
-    by_environment: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if by_environment:
-        monkeypatch.setenv("NO_COLOR", "1")
+async def test_without_colour_nothing_has_a_colour_and_everything_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
     session = Paper(slow=11).session()
     session.verdict = hung()
-    async with screen(session, ScreenOptions(no_color=not by_environment)) as shown:
+    async with screen(session, ScreenOptions()) as shown:
         for number in range(1, 8):
             await shown.press(str(number))
             for strip in shown.app.screen._compositor.render_strips():

@@ -46,7 +46,7 @@ async def test_w_lists_who_waits_and_enter_goes_to_the_stack_and_back() -> None:
     async with screen(hanging(stacks=True), size=(120, 36)) as shown:
         await shown.press("7", "W", "down", "enter")
         assert "[Stacks]" in shown.lines()[1]
-        assert len(shown.app.panel.chosen_ranks()) == 31
+        assert len(shown.app.panel.selection().ranks) == 31
         await shown.press("escape")
         assert "[Findings" in shown.lines()[1]
         shown.session.verdict = Verdict("healthy", "all is well")
@@ -67,7 +67,7 @@ async def test_a_chain_longer_than_the_screen_is_a_list_to_its_end() -> None:
         assert "rank 30 " in shown.text()
         await shown.press("enter")
         assert "[Ranks]" in shown.lines()[1]
-        assert shown.app.panel.chosen_ranks() == {30}
+        assert shown.app.panel.selection().ranks == {30}
 
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])

@@ -107,6 +107,7 @@ class Cluster:
             node = Node(f"node{index}", address, self.root / f"node{index}", f"hx{self.number}p{index}")
             _make_folders(node, hosts)
             self.nodes.append(node)
+            stack.callback(node.end_programs)
             plan = {"hostname": node.name, "address": f"{address}/24", "root": str(node.root), "keep": keep}
             inits.append(_start_init(json.dumps(plan)))
             stack.callback(_end, inits[-1])

@@ -52,6 +52,8 @@ class Node:
     port: str
     """Name of its port on the bridge, on this machine."""
     init_pid: int = 0
+    programs: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    """What was started there from here; it ends with the node."""
     path: str = field(init=False)
     """PATH of whatever runs there, over SSH too; takes effect with the next :meth:`start_sshd`."""
 
@@ -118,10 +120,20 @@ class Node:
         stderr: IO[bytes] | int = subprocess.DEVNULL,
     ) -> subprocess.Popen[bytes]:
         """Start a command there. Its end shows in the Popen; to signal it use :meth:`kill` with its inner pid."""
-        return subprocess.Popen(
+        process = subprocess.Popen(
             self.enter(command), env=self.environment(env), cwd=cwd or self.root, stdin=subprocess.DEVNULL,
             stdout=stdout, stderr=stderr,
         )  # fmt: skip
+        self.programs.append(process)
+        return process
+
+    def end_programs(self) -> None:
+        """End what :meth:`spawn` started, and close what came of it."""
+        for process in self.programs:
+            process.kill()
+            process.wait()
+            for stream in filter(None, (process.stdout, process.stderr)):
+                stream.close()
 
     def processes(self) -> list[NodeProcess]:
         """Everything that runs there but its init, zombies included."""

@@ -12,12 +12,11 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from hangtop.demo.job.device import RECORD
 from tests.support.cluster import Cluster
 from tests.support.cluster_node import Node, NodeProcess
 
@@ -84,9 +83,6 @@ class Nurseries:
 
     cluster: Cluster
     jobs: list[FaultyJob] = field(default_factory=list)
-    inside: Sequence[str] = ()
-    """Words before the command that starts each, those of a container."""
-    kind: type[FaultyJob] = FaultyJob
     _launched: int = 0
     """Jobs that were ordered, those of a try that failed too: each has a folder and a port of its own."""
 
@@ -95,14 +91,9 @@ class Nurseries:
         for node in self.cluster.nodes:
             orders = _orders_of(node)
             subprocess.run(["mkfifo", str(orders)], check=True)
-            words = [*self.inside, sys.executable, str(Path(__file__).with_name("nursery.py")), str(orders)]
+            words = [sys.executable, str(Path(__file__).with_name("nursery.py")), str(orders)]
             with (node.root / "nursery.log").open("wb") as log:
                 node.spawn(words, env={"HX_ROOM": "x" * _ROOM, "OMP_NUM_THREADS": "1"}, stdout=log, stderr=log)
-
-    def wait(self) -> None:
-        """Wait until all of them take orders; raises TimeoutError with what one wrote that does not."""
-        for node in self.cluster.nodes:
-            self._orders(node).close()
 
     def _orders(self, node: Node, timeout: float = 120.0) -> IO[str]:
         deadline = time.monotonic() + timeout
@@ -152,7 +143,7 @@ class Nurseries:
                         "stderr": str(folder / f"rank{rank}.err"), "env": {**node.environment(), **common, **own},
                     }  # fmt: skip
                     orders.write(json.dumps(order) + "\n")
-        job = self.kind(case, folder, nodes, ranks_per_node)
+        job = FaultyJob(case, folder, nodes, ranks_per_node)
         self.jobs.append(job)
         return job
 
@@ -161,26 +152,11 @@ def _orders_of(node: Node) -> Path:
     return node.root / "orders"
 
 
-def hold_gpus(job: FaultyJob, folders: Mapping[str, Path]) -> None:
-    """Have the simulated nvidia-smi show kernels of the job's ranks: each on the GPU of its local number.
-
-    ``folders`` are the nodes' simulated devices (:class:`hangtop.demo.devices.bench.Bench`).
-    """
-    for rank in range(len(job.nodes) * job.ranks_per_node):
-        node, process = job.processes(rank)[0]
-        record = RECORD.pack(process.pid, time.monotonic(), 0.0, 20 << 30)
-        (folders[node.name] / f"gpu{rank % job.ranks_per_node}.state").write_bytes(record)
-
-
 @contextlib.contextmanager
-def nurseries(
-    size: int = 2,
-    inside: Callable[[Cluster], Sequence[str]] | None = None,
-    kind: type[FaultyJob] = FaultyJob,
-) -> Iterator[Nurseries]:
-    """A cluster with a nursery on each node; ``inside`` gives the words that start it in a container."""
+def nurseries(size: int = 2) -> Iterator[Nurseries]:
+    """A cluster with a nursery on each node."""
     with Cluster(size) as cluster:
-        made = Nurseries(cluster, inside=inside(cluster) if inside else (), kind=kind)
+        made = Nurseries(cluster)
         made.start()
         yield made
 

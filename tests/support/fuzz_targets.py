@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gzip
 import json
+import shutil
 import tarfile
+import tempfile
 from collections.abc import Callable
+from functools import cache
 from io import BytesIO
+from pathlib import Path
+from typing import NamedTuple
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.decode import Decoder
@@ -39,9 +45,42 @@ from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recorder, Recording
 from hangtop.session.session import Session
-from tests.support.fuzzing import FIXTURES, LONGEST, Target, fixtures, in_file
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, PING, ROUTE
 from tests.support.made import gpu_row, hello, process, pulse, tick
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+LONGEST = 20_000
+"""Bytes of an input at most."""
+
+
+class Target(NamedTuple):
+    """Something that reads bytes."""
+
+    read: Callable[[bytes], object]
+    seeds: tuple[bytes, ...]
+    whole: bool = False
+    """True for what is nothing once it is cut: archives, recordings."""
+
+
+def fixtures(pattern: str, most: int = LONGEST) -> tuple[bytes, ...]:
+    """The beginnings of the fixtures that match a pattern."""
+    return tuple(path.read_bytes()[:most] for path in sorted(FIXTURES.glob(pattern)) if path.is_file())
+
+
+@cache
+def _folder() -> str:
+    """One for each process, as several collect the same tests at one moment; it goes with the process."""
+    folder = tempfile.mkdtemp(prefix="hangtop-fuzz-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def in_file(data: bytes, name: str) -> Path:
+    """A file with these bytes, for what reads files; the next one of the same name replaces it."""
+    path = Path(_folder(), name)
+    path.write_bytes(data)
+    return path
+
 
 _READERS = [
     answer(kind)

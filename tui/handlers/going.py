@@ -64,9 +64,9 @@ def show_details(app: HangtopApp) -> None:
     from tui.dialogs.base import TextDialog
     from tui.panels.facts import facts_text
 
-    if (details := app.panel.details()) is not None:
-        title, facts = details
-        app.push_screen(TextDialog(title, facts_text(facts)))
+    chosen = app.panel.selection()
+    if chosen.facts:
+        app.push_screen(TextDialog(chosen.title, facts_text(chosen.facts)))
 
 
 def show_waits(app: HangtopApp) -> None:
@@ -111,10 +111,9 @@ async def ask_filter(app: HangtopApp) -> None:
 
 def copy(app: HangtopApp) -> None:
     """Copy what is looked at: the panel's own text, else the details of what is under the cursor."""
-    text = app.panel.text()
-    if not text and (details := app.panel.details()) is not None:
-        title, facts = details
-        text = "\n".join([title, *(f"{label}: {value}" if label else f"  {value}" for label, value in facts)])
+    chosen = app.panel.selection()
+    facts = (f"{label}: {value}" if label else f"  {value}" for label, value in chosen.facts)
+    text = chosen.text or "\n".join(filter(None, [chosen.title, *facts]))
     if not text:
         raise ActionRefused("nothing here to copy")
     app.copy_to_clipboard(text)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hangtop.session.live import shell_words, ssh_words
+from hangtop.session.live import shell_words
 from tui.handlers.ask import ActionRefused
 from tui.looks.format import age, clock
 
 if TYPE_CHECKING:
-    from hangtop.session.options import SessionOptions
     from tui.app import HangtopApp
 
 
@@ -48,10 +46,10 @@ def open_shell(app: HangtopApp) -> None:
     """Hand the terminal to ssh, or to the way of the session, until its shell ends."""
     from textual.app import SuspendNotSupported
 
-    node = app.panel.node()
+    node = app.panel.selection().node
     if node is None:
         raise ActionRefused("no node under the cursor")
-    command, wrong = shell_command(node, app.session.options), ""
+    command, wrong = shell_words(node, app.session.options), ""
     try:
         with app.suspend():
             print(f"hangtop: {shown(command)}   (exit brings the screen back)", flush=True)  # noqa: T201 (on the bare terminal)
@@ -69,22 +67,6 @@ def open_shell(app: HangtopApp) -> None:
     app.tick()
 
 
-def shell_command(node: str, options: SessionOptions) -> list[str]:
-    """Argv of an interactive shell on a node, the way the session reaches it; this machine's own shell for itself."""
-    if not options.targets and options.hostfile is None and options.slurm is None:
-        return [os.environ.get("SHELL", "/bin/sh")]
-    if (words := shell_words(node, options)) is not None:
-        return words
-    command = ssh_words(options)
-    user, _, rest = node.rpartition("@")
-    host, colon, port = rest.rpartition(":")
-    if colon and port.isdecimal() and ":" not in host:
-        command += ["-p", port]
-    else:
-        host = rest
-    return [*command, "--", f"{user}@{host}" if user else host]
-
-
 def shown(command: Sequence[str]) -> str:
     """The command as a shell would take it."""
     return shlex.join(command)
@@ -92,7 +74,7 @@ def shown(command: Sequence[str]) -> str:
 
 def try_again(app: HangtopApp) -> None:
     """Connect to the lost node under the cursor."""
-    node = app.panel.node()
+    node = app.panel.selection().node
     if node is None or app.session.state.nodes[node].link != "lost":
         raise ActionRefused("no lost node under the cursor")
     app.session.retry(node)

@@ -84,7 +84,7 @@ async def flame_graph(app: HangtopApp) -> None:
     """Sample the chosen ranks for some seconds, without pausing them: it only reads, so nobody is asked."""
     from hangtop.session.probes.flame import flame_probe
 
-    ranks = app.panel.chosen_ranks()
+    ranks = set(app.panel.selection().ranks)
     if not ranks:
         raise ActionRefused("no rank here: go to one")
     probe = flame_probe(app.session, ranks, _folder(app), seconds=FLAME_SECONDS)

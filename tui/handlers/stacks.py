@@ -47,10 +47,10 @@ def native(app: HangtopApp) -> None:
 
 
 def _chosen(app: HangtopApp) -> set[int]:
-    ranks = app.panel.chosen_ranks()
+    ranks = app.panel.selection().ranks
     if not ranks:
         raise ActionRefused("no rank here: D looks at all")
-    return ranks
+    return set(ranks)
 
 
 async def _dumped(app: HangtopApp, ranks: set[int] | None, *, native: bool) -> None:

@@ -12,7 +12,7 @@ from hangtop.session.state import Change, Changes
 from tui.looks.format import plural
 from tui.looks.signs import is_outcome, sign_of
 from tui.looks.text import cells
-from tui.ordering.order import natural
+from tui.ordering.rows import natural
 
 TOGETHER = 2.0
 """Seconds within which the same change of several ranks or nodes is one."""

@@ -1,14 +1,19 @@
-"""What there is, in order: rows of ranks and GPUs, and the job in numbers."""
+"""What there is, in order: rows of ranks and GPUs, the job in numbers, and how rows are sorted."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
 
 from hangtop.diagnosis.node import Gpu, Node, Rank
 from hangtop.diagnosis.roster import told_size
 from hangtop.session.job_selection import select_job
+from tui.ordering.filter import Value
+
+R = TypeVar("R")
 
 
 class RankRow(NamedTuple):
@@ -137,3 +142,30 @@ def pids_are_hidden(node: Node) -> bool:
 def ranks_on_node(node: Node) -> set[int]:
     """Living ranks of a node."""
     return {rank.process.rank for rank in alive_on(node).values()}
+
+
+# --- order -------------------------------------------------------------------------------------------------------
+
+
+def ordered(rows: Iterable[R], value: Callable[[R], Value], *, reverse: bool = False) -> list[R]:
+    """Sort by value: numbers before words, unknown ones last in both directions; equal ones keep their order."""
+    numbers: list[tuple[float, R]] = []
+    words: list[tuple[tuple[str | int, ...], R]] = []
+    unknown: list[R] = []
+    for row in rows:
+        found = value(row)
+        if found is None:
+            unknown.append(row)
+        elif isinstance(found, str):
+            words.append((natural(found), row))
+        else:
+            numbers.append((found, row))
+    numbers.sort(key=lambda pair: pair[0], reverse=reverse)
+    words.sort(key=lambda pair: pair[0], reverse=reverse)
+    return [row for _, row in numbers] + [row for _, row in words] + unknown
+
+
+@lru_cache(65_536)
+def natural(text: str) -> tuple[str | int, ...]:
+    """Sort key of a name: ``node9`` before ``node10``. Words and numbers alternate, so keys always compare."""
+    return tuple(int(part) if place % 2 else part.lower() for place, part in enumerate(re.split(r"(\d{1,18})", text)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence, Set
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -26,6 +26,19 @@ class Place:
     panel: str
     scope: str = ""
     select: Hashable = None
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What is under the cursor, as actions take it."""
+
+    node: str | None = None
+    ranks: Set[int] = frozenset()
+    title: str = ""
+    facts: Sequence[Fact] = ()
+    """All that is known of it; empty where there are no details."""
+    text: str = ""
+    """What is copied; empty: title and facts."""
 
 
 class TextWanted(Message):
@@ -111,18 +124,6 @@ class Panel(Vertical):
     def select(self, key: Hashable) -> None:
         """Stand on a row."""
 
-    def node(self) -> str | None:
-        """Name of the node under the cursor."""
-        return None
-
-    def chosen_ranks(self) -> set[int]:
-        """Ranks under the cursor."""
-        return set()
-
-    def details(self) -> tuple[str, list[Fact]] | None:
-        """Title and facts of what is under the cursor."""
-        return None
-
-    def text(self) -> str:
-        """What ``copy`` takes."""
-        return ""
+    def selection(self) -> Selection:
+        """What is under the cursor."""
+        return Selection()

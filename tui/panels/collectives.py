@@ -116,9 +116,9 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
 
     def enter(self) -> Place | None:
         """To the ranks of the line."""
-        ranks = self.chosen_ranks()
+        ranks = self.selection().ranks
         return Place("ranks", f"rank={folded(ranks)}", min(ranks)) if ranks else None
 
-    def text(self) -> str:
+    def whole_text(self) -> str:
         """All tables as text."""
         return text_of([line for item in self.view.items for line in item.lines])

@@ -16,8 +16,7 @@ from tui.measure import grown_errors, memory_percent, pulse_of, row_of, throttli
 from tui.ordering.rows import RankRow
 from tui.panels.base import Fact
 from tui.texts.lastlines import lines_of
-from tui.view_model import ViewModel
-from tui.waits import letter_of
+from tui.view_model import ViewModel, letter_of
 from tui.widgets.lines import Content
 
 FRAMES, LINES = 6, 4

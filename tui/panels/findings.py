@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.node_names import folded_names
@@ -13,7 +14,7 @@ from hangtop.diagnosis.unnumbered import numbered
 from tui.looks.format import plural
 from tui.looks.signs import SEVERITIES
 from tui.looks.theme import Colour
-from tui.panels.base import Fact, Panel, Place
+from tui.panels.base import Panel, Place, Selection
 from tui.panels.logs import Proof
 from tui.panels.table_panel import TablePanel, TableSpec, counts
 from tui.texts.findings import finding_text
@@ -52,9 +53,11 @@ class FindingsPanel(TablePanel[Finding]):
         else:
             super().move(how)
 
-    def text(self) -> str:
-        """The proof of the finding under the cursor."""
-        return text_of(self._proof())
+    def selection(self) -> Selection:
+        """The finding under the cursor; its proof is copied, and told at leisure."""
+        proof = text_of(self._proof())
+        chosen = super().selection()
+        return replace(chosen, facts=[("", proof)] if proof else [], text=proof)
 
 
 def _columns(model: ViewModel) -> Sequence[Column[Finding]]:
@@ -101,18 +104,6 @@ def _totals(model: ViewModel, rows: Sequence[Finding]) -> list[Piece]:
                 (gaps, f"{plural(gaps, 'source')} could not be read", Colour.WARN),
             ]
         ),
-    ]
-
-
-def _facts(model: ViewModel, finding: Finding) -> tuple[str, list[Fact]]:
-    """The finding, to be read at leisure."""
-    del model
-    return finding.kind, [
-        ("summary", finding.summary),
-        ("where", where(finding)),
-        *([("advice", finding.advice)] if finding.advice else []),
-        *[(evidence.source, evidence.text) for evidence in finding.evidence],
-        *[(step.key, step.command) for step in finding.next],
     ]
 
 
@@ -164,7 +155,7 @@ FINDINGS = TableSpec(
     node=lambda row: next(iter(row.nodes), None),
     ranks=lambda _, row: set(row.ranks),
     stale=lambda _, row: False,  # noqa: ARG005 (the verdict is made anew all the time)
-    facts=_facts,
+    facts=lambda _, row: (row.kind, []),
     enter=lambda model, row: proof_of(row, model),
     # under a new verdict nobody should read on about what was found before
     blamed=lambda model: next((key_of(row) for row in _rows(model)), None),

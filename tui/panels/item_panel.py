@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from textual.app import ComposeResult
 
 from tui.looks.format import plural
-from tui.panels.base import Panel
+from tui.panels.base import Panel, Selection
 from tui.view_model import ViewModel
 from tui.widgets.itemlist import Item, ItemList
 from tui.widgets.lines import Bar, Lines
@@ -105,12 +105,12 @@ class ItemPanel(Panel, Generic[T]):
             self.wanted = key
             self.view.select_rank(key)
 
-    def node(self) -> str | None:
-        """Node of the item's first rank."""
-        rank = self.here()
-        return next((row.node.name for row in self.model.ranks if row.number == rank), None)
+    def whole_text(self) -> str:
+        """All items as text."""
+        raise NotImplementedError
 
-    def chosen_ranks(self) -> set[int]:
-        """Ranks of the item under the cursor."""
-        item = self.view.current
-        return set() if item is None else set(item.ranks)
+    def selection(self) -> Selection:
+        """The ranks of the item under the cursor, and the first one's node."""
+        item, first = self.view.current, self.here()
+        node = next((row.node.name for row in self.model.ranks if row.number == first), None)
+        return Selection(node, frozenset() if item is None else item.ranks, text=self.whole_text())

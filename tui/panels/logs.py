@@ -14,7 +14,7 @@ from tui.looks.format import clock, plural, size
 from tui.looks.theme import Colour
 from tui.ordering.filter import Filter
 from tui.ordering.rows import Rows
-from tui.panels.base import Fact, Panel
+from tui.panels.base import Panel, Selection
 from tui.view_model import ViewModel
 from tui.widgets.lines import Bar, Lines, Move, Piece
 from tui.widgets.loglines import LogView
@@ -187,32 +187,18 @@ class LogsPanel(Panel):
         # until it is laid out nobody knows how much has room behind it
         return place is not None and self.view.size.height > 0
 
-    def node(self) -> str | None:
-        """Node of the line."""
-        line = self.view.current
-        return None if line is None else line.node
-
-    def chosen_ranks(self) -> set[int]:
-        """The rank that wrote the line."""
-        line = self.view.current
-        return set() if line is None or line.rank is None else {line.rank}
-
-    def details(self) -> tuple[str, list[Fact]] | None:
-        """The whole line."""
+    def selection(self) -> Selection:
+        """The line under the cursor, and the rank that wrote it."""
         line = self.view.current
         if line is None:
-            return None
+            return Selection()
         number = f":{line.line}" if line.line else ""
         rank = "no rank" if line.rank is None else rank_text(line.rank)
-        return "Log line", [
+        facts = [
             ("before" if line.before else "at", clock(line.at)),
             ("from", rank if line.rank is not None and line.rank < 0 else f"{rank} on {line.node}"),
             ("file", f"{line.source}{number}"),
             ("severity", SEVERITIES[line.severity]),
             ("text", line.text),
         ]
-
-    def text(self) -> str:
-        """The line under the cursor."""
-        line = self.view.current
-        return "" if line is None else line.text
+        return Selection(line.node, set() if line.rank is None else {line.rank}, "Log line", facts, line.text)

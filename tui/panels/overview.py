@@ -13,8 +13,8 @@ from tui.looks.format import UNKNOWN, clock, number
 from tui.looks.text import cells, fit
 from tui.looks.theme import Colour
 from tui.measure import last_step, seconds_a_step
-from tui.ordering.rows import RankRow
-from tui.panels.base import Fact, Panel, Place
+from tui.ordering.rows import RankRow, ranks_on_node
+from tui.panels.base import Panel, Place, Selection
 from tui.panels.story import change_line, figures, story
 from tui.texts.findings import wait_tree
 from tui.texts.lastlines import last_line_of_each, lines_of, paths_of
@@ -202,28 +202,17 @@ class OverviewPanel(Panel):
                 heat.moved = heat.moved or (heat.node_at, heat.cell_at) != key
                 heat.node_at, heat.cell_at = node, cell
 
-    def node(self) -> str | None:
-        """Node under the cursor."""
-        return self.heat.current[0].name if self.heat.current else None
-
-    def chosen_ranks(self) -> set[int]:
-        """Ranks under the cursor."""
-        if (current := self.heat.current) is None:
-            return set()
-        node, cell = current
-        if cell is None:
-            return {rank.process.rank for rank in node.ranks.values() if rank.gone_at is None}
-        return set() if cell.number is None else {cell.number}
-
-    def details(self) -> tuple[str, list[Fact]] | None:
-        """The rank under the cursor, or its node."""
+    def selection(self) -> Selection:
+        """The rank under the cursor, or its node with all ranks."""
         from tui.panels.facts import node_facts, rank_facts
 
         if (current := self.heat.current) is None:
-            return None
+            return Selection()
         node, cell = current
-        number_of = None if cell is None else cell.number
-        row = next((row for row in self.model.ranks if row.node is node and row.number == number_of), None)
-        if row is not None:
-            return ranks_on([row.number], [node.name]), rank_facts(row, self.model)
-        return node.name, node_facts(node, self.model)
+        if cell is None:
+            return Selection(node.name, ranks_on_node(node), node.name, node_facts(node, self.model))
+        row = next((row for row in self.model.ranks if row.node is node and row.number == cell.number), None)
+        if row is None:
+            return Selection(node.name, set(), node.name, node_facts(node, self.model))
+        title = ranks_on([row.number], [node.name])
+        return Selection(node.name, {row.number}, title, rank_facts(row, self.model))

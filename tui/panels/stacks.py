@@ -12,7 +12,7 @@ from tui.looks.theme import Colour
 from tui.panels.base import Place, TextWanted
 from tui.panels.item_panel import ItemPanel
 from tui.panels.story import MANY, stopped_since
-from tui.texts.stacked import Entry, entries, full_stack, group_item, judged_as
+from tui.texts.stacked import Entry, entries, full_stack, group_item
 from tui.widgets.lines import Piece
 
 WHOLE = 16
@@ -41,7 +41,7 @@ class StacksPanel(ItemPanel[LooksMerged]):
 
     def maker(self) -> Callable[[], LooksMerged]:
         """Merge them; those from before the job came to stand still say nothing about it."""
-        rows = (self.model.blamed or self.model.ranks[:MANY]) if self.model.waits else ()
+        rows = (self.model.suspects or self.model.ranks[:MANY]) if self.model.waits else ()
         found = entries(self.model.state, stopped_since(self.model, rows))
         return lambda: LooksMerged(found, merge(found))
 
@@ -49,11 +49,7 @@ class StacksPanel(ItemPanel[LooksMerged]):
         """Write the groups."""
         groups = () if self.made is None else self.made.merged.groups
         waiting, moves = self.model.waiting, self.model.moves
-        self.feed([
-            group_item(group, self.nodes_of(group.ranks), judged_as(waiting, group.ranks, group.activity.label),
-                       moves=moves)
-            for group in groups
-        ])  # fmt: skip
+        self.feed([group_item(group, self.nodes_of(group.ranks), waiting, moves=moves) for group in groups])
         self.bar.show(self._totals())
 
     def _totals(self) -> list[Piece]:
@@ -78,6 +74,6 @@ class StacksPanel(ItemPanel[LooksMerged]):
             self.post_message(TextWanted(title, [line for stack in stacks for line in (*stack, [])][:-1]))
         return None
 
-    def text(self) -> str:
+    def whole_text(self) -> str:
         """All groups as text."""
         return "" if self.made is None else as_text(self.made.merged)

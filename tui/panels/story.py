@@ -11,8 +11,7 @@ from tui.looks.format import age, clock, plural
 from tui.looks.signs import is_outcome, sign_of
 from tui.looks.theme import Colour
 from tui.ordering.rows import RankRow
-from tui.view_model import ViewModel
-from tui.waits import letter_of
+from tui.view_model import ViewModel, letter_of
 from tui.widgets.lines import Piece
 from tui.widgets.metrics import WAITS, Metric, metrics_of
 
@@ -30,7 +29,7 @@ def story(model: ViewModel) -> list[Piece]:
         steps.take(node, model.session.unrelated)
     step: list[Piece] = [] if steps.last is None else [(f"last step {steps.last:,}", Colour.TEXT)]
     if model.waits:
-        since = stopped_since(model, model.blamed or model.ranks[:MANY])
+        since = stopped_since(model, model.suspects or model.ranks[:MANY])
         waiting = sum(len(box.ranks) for box in model.waits if box.waits_for)
         when = "" if since is None else f"since {clock(since, millis=False)}, {age(model.now - since)}"
         waits = f"{plural(waiting, 'rank')} {'waits' if waiting == 1 else 'wait'}" if waiting else ""

@@ -11,7 +11,7 @@ from textual.app import ComposeResult
 
 from tui.looks.format import plural
 from tui.looks.theme import Colour
-from tui.panels.base import Fact, Panel, Place
+from tui.panels.base import Fact, Panel, Place, Selection
 from tui.panels.facts import facts_text
 from tui.view_model import ViewModel
 from tui.widgets.lines import Bar, Lines, Piece
@@ -173,25 +173,13 @@ class TablePanel(Panel, Generic[R]):
         self.table.feed(rows)
         self.table.select(key)
 
-    def node(self) -> str | None:
-        """Node of the row under the cursor."""
-        row = self.table.current
-        return None if row is None else self.spec.node(row)
-
-    def chosen_ranks(self) -> set[int]:
-        """Ranks of the row under the cursor."""
-        row = self.table.current
-        return set() if row is None else self.spec.ranks(self.model, row)
-
-    def details(self) -> tuple[str, list[Fact]] | None:
-        """All that is known of the row under the cursor."""
-        row = self.table.current
-        return None if row is None else self.spec.facts(self.model, row)
-
-    def text(self) -> str:
-        """The row under the cursor as a line of words."""
-        row = self.table.current
-        return "" if row is None else self.table.words(row)
+    def selection(self) -> Selection:
+        """The row under the cursor; a line of its words is copied."""
+        row, spec = self.table.current, self.spec
+        if row is None:
+            return Selection()
+        title, facts = spec.facts(self.model, row)
+        return Selection(spec.node(row), spec.ranks(self.model, row), title, facts, self.table.words(row))
 
 
 def counts(told: Sequence[tuple[int, str, Colour]]) -> list[Piece]:

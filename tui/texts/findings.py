@@ -11,7 +11,7 @@ from hangtop.diagnosis.verdict.wait_tree import tree_rows
 from tui.looks.format import clock
 from tui.looks.signs import SEVERITIES
 from tui.looks.theme import Colour
-from tui.waits import letter_of
+from tui.view_model import letter_of
 from tui.widgets.lines import Content, Piece
 
 if TYPE_CHECKING:

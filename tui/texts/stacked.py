@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import duration, of_several, rank_text
@@ -13,7 +13,7 @@ from hangtop.session.state import JobState
 from tui.frames import where
 from tui.looks.format import UNKNOWN, plural
 from tui.looks.theme import Colour
-from tui.waits import WaitLookup, letter_of
+from tui.view_model import WaitLookup, letter_of
 from tui.widgets.itemlist import Item
 from tui.widgets.lines import Content, Piece
 
@@ -59,46 +59,33 @@ def newest_of(found: list[Entry], since: float | None = None) -> list[Entry]:
     ]
 
 
-def judged_as(waiting: WaitLookup, ranks: Collection[int], told: str) -> list[Piece]:
-    """Letter of the box that ranks are in, and what is said there beyond what is ``told`` already.
+def group_item(group: StackGroup, nodes: str, waiting: WaitLookup, *, moves: bool) -> Item:
+    """A group of ranks that do the same: what the verdict says of them, else what their frames tell.
 
-    Frames of a rank that waits below Python, for its GPU or a thread, do not say in what: another source does.
+    Frames of a rank that waits below Python, for its GPU or a thread, do not say in what: another source does. Where
+    the job ``moves``, two looks that meet a rank at one line do not say that it is frozen.
     """
-    places = {waiting.place_of.get(rank, -1) for rank in ranks}
-    place = min(places, default=-1)
-    if place < 0 or len(places) > 1:
-        return []
-    box = waiting.boxes[place]
-    doing = "" if box.doing.startswith(told) else f" {of_several(box.doing, len(ranks))}"
-    operation = f" [{box.operation}]" if box.operation and box.operation not in doing else ""
-    colour = Colour.BAD if box.blamed else Colour.STRONG
-    if not box.blamed:
-        return [("   ", Colour.DIM), (letter_of(place), colour), (f"{doing}{operation}", Colour.TEXT)]
-    # what it does stands in the frames below, should the line be cut
-    holding = f" ◀ {'holds' if len(ranks) == 1 else 'hold'} the others up{':' if doing else ''}"
-    return [("   ", Colour.DIM), (letter_of(place), colour), (f"{holding}{doing}{operation}", colour)]
-
-
-def group_item(group: StackGroup, nodes: str, judged: list[Piece], *, moves: bool) -> Item:
-    """A group of ranks that do the same.
-
-    ``judged`` is what the verdict says of them. Where the job ``moves``, two looks that meet a rank at one line do not
-    say that it is frozen.
-    """
-    doing = group.activity
-    # a file that is waited for may have a name as long as the line: how they stand, and who they are, come before it
-    label = of_several(doing.label, len(group.ranks))
-    what = label.removesuffix(f" ({doing.waiting_on})")
-    colour = Colour.BAD if doing.error else Colour.STRONG
+    doing, many = group.activity, len(group.ranks)
+    places = {waiting.place_of.get(rank) for rank in group.ranks}
+    place = places.pop() if len(places) == 1 else None
+    what, colour = doing.label, Colour.BAD if doing.error else Colour.STRONG
+    judged: list[Piece] = []
+    if place is not None:
+        box = waiting.boxes[place]
+        what, colour = box.doing, Colour.BAD if box.blamed else colour
+        if box.operation and box.operation not in what:
+            what += f" [{box.operation}]"
+        if box.blamed:
+            judged = [(f" ◀ {'holds' if many == 1 else 'hold'} the others up", Colour.BAD)]
+    letter = "" if place is None else f"{letter_of(place)} "
     lines: Content = [
         [
-            (f"{plural(len(group.ranks), 'rank'):<9} ", Colour.STRONG),
+            (f"{plural(many, 'rank'):<9} ", Colour.STRONG),
             (f"{group.folded}  ", Colour.ACCENT),
             (f"{nodes}   ", Colour.INFO),
-            (what, colour),
-            *_notes(doing, moves),
+            (f"{letter}{of_several(what, many)}", colour),
             *judged,
-            (label.removeprefix(what), colour),
+            *_notes(doing, what, moves),
         ]
     ]
     if doing.error:
@@ -112,7 +99,8 @@ def group_item(group: StackGroup, nodes: str, judged: list[Piece], *, moves: boo
     return Item(tuple(lines), group.ranks, needed=needed, apart=True)
 
 
-def _notes(doing: Activity, moves: bool) -> list[Piece]:
+def _notes(doing: Activity, what: str, moves: bool) -> list[Piece]:
+    """How they stand, beyond ``what`` is said already."""
     notes: list[Piece] = []
     if doing.moving or (doing.moving is not None and not moves):
         notes.append((" · moving" if doing.moving else " · frozen", Colour.OK if doing.moving else Colour.WARN))
@@ -120,7 +108,7 @@ def _notes(doing: Activity, moves: bool) -> list[Piece]:
         notes.append((f" · {doing.cpu:.1f} cores busy", Colour.TEXT))
     if doing.wchan and doing.state == "D":
         notes.append((f" · in the kernel: {doing.wchan}", Colour.BAD))
-    if doing.waiting_on and doing.waiting_on not in doing.label:
+    if doing.waiting_on and doing.waiting_on not in what:
         notes.append((f" · {_on(doing.waiting_on)}", Colour.TEXT))
     return notes
 

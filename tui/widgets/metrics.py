@@ -12,8 +12,7 @@ from tui.looks.signs import link_sign
 from tui.looks.theme import Colour
 from tui.measure import cpu_percent, memory_percent, pulse_of, row_of
 from tui.ordering.rows import RankRow
-from tui.view_model import ViewModel
-from tui.waits import letter_of
+from tui.view_model import ViewModel, letter_of
 
 
 class Cell(NamedTuple):

@@ -16,7 +16,7 @@ from textual.strip import Strip
 from tui.looks.text import fit, line_of
 from tui.looks.theme import Background, Colour
 from tui.ordering.filter import Filter, parse
-from tui.ordering.order import ordered
+from tui.ordering.rows import ordered
 from tui.widgets.columns import SIGN, Column, ColumnsInView, Layout
 from tui.widgets.lines import Lines, Move, step_of, strip_of
 

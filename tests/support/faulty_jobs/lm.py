@@ -1,47 +1,26 @@
-"""A small language model in plain functions: DDP, a generator that reads token files, a checkpoint every few steps.
-
-HX_FAULT strikes on rank HX_WHO at step HX_STEP. Says "struck" when it does.
-"""
+"""A small language model in plain functions: DDP, a generator that reads token files, a checkpoint every few steps."""
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-FAULT = os.environ.get("HX_FAULT", "none")
-WHO = int(os.environ.get("HX_WHO", "-1"))
-STEP = int(os.environ.get("HX_STEP", "12"))
-FOLDER = Path(os.environ["HX_FOLDER"])
+from tests.support.faulty_jobs.striking import FAULT, FOLDER, dead_file, say, strikes
+
 PAUSE = float(os.environ.get("HX_PAUSE", "0.03"))
 VOCABULARY = 64
 MUTEX = threading.Lock()
 
 
-def say(word: str) -> None:
-    sys.stdout.write(word + "\n")
-    sys.stdout.flush()
-
-
-def strikes(step: int, fault: str) -> bool:
-    if fault != FAULT or dist.get_rank() != WHO or step != STEP:
-        return False
-    say("struck")
-    return True
-
-
 def token_pages(step: int) -> Tensor:
     if strikes(step, "reader"):
-        pipe = FOLDER / "tokens-00031.bin"
-        os.mkfifo(pipe)
-        pages = pipe.read_bytes()  # nobody ever opens the other end
+        pages = dead_file("tokens-00031.bin").read_bytes()
         return torch.frombuffer(bytearray(pages), dtype=torch.uint8)
     return torch.randint(0, VOCABULARY, (4, 16))
 
@@ -85,8 +64,7 @@ def anneal(step: int) -> None:
 def write_state(model: nn.Module, step: int) -> None:
     target = FOLDER / f"state-{dist.get_rank()}.pt"
     if strikes(step, "checkpoint"):
-        target = target.with_suffix(".part")
-        os.mkfifo(target)
+        target = dead_file("state.part")
     if dist.get_rank() == 0 or FAULT == "checkpoint":
         torch.save(model.state_dict(), target)
     if strikes(step, "slow_save"):

@@ -1,12 +1,10 @@
 """No DDP: pairs of ranks split a layer, all ranks average gradients by hand, neighbours pass edges on.
 
-HX_FAULT strikes on rank HX_WHO (or on its pair) at step HX_STEP. Says "struck" when it does.
+Some faults strike on the pair of rank HX_WHO.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
 
@@ -14,15 +12,9 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-FAULT = os.environ.get("HX_FAULT", "none")
-WHO = int(os.environ.get("HX_WHO", "-1"))
-STEP = int(os.environ.get("HX_STEP", "10"))
+from tests.support.faulty_jobs.striking import WHO, say, strikes
+
 PAIR = (WHO, WHO ^ 1)
-
-
-def say(word: str) -> None:
-    sys.stdout.write(word + "\n")
-    sys.stdout.flush()
 
 
 class Mesh:
@@ -36,19 +28,13 @@ class Mesh:
         self.state = torch.randn(32)
         self.gate = threading.Condition()
 
-    def struck(self, step: int, fault: str, *ranks: int) -> bool:
-        if fault != FAULT or step != STEP or self.rank not in ranks:
-            return False
-        say("struck")
-        return True
-
     def forward(self, step: int) -> Tensor:
         half = self.weight @ self.state
         time.sleep(0.03)
-        if self.struck(step, "pair_lock", WHO):
+        if strikes(step, "pair_lock"):
             with self.gate:
                 self.gate.wait()
-        if self.struck(step, "pair_disagrees", *PAIR):
+        if strikes(step, "pair_disagrees", *PAIR):
             if self.rank == WHO:
                 dist.reduce(half, dst=min(PAIR), group=self.pair)
             else:
@@ -58,7 +44,7 @@ class Mesh:
 
     def exchange_edges(self, step: int, half: Tensor) -> Tensor:
         edge = torch.empty(32)
-        if self.rank % 2 or self.struck(step, "both_receive", *PAIR):
+        if self.rank % 2 or strikes(step, "both_receive", *PAIR):
             dist.recv(edge, src=self.partner)
             dist.send(half, dst=self.partner)
         else:

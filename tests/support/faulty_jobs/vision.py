@@ -1,12 +1,11 @@
 """A trainer class with a DataLoader that has a worker process, batch norm, hooks and an end of epoch.
 
-HX_FAULT strikes on rank HX_WHO at step HX_STEP, or when there is a file HX_WHEN. Says "struck" when it does.
+Its faults strike when there is a file HX_WHEN, where that is given.
 """
 
 from __future__ import annotations
 
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -15,11 +14,9 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset, DistributedSampler
 
-FAULT = os.environ.get("HX_FAULT", "none")
-WHO = int(os.environ.get("HX_WHO", "-1"))
-STEP = int(os.environ.get("HX_STEP", "10"))
+from tests.support.faulty_jobs.striking import FAULT, RANK, STEP, WHO, say
+
 WHEN = Path(os.environ["HX_WHEN"]) if "HX_WHEN" in os.environ else None
-RANK = int(os.environ["RANK"])
 OUT_OF_MEMORY = (
     "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 79.15 GiB of which 10.31 GiB is "
     "free. Including non-PyTorch memory, this process has 68.83 GiB memory in use. Of the allocated memory 66.21 GiB "
@@ -27,14 +24,9 @@ OUT_OF_MEMORY = (
 )
 
 
-def say(word: str) -> None:
-    sys.stdout.write(word + "\n")
-    sys.stdout.flush()
-
-
 class Pictures(Dataset):  # type: ignore[misc,type-arg,unused-ignore]
     def __len__(self) -> int:
-        return 4000
+        return 40_000
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
         if FAULT == "worker" and RANK == WHO and index >= 4 * 4 * STEP:

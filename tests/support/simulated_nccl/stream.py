@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import mmap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import torch.distributed as dist
@@ -17,14 +17,12 @@ from tests.support.simulated_nccl import torch_frames
 LAUNCH_QUEUE = 1024
 """Kernels that may be launched and not done, about as many as a CUDA driver allows."""
 
-Start = Callable[[], Sequence[dist.Work]]
-
 
 class SimulatedStream:
     """The one stream of this rank's GPU.
 
-    ``compute``, ``all_reduce`` and ``exchange`` launch and return at once; ``synchronize`` and ``item`` spin in C until
-    all is done. With LAUNCH_QUEUE kernels under way each of the former blocks in ``cudaLaunchKernel``.
+    ``compute`` and ``all_reduce`` launch and return at once; ``item`` spins in C until all is done. With LAUNCH_QUEUE
+    kernels under way each of the former blocks in ``cudaLaunchKernel``.
     """
 
     def __init__(self, library: Path, memory: int) -> None:
@@ -38,18 +36,14 @@ class SimulatedStream:
         self._start = starter(self._start_collective)  # kept: C calls it
         self._native.openDevice.argtypes = (ctypes.c_void_p, ctypes.c_long, starter)
         self._native.openDevice(_address(self._record), LAUNCH_QUEUE, self._start)
-        self._waiting: list[Start] = []
+        self._waiting: list[Callable[[], dist.Work]] = []
         launch = self._native.cudaLaunchKernel
         self.compute: Callable[[float], int] = functools.partial(launch, KernelKind.COMPUTES)
         """Launch a kernel that computes for so many seconds."""
         self.item: Callable[[], object] = self._native.cudaStreamSynchronize
         """What ``.item()`` of a tensor on the GPU does: no frame of Python's is below its caller's."""
-        self.synchronize = torch_frames.synchronize(self._native.cudaStreamSynchronize)
-        """``torch.cuda.synchronize``."""
         self.all_reduce = torch_frames.all_reduce(self._launch_all_reduce)
         """Launch an all-reduce of a tensor in a group."""
-        self.batch_isend_irecv = torch_frames.batch_isend_irecv(self._launch_exchange)
-        """Launch sends and receives as one kernel: :class:`Transfer` each."""
 
     def hang(self) -> None:
         """Launch a kernel that never ends."""
@@ -61,49 +55,26 @@ class SimulatedStream:
             raise RuntimeError("gloo's thread that carries its messages was not found")
 
     def _launch_all_reduce(self, tensor: Tensor, group: dist.ProcessGroup | None) -> None:
-        self._launch(lambda: [dist.all_reduce(tensor, group=group, async_op=True)])
-
-    def _launch_exchange(self, transfers: Sequence[Transfer]) -> None:
-        self._launch(lambda: [transfer.start() for transfer in transfers])
-
-    def _launch(self, start: Start) -> None:
-        self._waiting.append(start)
+        self._waiting.append(lambda: dist.all_reduce(tensor, group=group, async_op=True))
         self._native.cudaLaunchKernel(KernelKind.COLLECTIVE, 0.0)
 
     def _start_collective(self, ticket: int) -> None:
         """Put the next collective on its way; called by the thread that runs the kernels."""
-        works: Sequence[dist.Work] = ()
         try:
-            works = self._waiting.pop(0)()
+            work = self._waiting.pop(0)()
         except RuntimeError as error:
             # a peer is gone: over NVLink nothing tells the kernel, it goes on spinning
             print(f"[rank{dist.get_rank()}] {error}", flush=True)
             return
-        left = len(works)
 
         def ended(future: object) -> None:
-            nonlocal left
             try:
                 future.value()  # type: ignore[attr-defined]
             except RuntimeError:
                 return  # as above
-            left -= 1
-            if not left:
-                self._native.collectiveEnded(ticket)
+            self._native.collectiveEnded(ticket)
 
-        for work in works:
-            work.get_future().then(ended)
-
-
-class Transfer:
-    """A send or a receive between two ranks that alone are in ``group``, seen from either."""
-
-    def __init__(self, tensor: Tensor, source: int, group: dist.ProcessGroup) -> None:
-        self.tensor, self.source, self.group = tensor, source, group
-
-    def start(self) -> dist.Work:
-        """Put it on its way. Of gloo's operations its collectives alone end without a thread that waits in Python."""
-        return dist.broadcast(self.tensor, self.source, group=self.group, async_op=True)
+        work.get_future().then(ended)
 
 
 def _address(record: mmap.mmap | bytearray) -> int:

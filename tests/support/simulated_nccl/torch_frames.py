@@ -1,6 +1,6 @@
 """Calls of torch that a job over NCCL makes, with torch's own file names and lines, so that a stack looks like one.
 
-What they do is launch a kernel, or wait for the GPU, in the C library; torch's own would ask for a real GPU.
+What they do is launch a kernel in the C library; torch's own would ask for a real GPU.
 """
 
 from __future__ import annotations
@@ -11,10 +11,6 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-_SYNCHRONIZE = """
-def synchronize(device=None):
-    return _cuda_synchronize()
-"""
 _ALL_REDUCE = """
 def all_reduce(tensor, group, launch=None):
     return launch(tensor, group)
@@ -22,10 +18,6 @@ def all_reduce(tensor, group, launch=None):
 _WRAPPER = """
 def wrapper(*args, **kwargs):
     return func(*args, **kwargs)
-"""
-_P2P = """
-def batch_isend_irecv(p2p_op_list):
-    return launch(p2p_op_list)
 """
 
 
@@ -45,28 +37,12 @@ def _last_line(module: ModuleType, name: str) -> int:
     return first + len(lines) - 1
 
 
-def synchronize(wait: Callable[[], object]) -> Callable[[], object]:
-    """``torch.cuda.synchronize`` that blocks in ``wait``, a function of C."""
-    from torch import cuda
-
-    assert cuda.__file__ is not None
-    return _compiled(_SYNCHRONIZE, cuda.__file__, _last_line(cuda, "synchronize"), {"_cuda_synchronize": wait})
-
-
 def all_reduce(launch: Callable[[Any, Any], object]) -> Callable[..., object]:
     """``torch.distributed.all_reduce`` that launches with ``launch``."""
     from torch.distributed import distributed_c10d as module
 
     line = _last_line(module, "all_reduce")
     return _logged(_compiled(_ALL_REDUCE.replace("=None", "=launch"), module.__file__, line, {"launch": launch}))
-
-
-def batch_isend_irecv(launch: Callable[[Any], object]) -> Callable[..., object]:
-    """``torch.distributed.batch_isend_irecv`` that launches with ``launch``."""
-    from torch.distributed import distributed_c10d as module
-
-    line = _last_line(module, "batch_isend_irecv")
-    return _logged(_compiled(_P2P, module.__file__, line, {"launch": launch}))
 
 
 def _logged(function: Callable[..., object]) -> Callable[..., object]:

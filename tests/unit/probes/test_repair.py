@@ -6,8 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -17,11 +19,12 @@ from collectors.probes.remote.repair import SignalTarget, continue_all, end_all
 from collectors.samples.stream import SourceState
 from hangtop.session.probes import ProbeRefused
 from hangtop.session.probes.repair import Repairable, send_signals, signal_probe, survey
-from tests.support import orphans
 from tests.support.screens import NOW, Paper, PaperSession
 
 # --- signals -----------------------------------------------------------------------------------------------------
 
+SLEEP = "print(flush=True); import time; time.sleep(600)"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEP
 Start = Callable[..., "subprocess.Popen[bytes]"]
 
 
@@ -29,7 +32,7 @@ Start = Callable[..., "subprocess.Popen[bytes]"]
 def start() -> Iterator[Start]:
     running: list[subprocess.Popen[bytes]] = []
 
-    def run(source: str = orphans.SLEEP) -> subprocess.Popen[bytes]:
+    def run(source: str = SLEEP) -> subprocess.Popen[bytes]:
         child = subprocess.Popen([sys.executable, "-S", "-c", source], stdout=subprocess.PIPE)
         assert child.stdout is not None
         child.stdout.readline()
@@ -42,8 +45,21 @@ def start() -> Iterator[Start]:
         child.communicate()
 
 
+def stat(pid: int) -> list[str]:
+    """Fields of /proc/PID/stat from the state on."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
 def started(pid: int) -> float:
-    return boot_time() + orphans.start_ticks(pid) / CLOCK_TICKS
+    return boot_time() + int(stat(pid)[19]) / CLOCK_TICKS
+
+
+def comes_to(pid: int, state: str) -> bool:
+    """Whether a process came into this state in time."""
+    until = time.monotonic() + 30
+    while stat(pid)[0] != state and time.monotonic() < until:
+        time.sleep(0.01)
+    return stat(pid)[0] == state
 
 
 def target(pid: int, later: float = 0.0) -> SignalTarget:
@@ -51,7 +67,7 @@ def target(pid: int, later: float = 0.0) -> SignalTarget:
 
 
 def test_term_ends_one_and_kill_the_deaf_one(start: Start) -> None:
-    willing, deaf = start(), start(orphans.DEAF)
+    willing, deaf = start(), start(DEAF)
     answers = end_all([target(willing.pid), target(deaf.pid)], 0.2)
     assert [one.outcome for one in answers] == ["terminated", "killed"]
     assert (willing.wait(60), deaf.wait(60)) == (-signal.SIGTERM, -signal.SIGKILL)
@@ -60,11 +76,11 @@ def test_term_ends_one_and_kill_the_deaf_one(start: Start) -> None:
 def test_a_pid_that_is_anothers_now_gets_nothing(start: Start) -> None:
     child = start()
     (answer,) = end_all([target(child.pid, later=60)], 0.1)
-    assert (answer.outcome, orphans.wait_for_state(child.pid, "S")) == ("reused", True)
+    assert (answer.outcome, comes_to(child.pid, "S")) == ("reused", True)
     os.kill(child.pid, signal.SIGSTOP)
-    assert orphans.wait_for_state(child.pid, "T")
+    assert comes_to(child.pid, "T")
     (answer,) = continue_all([target(child.pid, later=60)])
-    assert (answer.outcome, orphans.state_of(child.pid)) == ("reused", "T")
+    assert (answer.outcome, stat(child.pid)[0]) == ("reused", "T")
     (answer,) = continue_all([target(child.pid)])
     assert answer.outcome == "continued"
 
@@ -103,6 +119,3 @@ async def test_a_session_that_may_only_look_signals_nobody(
     one = Repairable("node1", 812, 0, "root", "", "train.py", "S", 0.0, 7200.0, 3 << 30, "its launcher is gone")
     with pytest.raises(ProbeRefused, match="--read-only"):
         await signal_probe(session, "TERM", [one]).run(print)
-
-
-# --- the command -------------------------------------------------------------------------------------------------

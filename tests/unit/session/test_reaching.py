@@ -50,9 +50,7 @@ def test_a_slurm_job_by_its_own_steps(tmp_path: Path, monkeypatch: pytest.Monkey
         reach(SessionOptions(via="slurm"))
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     assert reach(SessionOptions(via="slurm")).targets == found.targets
-    words = shell_words("n2", SessionOptions(slurm="7", via="slurm"))
-    assert words is not None
-    assert "--pty" in words
+    assert "--pty" in shell_words("n2", SessionOptions(slurm="7", via="slurm"))
 
 
 def test_a_slurm_job_by_ssh_unless_a_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,3 +60,15 @@ def test_a_slurm_job_by_ssh_unless_a_way_is_named(tmp_path: Path, monkeypatch: p
         found = reach(SessionOptions(slurm="7", via=via))
         assert found.way is not None
         assert found.way.words(found.targets[0])[0] == program
+
+
+@pytest.mark.parametrize(
+    ("node", "via", "words"),
+    [
+        ("node1", None, "ssh -- node1"),
+        ("ada@h:2222", None, "ssh -p 2222 -- ada@h"),
+        ("node1", "docker exec -i %h sh", "docker exec -i node1 sh"),
+    ],
+)
+def test_a_shell_goes_to_a_node_as_the_session_does(node: str, via: str | None, words: str) -> None:
+    assert shell_words(node, SessionOptions(targets=("node1",), via=via)) == words.split()

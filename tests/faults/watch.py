@@ -1,4 +1,4 @@
-"""hangtop as a process: what it took in, and how much memory it has."""
+"""hangtop's screen in a terminal of its own: what it took in, how much memory it has, how soon it answers keys."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ HELP = BY_NAME["overview"].help[:24]
 """What the help over the first panel begins with, and no panel shows, …"""
 TABS = "[Overview]"
 """… and what a screen of some width without it begins with."""
+KEYS = 10.0
+"""Seconds after which a key has been answered, on a machine that plays all nodes and does other things, too."""
 PAGE = os.sysconf("SC_PAGE_SIZE")
 STAYS = 0.3
 """Seconds for which the screen must show what a key has done."""
@@ -72,18 +74,15 @@ class Usage:
             self.most = max(self.most, self.memory())
 
 
-class OnScreen:
-    """The screen in a terminal of its own, recording what it sees; a context manager.
-
-    Waits raise :class:`AssertionError`, with all that was told.
-    """
+class Watch:
+    """The screen, recording what it sees. Waits raise :class:`AssertionError` with all that was told."""
 
     def __init__(self, file: Path, words: Sequence[str], inside: Sequence[str] = ()) -> None:
         """``words`` are arguments; ``inside`` words before the command, which takes their place."""
         self.file = file
         self.terminal = Tmux([*inside, *WATCHED, "watch", "--record", str(file), "--batch", *words])
 
-    def __enter__(self) -> OnScreen:
+    def __enter__(self) -> Watch:
         self.terminal.__enter__()
         self.pid = self.terminal.pid()
         self.usage = Usage(self.pid)
@@ -93,9 +92,10 @@ class OnScreen:
         self.usage.end()
         self.terminal.__exit__(None, None, None)
 
-    def ended(self) -> str:
-        """Whether it has left the terminal."""
-        return "" if Path("/proc", str(self.pid)).exists() else "it has left the terminal"
+    @property
+    def ended(self) -> bool:
+        """It has left the terminal."""
+        return not Path("/proc", str(self.pid)).exists()
 
     def entries(self) -> list[Entry]:
         """All that was recorded by now, as far as it has been written."""
@@ -145,7 +145,7 @@ class OnScreen:
             told = "\n".join(
                 f"{change.node} {change.at:.1f} {change.link} {change.why}" for change in self.links()[-30:]
             )
-            assert not self.ended(), f"{failing}: hangtop ended: {self.ended()}\n{told}"
+            assert not self.ended, f"{failing}: hangtop ended\n{told}"
             assert time.monotonic() < deadline, f"{failing} within {seconds:.0f} s\n{told}"
             time.sleep(LOOK)
         return found
@@ -168,12 +168,15 @@ class OnScreen:
             time.sleep(0.03)
         return since - began
 
-    def quit(self, seconds: float = 20.0) -> float:
-        """Press q; seconds until it has left the terminal."""
-        began = time.monotonic()
-        self.usage.end()
+    def quit(self) -> None:
+        """Press q, at which it leaves the terminal."""
         self.terminal.press("q")
-        while not self.ended():
-            assert time.monotonic() < began + seconds, f"q was not answered:\n{self.terminal.screen()}"
+        self.wait_ended()
+
+    def wait_ended(self, seconds: float = 20.0) -> None:
+        """Wait until it has left the terminal."""
+        self.usage.end()
+        began = time.monotonic()
+        while not self.ended:
+            assert time.monotonic() < began + seconds, f"it does not end:\n{self.terminal.screen()}"
             time.sleep(0.01)
-        return time.monotonic() - began
