@@ -109,11 +109,12 @@ def _late_once(job: Job, status: RankStatus, seen: Sequence[RankStatus]) -> bool
     """All looks may be of one wait, of a hang or a pause, and not of several steps.
 
     Every look met it at one place, and no step was told since the first of them; or nobody was seen to wait anew where
-    no step is told at all; or all looks that met it late lie within one pause of the job.
+    no step is told at all; or all looks that met it late lie within one pause of the job, or the present one.
     """
     looks = status.readings
     late = [look.at for look in looks if not waits_for_others(look)]
-    if late and any(a - PAUSE_SLACK_S <= min(late) and max(late) <= b + PAUSE_SLACK_S for a, b in job.pauses):
+    pauses = (*job.pauses, (job.now - (job.stood_still or 0.0), job.now))
+    if late and any(a - PAUSE_SLACK_S <= min(late) and max(late) <= b + PAUSE_SLACK_S for a, b in pauses):
         return True
     if not job.live or len({look.where for look in looks}) > 1:
         return False

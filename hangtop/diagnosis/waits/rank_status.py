@@ -1,4 +1,8 @@
-"""The evidence on one rank, put together once: what its stacks, its process and its GPU say, and since when."""
+"""The evidence on one rank, put together once: what its stacks, its process and its GPU say, and since when.
+
+The state of a rank is what its activity says (:func:`with_activity`); ranks at the same line may tell more of it
+(:mod:`hangtop.diagnosis.waits.statuses`), and :func:`timed` adds for how long it has been so.
+"""
 
 from __future__ import annotations
 
@@ -117,11 +121,11 @@ def stands(job: Job) -> bool:
 
 
 def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process: Rank | None, load: Load) -> RankStatus:
-    """Where a rank stands whose process is there, or of which there are dumps."""
+    """What a rank does whose process is there, or of which there are dumps; not yet for how long."""
     letter = state_of(process.looks[-1].value) if process and process.looks else ""
-    home = process.node if process else node
+    status = RankStatus(number, process.node if process else node, "unseen", process, load=load)
     if not dumps and letter and letter not in HALTED:  # as nearly all of thousands, every second
-        return RankStatus(number, home, "unseen", process, load=load)
+        return status
     dumps = telling(dumps, letter)
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
@@ -135,11 +139,9 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
         moved = Motion(cpu=doing.cpu, state=doing.state, wchan=doing.wchan)
     else:
         moved = NO_MOTION
-    status = RankStatus(
-        number, home, "unseen", process, None, tuple(activity(look) for look in looks),
-        tuple(look[0].beside for look in looks), moved, load=load, native=told is not None,
-    )  # fmt: skip
-    return with_activity(job, status, told or doing)
+    readings, beside = tuple(activity(look) for look in looks), tuple(look[0].beside for look in looks)
+    seen = status._replace(readings=readings, beside=beside, motion=moved, native=told is not None)
+    return with_activity(seen, told or doing)
 
 
 def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
@@ -162,35 +164,22 @@ def with_meaning(doing: Activity, told: Activity) -> Activity:
     )  # fmt: skip
 
 
-def seen_waiting(job: Job, status: RankStatus) -> RankStatus:
-    """The same rank, which waits for others as other ranks tell, though its own frames do not."""
-    status = status._replace(state="waiting")
-    return status._replace(frozen=None if status.activity is None else _frozen(job, status, status.activity))
+def with_activity(status: RankStatus, doing: Activity | None) -> RankStatus:
+    """The same rank with what its stacks, or something besides, tell of it, and the state that this makes."""
+    return status._replace(activity=doing, state=_state(doing, status.motion, status.load))
 
 
-def with_activity(job: Job, status: RankStatus, doing: Activity | None) -> RankStatus:
-    """The same rank with what its stacks, or something besides, tell of it."""
-    status = status._replace(activity=doing)
-    status = status._replace(state=_judged(status))
-    if status.state == "unseen" or doing is None:
-        return status._replace(held=status.motion.halted_for)
-    return status._replace(held=_held_for(job, status, doing), frozen=_frozen(job, status, doing))
-
-
-def _judged(status: RankStatus) -> State:
-    doing, moved = status.activity, status.motion
+def _state(doing: Activity | None, moved: Motion, load: Load) -> State:
     if moved.halted_for > 0.0 and moved.halted_for >= HALTED_AFTER[moved.state]:
         return "uninterruptible" if moved.state == "D" else "stopped"
-    if doing is None:
-        return "unseen"
-    if doing.error:
+    if doing is None or doing.error:
         told: dict[str, State] = {"stopped": "stopped", "gone": "gone"}
-        return told.get(doing.error, "unseen")
+        return "unseen" if doing is None else told.get(doing.error, "unseen")
     if doing.kind == "shutdown":
         return "leaving"
-    if not waits_for_others(doing, moved) or status.load == "computing":
+    if not waits_for_others(doing, moved) or load == "computing":
         return "working"  # a rank that waits while its own GPU computes is not held up by anybody
-    return "waiting" if doing.kind != "device" or status.load == "spinning" else "on_gpu"
+    return "waiting" if doing.kind != "device" or load == "spinning" else "on_gpu"
 
 
 def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
@@ -199,11 +188,9 @@ def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
     Inside ``backward`` or a wrapper's ``forward`` a rank that uses no CPU waits: gloo and the reducer block there in
     C++. A rank that waits for its own GPU counts as waiting too: its kernels may be NCCL's, and the GPU tells.
     """
-    if doing.waits == "peers" or doing.kind == "device":
-        return True
     if doing.waits == "unknown" and doing.kind in ("backward", "forward"):
         return moved.blocked or (moved.cpu is None and doing.state == "S")
-    return False
+    return doing.waits == "peers" or doing.kind == "device"
 
 
 # --- for how long ------------------------------------------------------------------------------------------------
@@ -214,30 +201,28 @@ def seen_after(due: float) -> float:
     return due - min(LOOKS_SLACK_S, LOOKS_SLACK_SHARE * due)
 
 
-def _stood_still(job: Job, doing: Activity) -> float:
-    """Seconds since the job last moved, when this dump was taken in that time: then it shows the whole of it."""
-    still = job.stood_still if job.live else None
-    return still if still is not None and job.now - doing.at <= still else 0.0
+def timed(job: Job, status: RankStatus) -> RankStatus:
+    """The same rank with the seconds for which it was seen to stand there, and whether it stayed at one point.
 
-
-def _held_for(job: Job, status: RankStatus, doing: Activity) -> float:
-    """Seconds for which a rank was seen to stand where it stands, or the whole job with it.
-
-    One that was seen elsewhere since the job stopped has come later. A rank that spins at one place in every look may
-    have waited many times: no longer than since the last step.
+    A look since the job stopped shows the whole of that time, but of a rank that was seen elsewhere since. A rank that
+    spins at one place in every look may have waited many times: no longer than since the last step.
     """
-    if doing.moving and not doing.error and stands(job):
-        return max(0.0, job.now - doing.since)
-    held = max(_stood_still(job, doing), doing.at - doing.since if doing.looks >= LATE_LOOKS else 0.0)
+    doing, moved = status.activity, status.motion
+    if doing is None or status.state == "unseen":
+        return status._replace(held=max(status.held, moved.halted_for))
+    still = (job.stood_still or 0.0) if job.live else 0.0
+    still = still if job.now - doing.at <= still and not doing.moving else 0.0
+    own_step = _stepped_at(job, status)
+    step = own_step or job.motion.last_step_at
+    held = max(still, doing.at - doing.since if doing.looks >= LATE_LOOKS else 0.0)
     if status.state in ("stopped", "uninterruptible"):
-        return max(held, status.motion.halted_for)
-    stepped_at = _stepped_at(job, status) or job.motion.last_step_at
-    if status.state in WAITS and job.live and stepped_at is not None and not status.motion.blocked:
-        return min(held, max(0.0, doing.at - stepped_at))
-    return held
+        held = max(held, moved.halted_for)
+    elif status.state in WAITS and job.live and step is not None and not moved.blocked:
+        held = min(held, max(0.0, doing.at - step))
+    return status._replace(held=held, frozen=_frozen(job, status, doing, still, own_step))
 
 
-def _frozen(job: Job, status: RankStatus, doing: Activity) -> bool | None:
+def _frozen(job: Job, status: RankStatus, doing: Activity, still: float, own_step: float | None) -> bool | None:
     """Tell whether a rank stood at one point over the looks.
 
     The job's own clock of progress tells, where it stood for as long as the looks span: a rank that spins looks the
@@ -247,12 +232,11 @@ def _frozen(job: Job, status: RankStatus, doing: Activity) -> bool | None:
     """
     moved, least = status.motion, min(seen_after(job.patience), max(STOOD_STILL_S, job.usual_pause or 0.0))
     by_clock = not (doing.error or doing.moving or job.motion.moving) and status.load != "computing"
-    if by_clock and _stood_still(job, doing) >= least:
+    if by_clock and still >= least:
         return True
-    stepped_at = _stepped_at(job, status)
-    if stepped_at is not None and stepped_at > doing.since:
+    if own_step is not None and own_step > doing.since:
         return False
-    if stepped_at is not None and status.load == "spinning" and job.now - stepped_at >= job.alarm_after:
+    if own_step is not None and status.load == "spinning" and job.now - own_step >= job.alarm_after:
         return not doing.moving
     if len(status.readings) < LATE_LOOKS:
         return None
@@ -263,8 +247,6 @@ def _frozen(job: Job, status: RankStatus, doing: Activity) -> bool | None:
 
 def _stepped_at(job: Job, status: RankStatus) -> float | None:
     """When a rank's own log was last seen to count a step; None where none was."""
-    node, process = job.nodes.get(status.node), status.process
-    if node is None or process is None:
-        return None
-    own = (log.grown_at for log in node.steps.values() if log.count.pid == process.process.pid)
+    node, pid = job.nodes.get(status.node), status.pid
+    own = [] if node is None else [log.grown_at for log in node.steps.values() if log.count.pid == pid]
     return max((at for at in own if at is not None), default=None)

@@ -1,4 +1,4 @@
-"""Where every rank of a job stands: each by its own evidence, then by that of the ranks at the same line.
+"""What every rank of a job does: each by its own evidence, then by that of the ranks at the same line.
 
 Ranks at one line are in one place, whatever the kernel says of each: where one of them is seen to wait, by its native
 frames or by its GPU, the others wait as well. Native frames pause a process and cost half a second of CPU, so one rank
@@ -20,16 +20,13 @@ from hangtop.diagnosis.tables.thresholds import SILENT_S, WORTH_SAYING_S
 from hangtop.diagnosis.waits.rank_status import (
     WAITS,
     RankStatus,
-    seen_waiting,
     stands,
     status_of,
+    timed,
     with_activity,
     with_meaning,
 )
 
-STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE = 2.0, 0.2
-"""Seconds, and share of its standing still, by which it is not known when exactly a job stopped: a look in that time
-may have met a rank on its way, and does not count beside one that came later."""
 SERVERS = ("vllm::", "sglang::")
 """Beginnings of the titles of inference servers: their workers wait in a broadcast for the next request."""
 FEW, TOGETHER_S = 256, 0.6
@@ -40,23 +37,19 @@ MOST, MOST_TORN = 8, 4
 
 def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     """Read all recent stacks of a job and tell what each rank does: by rank, including missing ones."""
-    dumps = _dumps_by_rank(job)
+    dumps, loads, world = _dumps_by_rank(job), gpu_loads(job), world_size(job)
     processes = {rank.rank: rank for rank in sorted(job.ranks, key=lambda rank: (rank.rank, rank.process.started))}
     numbers = set(dumps) | set(processes)
-    world = world_size(job)
     if world is not None and job.live and processes and not job.unnumbered:  # any of these may be one that is missing
         numbers |= set(range(world))
-    loads = gpu_loads(job)
-    statuses = {}
+    found = {}
     for number in sorted(numbers):
-        node, own = dumps.get(number, ("", []))
-        process = processes.get(number)
-        statuses[number] = _absent(job, number, own, process) or status_of(
-            job, number, node, own, process, loads.get(number, "unknown")
-        )
-    statuses |= _at_the_store(job, tuple(statuses.values()))
-    statuses |= _told_by_peers(job, tuple(statuses.values()))
-    return {} if _only_listed(statuses.values()) else statuses
+        (node, own), process = dumps.get(number, ("", [])), processes.get(number)
+        load = loads.get(number, "unknown")
+        found[number] = _absent(job, number, own, process) or status_of(job, number, node, own, process, load)
+    found |= _at_the_store(found.values())
+    found |= _told_by_peers(job, tuple(found.values()))
+    return {} if _only_listed(found.values()) else {number: timed(job, one) for number, one in found.items()}
 
 
 def not_responding(node: Node, now: float) -> bool:
@@ -91,20 +84,16 @@ def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:
     """
     known = {**{(rank.node, rank.process.pid): rank.rank for rank in job.ranks}, **job.stack_ranks}
     newest = {rank.rank: (rank.node, rank.process.pid) for rank in job.ranks}
-    still = (job.stood_still or 0.0) if stands(job) else float("inf")
-    recent = job.now - still if any(dump.at >= job.now - still for dump in job.stacks) else float("-inf")
-    settled = recent + min(STOPPED_WITHIN_S, STOPPED_WITHIN_SHARE * still)
+    since = job.now - (job.stood_still or 0.0) if stands(job) else float("-inf")
+    looks = [pair for pair in zip(job.stack_nodes, job.stacks, strict=False) if pair[1].at >= since]
     by_owner: dict[tuple[str, int], list[StackDump]] = defaultdict(list)
-    for node, dump in zip(job.stack_nodes, job.stacks, strict=False):
-        if dump.at >= recent:
-            by_owner[node, dump.rank_pid].append(dump)
+    for node, dump in looks or zip(job.stack_nodes, job.stacks, strict=False):
+        by_owner[node, dump.rank_pid].append(dump)
     found: dict[int, tuple[str, list[StackDump]]] = {}
     for owner, dumps in sorted(by_owner.items(), key=lambda pair: (max(dump.at for dump in pair[1]), pair[0])):
         rank = known.get(owner)
         if rank is not None and newest.get(rank, owner) == owner:
-            dumps.sort(key=lambda dump: (dump.at, dump.pid))
-            late = [dump for dump in dumps if dump.at >= settled]
-            found[rank] = owner[0], late if any(dump.pid == dump.rank_pid for dump in late) else dumps
+            found[rank] = owner[0], sorted(dumps, key=lambda dump: (dump.at, dump.pid))
     return found
 
 
@@ -120,16 +109,16 @@ def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None)
     return None
 
 
-def _at_the_store(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStatus]:
+def _at_the_store(statuses: Iterable[RankStatus]) -> dict[int, RankStatus]:
     """Ranks whose call waits on a connection to the job's own store, where other ranks set what they wait for.
 
-    ``store.wait`` of a program's own store has no frame of torch: the far end of the connection tells it.
+    ``store.wait`` of a program's own store has no frame of torch: the port at the far end tells it.
     """
     found: dict[int, RankStatus] = {}
     for one in statuses:
         doing, port = one.activity, one.process.process.master_port if one.process is not None else None
         if doing is not None and not doing.error and doing.meaning is Meaning.NETWORK and doing.target.port == port:
-            found[one.rank] = with_activity(job, one, _means(doing, Meaning.STORE))
+            found[one.rank] = with_activity(one, _means(doing, Meaning.STORE))
     return found
 
 
@@ -146,7 +135,7 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
     """
     quiet = job.live and (job.stood_still or 0.0) >= WORTH_SAYING_S and not job.motion.moving
     found: dict[int, RankStatus] = {}
-    opaque: list[tuple[RankStatus, Activity]] = []
+    at_line: dict[str, list[RankStatus]] = defaultdict(list)
     waits_at: dict[str, Activity] = {}
     dumped = [(one, one.activity) for one in statuses if one.activity is not None and one.readings]
     for one, doing in dumped:
@@ -154,21 +143,19 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
             waits_at[one.where] = doing
         elif one.state == "working" and one.load != "computing" and not doing.moving:
             if quiet and one.load == "spinning" and doing.native_would_tell and not one.native:
-                found[one.rank] = with_activity(job, one, _means(doing, Meaning.GPU_FULL))
-                waits_at.setdefault(one.where, _means(doing, Meaning.GPU_FULL))
+                full = _means(doing, Meaning.GPU_FULL)
+                found[one.rank] = with_activity(one, full)
+                waits_at.setdefault(one.where, full)
             elif _is_opaque(doing):
-                opaque.append((one, doing))
-    at_line: dict[str, list[RankStatus]] = defaultdict(list)
-    for one, doing in opaque:
-        if one.where in waits_at:
-            found[one.rank] = with_activity(job, one, with_meaning(doing, waits_at[one.where]))
-        else:
-            at_line[one.where].append(one)
+                at_line[one.where].append(one)
     for where, own in at_line.items():
-        if 1 < len(own) < len(dumped) <= 2 * len(own):
+        if where in waits_at:
+            meant = ((one, with_meaning(one.activity, waits_at[where])) for one in own if one.activity is not None)
+            found |= {one.rank: with_activity(one, doing) for one, doing in meant}
+        elif 1 < len(own) < len(dumped) <= 2 * len(own):
             elsewhere = any(one.state not in (*WAITS, "unseen") and one.where != where for one in statuses)
             if all(one.in_c_code or one.motion.blocked for one in own) or ((stands(job) or not job.live) and elsewhere):
-                found.update((one.rank, seen_waiting(job, one)) for one in own)
+                found |= {one.rank: one._replace(state="waiting") for one in own}
     return found
 
 
