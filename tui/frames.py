@@ -17,9 +17,7 @@ def where(frame: Frame) -> str:
 
 def short_stack(dump: StackDump, most: int) -> list[str]:
     """``read_shard (data.py:88)``: frames of the main thread, the innermost first; those of the user's code alone."""
-    from hangtop.diagnosis.stacks.threads import main_thread  # not before the first frame is drawn
-
-    main = main_thread(dump)
+    main = dump.main
     frames = [] if main is None else main.frames
     own = [frame for frame in frames if not _INSTALLED.match(frame.file)] or frames
     return [f"{frame.name} ({where(frame).rpartition('/')[2]})" for frame in own[:most]]

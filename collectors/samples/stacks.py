@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, Iterable, List, NamedTuple, Optional
 
 
 class Frame(NamedTuple):
@@ -28,6 +28,15 @@ class ThreadStack(NamedTuple):
     """Running rather than idle, as py-spy judges."""
     owns_gil: bool
     frames: List[Frame]
+
+
+def main_thread(threads: Iterable[ThreadStack], pid: int) -> Optional[ThreadStack]:
+    """The main thread among those of a process; None where it is not there (torn, or no frames at all)."""
+    every = list(threads)
+    named = (one for one in every if one.os_thread_id == pid or one.name == "MainThread")
+    # a process that never imported threading names none; the program's first line is on its main thread
+    first = (one for one in every if any(frame.name == "<module>" for frame in one.frames))
+    return next(named, None) or next(first, None)
 
 
 class QueuedPath(NamedTuple):
@@ -105,3 +114,8 @@ class StackDump(NamedTuple):
     beside: List[ThreadWait] = []  # noqa: RUF012 (never written to)
     """Where its main thread sleeps at a futex: its other threads that do not, at most :data:`BESIDE`. Native ones
     have no frames."""
+
+    @property
+    def main(self) -> Optional[ThreadStack]:
+        """Its main thread, where it was seen."""
+        return main_thread(self.threads, self.pid)

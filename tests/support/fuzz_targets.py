@@ -123,7 +123,7 @@ def _proc(data: bytes) -> None:
 def _stacks(data: bytes) -> None:
     pyspy_output.failure(data)
     try:
-        pyspy_output.main_thread(pyspy_output.threads(data, 4711, 7), 4711)
+        pyspy_output.threads(data, 4711, 7)
     except (ValueError, RecursionError):  # the dumper says "torn" for both
         return
 

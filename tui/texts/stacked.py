@@ -8,7 +8,6 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import duration, of_several, rank_text
 from hangtop.diagnosis.stacks.merge import StackGroup
 from hangtop.diagnosis.stacks.states import Activity, target_of
-from hangtop.diagnosis.stacks.threads import main_thread
 from hangtop.session.state import JobState
 from tui.frames import where
 from tui.looks.format import UNKNOWN, plural
@@ -131,7 +130,7 @@ def full_stack(rank: int, dumps: Iterable[StackDump]) -> Content:
         if dump.way_out:
             lines.append([("  what would help: ", Colour.DIM), (dump.way_out, Colour.TEXT)])
         lines += [[("  kernel  ", Colour.DIM), (name, Colour.TEXT)] for name in dump.kernel]
-        main = main_thread(dump)
+        main = dump.main
         for thread in sorted(dump.threads, key=lambda thread: thread is not main):
             state = f"{'running' if thread.active else 'idle'}{'  holds the GIL' if thread.owns_gil else ''}"
             lines += [[], [(f"  {thread.name or 'thread'}", Colour.INFO), (f"  {state}", Colour.DIM)]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Dict, Iterable, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from collectors.node import files
 from collectors.samples.stacks import Frame, ThreadStack
@@ -52,43 +52,36 @@ def threads(output: bytes, pid: int, own_pid: Optional[int]) -> List[ThreadStack
 
     ``own_pid`` is the process's id in its own PID namespace: Python knows its main thread by that number.
     """
-    return [_thread(_fields(thread), pid, own_pid) for thread in _list(json.loads(output))]
+    try:
+        return [_thread(thread, pid, own_pid) for thread in json.loads(output)]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError("no dump: %r" % error) from error
 
 
-def main_thread(stacks: Iterable[ThreadStack], pid: int) -> Optional[ThreadStack]:
-    """The main thread among those of a process; None when it is not there."""
-    for thread in stacks:
-        if thread.os_thread_id == pid or thread.name == "MainThread":
-            return thread
-    return None
-
-
-def _thread(thread: Dict[str, object], pid: int, own_pid: Optional[int]) -> ThreadStack:
-    system_id = thread.get("os_thread_id")
-    if system_id == own_pid and own_pid is not None:
-        system_id = pid
+def _thread(thread: Dict[str, Any], pid: int, own_pid: Optional[int]) -> ThreadStack:
+    system_id = thread["os_thread_id"]
     return ThreadStack(
-        _integer(thread.get("thread_id")),
-        system_id if isinstance(system_id, int) else None,
-        _text(thread.get("thread_name")),
-        bool(thread.get("active")),
-        bool(thread.get("owns_gil")),
-        [_frame(_fields(frame)) for frame in _list(thread.get("frames"))],
+        int(thread["thread_id"]),
+        pid if system_id == own_pid is not None else None if system_id is None else int(system_id),
+        str(thread["thread_name"] or ""),
+        bool(thread["active"]),
+        bool(thread["owns_gil"]),
+        [_frame(frame) for frame in thread["frames"]],
     )
 
 
-def _frame(frame: Dict[str, object]) -> Frame:
-    name, path = _text(frame.get("name")), _text(frame.get("filename"))
-    if frame.get("module") is not None:  # only native frames have one, the path of their library
-        return Frame(name[:_NATIVE_NAME_LENGTH], path, _integer(frame.get("line")), True)
-    return Frame(name, path, _integer(frame.get("line")), False, _arguments(path, frame.get("locals")))
+def _frame(frame: Dict[str, Any]) -> Frame:
+    name, path, line = str(frame["name"]), str(frame["filename"]), int(frame["line"] or 0)
+    if frame["module"] is not None:  # only native frames have one, the path of their library
+        return Frame(name[:_NATIVE_NAME_LENGTH], path, line, True)
+    return Frame(name, path, line, False, _arguments(path, frame["locals"] or []))
 
 
-def _arguments(path: str, variables: object) -> Dict[str, str]:
+def _arguments(path: str, variables: List[Dict[str, Any]]) -> Dict[str, str]:
     """The few variables that may leave the node (see ``Frame.arguments``)."""
-    if not isinstance(variables, list) or not any(part in path for part in _ARGUMENT_FILES):
+    if not any(part in path for part in _ARGUMENT_FILES):
         return {}
-    values = {_text(variable.get("name")): _text(variable.get("repr")) for variable in map(_fields, variables)}
+    values = {str(variable["name"]): str(variable["repr"] or "") for variable in variables}
     if path.endswith(_WRAPPER):
         return _group_given(values)
     told = ((name, value) for name, value in values.items() if name in _ARGUMENTS)
@@ -107,23 +100,3 @@ def _group_given(values: Dict[str, str]) -> Dict[str, str]:
         return {"group_given": "yes"}
     # py-spy cuts long values: what is cut off may be the group
     return {} if "..." in placed or "..." in named else {"group_given": "no"}
-
-
-def _fields(value: object) -> Dict[str, object]:
-    if isinstance(value, dict):
-        return value
-    raise ValueError("no object")
-
-
-def _list(value: object) -> List[object]:
-    if isinstance(value, list):
-        return value
-    raise ValueError("no list")
-
-
-def _integer(value: object) -> int:
-    return value if isinstance(value, int) else 0
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

@@ -12,11 +12,11 @@ import os
 import threading
 import time
 from queue import SimpleQueue
-from typing import List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import NamedTuple, Optional, Sequence, Union
 
 from collectors.node.processes import process_state
-from collectors.node.stacks import pyspy, pyspy_output
-from collectors.node.stacks.look import Manner, look
+from collectors.node.stacks import pyspy
+from collectors.node.stacks.look import DumpRequest, Looker
 from collectors.node.wire import say
 from collectors.samples.stacks import StackDump
 
@@ -26,26 +26,6 @@ LINGER = 8
 """Seconds that it waits for another request."""
 GAP = 0.5
 """Seconds between samples."""
-
-Target = Tuple[int, int]
-"""A process, and the rank that it belongs to."""
-
-
-class DumpRequest(NamedTuple):
-    """What to dump, and how."""
-
-    pids: List[int] = []  # noqa: RUF012 (never written to)
-    native: bool = False
-    """With native frames: pauses each process for up to 25 ms and costs half a second of CPU for each."""
-    blocking: bool = True
-    """A read that stays torn may be repeated with the process paused, for under 1 ms."""
-    samples: int = 1
-    deadline: float = 3.0
-    """Seconds that one py-spy may take."""
-    py_spy: str = ""
-    """Path of the py-spy to use; empty: look for one."""
-    sudo: bool = False
-    """Where this login may not trace, ``sudo -n`` may be tried."""
 
 
 class Answered(NamedTuple):
@@ -70,11 +50,9 @@ class StackDumper:
     """Answers requests of one client about one job."""
 
     def __init__(self, spy: Optional[str]) -> None:
-        self._refusals: List[str] = []
-        self._spy = spy
-        self._wanted: "SimpleQueue[Tuple[Target, Manner]]" = SimpleQueue()
+        self._looker = Looker(spy)
+        self._room = threading.Semaphore(max(2, min(16, os.cpu_count() or 2)))
         self._done: "SimpleQueue[Union[StackDump, Exception]]" = SimpleQueue()
-        self._workers = 0
 
     def run(self, request: DumpRequest) -> None:
         """Take every sample of a request."""
@@ -88,9 +66,10 @@ class StackDumper:
 
         The children of one whose main thread may be waiting for one come, too.
         """
-        manner = Manner(self._spy, request.native, request.blocking, request.deadline, request.sudo, self._refusals)
         known = set(request.pids)
-        left = self._want([(pid, pid) for pid in request.pids], manner)
+        for pid in request.pids:
+            self._start(pid, pid, request)
+        left = len(request.pids)
         while left:
             dump = self._done.get()
             if isinstance(dump, Exception):
@@ -98,28 +77,22 @@ class StackDumper:
             left -= 1
             say(dump)
             if dump.pid == dump.rank_pid and _may_wait_for_children(dump):
-                children = [pid for pid in process_state.children(dump.pid) if pid not in known]
-                known.update(children)
-                left += self._want([(pid, dump.pid) for pid in children], manner)
+                for pid in set(process_state.children(dump.pid)) - known:
+                    known.add(pid)
+                    left += 1
+                    self._start(pid, dump.pid, request)
 
-    def _want(self, targets: Sequence[Target], manner: Manner) -> int:
-        """Have these looked at by threads that live as long as this program: a child of theirs ends with its thread."""
-        for target in targets:
-            self._wanted.put((target, manner))
-        while self._workers < min(max(2, min(16, os.cpu_count() or 2)), len(targets)):
-            self._workers += 1
-            threading.Thread(target=self._work, daemon=True).start()
-        return len(targets)
+    def _start(self, pid: int, rank_pid: int, request: DumpRequest) -> None:
+        threading.Thread(target=self._look, args=(pid, rank_pid, request), daemon=True).start()
 
-    def _work(self) -> None:
-        while True:
-            (pid, rank_pid), manner = self._wanted.get()
+    def _look(self, pid: int, rank_pid: int, request: DumpRequest) -> None:
+        with self._room:
             try:
-                self._done.put(look(pid, rank_pid, manner))
+                self._done.put(self._looker.look(pid, rank_pid, request))
             except Exception as error:  # noqa: BLE001 (the main thread raises it)
                 self._done.put(error)
 
 
 def _may_wait_for_children(dump: StackDump) -> bool:
-    main = pyspy_output.main_thread(dump.threads, dump.pid)
-    return main is not None and any(part in frame.file for frame in main.frames for part in _PARENTAL)
+    frames = dump.main.frames if dump.main is not None else []
+    return any(part in frame.file for frame in frames for part in _PARENTAL)

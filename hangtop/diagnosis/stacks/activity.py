@@ -11,7 +11,7 @@ from hangtop.diagnosis.stacks.frames import is_user, own, place
 from hangtop.diagnosis.stacks.kernel import kernel_view
 from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
 from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Role, ThreadNote, target_of
-from hangtop.diagnosis.stacks.threads import main_thread, role, thread_name, thread_that_counts
+from hangtop.diagnosis.stacks.threads import role, thread_name, thread_that_counts
 from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 
 _SHORTEST_SPAN = 0.2
@@ -118,7 +118,7 @@ def _look_at(dump: StackDump, helpers: Sequence[StackDump]) -> _Look | None:
 
     Where main has handed the work to another thread, that one is judged (:func:`thread_that_counts`).
     """
-    main = main_thread(dump)
+    main = dump.main
     if main is None:
         return None
     stack, part = thread_that_counts(dump, main, parse(main.frames, kernel_view(dump)))
@@ -133,7 +133,7 @@ def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, 
     """
     child = target_of(waits.waiting_on).process
     for dump in sorted(helpers, key=lambda dump: (dump.pid != child, abs(dump.at - waits.at))):
-        main = main_thread(dump)
+        main = dump.main
         if main is not None and (dump.pid == child or not dump.syscall.startswith("accept")):  # that is a server
             found = parse(main.frames, kernel_view(dump))
             awaits_orders = found.says.waits == "helper" and len(found.user) == 1
@@ -183,11 +183,7 @@ def _other_threads(seen: _Look) -> tuple[ThreadNote, ...]:
     told = [one.thread for one in dump.beside]
     at_locks = dump.syscall == "futex" and len(told) < BESIDE
     for thread in dump.threads:
-        if (
-            thread is main_thread(dump)
-            or own(thread.frames) == seen.stack.frames
-            or not any(map(is_user, thread.frames))
-        ):
+        if thread is dump.main or own(thread.frames) == seen.stack.frames or not any(map(is_user, thread.frames)):
             continue
         says = parse(thread.frames, main=False).says
         locked = at_locks and not says.by_frame and thread.os_thread_id not in (*told, None, dump.pid)

@@ -30,15 +30,6 @@ _PASSIVE: frozenset[Kind] = frozenset(("lock", "sleep", "unknown"))
 """What main does while others of its threads may do the rank's work."""
 
 
-def main_thread(dump: StackDump) -> ThreadStack | None:
-    """The main thread of a dump; None when it has none (torn, or no frames at all)."""
-    for thread in dump.threads:
-        if thread.os_thread_id == dump.pid or thread.name == "MainThread":
-            return thread
-    # a process that never imported threading names none; the program's first line is on its main thread
-    return next((one for one in dump.threads if any(frame.name == "<module>" for frame in one.frames)), None)
-
-
 def thread_name(thread: ThreadStack) -> str:
     """Name of a thread, else its number."""
     return thread.name or f"thread {thread.os_thread_id or thread.thread_id}"
@@ -46,7 +37,7 @@ def thread_name(thread: ThreadStack) -> str:
 
 def role(thread: ThreadStack, dump: StackDump) -> Role:
     """What a thread of a dump is there for. Autograd's are C++'s: Python enters them through hooks."""
-    if thread is main_thread(dump):
+    if thread is dump.main:
         return "main" if dump.pid == dump.rank_pid else "data_worker"
     python = [frame for frame in thread.frames if not frame.native]
     if not python:

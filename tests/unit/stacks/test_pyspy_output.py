@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from collectors.node.stacks.pyspy_output import failure, main_thread, threads
+from collectors.node.stacks.pyspy_output import failure, threads
+from collectors.samples.stacks import main_thread
 
 C10D = "/opt/env/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
 LOGGER = "/opt/env/lib/python3.11/site-packages/torch/distributed/c10d_logger.py"
