@@ -11,8 +11,7 @@ from collectors.node.logs.rules import FALLBACK, RULES
 OPENS, NAMES, LAUNCHES, INITIALISES = 1, 2, 4, 8
 """Bits of words that no rule has: of a record of several lines, of Ray's workers, and of NCCL's COLL and INIT lines."""
 _MARKS = {
-    OPENS: "Traceback (|Failures:|Root Cause| last):", NAMES: " world_rank=", LAUNCHES: " opCount",
-    INITIALISES: " nranks ",
+    OPENS: "Traceback (|Failures:|Root Cause", NAMES: " world_rank=", LAUNCHES: " opCount", INITIALISES: " nranks ",
 }  # fmt: skip
 _BITS = {16 << place: rule for place, rule in enumerate(RULES)}
 KERNEL = sum(bit for bit, rule in _BITS.items() if rule.kind.startswith("kernel."))

@@ -1,4 +1,7 @@
-"""One record of a log without what stands in front: labels of launchers and loggers, times, escape codes, JSON."""
+"""What stands in front of a record, and whose the record is by that.
+
+Labels of launchers and loggers, times, escape codes and JSON are taken off a line; what is left may name a rank, too.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,8 @@ import re
 from functools import lru_cache
 from typing import Iterator, NamedTuple, Optional, Tuple
 
-from collectors.node.logs import attribution, times
+from collectors.node.logs import times
+from collectors.node.logs.rule import ParsedEvent, number
 
 LONGEST = 16384
 """Bytes of one record that are looked at; what a longer one has after them is skipped."""
@@ -138,7 +142,7 @@ def _unlabelled(text: str, number: int, now: float) -> Line:
             at = at if found is None else found
         if "pid" in said:
             pid, tag = int(said["pid"]), said["pid"]
-            rank = attribution.rank_of("(" + said.get("front", "")) if rank is None else rank
+            rank = rank_of("(" + said.get("front", "")) if rank is None else rank
         rank = int(said["rank"]) if "rank" in said else rank
         local = int(said["local"]) if "local" in said else local
         host, tag, program = said.get("host", host), said.get("tag", tag), said.get("program", program)
@@ -173,3 +177,55 @@ def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":
     raised = said.get("exc_info", said.get("exception", "")).rstrip()
     at = times.find(said.get("time") or said.get("timestamp") or said.get("asctime") or "", now)
     return message + ("\n" + raised if raised else ""), at
+
+
+# --- whose a record is, where no label told --------------------------------------------------------------------------
+
+FRONT = 200
+"""Characters of a line within which a word of rank or host is taken for a label."""
+_OF_ONE_PROCESS = (
+    "python.", "process.", "torch.cuda_error", "torch.out_of_memory", "torch.worker_died", "host.", "log.error",
+    "gpu.unseen", "engine.", "torch.address_in_use",
+)  # fmt: skip
+"""Kinds of events of one process. Watchdogs, NCCL and launchers name ranks that may be a group's, or another's."""
+_RANK = re.compile(
+    r"(?i)(?<![A-Za-z0-9.])(?:(?P<before>[a-z]{1,12})[ _-])?(?:mpi|pt|dist|world|global)?[ _-]?rank[ _:=#\"'-]{0,4}"
+    r"\[?(?P<rank>\d{1,6})(?:/\d{1,6}|of\d{1,6})?(?![\w.])"
+)
+"""A rank in any form: a field ``| rank=3 |`` of loguru, a key of logfmt."""
+_OTHERS = frozenset(
+    "local node group machine from to peer src dst with by per of next prev previous source remote tp pp dp cp ep sp"
+    " root target waiting for max min num tensor pipeline data".split()
+)
+"""Words in front of ``rank`` that make it somebody else's, or another count."""
+_TENSOR = re.compile(r"(?:^|[\[( _])(?:(?:DP|PP)0[ _])*TP(\d{1,4})(?:[ _](?:DP|PP|EP)0)*[\]) ]")
+"""The place in a tensor-parallel group, which is the rank where there is no other axis."""
+_NCCL = re.compile(
+    r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10}(?P<device> \[\d+\])?(?![.:\d])"
+)
+"""``host:pid:tid [cudaDev]`` in front of NCCL's records; a time of day looks like it."""
+
+
+def owner_of(event: ParsedEvent, line: Line) -> Tuple[Optional[int], str, Optional[int]]:
+    """Rank, host and process of an event: by its own word, by the label of its line, else by the text's beginning."""
+    rank = event.rank if event.rank is not None else line.stream.rank
+    pid = event.pid if event.pid is not None else line.pid
+    host, front = event.host or line.stream.host, line.text.partition("\n")[0][:FRONT]
+    of_nccl = event.kind.startswith("nccl.")
+    if not of_nccl and not event.kind.startswith(_OF_ONE_PROCESS):
+        return rank, host, pid
+    said = _NCCL.search(front) if of_nccl else _NCCL.match(front)
+    if said is not None and (of_nccl or said.group("device")):
+        host, pid = host or said.group("host"), number(said.group("pid")) if pid is None else pid
+    return rank_of(front) if rank is None and not of_nccl else rank, host, pid
+
+
+def rank_of(text: str) -> Optional[int]:
+    """The one rank that a text names as its own; None where it names none or several."""
+    found = {
+        number(match.group("rank"))
+        for match in _RANK.finditer(text)
+        if (match.group("before") or "").lower() not in _OTHERS
+    }
+    tensor = None if found else _TENSOR.search(text[:80])
+    return found.pop() if len(found) == 1 else None if tensor is None else number(tensor.group(1))

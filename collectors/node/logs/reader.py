@@ -8,10 +8,9 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import redact
 from collectors.node.logs import elastic_report, matching, prefixes, times, tracebacks
-from collectors.node.logs.attribution import Origin, of_event
 from collectors.node.logs.prefixes import Line, LogWriter
 from collectors.node.logs.records import Continued, Record
-from collectors.node.logs.rule import Data, ParsedEvent
+from collectors.node.logs.rule import ParsedEvent
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import MOST_PID, MOST_RANK
 
@@ -21,17 +20,6 @@ _KEPT, _REMEMBERED = 8, 4096
 """Events of one kind of line that are passed on (then the 10th, 100th, 1000th …); kinds and events remembered."""
 _ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.started")
 """Kinds whose events differ in their numbers alone and all count."""
-_LOGGED = re.compile(
-    rb"\b(?:Stack|defined at) \(most recent"
-    rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error(?! executing job with overrides)|Warning|error|warning)\b"
-    rb"[\]|: -]"
-)
-"""A logger's line; Hydra's, which logs an exception and ends, is none."""
-_UNCAUGHT = re.compile(
-    r"\ATraceback \(most recent call last\):\s{1,8}File \"[^\"\r\n]{1,400}\", line \d{1,7},"
-    r" in (?:<module>|_run_module_as_main|_bootstrap\w{0,8})\s"
-)
-"""A traceback from the outermost frame of a program, a thread or a child: nobody caught that exception."""
 _DAEMONS = re.compile(
     r"kernel|kube|k3s|containerd|dockerd|crio|systemd|sshd|cron|slurm\w*d\b|nv-hostengine|nvidia-|dcgm|node_exporter"
 )
@@ -51,23 +39,6 @@ Before = Callable[[], bytes]
 """The bytes in front of a line, asked for when a time or what introduces a record is looked for there."""
 
 
-class _Open:
-    """A record that is still open, its first line, and what stands in front of that."""
-
-    __slots__ = ("after", "line", "logged", "record", "seen", "survived", "touched")
-
-    def __init__(self, record: Record, line: Line, after: Optional[float]) -> None:
-        self.record = record
-        self.line = line
-        self.after = after
-        self.seen = 0
-        """Number of the last line of its stream, and when that came."""
-        self.touched = 0.0
-        self.logged = False
-        self.survived = ""
-        """``ignored`` or ``caught``, where the line in front of a traceback says so of the exception."""
-
-
 class Reader:
     """Reads lines of one log, in order; :meth:`told` gives what they say."""
 
@@ -83,7 +54,7 @@ class Reader:
         self.counted = True
         """False once lines were left out: their numbers are unknown from there on."""
         self._events: List[LogEvent] = []
-        self._open: Dict[LogWriter, _Open] = {}
+        self._open: Dict[LogWriter, Record] = {}
         self._seen = 0
         self._workers: Dict[Tuple[str, int], Optional[int]] = {}
         """Ranks of Ray's workers by host and process, and without a host where one alone has that process id."""
@@ -103,8 +74,8 @@ class Reader:
 
     def end(self) -> None:
         """Wait for nothing any more."""
-        while self._open:
-            self._end(next(iter(self._open)))
+        for stream in list(self._open):
+            self._end(stream)
 
     def rest(self, now: float, longest: float) -> None:
         """Wait no more for records of streams that have said nothing for so many seconds, while others write on."""
@@ -115,11 +86,8 @@ class Reader:
     def read(self, line: Line, mask: int, before: Before) -> None:
         """Take one line; ``mask`` has the bits of the words that it has."""
         self._seen += 1
-        worker = _WORKER.search(line.text) if mask & matching.NAMES and len(self._workers) < _REMEMBERED else None
-        if worker is not None:
-            host, pid, rank = worker.group("ip"), int(worker.group("pid")), int(worker.group("rank"))
-            self._workers["", pid] = rank if self._workers.get(("", pid), rank) == rank else None
-            self._workers[host, pid] = rank
+        if mask & matching.NAMES and len(self._workers) < _REMEMBERED:
+            self._named(line.text)
         if self._open and self._continues(line):
             return
         if self._open and self._seen % 64 == 0:
@@ -128,58 +96,67 @@ class Reader:
         if not mask:
             return
         of_machine = _DAEMONS.match(line.program) is not None or _KERNEL.match(line.text) is not None
-        if mask & matching.OPENS and not of_machine:
-            report = elastic_report.OPENER.match(line.text)
-            record = elastic_report.ElasticReport(self.now, line.text) if report else tracebacks.opened(line.text)
-            if record is not None:
-                self._hold(line, record, before)
-                return
-        rule = None if line.stream in self._open else matching.going_on(line.text, mask)
-        if rule is not None:
-            self._hold(line, Continued(partial(matching.of_kind, rule.kind), line.text), before)
+        record = None if of_machine else self._opened(line, mask)
+        if record is not None:
+            self._hold(record, before())
             return
         for event in matching.matches(line.text, mask, errors=not of_machine):
             if not (of_machine and event.kind == "python.exception"):
                 dated = self._dated(line)
-                self._tell(dated, event, line.text, self._after(dated, before) if event.kind in _UNDATED else None)
+                undated = dated.at is None and event.kind in _UNDATED
+                self._tell(dated, event, line.text, self._last_time(before()) if undated else None)
 
     def last_said(self, event: LogEvent) -> int:
         """The last line on which exactly that was said, the event's own at least: the same is not told again."""
         return max(event.line, self._said.get(_exactly(event), 0))
 
+    def _opened(self, line: Line, mask: int) -> Optional[Record]:
+        """The record of several lines that a line begins."""
+        if mask & matching.OPENS:
+            if elastic_report.OPENER.match(line.text):
+                return elastic_report.ElasticReport(line, self.now)
+            if tracebacks.OPENER.search(line.text):
+                return tracebacks.Traceback(line)
+        rule = None if line.stream in self._open else matching.going_on(line.text, mask)
+        return None if rule is None else Continued(line, partial(matching.of_kind, rule.kind))
+
+    def _named(self, text: str) -> None:
+        """Remember the rank of a worker of Ray."""
+        worker = _WORKER.search(text)
+        if worker is not None:
+            host, pid, rank = worker.group("ip"), int(worker.group("pid")), int(worker.group("rank"))
+            self._workers["", pid] = rank if self._workers.get(("", pid), rank) == rank else None
+            self._workers[host, pid] = rank
+
+    def _hold(self, record: Record, before: bytes) -> None:
+        """Keep a record open, with what the lines in front of it say."""
+        stream = record.line.stream
+        if stream in self._open:
+            self._end(stream)
+        record.line = self._dated(record.line)
+        record.seen, record.touched = self._seen, self.clock
+        record.after = self._last_time(before) if record.line.at is None else None
+        record.above = self._above(stream, before)
+        spawned = _SPAWNED.search(b"\n".join(before.split(b"\n")[-3:]))
+        if spawned is not None and stream.rank is None:
+            record.line = record.line._replace(stream=stream._replace(rank=int(spawned.group(1))))
+        self._open[stream] = record
+
     def _continues(self, line: Line) -> bool:
         """Whether the line belongs to a record that is open."""
         stream = line.stream
-        holder = self._open.get(stream)
-        if holder is None and not line.labelled:  # the second half of a wrapped line has no label
+        record = self._open.get(stream)
+        if record is None and not line.labelled:  # the second half of a wrapped line has no label
             for other, waiting in self._open.items():
-                if waiting.seen == self._seen - 1 and isinstance(waiting.record, Continued):
-                    stream, holder = other, waiting
-        if holder is None:
+                if waiting.seen == self._seen - 1 and isinstance(waiting, Continued):
+                    stream, record = other, waiting
+        if record is None:
             return False
-        holder.seen, holder.touched = self._seen, self.clock
-        taken = holder.record.take(line)
-        if holder.record.over:
+        record.seen, record.touched = self._seen, self.clock
+        taken = record.take(line)
+        if record.over:
             self._end(stream)
         return taken
-
-    def _hold(self, line: Line, record: Record, before: Before) -> None:
-        """Keep a record open, with what the lines in front of it say."""
-        if line.stream in self._open:
-            self._end(line.stream)
-        dated = self._dated(line)
-        opened = self._open[line.stream] = _Open(record, dated, self._after(dated, before))
-        opened.seen, opened.touched = self._seen, self.clock
-        spawned = _SPAWNED.search(b"\n".join(before().split(b"\n")[-3:]))
-        if spawned is not None and line.stream.rank is None:
-            opened.line = dated._replace(stream=line.stream._replace(rank=int(spawned.group(1))))
-        if isinstance(record, tracebacks.Traceback):
-            above = self._above(line.stream, before())
-            opened.logged = _LOGGED.search(above) is not None
-            if b"Exception ignored " in above:
-                opened.survived = "ignored"
-            elif line.warned or b"WARNING" in above:  # what logs an exception at this level goes on
-                opened.survived = "caught"
 
     def _above(self, stream: LogWriter, before: bytes) -> bytes:
         """The last line of this stream; where its lines have no label the last one of all."""
@@ -197,27 +174,21 @@ class Reader:
         at = prefixes.moment(line, self.now)
         return line._replace(at=self.read_at if at is None else at)
 
-    def _after(self, line: Line, before: Before) -> Optional[float]:
+    def _last_time(self, before: bytes) -> Optional[float]:
         """The last time that stands in front of a line that has none, in what was there before."""
-        return times.last(before().decode("utf-8", "replace"), self.now) if line.at is None else None
+        return times.last(before.decode("utf-8", "replace"), self.now)
 
     def _end(self, stream: LogWriter) -> None:
         """Tell what a record says, and what its message says in the words of the rules."""
-        holder = self._open.pop(stream)
-        events, text, message = holder.record.end()
+        record = self._open.pop(stream)
+        events, text, message = record.end()
         for event in events:
-            if event.kind == "python.exception":
-                if holder.logged:
-                    event.data["logged"] = True
-                if holder.survived == "ignored" or (holder.survived and not _UNCAUGHT.search(text)):
-                    event.data["survived"] = True
-            self._tell(holder.line, event, text, holder.after)
-        if message and holder.survived != "ignored":
-            kinds, shown = {event.kind for event in events}, prefixes.seen(message)
-            for event in matching.matches(shown, matching.mask_of(shown), errors=False):
-                if event.kind not in kinds:
-                    raised: Data = {**event.data, "raised": True}
-                    self._tell(holder.line, event._replace(data=raised), message, holder.after)
+            self._tell(record.line, event, text, record.after)
+        kinds, shown = {event.kind for event in events}, prefixes.seen(message)
+        for event in matching.matches(shown, matching.mask_of(shown), errors=False) if message else ():
+            if event.kind not in kinds:
+                raised = event._replace(data={**event.data, "raised": True})
+                self._tell(record.line, raised, message, record.after)
 
     def _tell(self, line: Line, parsed: ParsedEvent, text: str, after: Optional[float]) -> None:
         """Pass an event on with its time, its owner and its text, unless it was told before."""
@@ -227,7 +198,7 @@ class Reader:
         at = line.at if parsed.at is None else parsed.at
         if at is None and after is not None:
             data["after"] = after
-        rank, host, pid = of_event(parsed, line.text, Origin(line.stream.rank, line.stream.host, line.pid))
+        rank, host, pid = prefixes.owner_of(parsed, line)
         if rank is None and pid is not None and self._workers:
             rank = self._workers.get((host, pid), self._workers.get(("", pid)))
         event = LogEvent(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, List, NamedTuple, Optional, Protocol
+from typing import Callable, List, NamedTuple, Optional
 
 from collectors.node.logs import prefixes
 from collectors.node.logs.prefixes import Line
@@ -33,27 +33,38 @@ class Outcome(NamedTuple):
     message: str = ""
 
 
-class Record(Protocol):
+class Record:
     """Takes lines of one stream until it is over."""
 
-    over: bool
+    def __init__(self, line: Line) -> None:
+        self.over = False
+        self.line = line
+        """Its first line."""
+        self.above = b""
+        """What its stream said in front of it."""
+        self.after: Optional[float] = None
+        """The last time in front of it, where its own line has none."""
+        self.seen = 0
+        """Number of the last line of its stream, and when that came."""
+        self.touched = 0.0
 
     def take(self, line: Line) -> bool:
         """Whether the line belongs to the record."""
+        raise NotImplementedError
 
     def end(self) -> Outcome:
         """What the record says."""
+        raise NotImplementedError
 
 
-class Continued:
+class Continued(Record):
     """A record of rules of one kind that goes on for a few lines, until they say all of it; ``read`` applies them."""
 
-    def __init__(self, read: Callable[[str], Optional[ParsedEvent]], first: str) -> None:
-        self.over = False
+    def __init__(self, line: Line, read: Callable[[str], Optional[ParsedEvent]]) -> None:
+        super().__init__(line)
         self._read = read
-        self._lines = [first]
-        self._event = read(first)
-        self._text = first
+        self._lines = [line.text]
+        self._event, self._text = read(line.text), line.text
 
     def take(self, line: Line) -> bool:
         """Whether the line goes on with the record, and says more of it."""

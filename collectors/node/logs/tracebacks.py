@@ -7,13 +7,12 @@ from typing import List, Optional, Tuple
 
 from collectors.node.logs import exceptions, steps
 from collectors.node.logs.prefixes import Line
-from collectors.node.logs.records import Outcome, begins_record
+from collectors.node.logs.records import Outcome, Record, begins_record
 from collectors.node.logs.rule import Data, ParsedEvent
 
 OPENER = re.compile(
     r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}$"
 )
-HEAD = "Traceback (most recent call last):"
 _CHAIN = re.compile(r"^(?:During handling of the above exception, another|The above exception was the direct cause of)")
 _EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?(?::(?: .*)?)?$", re.S)
 _LOOKS_RAISED = re.compile(r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout|Stop\w*|Cancell?ed|Died)$")
@@ -21,9 +20,19 @@ _CARRIER = "RayTaskError("
 """Ray's, whose message is the traceback of the worker that raised: its last line is the worker's own exception."""
 _LAUNCHER = re.compile(r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|scancel): ")
 """Programs whose lines look like an exception's, and cut a traceback short."""
-_REPEATED = re.compile(r"^\s*\[Previous line repeated \d+ more times?\]")
 _BACKTRACE = re.compile(r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ C|#\d+ )")
 _BEGUN = re.compile(r'^\s{1,8}File "')
+_LOGGED = re.compile(
+    rb"\b(?:Stack|defined at) \(most recent"
+    rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error(?! executing job with overrides)|Warning|error|warning)\b"
+    rb"[\]|: -]"
+)
+"""A logger's line; Hydra's, which logs an exception and ends, is none."""
+_UNCAUGHT = re.compile(
+    r"\ATraceback \(most recent call last\):\s{1,8}File \"[^\"\r\n]{1,400}\", line \d{1,7},"
+    r" in (?:<module>|_run_module_as_main|_bootstrap\w{0,8})\s"
+)
+"""A traceback from the outermost frame of a program, a thread or a child: nobody caught that exception."""
 
 FRAMES = 2000
 """Frames of one traceback that are looked at."""
@@ -34,11 +43,12 @@ TEXT = 4000
 """Characters of a record that an event carries: the beginning and, more of it, the end."""
 
 
-class Traceback:
+class Traceback(Record):
     """Takes the lines that follow an opening; the exception's line and its message end it."""
 
-    def __init__(self, opener: str) -> None:
-        self.over = False
+    def __init__(self, line: Line) -> None:
+        super().__init__(line)
+        opener = line.text
         self._front = opener[: max(0, opener.find("Traceback ("))]
         """What may stand in front of every line: an indentation, as in torchelastic's report, or an unknown label."""
         self._frames: List[Tuple[str, int, str]] = []
@@ -55,11 +65,9 @@ class Traceback:
         """Whether the line belongs to the traceback."""
         self._dated = line.at is not None if self._dated is None else self._dated
         self.over = line.at is not None and not self._dated and bool(self._message)
-        return not self.over and self.take_text(line.text)
-
-    def take_text(self, text: str) -> bool:
-        """The same by the text of the line alone."""
-        text = text.rstrip()
+        if self.over:
+            return False
+        text = line.text.rstrip()
         if self._front and text.startswith(self._front.rstrip(" ")):
             text = text[len(self._front) :]
         self.over = not (self._after_message(text) if self._message else self._within(text))
@@ -78,7 +86,7 @@ class Traceback:
                 function = (frame.group("function") or "<module>").strip()
                 self._frames.append((frame.group("file"), int(frame.group("line")[:9]), function))
             return True
-        if text[:1] in (" ", "\t", "") or _REPEATED.match(text) or _CHAIN.match(text) or self._chained:
+        if text[:1] in (" ", "\t", "") or _CHAIN.match(text) or self._chained:
             return True
         exception = None if _LAUNCHER.match(text) else _EXCEPTION.match(text)
         if exception is None or not (self._frames or _LOOKS_RAISED.search(exception.group("type"))):
@@ -137,16 +145,13 @@ class Traceback:
             data["cut"] = True
         if self._taken > self.text.count("\n") + 1:
             data["record_lines"] = self._taken + 1
-        return Outcome([ParsedEvent("python.exception", data)], self.text, self.chain)
-
-
-def opened(text: str) -> Optional[Traceback]:
-    """The traceback that a line opens; None when it opens none."""
-    if OPENER.search(text):
-        return Traceback(text)
-    if text.rstrip().endswith(" last):") and HEAD.endswith(text.strip()):
-        return Traceback(text.strip())  # the first half stands elsewhere
-    return None
+        if _LOGGED.search(self.above):
+            data["logged"] = True
+        ignored = b"Exception ignored " in self.above
+        caught = self.line.warned or b"WARNING" in self.above  # what logs an exception at this level goes on
+        if ignored or (caught and not _UNCAUGHT.search(self.text)):
+            data["survived"] = True
+        return Outcome([ParsedEvent("python.exception", data)], self.text, "" if ignored else self.chain)
 
 
 def _counts(text: str) -> bool:

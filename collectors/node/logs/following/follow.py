@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from collectors.node import redact
 from collectors.node.files import named_file, opened
@@ -220,7 +220,7 @@ class FollowedLog:
             skipped = 0
 
 
-def file_at(path: str) -> "tuple[int, int]":
+def file_at(path: str) -> Tuple[int, int]:
     """Device and inode of what is at a path."""
     try:
         there = os.stat(path)
