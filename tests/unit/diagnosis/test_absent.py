@@ -12,7 +12,6 @@ from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
     COMPUTING,
-    DESTROY,
     INIT,
     MOVING,
     NOW,
@@ -39,15 +38,6 @@ def test_missing() -> None:
     assert next(box.doing for box in verdict.waits if box.blamed) == "is on no node in view"
     job.ranks(0, 1, 3).at(INIT)
     assert all("was not given runs it" not in one.advice for one in job.verdict().findings), "it may never have come"
-
-
-def test_a_young_job_is_starting() -> None:
-    job = Sketch(age=6.0)
-    job.ranks(0, 1, 3).at(INIT)
-    job.ranks(2).absent()
-    verdict = job.verdict()
-    assert verdict.outcome == "starting"
-    assert all(finding.severity != "critical" for finding in verdict.findings)
 
 
 @pytest.mark.parametrize(("age", "outcome"), [(45.0, "starting"), (150.0, "waiting")])
@@ -104,16 +94,6 @@ def test_all_ended_while_they_were_watched() -> None:
     assert "all 4 ranks ended 3 s ago" in verdict.summary
     job.says("job.finished", 0, ago=4.0)
     assert job.verdict().outcome == "idle"
-
-
-def test_an_exception_that_ends_in_a_hanging_shutdown_is_a_crash() -> None:
-    job = Sketch()
-    job.ranks(0, 1, 2).at(BACKWARD)
-    job.ranks(3).at(DESTROY)
-    job.says("python.exception", 3, ago=30.0, type="KeyError", message="'lr'", frame="step (t.py:8)", signature="user")
-    verdict = job.verdict()
-    assert (first(verdict).kind, first(verdict).ranks) == ("rank_crashed", (3,))
-    assert "rank_left_early" not in alarms(verdict) or verdict.findings[1].cause == "rank_crashed"
 
 
 def test_nodes_without_a_rank_whose_log_goes_on_are_not_idle() -> None:

@@ -4,17 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, first, kinds
-
-
-def test_stopped() -> None:
-    job = Sketch()
-    job.ranks(0, 1, 2).at(ALL_REDUCE)
-    job.ranks(3).at(COMPUTING, state="T")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks, found.nodes) == ("rank_stopped", (3,), ("node2",))
-    assert "kill -CONT 1003" in found.advice
-    assert kinds(job.verdict()) == ["rank_stopped"]
+from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, first
 
 
 def test_stopped_by_a_debugger() -> None:

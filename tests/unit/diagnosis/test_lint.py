@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -42,19 +43,12 @@ def kinds(*envs: dict[str, str]) -> dict[str, Finding]:
 
 CLEAN = {
     "NCCL_DEBUG": "INFO",
-    "NCCL_DEBUG_FILE": "/tmp/nccl.%h.%p.log",
     "NCCL_SOCKET_IFNAME": "eth",
     "NCCL_IB_HCA": "=mlx5_1",
     "NCCL_IB_TIMEOUT": "22",
     "NCCL_BUFFSIZE": "8388608",
     "NCCL_ALGO": "allreduce:tree;broadcast:ring",
-    "NCCL_DEBUG_SUBSYS": "INIT,^COLL",
-    "NCCL_VERSION": "2.21.5-1",
-    "NCCL_FASTRAK_CTRL_DEV": "eth0",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
-    "TORCH_FR_BUFFER_SIZE": "20000",
-    "TORCH_LOGS": "recompiles",
-    "CUDA_VISIBLE_DEVICES": "0,1",
 }
 
 
@@ -74,10 +68,7 @@ def test_circulating_advice_is_contradicted_with_the_real_knob(name: str) -> Non
     ("name", "value"),
     [
         ("NCCL_IB_TIMEOUT", "1000"),
-        ("NCCL_IB_TIMEOUT", "1800000"),
-        ("NCCL_IB_TIMEOUT", "soon"),
         ("NCCL_IB_RETRY_CNT", "13"),
-        ("NCCL_BUFFSIZE", "536870912"),
         ("NCCL_BUFFSIZE", "1000000"),
         ("NCCL_SOCKET_IFNAME", "lo"),
         ("NCCL_SOCKET_IFNAME", "ens5"),
@@ -91,25 +82,21 @@ def test_values_that_are_not_accepted(name: str, value: str) -> None:
     assert kinds({name: value})["env_invalid"].evidence[0].text == f"{name}={value}"
 
 
-def test_the_loopback_interface_serves_ranks_of_one_node() -> None:
+@pytest.mark.parametrize(
+    ("world", "here", "logged", "wrong"),
+    [(2, 2, (), False), (2, None, (), False), (4, 2, (), True), (4, None, (), True), (None, None, (), True),
+     (None, None, (2,), False), (None, None, (8,), True)],
+)  # fmt: skip
+def test_the_loopback_interface_serves_ranks_of_one_node(
+    world: int | None, here: int | None, logged: tuple[int, ...], wrong: bool
+) -> None:
+    """Two of the job's ranks are seen on one node; JAX's processes do not say how many there are, gloo does."""
     wanted = job({"GLOO_SOCKET_IFNAME": "lo"}, {"GLOO_SOCKET_IFNAME": "lo"})
-
-    def of(world: int | None, here: int | None, *sizes: int) -> bool:
-        ranks = tuple(
-            dataclasses.replace(rank, process=rank.process._replace(world_size=world, local_world_size=here))
-            for rank in wanted.ranks
-        )
-        said = [LogEvent("job.size", None, None, "", None, "job.out", 1, "", {"size": size}) for size in sizes]
-        found = lint(dataclasses.replace(wanted, ranks=ranks, events=tuple(said), event_nodes=("",) * len(said)))
-        return any("loopback" in finding.summary for finding in found)
-
-    assert not of(2, 2)
-    assert not of(2, None)  # both of the job's ranks are seen on one node
-    assert of(4, 2)
-    assert of(4, None)
-    assert of(None, None)
-    assert not of(None, None, 2)  # JAX's processes do not say it, gloo does
-    assert of(None, None, 8)
+    sizes: dict[str, Any] = {"world_size": world, "local_world_size": here}
+    ranks = tuple(dataclasses.replace(one, process=one.process._replace(**sizes)) for one in wanted.ranks)
+    said = tuple(LogEvent("job.size", None, None, "", None, "job.out", 1, "", {"size": size}) for size in logged)
+    found = lint(dataclasses.replace(wanted, ranks=ranks, events=said, event_nodes=("",) * len(said)))
+    assert any("loopback" in finding.summary for finding in found) is wrong
 
 
 def test_ranks_that_differ_name_the_minority() -> None:

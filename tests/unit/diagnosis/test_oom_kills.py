@@ -56,26 +56,3 @@ def test_a_counter_stands_in_for_a_log_that_is_refused(ago: float, told: bool) -
     assert (
         "the kernel killed 1 process of control group /job_7 there 11 s ago, out of memory" in found.summary
     ) is told
-
-
-def without_a_word() -> Sketch:
-    """A job of which rank 3 is gone, and all others lost their connections to it."""
-    job = Sketch(age=AGE)
-    job.ranks().gone(ago=10.0)
-    for rank in (0, 1, 2):
-        job.says("gloo.closed", rank, ago=12.0, peer="[10.0.0.2]:4000", text="Connection closed by peer")
-        job.says("python.exception", rank, ago=12.0, type="RuntimeError", message="Connection closed by peer",
-                 signature="connection", consequence=True)  # fmt: skip
-    return job
-
-
-@pytest.mark.parametrize(
-    ("ago", "node", "pid", "told"),
-    [(13.0, "node2", 31_337, True), (40.0, "node2", 31_337, False), (13.0, "node1", 31_337, False)],
-    ids=["then and there", "before", "on another node"],
-)
-def test_of_one_that_left_no_word_a_segmentation_fault_says_why(ago: float, node: str, pid: int, told: bool) -> None:
-    job = without_a_word()
-    found = first(job.says("kernel.segfault", node=node, ago=ago, pid=pid).verdict())
-    assert (found.kind, found.ranks) == ("rank_killed", (3,))
-    assert ("a segmentation fault of process 31337 there 13 s ago" in found.summary) is told

@@ -35,14 +35,6 @@ def test_a_rank_that_every_look_met_at_one_place_since_the_last_step_is_not_slow
     assert "straggler_rank" in kinds(job.verdict()), "steps were told between the looks"
 
 
-def test_another_rank_late_each_time_is_chance() -> None:
-    job = Sketch()
-    for rank in range(4):
-        stacks = [SLUGGISH if look == rank else BACKWARD for look in range(5)]
-        job.ranks(rank).at(*stacks).pulse(switches=9, cores=0.3)
-    assert alarms(job.verdict()) == []
-
-
 @pytest.mark.parametrize(("pause", "step"), [(20.0, None), (None, 20.0)])
 def test_looks_within_one_step_are_of_one_wait(pause: float | None, step: float | None) -> None:
     job = Sketch(patience=60.0, watched=90.0, stood_still=1.0, motion=replace(MOVING, step_s=step), span=7.0)
@@ -91,15 +83,6 @@ def test_where_all_wait_for_a_cpu_who_is_last_is_chance(waited: tuple[int, ...],
         job.ranks(rank).waits_for_cpu(share, nice=10)
     job.motion, job.stood_still = MOVING, 0.0
     assert ("straggler_rank" in kinds(job.verdict())) is slow
-
-
-def test_a_rank_that_evaluates_while_the_others_wait_is_no_straggler() -> None:
-    job = Sketch()
-    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
-    job.ranks(0).at(["run_batch model.py:50", "evaluate train.py:70", "main train.py:9"], state="R").pulse(
-        switches=9, cores=0.95
-    )
-    assert "straggler_rank" not in kinds(job.verdict())
 
 
 def test_who_may_be_slow_is_looked_at_again_before_it_is_called_chance() -> None:

@@ -41,14 +41,6 @@ def test_a_chain_through_two_groups_ends_at_the_rank_that_does_not_wait() -> Non
     assert "63 others" in found.summary
 
 
-def test_pauses_that_the_job_is_used_to_are_waited_for() -> None:
-    job = held_up_by(3, READING)
-    job.patience, job.watched, job.stood_still, job.usual_pause = 60.0, 4000.0, 200.0, 130.0
-    assert alarms(job.verdict()) == []
-    job.stood_still = 280.0
-    assert first(job.verdict()).ranks == (3,)
-
-
 @pytest.mark.parametrize("stack", [COMPUTING, READING, ["nap train.py:5", "main train.py:9"]])
 def test_nobody_waits(stack: list[str]) -> None:
     """A job whose step takes long: all are in their own code, and no rank holds up another."""
