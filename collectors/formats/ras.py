@@ -82,32 +82,27 @@ _ROW = re.compile(
 )
 _BLOCK = re.compile(r"^#(?P<group>\d{1,9})-\d{1,9} \((?P<hash>[0-9a-f]{1,40})\) [A-Z, ]{1,200}$")
 _OPERATION = re.compile(r"Communicator ranks have different (?:(\w{1,60}) operation)?")
-"""Begins a paragraph about the counts of one operation, of all together, or about another difference."""
+"""Begins a paragraph about the counts of one operation, or about another difference."""
 _MISSING = re.compile(r"^\s{1,80}The missing ranks?: ([\d, ]+)")
-_TOLD = re.compile(
-    r"^\s{1,80}(?:(?P<count>\d{1,8}) ranks?|Rank (?P<rank>\d{1,8}))"
-    r"(?: (?:have|has) (?:launched up to operation (?P<launched>\d{1,18})|not launched any operations?"
-    r"|(?P<other>status \w{1,40}))| (?P<error>reported [^\n]{1,200}?))?"
-    r"(?: -- (?:GPU [^\n]{1,200}? managed by process (?P<pid>\d{1,10}) on node (?P<host>\S{1,255})"
-    r"|\[process information not found\]))?\s*$"
+_LAUNCHED = re.compile(
+    r"^\s{1,80}(?:(?P<count>\d{1,8}) ranks?|Rank (?P<rank>\d{1,8})) (?:have|has) "
+    r"(?:launched up to operation (?P<launched>\d{1,18})|not launched any operations?)"
 )
-"""What a line says of several ranks, of one, or only which one: it is then of those that the line before counted."""
+"""Of several ranks, which the lines behind it name, or of one."""
+_RANK = re.compile(r"^\s{1,80}Rank (\d{1,8})\b")
+_PROCESS = re.compile(r" managed by process (\d{1,10}) on node (\S{1,255})")
 
 
 class _Group(NamedTuple):
-    """Ranks that launched as many: how many there are, and those that are listed."""
+    """Ranks that launched as many of one operation: how many there are, and those that are listed."""
 
     size: int
-    launched: int | None
-    """None where the paragraph is about something else."""
+    launched: int
     listed: list[int]
 
 
 def _from_text(report: str) -> list[RasCommunicator]:
-    """The communicators of a report, which names only ranks that are in a minority.
-
-    Where all others fell into one group, they are listed here too, with that group's figure, host and pid unknown.
-    """
+    """The communicators of a report, which names only ranks that are in a minority."""
     lines = report.splitlines()
     rows = {row["group"]: row for row in _ROW.finditer(report)}
     blocks: dict[str, tuple[str, list[str]]] = {}
@@ -117,49 +112,39 @@ def _from_text(report: str) -> list[RasCommunicator]:
             blocks.setdefault(head["hash"], (head["group"], []))[1].extend(lines[begin + 1 : end])
     found = []
     for name, (group, body) in blocks.items():
-        row = rows.get(group)
-        ranks = _ranks(body, 0 if row is None else int(row["size"]))
-        found.append(RasCommunicator("0x" + name, int(row["size"]) if row else len(ranks), ranks, ok=False))
+        size = int(rows[group]["size"]) if group in rows else 0
+        ranks = _ranks(body, size)
+        found.append(RasCommunicator("0x" + name, size or len(ranks), ranks, ok=False))
     troubled = {group for group, _ in blocks.values()}
     well = [row for group, row in rows.items() if group not in troubled]
     return [*found, *(RasCommunicator("", int(row["size"]), [], row["errors"] == "OK") for row in well)]
 
 
 def _ranks(lines: list[str], size: int) -> list[RasRank]:
-    """The ranks of one communicator with the counts that its paragraphs tell."""
-    ranks: dict[int, RasRank] = {}
-    absent: set[int] = set()
-    op: str | None = None
-    groups: list[_Group] = []
-    for line in [*lines, ""]:
-        told, heading = _TOLD.match(line), _OPERATION.search(line)
-        if missing := _MISSING.match(line):
-            absent |= {int(number) for number in re.findall(r"\d{1,8}", missing[1])}
-        elif told is not None:
-            of = None if op is None or told["other"] or told["error"] else int(told["launched"] or 0)
-            if told["count"]:
-                groups.append(_Group(int(told["count"]), of, []))
-                continue
-            rank, named = int(told["rank"]), told["launched"] is not None or " not launched" in line
-            group = groups[-1] if groups and not named else _Group(1, of, [])
-            groups += [group] if named else []
-            group.listed.append(rank)
-            if told["pid"] or rank not in ranks:
-                counts = ranks[rank].counts if rank in ranks else {}
-                ranks[rank] = RasRank(rank, told["host"] or "", int(told["pid"] or 0), counts)
-        elif heading is not None or not line.strip():
-            _count(ranks, op, groups, size, absent)
-            op, groups = (None if heading is None else heading[1] or ""), []
-    return sorted({**{rank: RasRank(rank, "", 0, {}) for rank in absent}, **ranks}.values())
-
-
-def _count(ranks: dict[int, RasRank], op: str | None, groups: list[_Group], size: int, absent: set[int]) -> None:
-    """Take what a paragraph says of one operation."""
-    taken = {rank for group in groups for rank in group.listed} | absent
-    rest = [group for group in groups if not group.listed]
-    if len(rest) == 1 and 0 < size <= RANKS and size - len(taken) == rest[0].size:
-        rest[0].listed.extend(rank for rank in range(size) if rank not in taken)
-    for group in groups if op is not None else ():
-        for rank in group.listed if group.launched is not None else ():
-            known = ranks.get(rank, RasRank(rank, "", 0, {}))
-            ranks[rank] = known._replace(counts={**known.counts, str(op): group.launched or 0})
+    """The ranks of one communicator with the counts that its paragraphs tell; those that are missing have none."""
+    counts: dict[int, dict[str, int]] = {}
+    processes: dict[int, tuple[str, int]] = {}
+    missing: list[int] = []
+    groups: dict[str, list[_Group]] = {"": []}
+    own = groups[""]
+    for line in lines:
+        rank, launched, process = _RANK.match(line), _LAUNCHED.match(line), _PROCESS.search(line)
+        if heading := _OPERATION.search(line):
+            own = groups.setdefault(heading[1] or "", [])
+        elif absent := _MISSING.match(line):
+            missing += [int(number) for number in re.findall(r"\d{1,8}", absent[1])]
+        elif launched is not None:
+            listed = [int(launched["rank"])] if launched["rank"] else []
+            own.append(_Group(int(launched["count"] or 1), int(launched["launched"] or 0), listed))
+        elif rank is not None and own:
+            own[-1].listed.append(int(rank[1]))
+        if rank is not None and process is not None:
+            processes[int(rank[1])] = process[2], int(process[1])
+    for op, several in groups.items():
+        taken = {rank for group in several for rank in group.listed} | {*missing}
+        for group in several:
+            others = range(size if size <= RANKS and size - len(taken) == group.size and not group.listed else 0)
+            for known in (*group.listed, *(rank for rank in others if rank not in taken)):
+                counts.setdefault(known, {})[op] = group.launched
+    every = {rank: counts.get(rank, {}) for rank in (*missing, *counts)}
+    return sorted(RasRank(rank, *processes.get(rank, ("", 0)), own) for rank, own in every.items())
