@@ -130,7 +130,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.head.ask_person = functools.partial(ask_on_screen, self)
         if self.head.options.targets:
             await asyncio.to_thread(importlib.import_module, "asyncssh")  # 0.1 s, and ldconfig and gcc run in it
-        if self.head.live and self.head.player is None:
+        if self.head.live:
             self.head.recordings.keep_past()
         await self.head.start()
 

@@ -70,10 +70,7 @@ class Timeline:
     @property
     def toggles(self) -> str:
         """What Space does."""
-        player = self.head.player
-        if self.at is not None:
-            return "back to the newest"
-        return "play" if player is not None and player.paused else "pause"
+        return "pause" if self.at is None else "back to the newest"
 
     def told(self) -> tuple[str, str]:
         """Which moment is shown, and how that lies to the newest one; both empty for what is live and now."""
@@ -82,9 +79,9 @@ class Timeline:
             return f"⏸ {clock(at, millis=False)}", f"{age(self.now - at)} before the newest"
         if player is None:
             return "", ""
-        left = player.recording.last - at
-        glyph = "⏸" if player.paused else "■" if player.ended else "▶"
-        return f"{glyph} {clock(at, millis=False)}", f"{age(left)} before its end" if left >= 1 else "its end"
+        if player.ended:
+            return f"■ {clock(at, millis=False)}", "its end"
+        return f"▶ {clock(at, millis=False)}", f"{age(player.until - at)} more are being read"
 
     @property
     def shown(self) -> float:

@@ -14,39 +14,32 @@ from hangtop.cli.options import FILE, SectionedCommand, screen
 @click.command("replay", cls=SectionedCommand)
 @click.argument("file", metavar="[FILE]", required=False, type=FILE)
 @screen
-@click.option("--at", "seconds", metavar="S", type=click.FloatRange(min=0), help="Begin (or judge) S seconds into it.")
-@click.option(
-    "--speed", metavar="X", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Times its own pace."
-)
-@click.option("--json", is_flag=True, help="No screen: the verdict at --at, or at the end, as JSON.")
+@click.option("--at", "seconds", metavar="S", type=click.FloatRange(min=0), default=inf, show_default="its end",
+              help="As it was after S seconds.")  # fmt: skip
+@click.option("--json", is_flag=True, help="No screen: the verdict at that moment as JSON.")
 @click.option("--text", is_flag=True, help="No screen: the same for people.")
 @click.option("--samples", is_flag=True, help="No screen: all that was recorded, [time, node, kind, value] a line.")
-def command(
-    theme: str, bell: bool, file: str | None, seconds: float | None, speed: float, json: bool, text: bool,
-    samples: bool,
-) -> None:  # fmt: skip
-    """Show a recording as if it were live, or judge one moment of it; without FILE, what the last screen saw.
+def command(theme: str, bell: bool, file: str | None, seconds: float, json: bool, text: bool, samples: bool) -> None:
+    """Show a recording, any moment of it, or judge it; without FILE, what the last screen saw.
 
     With --json or --text the exit code is that of hangtop triage.
     """
-    from hangtop.session.replay import replay_session, run_to
+    from hangtop.session.replay import played, replay_session
 
     began = time.monotonic()
     path = _newest() if file is None else Path(file)
     if samples:
         _print_samples(path)
         return
-    session, feed = replay_session(path, speed=speed)
-    judged = json or text
-    if judged or seconds is not None:
-        run_to(session, feed, inf if seconds is None else feed.recording.first + seconds)
-    if feed.recording.damage:
-        click.echo(f"hangtop: {path}: {feed.recording.damage}; what came before is shown", err=True)
-    if not judged:
+    if not (json or text):
         from hangtop.cli.screen import show
 
-        show(session, theme, bell=bell)
+        show(replay_session(path, seconds), theme, bell=bell)
         return
+    session = played(path, seconds)
+    recording = session.recordings.played
+    if recording is not None and recording.damage:
+        click.echo(f"hangtop: {path}: {recording.damage}; what came before is judged", err=True)
     from hangtop.cli.answer import Answer, finish, reply_of
 
     finish(reply_of(Answer(session.diagnose(), session.job(), time.monotonic() - began)), as_json=json)

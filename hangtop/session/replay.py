@@ -1,9 +1,8 @@
-"""A recording as a feed: the same session, the same verdict, at any speed; and one moment of the past as a session."""
+"""A recording as a feed: the same session, the same verdict; and one moment of the past as a session."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from math import inf
@@ -21,16 +20,14 @@ from hangtop.session.recording import Recording
 from hangtop.session.session import Session
 from hangtop.session.state import Changes, Kept
 
-STEP = 0.05
-"""Seconds between two deliveries at speed 1."""
 LOOK = 1.0
-"""Recorded seconds between two looks at progress while seeking: those of a live session, …"""
+"""Recorded seconds between two looks at progress: those of a live session, …"""
 SHORT, CLOSER = 60.0, 0.25
 """… or so many in a recording that is no longer than this: one of ``hangtop triage``, which looks oftener."""
 LOOKS = 600
 """Looks at a time for which nothing is recorded, at the most: a damaged recording may claim any number of years."""
 JUDGED = 10.0
-"""Recorded seconds between two verdicts while seeking."""
+"""Recorded seconds between two verdicts."""
 KEPT = (LogLines, LogEvent, StackDump, RasReport)
 """What the session that runs keeps itself for as long as its past, or longer: a moment takes it from there."""
 BEFORE = 60.0
@@ -78,37 +75,24 @@ def _deliver(session: Session, node: str, payload: object) -> None:
 
 
 class ReplayFeed(RecordedFeed):
-    """Delivers a recording at ``speed`` times its own pace."""
+    """Plays a recording as fast as it can be judged; what came before any moment is then known, as of a live one."""
 
-    def __init__(self, recording: Recording, speed: float = 1.0) -> None:
+    def __init__(self, recording: Recording, until: float) -> None:
+        """``until`` is the moment at which to end, if the recording reaches so far."""
         super().__init__(recording.first)
         self.recording = recording
-        self.speed = speed
-        self.paused = False
+        self.until = min(until, recording.last)
         self._step = CLOSER if recording.last - recording.first <= SHORT else LOOK
-        self._judge_at = self.at
-        """When the next verdict is due while seeking."""
-        self._session: Session | None = None
-        self._entries: Iterator[Entry] = iter(())
-        self._next: Entry | None = None
         self._task: asyncio.Task[None] | None = None
 
     @property
     def ended(self) -> bool:
         """True when everything has been delivered."""
-        return self._session is not None and self._next is None
-
-    def open(self, session: Session) -> None:
-        """Be ready to deliver from the start, without a pace of its own: :meth:`steps` moves it."""
-        self._session = session
-        self._entries = self.recording.entries()
-        self._next = next(self._entries, None)
+        return self.at >= self.until
 
     async def start(self, session: Session) -> None:
-        """Begin to play, from where :func:`run_to` has brought it."""
-        if self._session is None:
-            self.open(session)
-        self._task = asyncio.create_task(self._play(), name="hangtop replay")
+        """Play in the background; the session judges now and then."""
+        self._task = asyncio.create_task(self._play(session), name="hangtop replay")
 
     async def close(self) -> None:
         """Stop."""
@@ -116,49 +100,38 @@ class ReplayFeed(RecordedFeed):
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _play(self) -> None:
-        last = time.monotonic()
+    async def _play(self, session: Session) -> None:
+        judge_at = self.at
+        for _ in self.steps(session):
+            await asyncio.sleep(0)
+            if self.at >= judge_at or self.ended:
+                await session.judge()
+                judge_at = self.at + JUDGED
+
+    def steps(self, session: Session) -> Iterator[None]:
+        """Play, with a look at progress as often as in a live session, in the recording's own time."""
+        entries = self.recording.entries(self.until)
+        entry = next(entries, None)
         while not self.ended:
-            await asyncio.sleep(STEP)
-            now = time.monotonic()
-            if not self.paused:
-                await self.seek(self.at + (now - last) * self.speed)
-            last = now
-
-    def _due(self, at: float) -> Iterator[Entry]:
-        while self._next is not None and self._next.at <= at:
-            yield self._next
-            self._next = next(self._entries, None)
-
-    def steps(self, until: float) -> Iterator[None]:
-        """Play on to a time as of its own time, in steps as long as there are between a live session's looks."""
-        session, until = self._session, min(until, self.recording.last)
-        while session is not None and self.at < until:
-            silence = min(until if self._next is None else self._next.at, until) - self.at
-            at = min(self.at + max(self._step, silence / LOOKS), until)
-            self.deliver(session, self._due(at), at)
+            silence = (self.until if entry is None else entry.at) - self.at
+            at = min(self.at + max(self._step, silence / LOOKS), self.until)
+            due = []
+            while entry is not None and entry.at <= at:
+                due.append(entry)
+                entry = next(entries, None)
+            self.deliver(session, due, at)
+            session.tick()
             yield
 
-    async def seek(self, at: float) -> None:
-        """Go on to a later time at once; the session looks at progress as often as a live one, and judges now and then.
 
-        Before the session has begun there is nowhere to go.
-        """
-        for _ in self.steps(at):
-            if self._session is None or self.at >= min(at, self.recording.last):
-                break
-            self._session.tick()
-            await asyncio.sleep(0)
-            if self.at >= self._judge_at:
-                await self._session.judge()
-                self._judge_at = self.at + JUDGED
+def replay_session(path: Path, seconds: float = inf) -> Session:
+    """A session that plays a recording, or its first seconds, once it is started.
 
-
-def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFeed]:
-    """A session over a recording. Raises :class:`~hangtop.session.entries.RecordingError`."""
+    Raises :class:`~hangtop.session.entries.RecordingError`.
+    """
     recording = Recording(path)
     about = recording.about
-    feed = ReplayFeed(recording, speed)
+    feed = ReplayFeed(recording, recording.first + seconds)
     options = SessionOptions(
         targets=tuple(about.targets),
         interval=about.interval,
@@ -169,14 +142,16 @@ def replay_session(path: Path, *, speed: float = 1.0) -> tuple[Session, ReplayFe
     session = Session(options, feed=feed)
     session.player = feed
     session.recordings.played = recording
-    return session, feed
+    return session
 
 
-def run_to(session: Session, feed: ReplayFeed, at: float = inf) -> None:
-    """Bring a session to one moment of its recording, or to its end; it looks at progress as often as a live one."""
-    feed.open(session)
-    for _ in feed.steps(at):
-        session.tick()
+def played(path: Path, seconds: float = inf) -> Session:
+    """A session that has taken in a recording, or its first seconds. Raises :class:`RecordingError`."""
+    session = replay_session(path, seconds)
+    assert session.player is not None
+    for _ in session.player.steps(session):
+        pass
+    return session
 
 
 class SeekedSession(Session):

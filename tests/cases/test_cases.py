@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from _pytest.mark import ParameterSet
 
-from hangtop.session.replay import replay_session, run_to
+from hangtop.session.replay import played
 from tests.cases.play import Case, Player, cases
 
 CASES = list(cases())
@@ -46,7 +46,5 @@ def test_a_recording_gets_the_same_answer(case: Case, tmp_path: Path) -> None:
     recorder = player.session.recordings.record(tmp_path / "case.hangtop")
     verdict = player.play().diagnose()
     recorder.close(player.now)
-    session, feed = replay_session(tmp_path / "case.hangtop")
-    run_to(session, feed, player.now)
-    again = session.diagnose()
+    again = played(tmp_path / "case.hangtop").diagnose()
     assert (again.outcome, again.summary) == (verdict.outcome, verdict.summary)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from textual.pilot import Pilot
 
 from collectors.fleet.sink import LinkChange
 from hangtop.diagnosis.finding import Verdict
@@ -104,8 +104,6 @@ async def test_space_pauses_and_goes_back_to_what_is_live(monkeypatch: pytest.Mo
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    import asyncio
-
     path = tmp_path_factory.mktemp("recorded") / "x.hangtop"
     paper = Paper(nodes=2, gpus=2)
     session = Session(paper.session(ticks=0).options, clock=paper.clock)
@@ -116,47 +114,18 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@asynccontextmanager
-async def replayed(path: Path) -> AsyncIterator[tuple[HangtopApp, Pilot[None]]]:
-    session, feed = replay_session(path)
-    session.recordings.keep_past()
-    feed.paused = True
+async def test_any_moment_of_a_recording_is_shown(recorded: Path) -> None:
+    session = replay_session(recorded)
     app = HangtopApp(session, ScreenOptions(theme="hangtop"))
     async with app.run_test(size=SIZE, notifications=True) as pilot:
-        await pilot.pause(0.2)
-        yield app, pilot
-
-
-def told(app: HangtopApp) -> str:
-    return app.model.timeline.told()[0]
-
-
-async def many_times(pilot: Pilot[None], key: str, times: int) -> None:
-    """Press a key again as soon as it is handled: a pilot waits for a process that has nothing to do after each."""
-    for _ in range(times - 1):
-        pilot.app.simulate_key(key)
-        await pilot._wait_for_screen()
-    await pilot.press(key)
-
-
-async def test_a_recording_can_be_paused_sought_in_and_played_on(recorded: Path) -> None:
-    async with replayed(recorded) as (app, pilot):
-        assert told(app) == "⏸ 02:47:00"
-        assert app.stage.top == "overview"
-        await many_times(pilot, "full_stop", 40)
+        while session.player is None or not session.player.ended:
+            await pilot.pause(0.1)
+        app.tick()
+        assert app.model.timeline.told() == ("■ 02:48:39", "its end")
+        await pilot.press("comma", "comma")
         await app.workers.wait_for_complete([each for each in app.workers if each.name == "moment"])
-        ahead = app.head.now()
-        assert ahead > NOW + 20
-        assert app.session is app.head
-        await many_times(pilot, "comma", 10)
-        await app.workers.wait_for_complete([each for each in app.workers if each.name == "moment"])
-        assert app.session is not app.head
-        assert app.session.now() < ahead == app.head.now()
-        before = app.session.now()
-        assert told(app).startswith("⏸")
-        await pilot.press("1", "space")
-        assert app.session is app.head
+        assert app.session is not session
+        assert app.session.now() < session.now()
+        assert app.model.timeline.told()[0].startswith("⏸")
         await pilot.press("space")
-        assert told(app).startswith("▶")
-        await pilot.pause(0.3)
-        assert app.head.now() > ahead > before
+        assert app.session is session

@@ -1,4 +1,4 @@
-"""Going about in time: zoom, scrub, marks, pause and play."""
+"""Going about in time: zoom, scrub, marks, pause."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from tui.looks.format import clock
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hangtop.session.replay import ReplayFeed
     from tui.app import HangtopApp
 
-AHEAD = 10.0
-"""Recorded seconds that are played at once on the way to what happens next."""
 COLUMNS = 60
 """Keys that it takes to go through all that is on view."""
 
@@ -44,46 +41,20 @@ def marks(step: int) -> Callable[[HangtopApp], object]:
     """Make the handler that goes to the next (1) or last (-1) thing that happened."""
 
     async def run(app: HangtopApp) -> None:
-        timeline, player = app.model.timeline, app.head.player
+        timeline = app.model.timeline
         mark = beside(timeline.marks, timeline.shown, step)
         if mark is not None:
             await show_moment(app, mark.at)
-        elif step < 0:
-            app.say("nothing is known to have happened before")
-        elif player is not None and not player.ended:
-            search = _next_played(app, player)
-            app.run_worker(search, name="moment", exit_on_error=False, exclusive=True, group="moment")
         else:
-            app.say("nothing happened after this moment")
+            app.say(f"nothing is known to have happened {'before' if step < 0 else 'after'} this moment")
 
     return run
 
 
-async def _next_played(app: HangtopApp, player: ReplayFeed) -> None:
-    """Play on at once until something happens, and go there; somebody who goes elsewhere meanwhile is left there."""
-    timeline = app.model.timeline
-    at, begin = timeline.at, timeline.shown
-    while not player.ended and timeline.at == at:
-        await player.seek(timeline.now + AHEAD)
-        await asyncio.sleep(0)  # a recording that has not begun yet does so meanwhile
-        mark = beside(timeline.marks, begin, 1)
-        if mark is not None:
-            await show_moment(app, mark.at)
-            return
-        app.tick()
-    if timeline.at == at:
-        app.say("nothing happened after this moment")
-
-
 async def toggle(app: HangtopApp) -> None:
     """Stand still at this moment, or go on from the newest one."""
-    timeline, player = app.model.timeline, app.head.player
-    if timeline.at is not None:
-        await show_moment(app, None)
-    elif player is None:
-        await show_moment(app, timeline.now)
-    else:
-        player.paused = not player.paused
+    timeline = app.model.timeline
+    await show_moment(app, timeline.now if timeline.at is None else None)
     app.tick()
 
 
@@ -94,11 +65,9 @@ async def live(app: HangtopApp) -> None:
 
 async def show_moment(app: HangtopApp, at: float | None) -> None:
     """Show this moment, as near to it as is known; None is the newest."""
-    timeline, player, past = app.model.timeline, app.head.player, app.head.recordings.past
+    timeline, past = app.model.timeline, app.head.recordings.past
     if at is not None and at >= timeline.now:
-        if player is not None and not player.ended:
-            await player.seek(at)
-        at = None if timeline.at is not None or player is not None else timeline.now
+        at = None if timeline.at is not None else timeline.now
     if at is None:
         timeline.at = None
         app.show_session(app.head)

@@ -52,7 +52,7 @@ def test_what_was_seen_can_be_replayed_after_the_screen_was_left(tmp_path: Path)
     judged = hangtop(tmp_path, "replay", "--text")
     assert judged.stderr == ""
     assert judged.stdout
-    with Tmux([*RUN, "replay", "--speed", "100"], env={"XDG_STATE_HOME": str(tmp_path)}) as terminal:
+    with Tmux([*RUN, "replay"], env={"XDG_STATE_HOME": str(tmp_path)}) as terminal:
         terminal.wait_for("REPLAY")
         terminal.press("q")
         terminal.wait_until_ended()

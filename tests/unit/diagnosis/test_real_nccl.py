@@ -17,7 +17,7 @@ import pytest
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.folder import files_session
-from hangtop.session.replay import replay_session, run_to
+from hangtop.session.replay import played
 
 H200 = Path(__file__).parents[2] / "fixtures" / "h200"
 OWN = ("env_debug_left_on", "env_invalid", "gpu_xid", "zombie_process")
@@ -75,10 +75,7 @@ EXPECTED = {
 
 
 def verdict_of(name: str) -> Verdict:
-    session, feed = replay_session(H200 / f"{name}.rec")
-    run_to(session, feed)
-    assert not feed.recording.damage
-    return session.diagnose()
+    return played(H200 / f"{name}.rec").diagnose()
 
 
 @pytest.mark.parametrize("name", EXPECTED)
@@ -111,8 +108,6 @@ def test_the_logs_of_such_a_job_are_read_right(name: str, outcome: str, kind: st
 
 
 def test_what_is_not_known_yet_is_told_and_not_a_setting_beside_it() -> None:
-    session, feed = replay_session(H200 / "gpu.rec")
-    run_to(session, feed, feed.recording.first + 2.0)
-    verdict = session.diagnose()
+    verdict = played(H200 / "gpu.rec", 2.0).diagnose()
     assert (verdict.outcome, verdict.findings[0].kind) == ("unknown", "env_debug_left_on")
     assert "nothing was seen to move" in verdict.summary

@@ -22,7 +22,7 @@ from hangtop.session.entries import RecordingError
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import SNAPSHOT_SECONDS, Recording
 from hangtop.session.recordings import pasts
-from hangtop.session.replay import SeekedSession, replay_session, run_to
+from hangtop.session.replay import SeekedSession, played
 from hangtop.session.session import Session
 from tests.support.made import gpu_row, hello, process, pulse, stack, tick
 from tests.support.screens import NOW, Paper, PaperSession, hung, say
@@ -47,13 +47,6 @@ async def _record(path: Path, seconds: int = 40) -> Session:
     return session
 
 
-def replayed(path: Path) -> Session:
-    session, feed = replay_session(path)
-    run_to(session, feed)
-    assert feed.recording.damage == ""
-    return session
-
-
 def assert_alike(one: Node, other: Node, looks: int) -> None:
     """Two nodes in the same state, with so many of the last looks at their GPUs and ranks."""
     for name in ("link", "sources", "faults", "host", "load", "disks", "log_files", "gpu_processes", "clock_offset",
@@ -72,7 +65,7 @@ def assert_alike(one: Node, other: Node, looks: int) -> None:
 async def test_a_recording_is_small_and_replays_into_the_same_state(tmp_path: Path) -> None:
     path = tmp_path / "x.hangtop"
     live = await _record(path, seconds=200)
-    session = replayed(path)
+    session = played(path)
     assert_alike(live.state.nodes["node1"], session.state.nodes["node1"], 30)
     assert list(session.state.stacks) == list(live.state.stacks)
     assert session.progress.stood_still == pytest.approx(live.progress.stood_still, abs=1.0)
@@ -205,7 +198,7 @@ def test_of_a_long_past_the_end_is_kept_and_clocks_that_are_wrong_stay_as_wrong(
         session.tick()
     assert session.recordings.past is not None
     assert session.recordings.past.first > 1020.0
-    again, then = replayed(kept(session)).state.nodes["node1"], session.state.nodes["node1"]
+    again, then = played(kept(session)).state.nodes["node1"], session.state.nodes["node1"]
     assert_alike(again, then, 10)
     assert again.ranks[1000].process.started == 900.0
     assert again.clock_offset == ahead
