@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.network import fabric
 from collectors.node.network.fabric import Fabric, HcaCounters
-from collectors.node.source import Absent, NotResponding, Shared
+from collectors.node.source import Absent, Shared
 from collectors.samples.fabric import PortCounters, PortFacts
 from hangtop.demo.devices.bench import Bench, Hardware
-from tests.support.looks import gather, look, until, until_raised
+from tests.support.looks import look, until, until_raised
 from tests.support.sysfs import write_port
 
 
@@ -29,18 +28,6 @@ def test_ports_and_counters_from_sysfs(tmp_path: Path, source: Fabric) -> None:
     assert isinstance(facts, PortFacts)
     assert (facts.device, facts.state) == ("mlx5_0", "ACTIVE")
     assert counters == PortCounters("mlx5_0", 1, "sysfs", {"port_xmit_data": 40, "symbol_error": 0})
-
-
-def test_a_port_that_goes_down(tmp_path: Path, source: Fabric) -> None:
-    write_port(tmp_path / "sys", "mlx5_0", counters={"link_downed": 0})
-    look(source)
-    write_port(tmp_path / "sys", "mlx5_0", state="1: DOWN", phys_state="2: Polling", counters={"link_downed": 1})
-    samples = gather(source, PortCounters)
-    assert [(facts.state, facts.phys_state) for facts in samples if isinstance(facts, PortFacts)][-1] == (
-        "DOWN",
-        "Polling",
-    )
-    assert samples[-1] == PortCounters("mlx5_0", 1, "sysfs", {"link_downed": 1})
 
 
 def test_a_port_without_counters_in_sysfs_is_asked_by_perfquery(tmp_path: Path, source: Fabric) -> None:
@@ -65,20 +52,6 @@ def test_without_sysfs_the_tools_show_ports_and_counters(tmp_path: Path, source:
 
 def test_a_node_without_adapters(source: Fabric) -> None:
     assert str(until_raised(source, Absent)) == "no InfiniBand or RoCE adapter on this node"
-
-
-def test_an_ibstat_that_hangs_gives_no_answer_until_it_does(
-    tmp_path: Path, source: Fabric, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fabric, "PATIENCE", 0.3)
-    (tmp_path / "bin").mkdir()
-    tool, waits = tmp_path / "bin/ibstat", tmp_path / "waits"
-    tool.write_text(f'#!/bin/sh\n[ -e {waits} ] && exec sleep 9\necho "no adapter here" >&2\nexit 1\n')
-    tool.chmod(0o755)
-    waits.touch()
-    assert str(until_raised(source, NotResponding)) == "no answer from ibstat"
-    waits.unlink()
-    assert "ibstat says: no adapter here" in str(until_raised(source, Absent))
 
 
 def test_a_counter_that_gives_an_error_is_left_alone_and_a_port_that_refuses_all_is_asked_once(tmp_path: Path) -> None:

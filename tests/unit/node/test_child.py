@@ -28,15 +28,6 @@ def test_a_program_that_is_not_there() -> None:
         run(["no-such-program"], 1.0)
 
 
-def test_a_stream_is_taken_as_it_comes() -> None:
-    child = Child(["sh", "-c", "echo one; read wait; echo never"])
-    child.ended(5)
-    assert child.read() == b"one\nnever\n"
-    assert child.status == 0
-    assert child.read() == b""
-    child.end()
-
-
 def test_it_dies_with_the_thread_that_started_it() -> None:
     pids: list[int] = []
 

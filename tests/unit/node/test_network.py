@@ -12,7 +12,7 @@ from collectors.node.network import source
 from collectors.node.network.interfaces import counters, interface_of, interfaces
 from collectors.node.network.source import NetworkSource, parse_snmp_tcp
 from collectors.node.source import Shared
-from collectors.samples.fabric import Interface, InterfaceCounters, PortUse, TcpCounters
+from collectors.samples.fabric import Interface, InterfaceCounters, PortUse
 from collectors.samples.ranks import RankProcess
 
 SNMP = b"""\
@@ -74,15 +74,6 @@ class Looks:
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
     return Looks(monkeypatch)
-
-
-def test_facts_now_and_then_counters_always(looks: Looks) -> None:
-    first, second = looks.look(), looks.look(2.0)
-    assert "lo" in [sample.name for sample in first if isinstance(sample, Interface)]
-    assert not [sample for sample in second if isinstance(sample, Interface)]
-    for samples in (first, second):
-        assert "lo" in [sample.name for sample in samples if isinstance(sample, InterfaceCounters)]
-        assert len([sample for sample in samples if isinstance(sample, TcpCounters)]) == 1
 
 
 def test_the_jobs_port_is_told_of_with_its_users_once_it_was_in_use(looks: Looks) -> None:

@@ -12,14 +12,11 @@ import pytest
 from collectors.node.blocking import BlockingGuard
 from collectors.node.runner import Runner
 from collectors.node.source import IDENTITY, Absent, ChangeFilter, Denied, NotResponding, Shared, Source, identity
-from collectors.samples.control import Settings
 from collectors.samples.fabric import Interface, TcpCounters
 from collectors.samples.host import HostSample
-from collectors.samples.ranks import Helper, HelperGone, RankGone
+from collectors.samples.ranks import Helper, HelperGone
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import SourceState
-
-SETTINGS = Settings(1.0, 0.0, None, [], [], [])
 
 
 def link(name: str, mtu: int = 1500) -> Interface:
@@ -32,14 +29,6 @@ def test_only_changes_pass() -> None:
     assert news.changed([link("eth0"), link("eth1", 9000)]) == [link("eth1", 9000)]
     assert news.changed([TcpCounters(1, 2)]) == [TcpCounters(1, 2)]
     assert news.changed([TcpCounters(1, 2)]) == []
-
-
-def test_what_could_not_be_sent_passes_again() -> None:
-    news = ChangeFilter()
-    news.changed([link("eth0")])
-    news.forget(link("eth0"))
-    assert news.changed([link("eth0")]) == [link("eth0")]
-    news.forget(RankGone(1, 0, 1.0))
 
 
 def test_a_pid_that_comes_back_is_told_anew() -> None:
@@ -61,20 +50,16 @@ class Scripted(Source):
     """A source whose looks a test provides."""
 
     looks: list[Callable[[], Iterable[NamedTuple]]]
-    seen: list[Settings]
     deadline = 0.05
-
-    def configure(self, settings: Settings) -> None:
-        self.seen.append(settings)
 
     def look(self, _now: float) -> Iterable[NamedTuple]:
         return self.looks.pop(0)()
 
 
-def run(*looks: Callable[[], Iterable[NamedTuple]]) -> tuple[Runner, threading.Condition, type[Scripted]]:
-    kind = type("Kind", (Scripted,), {"looks": list(looks), "seen": []})
+def run(*looks: Callable[[], Iterable[NamedTuple]]) -> tuple[Runner, threading.Condition]:
+    kind = type("Kind", (Scripted,), {"looks": list(looks)})
     finished = threading.Condition()
-    return Runner("it", lambda: kind, Shared(), finished), finished, kind
+    return Runner("it", lambda: kind, Shared(), finished), finished
 
 
 def harvest(runner: Runner, finished: threading.Condition, moment: float) -> list[Any]:
@@ -102,7 +87,7 @@ def raising(error: Exception) -> Callable[[], Iterable[NamedTuple]]:
     ],
 )
 def test_what_a_look_raises_becomes_a_state(error: Exception, state: str, why: str) -> None:
-    runner, finished, _ = run(raising(error), lambda: [link("after")], raising(error))
+    runner, finished = run(raising(error), lambda: [link("after")], raising(error))
     told, kept = harvest(runner, finished, 10.0)
     assert (told.source, told.state) == ("it", state)
     assert told.why.startswith(why)
@@ -113,26 +98,6 @@ def test_what_a_look_raises_becomes_a_state(error: Exception, state: str, why: s
     assert (told.state, told.why, kept) == ("ok", "", link("after"))
 
 
-def test_settings_that_come_during_a_look_bring_on_the_next_one() -> None:
-    entered, release = threading.Event(), threading.Event()
-
-    def slow() -> Iterable[NamedTuple]:
-        entered.set()
-        release.wait(10)
-        raise Absent("nothing was named")
-
-    runner, finished, kind = run(slow, list)
-    runner.ask(1.0)
-    entered.wait(60)
-    runner.configure(SETTINGS)
-    release.set()
-    with finished:
-        assert finished.wait_for(lambda: not runner.busy, 60)
-    runner.harvest(1.0)
-    harvest(runner, finished, 1.1)
-    assert kind.seen == [SETTINGS]
-
-
 def test_a_look_over_its_deadline_is_late_once_and_then_well_again() -> None:
     release = threading.Event()
 
@@ -140,7 +105,7 @@ def test_a_look_over_its_deadline_is_late_once_and_then_well_again() -> None:
         release.wait(10)
         return [link("late")]
 
-    runner, finished, _ = run(list, slow)
+    runner, finished = run(list, slow)
     harvest(runner, finished, 1.0)
     runner.ask(2.0)
     assert runner.harvest(2.0) == []
