@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local, LocalProcess
+from collectors.node.stacks.look import NO_NATIVE
 from collectors.probes.flame import record
 from collectors.probes.stacks import DumpRequest, dump, loan
 from collectors.probes.stacks import dump as dump_module
@@ -164,22 +165,11 @@ async def test_a_node_without_py_spy_is_lent_one(start: Callable[..., int], loan
     assert loans == [os.uname().machine]
 
 
-def runs_as_nobody() -> bool:
-    return subprocess.run([*NOBODY, SYSTEM_PYTHON, "-c", ""], capture_output=True, check=False).returncode == 0
-
-
-async def test_another_users_process_is_denied_with_the_way_out(start: Callable[..., int], loans: list[str]) -> None:
-    if not runs_as_nobody():
-        pytest.skip("no Python here that everybody may run")
-    found = await one(Through(*NOBODY, *BARE), start("rest()"), python=SYSTEM_PYTHON)
-    assert found.error.startswith("denied: ")
-    assert found.way_out.startswith("the process belongs to uid 0")
-    assert (found.state, found.threads) == ("S", [])
-
-
 @pytest.fixture
 def sudo() -> Iterator[Path]:
     """A folder with a sudo that asks nobody."""
+    if subprocess.run([*NOBODY, SYSTEM_PYTHON, "-c", ""], capture_output=True, check=False).returncode != 0:
+        pytest.skip("no Python here that everybody may run")
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     shutil.copy(shutil.which("setpriv") or "setpriv", folder / "become")
@@ -190,21 +180,24 @@ def sudo() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-async def test_sudo_is_tried_where_the_user_may_not(start: Callable[..., int], loans: list[str], sudo: Path) -> None:
-    if not runs_as_nobody():
-        pytest.skip("no Python here that everybody may run")
-    words = (*NOBODY, "env", "-i", f"PATH={sudo}:/usr/bin:/bin", "HOME=/nonexistent")
+async def test_another_users_process_is_denied_with_the_way_out_and_sudo_is_tried_when_asked(
+    start: Callable[..., int], loans: list[str], sudo: Path
+) -> None:
+    transport = Through(*NOBODY, "env", "-i", f"PATH={sudo}:/usr/bin:/bin", "HOME=/nonexistent")
     pid = start("rest()")
-    found = await one(Through(*words), pid, DumpRequest(sudo=True), python=SYSTEM_PYTHON)
+    found = await one(transport, pid, python=SYSTEM_PYTHON)
+    assert found.error.startswith("denied: "), "never unasked"
+    assert found.way_out.startswith("the process belongs to uid 0")
+    assert (found.state, found.threads) == ("S", [])
+    found = await one(transport, pid, DumpRequest(sudo=True), python=SYSTEM_PYTHON)
     assert (found.error, found.threads[0].frames[0].name) == ("", "rest")
-    assert (await one(Through(*words), pid, python=SYSTEM_PYTHON)).error.startswith("denied: "), "never unasked"
 
 
 async def test_a_process_in_a_container_is_seen_from_the_host(start: Callable[..., int]) -> None:
     outer = start("rest()", "unshare", "--pid", "--fork")
     inner = int(read(f"/proc/{outer}/task/{outer}/children"))
-    found = await one(Local("here"), inner)
-    assert found.error == ""
+    found = await one(Local("here"), inner, DumpRequest(native=True))
+    assert (found.error, found.method, found.way_out) == ("", "nonblocking", NO_NATIVE)
     assert activity([found]).where.startswith("rest (")
     assert [thread.os_thread_id for thread in found.threads] == [inner]
 

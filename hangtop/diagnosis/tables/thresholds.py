@@ -68,4 +68,4 @@ START_S = 20.0
 SILENT_S = 8.0
 """Ours: a node sends every second, empty or not; this is a pause of many ticks, and shorter than a connection's end."""
 TRACE_CHANCE = 0.05
-"""Ours: the same of traces, which also tell what the lateness costs."""
+"""Ours: the chance, over all ranks, that a healthy one is late in traces as often; they also tell what it costs."""

@@ -161,14 +161,3 @@ def test_a_chain_is_followed_to_the_rank_that_left_no_dump() -> None:
     assert (found.culprits, found.undumped) == ((), (3,))
     assert {edge.waiter: edge.for_ranks for edge in found.edges} == {0: (1,), 1: (2,), 2: (3,)}
     assert [edge.waiter for edge in found.edges if not edge.certain] == [2]
-
-
-def test_a_true_circle() -> None:
-    found = matched(Layout(2, 2), Fault("circle", 1, 0))
-    assert (found.circle, found.culprits) == ((1, 3), ())
-
-
-def test_a_hung_gpu_is_nobody_s_fault() -> None:
-    found = matched(Layout(2, 2), Fault("gpu", 1, 0))
-    assert (found.culprits, found.circle, found.undumped) == ((), (), ())
-    assert found.unfinished

@@ -1,12 +1,16 @@
-"""What py-spy prints, as the node side reads it. The texts are those of py-spy 0.4.3."""
+"""The py-spy that is run, and what it prints, as the node side reads it. The texts are those of py-spy 0.4.3."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from collectors.node.stacks import pyspy
 from collectors.node.stacks.pyspy_output import failure, threads
 from collectors.samples.stacks import main_thread
 
@@ -85,3 +89,25 @@ def test_whether_a_group_was_handed_to_the_wrapper(placed: str, named: str, give
 )  # fmt: skip
 def test_why_there_are_no_frames(text: str, word: str) -> None:
     assert failure(text.encode()).word == word
+
+
+def run(found: str | None) -> str:
+    assert found is not None
+    return subprocess.run([found], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_what_the_user_names_is_run_wherever_it_lies(tmp_path: Path) -> None:
+    path = tmp_path / "py-spy"
+    path.write_text("#!/bin/sh\necho named\n")
+    path.chmod(0o777)
+    assert run(pyspy.find(str(path))) == "named"
+    assert pyspy.find(str(tmp_path / "none")) is None
+    path.chmod(0o600)
+    assert pyspy.find(str(path)) is None
+
+
+def test_a_lent_one_is_ours_and_cannot_be_changed() -> None:
+    lent = pyspy.borrow(zlib.compress(b"#!/bin/sh\necho lent\n"))
+    with pytest.raises(PermissionError), Path(lent).open("wb") as file:
+        file.write(b"#!/bin/sh\necho evil\n")
+    assert run(lent) == "lent"
