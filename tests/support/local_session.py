@@ -16,6 +16,8 @@ from tests.support.made import hello, tick
 class LocalSession(Session):
     """Asks this machine, and nobody by itself."""
 
+    can_act = True
+
     def transport(self, node: str) -> Transport:
         """This machine."""
         return Local(node)

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 RAS_SAFE = (2, 29)
 """Older NCCL can crash when its RAS is asked (NVIDIA/nccl#1669, #1718, #1762): it is left alone."""
-RAS_PERIOD, RAS_RETRY = 15.0, 120.0
-"""Seconds between two questions (three answers in which counts stand still are needed to call a mismatch a hang), and
-after which a job whose RAS did not answer is asked again."""
+RAS_GAP, RAS_PERIOD, RAS_RETRY = 1.5, 15.0, 120.0
+"""Seconds from an answer to the next question until so many tell whether counts stand still, from then on between two
+questions, and after which a job whose RAS did not answer is asked again."""
 RAS_NODES, RAS_SLOW = 3, 5.0
 """Nodes at which RAS is asked, at the most, where the first has no answer about this job, if that took less than so
 many seconds."""
@@ -103,26 +103,33 @@ class JobSources:
         first = min((each.created for each in dump.collectives if each.created is not None), default=inf)
         return first < began + (self._session.state.nodes[node].clock_offset or 0.0) - CLOCK_SLACK if own else False
 
-    async def ras(self, again: float = RAS_PERIOD) -> RasReport | None:
-        """Ask RAS once, if the job has it and it is time; an answer about other processes is not this job's.
+    async def ras(self) -> None:
+        """Ask RAS, if the job has it and it is time, until its answers tell whether counts stand still with the job."""
+        from hangtop.diagnosis.collectives.counts import POLLS
 
-        ``again``: seconds from now at which the next question may come, if this one is answered.
-        """
         session = self._session
-        now = session.now()
-        ranks = session.living() if now >= self._ras_at else []
-        if not ranks or not all(has_safe_ras(rank.process.versions) for rank in ranks):
-            return None
-        self._ras_at = now + again
+        now, ranks = session.now(), session.living()
+        if now < self._ras_at or not ranks or not all(has_safe_ras(rank.process.versions) for rank in ranks):
+            return
+        self._ras_at = now + RAS_PERIOD
+        while await self._ras_answers(ranks):
+            still, now = session.progress.stood_still or 0.0, session.now()
+            if still < RAS_GAP or sum(look.at >= now - still for look in session.state.ras) >= POLLS:
+                break
+            await asyncio.sleep(RAS_GAP)
+
+    async def _ras_answers(self, ranks: Sequence[Rank]) -> bool:
+        """Ask RAS once; whether it tells of these ranks, as an answer about other processes is not taken."""
+        session, now = self._session, self._session.now()
         for asked in asked_ranks(ranks):
             report = await self._ask(asked, now)
             if report is not None and about(report, ranks):
                 session.take_report(report)
-                return report
+                return True
             if session.now() - now > RAS_SLOW:
                 break
         self._ras_at = now + RAS_RETRY
-        return None
+        return False
 
     async def _ask(self, asked: Rank, now: float) -> RasReport | None:
         """The answer of this rank's RAS; None where it gives none."""

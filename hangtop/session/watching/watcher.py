@@ -1,6 +1,7 @@
-"""What watches a session: follows progress, looks at stacks, asks the job's sources, and judges.
+"""The one scheduler of a session: when to look at stacks, when to ask the job's own sources, when to judge.
 
-Live it does so by itself (:meth:`Watcher.run`); ``hangtop triage`` has it do the same at times of its own.
+Live it runs until the session ends (:meth:`Watcher.run`). ``hangtop triage`` is the same in a hurry, until the first
+settled answer (:mod:`~hangtop.session.watching.triage`).
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
 
 SMALL = 8
 """Nodes that are judged on the spot; with more of them the rules run in a thread, so that no key press waits."""
-LOOK_SECONDS = 5.0
-"""How long the verdict waits for a look; a node that is slower has its say in the next one."""
-TICK_EVERY = 1.0
-"""Seconds between two ticks while a look is waited for: charts had a hole at each of them else."""
-LOOKS, THEN_EVERY = (0.0, 1.0, 2.0, 4.0, 7.0, 10.0, 15.0, 20.0, 25.0, 30.0), 15.0
-"""Seconds from the first look at a wait to each, and from each later look to the next: the first ones measure which
-ranks make progress, the later ones tell whether they still do."""
+LOOKS = (0.0, 0.4, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0)
+THEN_EVERY = 15.0
+"""Seconds from the first look at a wait to each, and from each later look to the next. The first ones measure which
+ranks make progress, unevenly, so that a rhythm of the job is not met in step; the later ones tell whether they still
+do."""
 EARLY = 0.5
 """Share of the time until the alarm after which a wait is looked into: what was seen then is judged when it is over,
 and the alarm has to wait for no look."""
 COMING, FIRST_WAIT = 15.0, 3.0
 """Seconds from the start of a session in which a wait of so many seconds is looked into already: that is no alarm yet,
 but the banner can say what is being waited for."""
+LEAST_WAIT = 1.0
+"""Seconds of a wait before RAS is asked, or native frames are read in a hurry."""
 SUSPECT = 1.5
 """Seconds within which a job that moves shows some sign of it, as a rule."""
 SAMPLE_EVERY = (7.0, 13.0)
@@ -40,11 +41,16 @@ SAMPLE_EVERY = (7.0, 13.0)
 SAMPLED_RANKS = 256
 """Ranks of a job beyond which it is not looked at while it moves."""
 PERIOD, LONGEST_PERIOD = 1.0, 4.0
-"""Seconds between two ticks, at the least and at the most, ..."""
-LEISURE = 20.0
-"""... and so many times the CPU that one takes between them."""
-LEAST_PAUSE, LONGEST_PAUSE = 2.0, 30.0
+"""Seconds between two ticks, at the least and at the most, …"""
+LEISURE, HURRY = 20.0, 4.0
+"""… and so many times the CPU that one takes between them, also between two verdicts; fewer in a hurry."""
+LEAST_PAUSE, HURRIED_PAUSE, LONGEST_PAUSE = 2.0, 0.25, 30.0
 """Seconds between two verdicts, likewise."""
+NATIVE_SECONDS = 5.0
+"""How long the verdict waits for native frames; a rank that is slower has its say in the next one."""
+LAST_SECONDS, OPEN_SECONDS = 4.0, 12.0
+"""Seconds that the last word waits for what was asked; the latter where no culprit is named, for NCCL's RAS takes
+up to 10 s itself where ranks are silent. What comes later is not known."""
 NEEDED = ("hangtop.diagnosis.verdict.verdict", "collectors.probes.stacks")
 """What watching needs and the first screen does not: a second of imports."""
 
@@ -54,11 +60,13 @@ class Watcher:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+        self.hurried = False
+        """Somebody waits for the answer: stacks are looked at from the start, whether or not the job stands still."""
         self._tasks: dict[asyncio.Task[object], str] = {}
+        self._answered: set[str] = set()
+        """Names of tasks that are done since the last step."""
         self._verdict_cost = self._tick_cost = 0.0
         """Seconds of CPU that the last verdict took, and the last tick."""
-        self._native_ranks: set[int] = set()
-        """Ranks whose native frames were asked for in the present wait."""
         self._looked = 0
         """Looks at the present wait, 0 while the job moves."""
         self._first_at = self._last_at = self._sample_at = self._judge_at = 0.0
@@ -70,70 +78,57 @@ class Watcher:
         for task in self._tasks:
             task.cancel()
 
-    def stands(self, seconds: float) -> bool:
-        """Whether the job has stood still for so long."""
-        still = self._session.progress.stood_still
-        return still is not None and still >= seconds
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        for name in NEEDED:
+            await asyncio.to_thread(partial(importlib.import_module, name))
+        try:
+            while True:
+                await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._tick_cost)))
+                try:
+                    await self.step()
+                except Exception as error:  # noqa: BLE001 - somebody looks at the screen and believes it
+                    self._session.publish(failed("watching", error))
+        finally:
+            self.close()
 
-    async def tick(self) -> None:
-        """Look at the cheap signs of progress, a slice at a time."""
-        for task in [task for task in self._tasks if task.done()]:
-            del self._tasks[task]
-            task.result()
-        cost, began = 0.0, time.thread_time()
-        for _ in self._session.ticking():
-            cost += time.thread_time() - began
-            await asyncio.sleep(0)
-            began = time.thread_time()
-        self._tick_cost = cost + time.thread_time() - began
+    async def step(self) -> Verdict | None:
+        """Look once at progress, and ask what is due; judge where a look has come or it is time, and say what."""
+        session = self._session
+        await self.tick()
+        looked = any(name.startswith("look") for name in self._answered)
+        self._answered.clear()
+        if self._look_due():
+            self._look(f"look {self._looked}")
+            if self._looked == 1 or len(session.state.recorders) < len(session.living()):
+                self._ask("recorders", session.job_sources.recorders())
+        elif self._sample_due():
+            self._look("sample")
+        # counts mean nothing while they move, and a communicator that is being made may not bear a question
+        # (NVIDIA/nccl#2346, 2.29.7)
+        if session.can_act and session.progress.motion.moving is not True and self._stands(LEAST_WAIT):
+            self._ask("RAS", session.job_sources.ras())
+        if not looked and time.monotonic() < self._judge_at:
+            return None
+        # native frames pause a rank: no sooner than a pause that the job takes at that place is over
+        if looked and self._stands(LEAST_WAIT if self.hurried else self._soonest(session.alarm_after)):
+            await self._look_natively()
+        verdict = await self.judge()
+        least, leisure = (HURRIED_PAUSE, HURRY) if self.hurried else (LEAST_PAUSE, LEISURE)
+        self._judge_at = time.monotonic() + min(LONGEST_PAUSE, max(least, leisure * self._verdict_cost))
+        self._fresh_dumps = self._fresh_dumps and self._looked > 0
+        if verdict.names_nobody and session.can_act and not (self._fresh_dumps or session.options.read_only):
+            self._fresh_dumps = True
+            self._ask("recorder dumps", session.job_sources.recorders(fresh=True))
+        return verdict
 
-    def ask(self, name: str, question: Coroutine[object, object, object]) -> None:
-        """Ask in the background, unless the last answer to the same is still being waited for."""
-        if self.asking(name):
-            question.close()
-        else:
-            self._tasks[asyncio.create_task(question, name=f"hangtop {name}")] = name
-
-    def asking(self, name: str) -> bool:
-        """Whether an answer to this is still being waited for."""
-        return any(known == name and not task.done() for task, known in self._tasks.items())
-
-    def look(self, name: str = "look") -> None:
-        """Look at the stacks of all ranks, which only reads; a node that works on an earlier look is left out."""
-        if not self._session.options.read_only:
-            self.ask(name, self._session.dump_stacks(None, unasked=True))
-
-    async def answers(self, *names: str, seconds: float = LOOK_SECONDS) -> None:
-        """Wait for the answers whose names begin so, no longer than so many seconds; what is late stays under way."""
-        end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0:
-            waited = [task for task, name in self._tasks.items() if name.startswith(names) and not task.done()]
-            if not waited:
-                break
-            await asyncio.wait(waited, timeout=min(TICK_EVERY, left))
-            if not all(task.done() for task in waited):
-                await self.tick()
-
-    async def look_natively(self, *, again: bool) -> None:
-        """Read native frames of one rank a point, where Python's leave open what a job that stands still waits for.
-
-        ``again``: also of ranks that were asked in the present wait already.
-        """
-        if not self._session.can_act or self._session.options.read_only:
-            return
-        from hangtop.diagnosis.waits.job_status import native_wanted
-
-        snapshot = self._session.snapshot()
-
-        def wanted() -> tuple[int, ...]:
-            return native_wanted(self._session.job_of(snapshot))
-
-        ranks = wanted() if len(snapshot.nodes) <= SMALL else await asyncio.to_thread(wanted)
-        ranks = tuple(rank for rank in ranks if again or rank not in self._native_ranks)
-        if ranks and not self.asking("native look"):
-            self._native_ranks.update(ranks)
-            self.ask("native look", self._session.dump_stacks(ranks, native=True))
-            await self.answers("native look")
+    async def last_word(self, verdict: Verdict) -> Verdict:
+        """The verdict, once what was asked has answered; that is waited for longer where nobody is named."""
+        is_open = verdict.names_nobody or verdict.outcome == "unknown"
+        await self._answers("look", "recorder", "RAS", seconds=OPEN_SECONDS if is_open else LAST_SECONDS)
+        if self._stands(LEAST_WAIT):
+            await self._look_natively()
+        return await self.judge()
 
     async def judge(self) -> Verdict:
         """Make a verdict and publish it; where the rules fail on what a node sent, that is the verdict."""
@@ -156,77 +151,34 @@ class Watcher:
             verdict = failed("the diagnosis", error)
         return self._session.publish(verdict)
 
-    async def run(self) -> None:
-        """Watch until cancelled."""
-        for name in NEEDED:
-            await asyncio.to_thread(partial(importlib.import_module, name))
-        try:
-            while True:
-                await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._tick_cost)))
-                try:
-                    await self.step()
-                except Exception as error:  # noqa: BLE001 - somebody looks at the screen and believes it
-                    self._session.publish(failed("watching", error))
-        finally:
-            self.close()
+    # --- what is due -------------------------------------------------------------------------------------------------
 
-    async def step(self) -> None:
-        """Look once at progress, and do what it asks for."""
-        session = self._session
-        await self.tick()
-        due = self._look_due()
-        if not self._looked:
-            self._fresh_dumps = False
-            self._native_ranks.clear()
-        if due:
-            self.look()
-            self.ask("recorders", session.job_sources.recorders())
-            await self.answers("look", "recorders")
-            await self._natively(again=True)
-        elif self._sample_due():
-            self.look("sample")
-        if session.can_act and session.progress.motion.moving is not True:
-            # counts mean nothing while they move, and a communicator that is being made may not bear a question
-            # (NVIDIA/nccl#2346, 2.29.7)
-            self.ask("RAS", session.job_sources.ras())
-        if due or time.monotonic() >= self._judge_at:
-            if self._looked and not due:
-                await self._natively(again=False)  # what was not seen to stand at the last look may be by now
-            verdict = await self.judge()
-            # no more than a twentieth of the time goes into verdicts
-            pause = min(LONGEST_PAUSE, max(LEAST_PAUSE, LEISURE * self._verdict_cost))
-            self._judge_at = time.monotonic() + pause
-            if verdict.names_nobody and session.can_act and not (self._fresh_dumps or session.options.read_only):
-                self._fresh_dumps = True
-                self.ask("recorder dumps", session.job_sources.recorders(fresh=True))
-
-    async def _natively(self, *, again: bool) -> None:
-        """Read native frames, which pauses a rank: no sooner than a pause that the job takes at that place is over."""
-        if self.stands(self._soonest(self._session.alarm_after)):
-            await self.look_natively(again=again)
+    def _stands(self, seconds: float) -> bool:
+        """Whether the job has stood still for so long."""
+        still = self._session.progress.stood_still
+        return still is not None and still >= seconds
 
     def _look_due(self) -> bool:
-        """Whether the wait has come to its next look; there are none where there is no wait.
+        """Whether the wait has come to its next look; there are none where there is no wait, unless in a hurry.
 
         However long the job is known to pause elsewhere: where it stands, and how long it may there, only a look tells.
         """
         session = self._session
-        if not self.stands(self._soonest(min(session.options.patience, session.alarm_after))):
+        if not (self.hurried or self._stands(self._soonest(min(session.options.patience, session.alarm_after)))):
             self._looked = 0
             return False
         now, number = session.now(), self._looked
         self._first_at = now if not number else self._first_at
         next_at = self._first_at + LOOKS[number] if number < len(LOOKS) else self._last_at + THEN_EVERY
-        if session.options.read_only or not session.can_act or now < next_at:
+        if not session.can_act or now < next_at:
             return False
         self._looked, self._last_at = number + 1, now
         return True
 
     def _soonest(self, due: float) -> float:
         """Seconds of waiting after which a wait that becomes an alarm after ``due`` is looked into."""
-        session = self._session
-        half = min(due, max(FIRST_WAIT, EARLY * due))
-        return min(FIRST_WAIT, half) if session.now() - session.state.started < COMING else half
+        first, session = min(FIRST_WAIT, due), self._session
+        return first if session.now() - session.state.started < COMING else max(first, EARLY * due)
 
     def _sample_due(self) -> bool:
         """Whether stacks of a job that moves are due: which rank is slower than the others, only many looks tell.
@@ -237,10 +189,63 @@ class Watcher:
         session = self._session
         now, still = session.now(), session.progress.stood_still
         moving = still is not None and still < max(SUSPECT, session.progress.usual_pause or 0.0)
-        if not moving or not session.can_act or now < self._sample_at:
+        if self.hurried or not moving or not session.can_act or now < self._sample_at:
             return False
         self._sample_at = now + random.uniform(*SAMPLE_EVERY)  # noqa: S311 - no secret
         return 1 < len(session.living()) <= SAMPLED_RANKS
+
+    # --- asking ------------------------------------------------------------------------------------------------------
+
+    async def tick(self) -> None:
+        """Look at the cheap signs of progress, a slice at a time."""
+        for task in [task for task in self._tasks if task.done()]:
+            self._answered.add(self._tasks.pop(task))
+            task.result()
+        cost, began = 0.0, time.thread_time()
+        for _ in self._session.ticking():
+            cost += time.thread_time() - began
+            await asyncio.sleep(0)
+            began = time.thread_time()
+        self._tick_cost = cost + time.thread_time() - began
+
+    def _ask(self, name: str, question: Coroutine[object, object, object]) -> None:
+        """Ask in the background, unless the last answer to the same is still being waited for."""
+        if any(known == name and not task.done() for task, known in self._tasks.items()):
+            question.close()
+        else:
+            self._tasks[asyncio.create_task(question, name=f"hangtop {name}")] = name
+
+    def _look(self, name: str) -> None:
+        """Look at the stacks of all ranks, which only reads; a node that works on an earlier look is left out."""
+        if not self._session.options.read_only:
+            self._ask(name, self._session.dump_stacks(None, unasked=True))
+
+    async def _look_natively(self) -> None:
+        """Read native frames of one rank a point, where Python's leave open what a job that stands still waits for."""
+        session = self._session
+        if not session.can_act or session.options.read_only:
+            return
+        from hangtop.diagnosis.waits.job_status import native_wanted
+
+        snapshot = session.snapshot()
+
+        def wanted() -> tuple[int, ...]:
+            return native_wanted(session.job_of(snapshot))
+
+        if ranks := wanted() if len(snapshot.nodes) <= SMALL else await asyncio.to_thread(wanted):
+            self._ask("native look", session.dump_stacks(ranks, native=True))
+            await self._answers("native look", seconds=NATIVE_SECONDS)
+
+    async def _answers(self, *names: str, seconds: float) -> None:
+        """Wait for the answers whose names begin so, no longer than so many seconds; what is late stays under way."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            waited = [task for task, name in self._tasks.items() if name.startswith(names) and not task.done()]
+            if not waited:
+                break
+            await asyncio.wait(waited, timeout=min(PERIOD, left))
+            if not all(task.done() for task in waited):
+                await self.tick()
 
 
 def failed(what: str, error: Exception) -> Verdict:

@@ -14,7 +14,7 @@ from hangtop.diagnosis.job import JobMotion
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.watching import triage
+from hangtop.session.watching import job_sources, triage, watcher
 from hangtop.session.watching.job_sources import asked_ranks
 from tests.support.local_session import LocalSession, local_session
 from tests.support.made import hello, process, tick
@@ -33,6 +33,7 @@ async def test_a_job_that_moves_is_not_asked(monkeypatch: pytest.MonkeyPatch, mo
     monkeypatch.setattr(session.job_sources, "ras", ras)
     moves = property(lambda _: JobMotion(moving=moving), lambda _, value: None)
     monkeypatch.setattr(type(session.progress), "motion", moves, raising=False)
+    monkeypatch.setattr(Progress, "stood_still", property(lambda _: 30.0, lambda _, value: None), raising=False)
     await session.watcher.step()
     await asyncio.sleep(0)
     assert len(questions) == asked
@@ -60,7 +61,7 @@ def status(*members: tuple[int, int, int], version: str = "2.30.7") -> str:
 def job(port: int, *ranks: RankProcess, monkeypatch: pytest.MonkeyPatch) -> LocalSession:
     """Ranks on this machine whose NCCL has RAS at this port, and whose job stands still."""
     monkeypatch.setattr(Progress, "stood_still", property(lambda _: 30.0, lambda _, value: None), raising=False)
-    monkeypatch.setattr(triage, "RAS_GAP", 0.05)
+    monkeypatch.setattr(job_sources, "RAS_GAP", 0.05)
     monkeypatch.setattr(triage, "AT_LEAST_TO", 1.0)
     env, versions = {"NCCL_RAS_ADDR": f"127.0.0.1:{port}"}, {"nccl": "2.30.7"}
     return local_session(*(rank._replace(env=env, versions=versions) for rank in ranks), read_only=True)
@@ -89,7 +90,7 @@ async def test_triage_of_a_job_that_moves_asks_nothing(monkeypatch: pytest.Monke
 
 
 async def test_a_ras_that_never_answers_is_waited_for_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(triage, "RAS_SECONDS", 0.3)
+    monkeypatch.setattr(watcher, "OPEN_SECONDS", 0.3)
     with socket.create_server(("127.0.0.1", 0)) as listening:  # the kernel accepts, and nobody answers
         session = job(listening.getsockname()[1], process(0, os.getpid(), world_size=1), monkeypatch=monkeypatch)
         async with asyncio.timeout(8):
@@ -103,4 +104,5 @@ async def test_another_node_is_asked_where_the_first_has_no_answer(monkeypatch: 
         closed = process(0, 5, env={"NCCL_RAS_ADDR": "127.0.0.1:1"}, versions={"nccl": "2.30.7"})
         session.samples("node0", [hello(session.now()), closed, tick(session.now())])
         assert [rank.node for rank in asked_ranks(session.living())] == ["node0", "node1"]
-        assert await session.job_sources.ras() is not None
+        await session.job_sources.ras()
+    assert session.state.ras

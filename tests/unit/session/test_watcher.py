@@ -44,8 +44,6 @@ class Watched:
         monkeypatch.setattr(self.session, "dump_stacks", self._dump)
         monkeypatch.setattr(watcher, "LEAST_PAUSE", 0.0)
         monkeypatch.setattr(watcher, "LEISURE", 0.0)
-        monkeypatch.setattr(watcher, "LOOKS", (0.0, 2.0, 10.0, 30.0))
-        monkeypatch.setattr(watcher, "THEN_EVERY", 60.0)
         monkeypatch.setattr(watcher, "SAMPLED_RANKS", 0)  # looks at a job that moves have tests of their own
 
     def _diagnose(self, job: Job) -> Verdict:
@@ -77,31 +75,10 @@ async def test_it_looks_half_way_to_the_alarm_and_looks_again(watch: Callable[..
     await watched.run(20, still=False)
     began = watched.feed.time
     await watched.run(150, still=True)
-    assert [at - began for at in watched.looked] == pytest.approx([10, 12, 20, 40, 100], abs=2)
-
-
-async def test_what_a_look_left_open_is_read_natively_once_before_the_next(
-    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    watched = watch(patience=20.0)
-    native: list[float] = []
-
-    async def dump(ranks: object, **more: bool) -> list[object]:
-        if more.get("native"):
-            native.append(watched.feed.time - began)
-        return []
-
-    def wanted(job: Job) -> tuple[int, ...]:
-        return (1,) if watched.feed.time - began >= 14 else ()
-
-    monkeypatch.setattr(watched.session, "dump_stacks", dump)
-    monkeypatch.setattr("hangtop.diagnosis.waits.job_status.native_wanted", wanted)
-    await watched.run(20, still=False)
-    began = watched.feed.time
-    await watched.run(18, still=True)
-    assert native == pytest.approx([14], abs=1.1), "the looks were at 10 and 12 s"
-    await watched.run(10, still=True)
-    assert len(native) == 2, "the next look, at 20 s, reads anew"
+    after = [at - began for at in watched.looked]
+    assert after[0] == pytest.approx(10, abs=1)
+    assert len([at for at in after if at < 20]) >= 6, "the first looks tell who makes progress"
+    assert after[-1] - after[-2] == pytest.approx(15, abs=1)
 
 
 async def test_a_job_that_moves_is_sampled_now_and_then(
@@ -128,17 +105,17 @@ async def test_pauses_that_are_usual_for_the_job_are_waited_out_once_more(
 
     monkeypatch.setattr("hangtop.diagnosis.waits.job_status.native_wanted", wanted)
     watched.looked.clear()
-    await watched.run(36, still=True)
+    await watched.run(36, still=True)  # the usual pause has been 40 s
     assert watched.looked, "where it stands only a look tells, which stops nobody"
     assert native == [], "nobody is paused for what is usual"
-    await watched.run(8, still=True)
+    await watched.run(20, still=True)
     assert native
 
 
 async def test_who_has_just_come_is_told_what_is_waited_for(watch: Callable[..., Watched]) -> None:
     watched = watch(patience=60.0)
     await watched.run(12, still=True)
-    assert [at - 1000.0 for at in watched.looked] == pytest.approx([4, 6], abs=1)
+    assert watched.looked[0] - 1000.0 == pytest.approx(4, abs=1)
 
 
 async def test_read_only_never_looks(watch: Callable[..., Watched]) -> None:
