@@ -13,7 +13,7 @@ from collectors.samples.stacks import Frame, StackDump
 from collectors.samples.stream import Hello, Tick
 from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import LinkWord, Node
-from hangtop.session.apply import gpus, messages, network, ranks, stream  # noqa: F401 - each registers its functions
+from hangtop.session.apply import devices, messages, ranks, stream  # noqa: F401 - each registers its functions
 from hangtop.session.apply.clock import TIMES, ClockOffset, shift_of, shifted
 from hangtop.session.apply.dispatch import APPLIERS, SampleContext
 from hangtop.session.entries import BadLine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,7 +14,7 @@ from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankPro
 from collectors.samples.stream import SourceState
 
 WINDOW = 60
-"""Answers after which an old best is forgotten, so that drift and a corrected clock are followed."""
+"""Answers that are compared: older ones are forgotten, so that drift and a corrected clock are followed."""
 SAME = 0.05
 """Seconds: a clock this near is taken as ours, which spares every sample a shift."""
 TIMES: dict[type, tuple[str, ...]] = {
@@ -39,28 +40,21 @@ class ClockOffset:
     """Minimum-delay filter.
 
     An answer stamped ``clock`` there that arrives at ``arrived`` here shows ``clock - arrived``: the offset less the
-    delay of its way. The largest of them is the one with the least delay, and nearest to the truth. Answers come in
-    the order in which they were made: one stamped earlier than the one before shows that the clock was set back.
+    delay of its way. The largest of the last ones is that with the least delay, and nearest to the truth. Answers come
+    in the order in which they were made: one stamped earlier than the one before shows that the clock was set back.
     """
 
-    __slots__ = ("_best", "_count", "_last", "_previous")
-
     def __init__(self) -> None:
-        self._best = self._previous = self._last = float("-inf")
-        self._count = 0
+        self._seen: deque[float] = deque(maxlen=WINDOW)
+        self._last = float("-inf")
 
     def learn(self, clock: float, arrived: float) -> float:
         """Take one answer and return the offset: seconds that the node's clock is ahead of ours."""
         if clock < self._last:
-            self._best = self._previous = float("-inf")
-            self._count = 0
+            self._seen.clear()
         self._last = clock
-        self._best = max(self._best, clock - arrived)
-        self._count += 1
-        offset = max(self._best, self._previous)
-        if self._count >= WINDOW:
-            self._previous, self._best, self._count = self._best, float("-inf"), 0
-        return offset
+        self._seen.append(clock - arrived)
+        return max(self._seen)
 
 
 def shift_of(offset: float | None) -> float:

@@ -7,7 +7,7 @@ while it is watched shows that it moves.
 from __future__ import annotations
 
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
-from hangtop.diagnosis.node import Node, Rank, Steps
+from hangtop.diagnosis.node import Steps
 from hangtop.session.apply.dispatch import SampleContext, applies
 
 TOLD = 8
@@ -21,7 +21,7 @@ def file(here: SampleContext, sample: LogFile) -> None:
     """A followed file, or one that cannot be read."""
     before = here.node.log_files.get(sample.path)
     here.node.log_files[sample.path] = sample
-    rank = _rank(here.node, sample.pid)
+    rank = here.rank(sample.pid)
     if rank is not None and before is not None and before.size != sample.size:
         rank.log_at = here.at
 
@@ -36,12 +36,18 @@ def lines(here: SampleContext, sample: LogLines) -> None:
 def event(here: SampleContext, sample: LogEvent) -> None:
     """A line that says something."""
     here.job.events.add(here.node.name, sample)
-    # At the start of a stream the kernel tells its old stories too: those are no change.
-    if not sample.kind.startswith("kernel.") or (sample.at is not None and sample.at < here.job.started):
-        return
-    # of the kernel's report of a kill its last line is news, "Killed process …": the others lead up to it
-    if not (sample.kind == "kernel.oom" and sample.data.keys() & {"asked_by", "constraint"}):
+    # At the start of a stream the kernel tells its old stories too, and a report of a kill has lines that lead up to
+    # its last one, "Killed process …": those are no change.
+    news = sample.at is None or sample.at >= here.job.started
+    leads_up = sample.kind == "kernel.oom" and sample.data.keys() & {"asked_by", "constraint"}
+    if sample.kind.startswith("kernel.") and news and not leads_up:
         here.note(sample.text.partition("\n")[0][:200], "kernel")
+
+
+@applies(LogsRead)
+def read(here: SampleContext, sample: LogsRead) -> None:
+    """How far its logs are read."""
+    here.node.logs_read = sample.at
 
 
 @applies(CommProgress)
@@ -55,7 +61,7 @@ def progress(here: SampleContext, sample: CommProgress) -> None:
             return
         here.node.communicators += 1
     here.job.progress[key] = sample
-    rank = _rank(here.node, sample.pid)
+    rank = here.rank(sample.pid)
     if rank is not None and before is not None and before.pid == sample.pid:
         rank.launched += max(0, sample.launched - before.launched)
 
@@ -63,14 +69,10 @@ def progress(here: SampleContext, sample: CommProgress) -> None:
 @applies(StepCount)
 def steps(here: SampleContext, sample: StepCount) -> None:
     """How far a log says that training is."""
-    known = here.node.steps.get(sample.path)
-    if known is None:
-        known = here.node.steps[sample.path] = Steps(sample)
-        grown = fresh = False
-    else:
-        # A new stream counts from zero again, and its first word is about what was there before.
-        before, known.count = known.count, sample
-        grown, fresh = 0 <= before.grown < sample.grown, before.fresh < sample.fresh
+    known = here.node.steps.setdefault(sample.path, Steps(sample))
+    # A new stream counts from zero again, and its first word is about what was there before.
+    before, known.count = known.count, sample
+    grown, fresh = 0 <= before.grown < sample.grown, before.fresh < sample.fresh
     at = here.at if sample.at is None else min(sample.at, here.at)
     if grown:
         known.grown_at = at
@@ -78,16 +80,6 @@ def steps(here: SampleContext, sample: StepCount) -> None:
         last = known.told[-1] if known.told else None
         anew = last is None or last[1] > sample.value or last[2] > sample.grown
         known.told = (*(() if anew else known.told), (at, sample.value, sample.grown))[-TOLD:]
-    rank = _rank(here.node, sample.pid)
+    rank = here.rank(sample.pid)
     if rank is not None and (grown or fresh):
         rank.fresh_at = here.at
-
-
-@applies(LogsRead)
-def read(here: SampleContext, sample: LogsRead) -> None:
-    """How far its logs are read."""
-    here.node.logs_read = sample.at
-
-
-def _rank(node: Node, pid: int | None) -> Rank | None:
-    return None if pid is None else node.ranks.get(pid)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collectors.samples.stream import Hello, SourceState, Tick
+from hangtop.session.apply.devices import settle_rates
 from hangtop.session.apply.dispatch import SampleContext, applies
-from hangtop.session.apply.network import settle_rates
 from hangtop.session.apply.ranks import end_rank
 
 CONFIRM_TICKS = 4
@@ -14,37 +14,31 @@ CONFIRM_TICKS = 4
 @applies(Hello)
 def hello(here: SampleContext, sample: Hello) -> None:
     """A stream began: what was known of processes must be named again to count as alive."""
-    before = here.node.hello
+    node, before = here.node, here.node.hello
     if before is not None and before.boot_id and sample.boot_id and before.boot_id != sample.boot_id:
         here.note("was rebooted", "lost")
-        for rank in here.node.ranks.values():
+        for rank in node.ranks.values():
             end_rank(here, rank, here.at)
-        for port in here.node.ports.values():
+        for port in node.ports.values():
             port.counters = port.before = port.first = {}
-    here.node.hello = sample
-    here.node.ticks = 0
-    here.node.sources = {}
-    here.node.faults = {}
-    here.node.launchers = {}
-    here.node.logs_read = None
-    living = [pid for pid, rank in here.node.ranks.items() if rank.gone_at is None]
-    here.node.unconfirmed = frozenset(living)
-    for rank in here.node.ranks.values():
-        rank.helpers = {}
-        rank.cpu_wait = None
+    node.hello, node.ticks, node.logs_read = sample, 0, None
+    node.sources, node.faults, node.launchers = {}, {}, {}
+    node.unconfirmed = frozenset(pid for pid, rank in node.ranks.items() if rank.gone_at is None)
+    for rank in node.ranks.values():
+        rank.helpers, rank.cpu_wait = {}, None
 
 
 @applies(Tick)
 def tick(here: SampleContext, sample: Tick) -> None:
     """A flush is complete: what did not move in it stood still."""
-    here.node.tick = sample
-    here.node.ticks += 1
-    settle_rates(here.node, here.at)
-    if here.node.unconfirmed and here.node.ticks >= CONFIRM_TICKS and here.node.answers("ranks"):
-        for pid in here.node.unconfirmed:
-            if pid in here.node.ranks:
-                end_rank(here, here.node.ranks[pid], here.at)
-        here.node.unconfirmed = frozenset()
+    node = here.node
+    node.tick = sample
+    node.ticks += 1
+    settle_rates(node, here.at)
+    if node.unconfirmed and node.ticks >= CONFIRM_TICKS and node.answers("ranks"):
+        for pid in node.unconfirmed & node.ranks.keys():
+            end_rank(here, node.ranks[pid], here.at)
+        node.unconfirmed = frozenset()
 
 
 @applies(SourceState)

@@ -1,0 +1,224 @@
+"""GPUs and who is on them, HCA ports, interfaces and TCP: counters become growth and rates, across resets."""
+
+from __future__ import annotations
+
+from sys import intern
+
+from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
+from collectors.samples.gpus import (
+    GpuFabric,
+    GpuFacts,
+    GpuFault,
+    GpuProcess,
+    GpuProcesses,
+    GpuSample,
+    NvlinkCounters,
+    Topology,
+    bus_key,
+)
+from hangtop.diagnosis.looks import Look
+from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port
+from hangtop.session.apply.dispatch import SampleContext, applies
+
+PROCESSES = 1024
+"""Processes on the GPUs of a node that are told apart."""
+NVLINK_ERRORS = ("replay_errors", "recovery_errors", "crc_errors")
+CHANGES = 16
+"""States of a port that are remembered."""
+SETTLED = 2.5
+"""Seconds without news of a counter after which it stood still: changes alone are sent, at most once a tick or so."""
+SETTLED_BY_TOOL = 8.0
+"""The same of a port for whose counters ``perfquery`` is run: that is done every five seconds."""
+
+
+def _growth(before: int, now: int) -> int:
+    """How much a counter grew; one that is less than before began again from zero."""
+    return now - before if now >= before else now
+
+
+# --- GPUs ----------------------------------------------------------------------------------------------------------
+
+
+def _gpu(node: Node, index: int) -> Gpu:
+    known = node.gpus.get(index)
+    if known is None:
+        node.gpus[index] = known = Gpu(index)
+        node.gpus = dict(sorted(node.gpus.items()))
+        node.roster += 1
+    return known
+
+
+def _place_processes(node: Node) -> None:
+    """Put each process on its GPU, by the PCI address."""
+    users: dict[str, list[GpuProcess]] = {}
+    for process in node.gpu_processes:
+        users.setdefault(bus_key(process.bus_id), []).append(process)
+    for gpu in node.gpus.values():
+        gpu.processes = () if gpu.facts is None else tuple(users.get(bus_key(gpu.facts.bus_id), ()))
+
+
+@applies(GpuFacts)
+def gpu_facts(here: SampleContext, sample: GpuFacts) -> None:
+    """What does not move in a GPU."""
+    _gpu(here.node, sample.gpu).facts = sample
+    _place_processes(here.node)
+
+
+@applies(GpuProcesses)
+def gpu_processes(here: SampleContext, sample: GpuProcesses) -> None:
+    """The whole compute-apps list."""
+    here.node.gpu_processes = tuple(sample.processes[:PROCESSES])
+    _place_processes(here.node)
+
+
+@applies(GpuSample)
+def gpu_row(here: SampleContext, sample: GpuSample) -> None:
+    """A row of nvidia-smi."""
+    gpu = _gpu(here.node, sample.gpu)
+    gpu.looks.take(here.at, sample, here.job.looks_kept)
+    _set_fault(here, gpu, None)
+
+
+@applies(GpuFault)
+def gpu_fault(here: SampleContext, sample: GpuFault) -> None:
+    """A line that is no row, or a missing index; an empty text says that it answers again."""
+    index, fault = sample.gpu, sample if sample.text else None
+    if index is None and sample.bus_id:
+        key = bus_key(sample.bus_id)
+        index = next((g.index for g in here.node.gpus.values() if g.facts and bus_key(g.facts.bus_id) == key), None)
+    if index is not None:
+        _set_fault(here, _gpu(here.node, index), fault)
+        return
+    if here.node.gpu_fault is None and fault is not None:
+        here.note(f"nvidia-smi: {fault.text}", "gpu")
+    here.node.gpu_fault = fault
+
+
+def _set_fault(here: SampleContext, gpu: Gpu, fault: GpuFault | None) -> None:
+    if gpu.fault is None and fault is not None:
+        here.note(f"GPU {gpu.index}: {fault.text}", "gpu")
+    elif gpu.fault is not None and fault is None:
+        here.note(f"GPU {gpu.index} answers again", "back")
+    gpu.fault = fault
+
+
+@applies(NvlinkCounters)
+def nvlink(here: SampleContext, sample: NvlinkCounters) -> None:
+    """Errors and traffic of one NVLink."""
+    gpu = _gpu(here.node, sample.gpu)
+    before = gpu.nvlinks.get(sample.link)
+    gpu.nvlinks[sample.link] = sample
+    grown = dict(gpu.nvlink_grown.get(sample.link, ()))
+    for name in NVLINK_ERRORS:
+        was, now = getattr(before, name, None), getattr(sample, name)
+        if was is not None and now is not None and now != was:
+            grown[name] = grown.get(name, 0) + _growth(was, now)
+            gpu.nvlink_grown[sample.link] = grown
+
+
+@applies(GpuFabric)
+def gpu_fabric(here: SampleContext, sample: GpuFabric) -> None:
+    """How far a GPU has come in joining its fabric; when that was first seen counts."""
+    known = here.node.fabric.get(sample.gpu)
+    if known is None or known.value != sample:
+        here.node.fabric[sample.gpu] = Look(here.at, sample)
+
+
+@applies(Topology)
+def topology(here: SampleContext, sample: Topology) -> None:
+    """How GPUs and NICs are connected; rows that do not fit the devices are dropped."""
+    size = len(sample.devices)
+    if len(sample.links) == size == len(sample.numa) and all(len(row) == size for row in sample.links):
+        here.node.topology = sample
+
+
+# --- the network ---------------------------------------------------------------------------------------------------
+
+
+@applies(PortFacts)
+def port(here: SampleContext, sample: PortFacts) -> None:
+    """A port's state."""
+    name = intern(f"{sample.device}/{sample.port}")
+    known = here.node.ports.get(name)
+    if known is None:
+        here.node.ports[name] = known = Port(sample, at=here.at)
+        here.node.roster += 1
+    elif known.facts == sample:
+        return
+    before, after = (f"{facts.state} {facts.phys_state}" for facts in (known.facts, sample))
+    if before != after:
+        here.note(f"port {name}: {before} → {after}", "port")
+    known.facts = sample
+    known.changes = (*known.changes, Look(here.at, sample))[-CHANGES:]
+
+
+@applies(PortCounters)
+def port_counters(here: SampleContext, sample: PortCounters) -> None:
+    """Counters of one port that changed."""
+    port = here.node.ports.get(f"{sample.device}/{sample.port}")
+    if port is None:
+        return
+    if port.source != sample.source:
+        # Another tool counts with another width: growth is only meaningful within one.
+        port.source, port.first, port.counters = intern(sample.source), {}, {}
+    before, now = port.counters, {**port.counters, **sample.values}
+    # what a counter had grown by before it began again from zero stays counted
+    port.first = {
+        name: port.first.get(name, value) - (before[name] if value < before.get(name, 0) else 0)
+        for name, value in now.items()
+    }
+    port.before, port.counters = before, now
+    port.at, port.span = here.at, here.at - port.at
+
+
+@applies(Interface)
+def interface(here: SampleContext, sample: Interface) -> None:
+    """A network interface."""
+    known = here.node.interfaces.get(sample.name)
+    if known is None:
+        here.node.interfaces[sample.name] = known = NetworkInterface(sample, here.at)
+        here.node.roster += 1
+    if known.facts.up != sample.up:
+        here.note(f"interface {sample.name} is {'up' if sample.up else 'down'}", "port")
+    known.facts = sample
+
+
+@applies(InterfaceCounters)
+def interface_counters(here: SampleContext, sample: InterfaceCounters) -> None:
+    """Traffic and losses of an interface."""
+    known = here.node.interfaces.get(sample.name)
+    if known is None:
+        return
+    before, span = known.counters, here.at - known.at
+    if before is not None and span > 0:
+        known.received_per_s = _growth(before.received, sample.received) / span
+        known.sent_per_s = _growth(before.sent, sample.sent) / span
+        known.drops_grown += _growth(before.receive_drops, sample.receive_drops)
+        known.drops_grown += _growth(before.send_drops, sample.send_drops)
+    known.counters, known.at = sample, here.at
+
+
+@applies(TcpCounters)
+def tcp(here: SampleContext, sample: TcpCounters) -> None:
+    """TCP segments, and those sent again."""
+    node, before = here.node, here.node.tcp
+    if before is not None and here.at > before.at:
+        span = here.at - before.at
+        node.segments_per_s = _growth(before.value.segments_sent, sample.segments_sent) / span
+        node.retransmitted_per_s = _growth(before.value.retransmitted, sample.retransmitted) / span
+    node.tcp = Look(here.at, sample)
+
+
+def settle_rates(node: Node, at: float) -> None:
+    """Counters that were not sent for a while have not moved: their rates are zero, as of now."""
+    for port in node.ports.values():
+        settled = SETTLED_BY_TOOL if port.source.startswith("perfquery") else SETTLED
+        if port.counters and at - port.at > settled:
+            port.before, port.span, port.at = port.counters, at - port.at, at
+    for known in node.interfaces.values():
+        if known.counters is not None and at - known.at > SETTLED:
+            known.received_per_s = known.sent_per_s = 0.0
+            known.at = at
+    if node.tcp is not None and at - node.tcp.at > SETTLED:
+        node.segments_per_s = node.retransmitted_per_s = 0.0
+        node.tcp = Look(at, node.tcp.value)
