@@ -109,5 +109,3 @@ async def test_the_heat_map_shows_another_figure_and_errors_as_what_they_are() -
         assert " ".join(first.split()[1:9]) == told, "lost, refused, and unknown; the cursor is at the first"
         await shown.press("v", "v")
         assert "GPU power " in shown.text()
-        await shown.press("V")
-        assert "GPU memory " in shown.text()

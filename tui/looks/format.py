@@ -8,8 +8,6 @@ UNKNOWN = "–"
 SILENT = "silent"
 """What is said of somebody on a node that does not respond: what was last heard of it may be true no more."""
 
-_BINARY = ("", "K", "M", "G", "T", "P", "E")
-
 
 def age(seconds: float | None) -> str:
     """``7s``, ``2m10s``, ``1h05m``, ``3d04h``; a negative age (clocks differ) is ``0s``."""
@@ -33,14 +31,7 @@ def clock(at: float, *, millis: bool = True) -> str:
 
 def size(count: float | None) -> str:
     """Bytes with binary prefixes in at most five characters: ``512``, ``1.5K``, ``80.0G``, ``1023G``."""
-    if count is None:
-        return UNKNOWN
-    value = float(count)
-    for prefix in _BINARY:
-        if abs(value) < 1024 or prefix == _BINARY[-1]:
-            return f"{value:.0f}{prefix}" if not prefix or abs(value) >= 99.95 else f"{value:.1f}{prefix}"
-        value /= 1024
-    raise AssertionError("unreachable: the last prefix takes everything")
+    return _prefixed(count, 1024, ("", "K", "M", "G", "T", "P", "E"))
 
 
 def rate(per_second: float | None) -> str:
@@ -50,25 +41,22 @@ def rate(per_second: float | None) -> str:
 
 def count(number: float | None) -> str:
     """A count with decimal prefixes: ``999``, ``12.3k``, ``4.1M``."""
-    if number is None:
-        return UNKNOWN
-    value = float(number)
-    for prefix in ("", "k", "M", "G", "T"):
-        if abs(value) < 1000 or prefix == "T":
-            return f"{value:.0f}{prefix}" if not prefix or abs(value) >= 99.95 else f"{value:.1f}{prefix}"
-        value /= 1000
-    raise AssertionError("unreachable: the last prefix takes everything")
+    return _prefixed(number, 1000, ("", "k", "M", "G", "T"))
 
 
 def watts(power: float) -> str:
-    """Power with three digits or more: ``640 W``, ``9.81 kW``, ``82.0 kW``, ``656 kW``, ``10.6 MW``."""
-    value, unit = power, "W"
-    for unit in ("W", "kW", "MW"):
-        if abs(value) < 999.5 or unit == "MW":
-            break
-        value /= 1000
-    decimals = 0 if unit == "W" or abs(value) >= 99.95 else 1 if abs(value) >= 9.995 else 2
-    return f"{value:.{decimals}f} {unit}"
+    """Power: ``640 W``, ``9.8 kW``, ``656 kW``, ``10.6 MW``."""
+    return _prefixed(power, 1000, (" W", " kW", " MW"))
+
+
+def _prefixed(value: float | None, step: int, prefixes: tuple[str, ...]) -> str:
+    """A number behind which one of the prefixes stands, so that it has at most four digits."""
+    if value is None:
+        return UNKNOWN
+    place = 0
+    while abs(value) >= step and place < len(prefixes) - 1:
+        value, place = value / step, place + 1
+    return f"{value:.{int(place > 0 and abs(value) < 99.95)}f}{prefixes[place]}"
 
 
 def number(value: float | None, decimals: int = 0) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
-from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.finding import Finding, Observer
 from hangtop.diagnosis.node_names import folded_names
 from hangtop.diagnosis.phrasing import folded, outcome_words
 from hangtop.diagnosis.unnumbered import numbered
@@ -23,7 +23,6 @@ from tui.widgets.lines import Content, Move, Piece, text_of
 from tui.widgets.table import Column
 
 _LINE = re.compile(r"(.+):(\d+)$")
-_RANK = re.compile(r"\brank (\d+)\b")
 
 
 class FindingsPanel(TablePanel[Finding]):
@@ -124,16 +123,12 @@ def where(finding: Finding) -> str:
 def proof_of(finding: Finding, model: ViewModel) -> Place:
     """Where the proof of a finding is to be seen: what its first evidence names, else whom it names."""
     for evidence in finding.evidence:
-        source = evidence.source.strip()
-        if source.startswith(("py-spy", "stack")):
-            named = _RANK.search(source)
-            rank = int(named[1]) if named else finding.ranks[0] if finding.ranks else None
-            return Place("stacks", "", rank)
-        line = _LINE.match(source)
-        if line is not None and not finding.ports:
-            return Place("logs", "", Proof(line[1], int(line[2]), evidence.text))
-        if source in {"dmesg", "nvml"} or source.startswith("kernel"):
-            return Place("logs", "", Proof(source, 0, evidence.text))
+        if evidence.observer is Observer.STACKS:
+            return Place("stacks", "", next(iter(finding.ranks), None))
+        if evidence.observer is Observer.LOG and not finding.ports:
+            line = _LINE.match(evidence.source)
+            source, number = (line[1], int(line[2])) if line is not None else (evidence.source, 0)
+            return Place("logs", "", Proof(source, number, evidence.text))
     if finding.ports:
         node, _, port = finding.ports[0].partition(":")
         return Place("fabric", "", (node, port))

@@ -178,9 +178,9 @@ class OverviewPanel(Panel):
 
     # --- keys ----------------------------------------------------------------------------------------------------
 
-    def next_metric(self, step: int) -> None:
+    def next_metric(self) -> None:
         """Show another figure in the cells."""
-        self.heat.next_metric(step)
+        self.heat.next_metric()
         self.draw()
 
     def enter(self) -> Place | None:

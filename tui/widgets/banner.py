@@ -1,4 +1,4 @@
-"""Line 1: the verdict; until there is one, how far the picture is complete and how old its oldest part.
+"""Line 1: the verdict, and at its right end how far the picture is complete and how old its oldest part.
 
 A verdict that is an alarm is said whole: where its sentence is longer than the line, a second line has the rest.
 """
@@ -34,8 +34,8 @@ class Banner(Bar):
         width, verdict = self.size.width, self.model.session.verdict
         if not width:
             return
-        loud, head = 0, self._progress()
-        sentence = sure = ""
+        loud, head = 0, [(" hangtop  ", Colour.STRONG)]
+        sentence, sure = self._waited_for() if verdict is None else "", ""
         if verdict is not None:
             sign = sign_of(verdict.outcome)
             loud, head = sign.loud, [(f" {sign.glyph} {sign.label.upper()}  ", sign.colour)]
@@ -60,25 +60,13 @@ class Banner(Bar):
             self.styles.height = len(lines)
         self.show(*lines)
 
-    def _progress(self) -> list[Piece]:
-        """Nodes up, ranks seen, which node is slow to connect."""
-        count = self.model.count
-        if not count.nodes:
-            return [(" hangtop  ", Colour.STRONG), ("no node yet", Colour.DIM)]
-        whole = "" if count.world_size is None else f"/{count.world_size:,}"
-        pieces: list[Piece] = [
-            (" hangtop  ", Colour.STRONG),
-            (f"{count.nodes_up:,}/{count.nodes:,} nodes", Colour.OK if count.nodes_up == count.nodes else Colour.WARN),
-            (" up   ", Colour.DIM),
-            (f"{count.ranks_alive:,}{whole} ranks", Colour.TEXT),
-            (" seen", Colour.DIM),
-        ]
+    def _waited_for(self) -> str:
+        """The node that takes longest to connect; what is known until there is a verdict."""
         asking = [node for node in self.model.nodes if node.link == "connecting" and node.since]
         slowest = min(asking, key=lambda node: node.since, default=None)
-        if slowest is not None and (waited := self.model.now - slowest.since) >= OLD:
-            more = f" and {len(asking) - 1} more" if len(asking) > 1 else ""
-            pieces.append((f"   waiting {age(waited)} for {slowest.name}{more}", Colour.WARN))
-        return pieces
+        if slowest is None or (waited := self.model.now - slowest.since) < OLD:
+            return "no verdict yet" if self.model.nodes else "no node yet"
+        return f"waiting {age(waited)} for {slowest.name}{f' and {len(asking) - 1} more' if len(asking) > 1 else ''}"
 
     def _right(self, room: int) -> list[Piece]:
         """What stands at the right edge: the label and the moment always, before them what there is room for."""
@@ -92,7 +80,7 @@ class Banner(Bar):
         if session.options.read_only and session.can_act:
             told.append(("read-only", Colour.INFO))
         # files may tell of a job without telling of its nodes or processes: that is no job of 0 ranks
-        if session.verdict is not None and (session.live or count.nodes or count.ranks):
+        if session.live or count.nodes or count.ranks:
             whole = f"/{count.world_size:,}" if count.world_size is not None else ""
             nodes = f"{count.nodes_up:,}/{count.nodes:,}" if session.live else f"{count.nodes:,}"
             text = f"{nodes} {'node' if count.nodes == 1 else 'nodes'}"

@@ -108,11 +108,11 @@ class HeatMap(Lines):
         metrics = metrics_of(self.model, node)
         return self.chosen if self.chosen in metrics else metrics[0]
 
-    def next_metric(self, step: int) -> None:
+    def next_metric(self) -> None:
         """Choose another figure."""
         if self._rows:
             metrics = metrics_of(self.model, self._rows[0])
-            self.chosen = metrics[(metrics.index(self.metric) + step) % len(metrics)]
+            self.chosen = metrics[(metrics.index(self.metric) + 1) % len(metrics)]
 
     # --- where nodes lie -----------------------------------------------------------------------------------------
 

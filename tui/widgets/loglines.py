@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rich.segment import Segment
 from textual import events
-from textual.scrollbar import ScrollTo
 from textual.strip import Strip
 
 from hangtop.diagnosis.phrasing import listed
@@ -154,21 +153,10 @@ class LogView(Lines):
         if self.top + event.y < len(self.book.shown):
             self.go(self.top + event.y)
 
-    def on_mouse_scroll_up(self) -> None:
-        """Scrolling up with the mouse stops following; what Textual scrolls by itself as it lays out does not."""
-        self._stop(self.top)
-
-    def on_scroll_up(self) -> None:
-        """So does a click above the grip of the scrollbar."""
-        self._stop(self.top)
-
-    def on_scroll_to(self, event: ScrollTo) -> None:
-        """And so does dragging it away from the end."""
-        self._stop(len(self.book.shown) - self.size.height - round(event.y or 0))
-
-    def _stop(self, hidden: int) -> None:
-        """Follow no more, if there are so many lines out of sight."""
-        if self.following and hidden > 0:
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Scrolling away from the end, by the wheel or the scrollbar, stops following."""
+        super().watch_scroll_y(old_value, new_value)
+        if self.following and new_value < min(old_value, self.max_scroll_y):
             self.following, self.unseen = False, 0
             self._last_place = self.cursor
 
