@@ -111,7 +111,7 @@ def gpus_in(job: Job, events: Iterable[LogEvent]) -> tuple[str, ...]:
     only = next(iter(job.nodes)) if len(job.nodes) == 1 else "node"
     for event in events:
         name = next(iter(hosts_in(job, [event])), only)
-        index = number_of(event, "gpu" if "gpu" in event.data else "device")
+        index = number_of(event, "gpu")
         bus = text_of(event, "bus_id")
         if index is None and bus:
             at = gpu_at(job.nodes[name], bus) if name in job.nodes else None

@@ -199,6 +199,6 @@ def _value(events: Iterable[LogEvent], name: str) -> str:
     value = next((value for event in events if (value := event.data.get(name)) not in (None, "", [])), "")
     if isinstance(value, list):
         return listed([str(item) for item in value])
-    if isinstance(value, (int, float)) and name in ("tried", "capacity", "free", "seconds"):
+    if isinstance(value, (int, float)) and name in ("tried", "seconds"):
         return duration(value) if name == "seconds" else size(value)
     return str(value)

@@ -258,9 +258,9 @@ JOBS = (
     EventRow(
         event=Told("torch.out_of_memory"),
         also=(Told("python.exception", {"signature": ("out_of_memory",)}), Told("nccl.warn", {"signature": ("cuda",)})),
-        kind="gpu_out_of_memory", weight=0.92, example={"tried": 1 << 31, "device": 0},
+        kind="gpu_out_of_memory", weight=0.92, example={"asked": "20.00 MiB"},
         where=lambda event: event.kind != "nccl.warn" or "out of memory" in text_of(event, "error"),
-        summary="{who} ran out of GPU memory[ asking for {tried}][ on a GPU of {capacity}][ with {free} free]",
+        summary="{who} ran out of GPU memory[ asking for {asked}]",
         advice="Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is "
         "fragmented. Where other GPUs have room, this one carries more than its share, or something else is on it.",
     ),

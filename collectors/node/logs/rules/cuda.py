@@ -5,15 +5,8 @@ from __future__ import annotations
 import re
 from typing import Match, Optional
 
-from collectors.node.logs.rule import Data, Example, Rule, number
+from collectors.node.logs.rule import Data, Example, Rule
 
-_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-_AMOUNTS = (
-    ("tried", r"[Tt]ried to allocate ([\d.]+) ([KMGT]?i?B)"),
-    ("capacity", r"has a total capacity of ([\d.]+) ([KMGT]?i?B)"),
-    ("free", r"of which ([\d.]+) ([KMGT]?i?B) is free"),
-)
-_DEVICE = re.compile(r"GPU (\d{1,4}) has a total")
 _NO_SUCH_GPU = re.compile(r"(?i)invalid device ordinal|no cuda-capable device")
 
 
@@ -24,24 +17,14 @@ def _error(_: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, signature=meaning) if what else None
 
 
-def _memory(match: "Match[str]", data: Data) -> Optional[Data]:
-    """Bytes as torch prints them, ``20.00 MiB``."""
-    for name, pattern in _AMOUNTS:
-        found = re.search(pattern, match.string)
-        if found is not None and found.group(1).count(".") < 2 and 1 < len(found.group(1) + ".") < 16:
-            data[name] = int(float("0" + found.group(1)) * _UNITS.get(found.group(2)[0], 1))
-    device = _DEVICE.search(match.string)
-    return data if device is None else dict(data, device=number(device.group(1)))
-
-
 RULES = (
     Rule("torch.out_of_memory", "out of memory|OutOfMemoryError|STATUS_ALLOC_FAILED|RESOURCE_EXHAUSTED",
-         r"(?:CUDA|HIP)(?: error:)? out of memory|torch(?:\.cuda)?\.OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED"
+         r"(?:(?:CUDA|HIP)(?: error:)? out of memory|torch(?:\.cuda)?\.OutOfMemoryError|CUBLAS_STATUS_ALLOC_FAILED"
          r"|RESOURCE_EXHAUSTED: [^\r\n]{0,80}(?:\bmemory\b|\ballocat)"
-         r"|\b(?:cuda|hip)Error(?:MemoryAllocation|OutOfMemory) ?\)?: out of memory",
-         Example("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 3 has a total capacity"
-                 " of 79.15 GiB of which 10.00 MiB is free.", {"tried": 20 << 20, "device": 3, "free": 10 << 20},
-                 "torch c10/cuda/CUDACachingAllocator.cpp"), read=_memory),
+         r"|\b(?:cuda|hip)Error(?:MemoryAllocation|OutOfMemory) ?\)?: out of memory)"
+         r"(?:[^\n]{0,80}?[Tt]ried to allocate (?P<asked>[\d.]{1,12} [KMGT]?i?B))?",
+         Example("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 3 has a total capacity",
+                 {"asked": "20.00 MiB"}, "torch c10/cuda/CUDACachingAllocator.cpp")),
     Rule("torch.cuda_error", "CUDA error|CUDA Error|CUDA failure|HIP error|HIP failure|CUDA_ERROR_|cudaError|CUDA"
          " driver|CUBLAS_STATUS_|CUDNN_STATUS_|system not yet|system has unsupp|forward compat",
          r"(?m)(?:CUDA [Ee]rror|HIP error|(?:CUDA|HIP) failure)(?: \d+)?: (?!out of memory)(?P<error>[^\r\n]*?)(?:\.\s"

@@ -39,10 +39,9 @@ def _machine(problem: str, words: str, pattern: str, example: Optional[Example])
 RULES = (
     Rule("kernel.xid", "NVRM: Xid (",
          r"NVRM: Xid \((?:PCI:)?(?P<bus_id>[0-9a-fA-F:.]+)[^)]*\)(?:\s*\([^)]*\))?\s*:\s*(?P<code>\d+)"
-         r"(?:,\s*pid=(?P<pid>\d+|'?<unknown>'?))?(?:,\s*name=(?P<process>[^,]*))?,?\s*(?P<detail>[^\r\n]*)",
+         r"(?:,\s*pid=(?P<pid>\d+|'?<unknown>'?))?",
          Example("NVRM: Xid (PCI:0000:5F:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
-                 {"code": 79, "bus_id": "0000:5f:00", "pid": 1234, "process": "python",
-                  "detail": "GPU has fallen off the bus."}, "NVIDIA xid-errors")),
+                 {"code": 79, "bus_id": "0000:5f:00", "pid": 1234}, "NVIDIA xid-errors")),
     Rule("kernel.xid", "fallen off the bus",
          r"NVRM: [^\n]{0,60}?GPU(?: at PCI:| )" + _BUS + r".{0,160}?fallen off the bus",
          Example("NVRM: GPU 0000:b3:00.0: GPU has fallen off the bus.", {"code": 79, "bus_id": "0000:b3:00"},

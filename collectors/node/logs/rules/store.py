@@ -13,10 +13,7 @@ _PORT = re.compile(
 
 
 def _keyed(match: "Match[str]", data: Data) -> Optional[Data]:
-    """A wait for a key of the store: in seconds, and whose identifier of a communicator it was for."""
-    milliseconds = data.pop("ms", None)
-    if isinstance(milliseconds, int):
-        data["seconds"] = milliseconds / 1000.0
+    """A wait for a key of the store: whose identifier of a communicator it was for."""
     asked = re.search(r"\[(\d+)\] is setting up NCCL communicator .{0,120}? from \[(\d+)\]", match.string)
     if asked is not None:
         data.update(by_rank=number(asked.group(1)), from_rank=number(asked.group(2)))
@@ -24,9 +21,6 @@ def _keyed(match: "Match[str]", data: Data) -> Optional[Data]:
 
 
 def _connecting(_: "Match[str]", data: Data) -> Optional[Data]:
-    elapsed, unit = data.pop("ms", None), data.pop("unit", "s")
-    if isinstance(elapsed, int):
-        data["seconds"] = elapsed / 1000.0 if unit == "ms" else float(elapsed)
     return dict(data, whole=True) if data.pop("every", None) else data
 
 
@@ -38,9 +32,9 @@ def _port(match: "Match[str]", _: Data) -> Optional[Data]:
 
 RULES = (
     Rule("torch.store_timeout", "waiting for clients",
-         r"Timed out after (?P<seconds>\d+) seconds waiting for clients\.\s*(?P<joined>\d+)/(?P<expected>\d+) clients",
+         r"Timed out after \d+ seconds waiting for clients\.\s*(?P<joined>\d+)/(?P<expected>\d+) clients",
          Example("Timed out after 31 seconds waiting for clients. 1/2 clients joined",
-                 {"seconds": 31, "joined": 1, "expected": 2, "phase": "clients"}, "torch c10d/TCPStore.cpp"),
+                 {"joined": 1, "expected": 2, "phase": "clients"}, "torch c10d/TCPStore.cpp"),
          {"phase": "clients"}),
     Rule("torch.store_timeout", "failed to connect/validate",
          r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out",
@@ -52,11 +46,11 @@ RULES = (
          Example("[c10d] TCP client failed to connect/validate to host n1:29500 - retrying (try=0, timeout=600000ms)",
                  {"address": "n1", "port": 29500}, "torch c10d/TCPStore.cpp")),
     Rule("torch.store_timeout", "The client socket has",
-         r"The client socket has (?:timed out after (?P<ms>\d+)\s*(?P<unit>ms|s)? ?while trying to connect to"
+         r"The client socket has (?:timed out after \d+\s*(?:ms|s)? ?while trying to connect to"
          r"|failed to connect to(?P<every> any network address of)?) \[?\(?(?P<address>[^\s,\])]+?)\]?(?:, ?|:)"
          r"(?:(?P<port>\d+)|[A-Za-z_]+)(?! \(errno: (?:97|22) )",
          Example("The client socket has timed out after 60000ms while trying to connect to (10.0.0.9, 29500).",
-                 {"address": "10.0.0.9", "port": 29500, "seconds": 60.0, "phase": "connect"}, "torch c10d/socket.cpp"),
+                 {"address": "10.0.0.9", "port": 29500, "phase": "connect"}, "torch c10d/socket.cpp"),
          {"phase": "connect"}, read=_connecting),
     Rule("torch.unresolved", "cannot be retrieved|ame or service not known|ailure in name resolution",
          r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be retrieved"
@@ -68,11 +62,11 @@ RULES = (
          Example("The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
                  {"port": 29500}, "torch c10d/socket.cpp"), read=_port),
     Rule("torch.store_timeout", "wait timeout after|Socket Timeout|waitForInput: socket",
-         r"wait timeout after (?P<ms>\d+)ms|Socket Timeout\b"
+         r"wait timeout after \d+ms|Socket Timeout\b"
          r"|waitForInput: socket SocketImpl\([^\r\n]{0,200}?remote=\[(?P<address>[^\]\s]{1,120})\]:(?P<port>\d{1,5})\)"
-         r" timed out after (?P<ms_2>\d{5,12})ms",
+         r" timed out after \d{5,12}ms",
          Example("wait timeout after 30000ms, keys: /default_pg/0//cuda//0",
-                 {"seconds": 30.0, "phase": "wait"}, "torch c10d/TCPStore.cpp"),
+                 {"phase": "wait"}, "torch c10d/TCPStore.cpp"),
          {"phase": "wait"}, read=_keyed),
     Rule("torch.store_lost", "flag on TCPStore|from the global store|sendBytes failed|sendVector failed|recvValue"
          " failed|recvBytes failed|recvVector failed|Failed to recv|Broken pipe|Connection reset",
