@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import functools
 
-import click
-
 from hangtop.cli.answer import Reply
 from hangtop.cli.node_command import NodeRun, node_command
-from hangtop.session.probes import Probe, ProbeRefused
-from hangtop.session.probes.repair import Signal, signal_probe, survey
+from hangtop.session.probes import Probe
+from hangtop.session.probes.repair import signal_probe, survey
 
-NAMES = click.option(
-    "--pid", "names", metavar="NODE:PID", multiple=True, help="Only this one of those listed; repeatable."
-)
 reading = functools.partial(node_command, json="docs/probes.md", needs=("ranks",))
 
 
@@ -26,14 +21,14 @@ async def list_command(run: NodeRun) -> Reply:
     found = survey(run.session.job())
     lines = []
     for what, mend, processes in (("orphan", "orphans", found.orphans), ("stopped", "continue", found.stopped)):
-        lines += [f"{what}  {one.text()}\n    {one.why}" for one in processes]
+        lines += [f"{what}  {one.text}\n    {one.why}" for one in processes]
         if processes:
             lines.append(f"    $ hangtop repair {mend} {' '.join(sorted({one.node for one in processes}))}")
     if not lines and not found.unknown:
         lines = ["no orphan of an earlier run, no stopped rank"]
     lines += [f"not known: {', '.join(one.nodes)}: {one.why}" for one in found.unknown]
     document = {
-        "orphans": [one.row() for one in found.orphans], "stopped": [one.row() for one in found.stopped],
+        "orphans": [one._asdict() for one in found.orphans], "stopped": [one._asdict() for one in found.stopped],
         "unknown": {node: one.why for one in found.unknown for node in one.nodes},
     }  # fmt: skip
     return Reply(document, lines, 1 if found.orphans or found.stopped else 3 if found.unknown else 0)
@@ -43,32 +38,21 @@ changing = functools.partial(reading, changes="repairs: they signal processes")
 
 
 @changing("orphans")
-@NAMES
-async def orphans(run: NodeRun, names: tuple[str, ...]) -> Probe:
+async def orphans(run: NodeRun) -> Probe:
     """End processes that an earlier run left behind: SIGTERM, then SIGKILL to what is left after five seconds.
 
     An orphan is a rank whose launcher is gone, of another run than the job or of one that has lost ranks. Exit code:
     0 all are gone or there was none, 1 some are left, 2 wrong usage, 3 no node reachable.
     """
-    return _signal(run, names, "TERM")
+    found = survey(run.session.job())
+    return signal_probe(run.session, "TERM", found.orphans, found.unknown)
 
 
 @changing("continue")
-@NAMES
-async def continue_command(run: NodeRun, names: tuple[str, ...]) -> Probe:
+async def continue_command(run: NodeRun) -> Probe:
     """Let stopped ranks (state T) of the running job go on: SIGCONT.
 
     Exit code: 0 all go on or none was stopped, 1 some do not, 2 wrong usage, 3 no node reachable.
     """
-    return _signal(run, names, "CONT")
-
-
-def _signal(run: NodeRun, names: tuple[str, ...], signal: Signal) -> Probe:
-    """To those that were named, or to all. Raises :class:`ProbeRefused` for a name that is not among them."""
     found = survey(run.session.job())
-    there = found.orphans if signal == "TERM" else found.stopped
-    if wrong := sorted(set(names) - {one.name for one in there}):
-        listed = ", ".join(one.name for one in there) or "none"
-        raise ProbeRefused(f"--pid {wrong[0]} is not among those that can be mended now: {listed}")
-    chosen = [one for one in there if not names or one.name in names]
-    return signal_probe(run.session, signal, chosen, found.unknown)
+    return signal_probe(run.session, "CONT", found.stopped, found.unknown)

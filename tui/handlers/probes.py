@@ -146,7 +146,7 @@ def _signals(what: str, signal: Signal, found: Sequence[Repairable]) -> list[Off
         return Offer(title, detail, lambda app: signal_probe(app.session, signal, processes))
 
     every = [offer_of(f"{what}: all {len(found)}", "", found)] if len(found) > 1 else []
-    return [*every, *(offer_of(f"{what} {one.name}", f"{one.text()}: {one.why}", [one]) for one in found)]
+    return [*every, *(offer_of(f"{what} {one.name}", f"{one.text}: {one.why}", [one]) for one in found)]
 
 
 def _choose(app: HangtopApp, title: str, offers: Sequence[Offer], notes: Sequence[str] = ()) -> None:

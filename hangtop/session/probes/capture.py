@@ -8,33 +8,22 @@ import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import Any, BinaryIO
 
 from collectors.fleet.transport import TransportError
 from collectors.probes.running import Limits, NodeAccess, Running
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.phrasing import count, size
-from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_of
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_of, table
 from hangtop.session.session import Session
 
 SNAPLEN = 128
 """Bytes of each packet: headers alone, so that no data of the job leaves its node."""
 SLACK_SECONDS = 20.0
 NAMED_PEERS = 32
-"""Peers that a filter names one by one; with more, the job's port alone is captured."""
+"""Peers that a filter names; with more, all TCP but SSH is captured."""
 MOST = 64 << 20
 """Bytes of one node's capture."""
-
-
-class Captured(NamedTuple):
-    """What became of one node's capture."""
-
-    node: str
-    file: str
-    """Empty where there is none."""
-    bytes: int
-    why: str
-    """Why there is no capture; empty when there is one."""
 
 
 def capture_probe(session: Session, folder: Path, *, seconds: float) -> Probe:
@@ -42,22 +31,20 @@ def capture_probe(session: Session, folder: Path, *, seconds: float) -> Probe:
     job = session.job()
     there, absent = nodes_of(session, job)
     addresses = {name: address_of(job, node) for name, node in sorted(job.nodes.items())}
-    ports = {rank.process.master_port for rank in job.ranks if rank.gone_at is None} - {None}
-    port = next(iter(ports)) if len(ports) == 1 else None
     words = {}
     for node in there:
         peers = [address for other, address in addresses.items() if other != node.name]
         interface = chosen_interface(job, job.nodes[node.name]) or ""
-        words[node.name] = tcpdump(interface, peers, port, seconds, sudo=session.options.sudo)
+        words[node.name] = tcpdump(interface, peers, seconds, sudo=session.options.sudo)
 
-    async def one(node: NodeAccess, path: Path) -> Captured:
+    async def one(node: NodeAccess, path: Path) -> dict[str, Any]:
         with path.open("wb") as file:
             why = await capture(node, words[node.name], file, seconds, MOST)
             taken = file.tell()
-        if taken:
-            return Captured(node.name, str(path), taken, "")
-        await asyncio.to_thread(path.unlink)
-        return Captured(node.name, "", 0, why)
+        if not taken:
+            await asyncio.to_thread(path.unlink)
+        told = {"file": str(path), "bytes": taken, "why": ""} if taken else {"file": "", "bytes": 0, "why": why}
+        return {"node": node.name, **told}
 
     async def run(say: Say) -> ProbeResult:
         say(f"capturing on {count(len(there), 'node')} for {seconds:g} s")
@@ -68,7 +55,9 @@ def capture_probe(session: Session, folder: Path, *, seconds: float) -> Probe:
             captures = await asyncio.gather(*map(one, there, paths))
         except OSError as error:
             raise ProbeRefused(f"{folder}: the capture cannot be written: {error.strerror or error}") from None
-        return result([*captures, *(Captured(name, "", 0, why) for name, why in absent.items())])
+        return result(
+            [*captures, *({"node": name, "file": "", "bytes": 0, "why": why} for name, why in absent.items())]
+        )
 
     brief = f"{count(len(there), 'node')}, packet headers for {seconds:g} s, at most {MOST >> 20} MB each"
     command = "\n".join(f"on {name}: {shlex.join(some)}" for name, some in words.items())
@@ -76,15 +65,14 @@ def capture_probe(session: Session, folder: Path, *, seconds: float) -> Probe:
     return Probe("Capture packets", f"{brief}, sends nothing", command, run, effect, tuple(words))
 
 
-def tcpdump(interface: str, peers: Sequence[str], port: int | None, seconds: float, *, sudo: bool) -> list[str]:
+def tcpdump(interface: str, peers: Sequence[str], seconds: float, *, sudo: bool) -> list[str]:
     """The whole command: no names, no promiscuous mode, headers alone, each packet to standard output at once.
 
-    TCP to and from ``peers`` and on ``port``, without SSH; without an interface on what tcpdump takes first.
-    ``timeout`` ends it, also where this side is cut off.
+    TCP to and from ``peers``, without SSH; without an interface on what tcpdump takes first. ``timeout`` ends it, also
+    where this side is cut off.
     """
-    wanted = [f"host {address}" for address in peers] if len(peers) <= NAMED_PEERS else []
-    wanted += [f"port {port}"] if port is not None else []
-    packets = "tcp and not port 22" + (f" and ({' or '.join(wanted)})" if wanted else "")
+    wanted = " or ".join(f"host {address}" for address in peers if len(peers) <= NAMED_PEERS)
+    packets = "tcp and not port 22" + (f" and ({wanted})" if wanted else "")
     start = [*(["sudo", "-n"] if sudo else []), "timeout", "-s", "INT", f"{seconds:g}", "tcpdump"]
     where = ["-i", interface] if interface else []
     return [*start, *where, "-n", "-p", "-U", "-s", str(SNAPLEN), "-w", "-", packets]
@@ -115,15 +103,13 @@ async def capture(node: NodeAccess, words: Sequence[str], file: BinaryIO, second
     return running.said() or "tcpdump wrote nothing"
 
 
-def result(captures: Sequence[Captured]) -> ProbeResult:
+def result(captures: Sequence[dict[str, Any]]) -> ProbeResult:
     """Where the files are, and why there are none."""
-    failed = [one for one in captures if not one.file]
+    failed = [one for one in captures if not one["file"]]
     summary = f"{count(len(captures), 'capture')}, for Wireshark or tcpdump -r"
     if failed:
-        summary = f"no capture on {', '.join(one.node for one in failed)}: {failed[0].why}"
-    lines = [
-        f"{one.node:<20}{f'{one.file}  {size(one.bytes)}' if one.file else f'no capture: {one.why}'}"
-        for one in captures
-    ]
-    figures = {"backend": "tcpdump", "captures": [one._asdict() for one in captures]}
-    return ProbeResult("Packet capture", "failed" if failed else "ok", summary, tuple(lines), figures)
+        summary = f"no capture on {', '.join(one['node'] for one in failed)}: {failed[0]['why']}"
+    rows = [(one["node"], one["file"] or "no capture", size(one["bytes"]), one["why"]) for one in captures]
+    figures = {"backend": "tcpdump", "captures": list(captures)}
+    lines = tuple(table(("node", "file", "size", ""), rows))
+    return ProbeResult("Packet capture", "failed" if failed else "ok", summary, lines, figures)

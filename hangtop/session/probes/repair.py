@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from collectors.fleet.transport import Transport, TransportError
 from collectors.probes.remote.repair import Signalled
@@ -29,37 +29,21 @@ GOOD = frozenset(("terminated", "killed", "continued", "gone"))
 
 
 class Repairable(NamedTuple):
-    """A rank that can be helped: everything that decides whether it may be touched, and why it needs help."""
+    """A rank that can be helped."""
 
     node: str
     pid: int
     rank: int
-    user: str
-    run_id: str
-    command: str
-    state: str
-    """Letter of /proc/PID/stat."""
     started: float
-    age_s: float
-    gpu_memory: int
-    """Bytes that it holds on GPUs, where the driver tells pids."""
+    text: str
+    """All that decides whether it may be touched, in one line."""
     why: str
+    """Why it needs help."""
 
     @property
     def name(self) -> str:
         """``node1:812``."""
         return f"{self.node}:{self.pid}"
-
-    def text(self) -> str:
-        """The same in one line, without why."""
-        words = [f"rank {self.rank}", f"pid {self.pid}", f"{duration(self.age_s)} old", f"user {self.user}"]
-        words += [f"state {self.state}", *([f"run {self.run_id}"] if self.run_id else [])]
-        words += [f"{size(self.gpu_memory)} of GPU memory"] if self.gpu_memory else []
-        return f"{self.node}: {', '.join(words)}: {self.command}"
-
-    def row(self) -> dict[str, Any]:
-        """The same for scripts."""
-        return self._asdict()
 
 
 class RepairSurvey(NamedTuple):
@@ -97,12 +81,14 @@ def survey(job: Job) -> RepairSurvey:
 
 def _repairable(job: Job, rank: Rank, why: str) -> Repairable:
     its = rank.process
-    used = [one for gpu in job.nodes[rank.node].gpus.values() for one in gpu.processes if one.pid == its.pid]
-    return Repairable(
-        rank.node, its.pid, its.rank, its.user, its.run_id, its.command,
-        rank.looks[-1].value.state if rank.looks else "?", its.started, round(max(0.0, job.now - its.started), 1),
-        sum(one.memory or 0 for one in used), why,
-    )  # fmt: skip
+    state = rank.looks[-1].value.state if rank.looks else "?"
+    gpus = job.nodes[rank.node].gpus.values()
+    memory = sum(one.memory or 0 for gpu in gpus for one in gpu.processes if one.pid == its.pid)
+    words = [f"rank {its.rank}", f"pid {its.pid}", f"{duration(max(0.0, job.now - its.started))} old"]
+    words += [f"user {its.user}", f"state {state}", *([f"run {its.run_id}"] if its.run_id else [])]
+    words += [f"{size(memory)} of GPU memory"] if memory else []
+    text = f"{rank.node}: {', '.join(words)}: {its.command}"
+    return Repairable(rank.node, its.pid, its.rank, its.started, text, why)
 
 
 async def send_signals(
@@ -141,7 +127,7 @@ def signal_probe(
         results = [one for part in await asyncio.gather(*map(send, by_node)) for one in part]
         bad = sum(answer.outcome not in GOOD for _, answer in results)
         lines = [f"{'✓' if answer.outcome in GOOD else '✗'} {one.name}: {answer.text}" for one, answer in results]
-        rows = [one.row() | {"outcome": answer.outcome, "text": answer.text} for one, answer in results]
+        rows = [one._asdict() | {"outcome": answer.outcome, "text": answer.text} for one, answer in results]
         summary = f"{count(len(results) - bad, 'process', 'processes')} mended" + (f", {bad} not" if bad else "")
         outcome = "failed" if bad or (unknown and not results) else "ok"
         return ProbeResult(title, outcome, summary, tuple(lines), {"results": rows}, unknown=unknown)
@@ -157,5 +143,5 @@ def signal_probe(
     if commands:
         commands.append("Each signal is sent only if the pid still has the start time that was seen.")
     brief = f"{number} on {count(len(by_node), 'node')}, {after}"
-    risk = "\n".join(f"{one.text()}\n    {one.why}" for one in processes)
+    risk = "\n".join(f"{one.text}\n    {one.why}" for one in processes)
     return Probe(title, brief, "\n".join(commands), run, risk, tuple(by_node), signals=True)

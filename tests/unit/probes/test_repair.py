@@ -116,6 +116,6 @@ async def test_a_session_that_may_only_look_signals_nobody(
 ) -> None:
     session.options = replace(session.options, read_only=True)
     monkeypatch.setattr(PaperSession, "transport", lambda *_: pytest.fail("it reached for a node"))
-    one = Repairable("node1", 812, 0, "root", "", "train.py", "S", 0.0, 7200.0, 3 << 30, "its launcher is gone")
+    one = Repairable("node1", 812, 0, 0.0, "rank 0: train.py", "its launcher is gone")
     with pytest.raises(ProbeRefused, match="--read-only"):
         await signal_probe(session, "TERM", [one]).run(print)
