@@ -18,6 +18,8 @@ class Settings(NamedTuple):
     """Paths whose raw lines are wanted; ``*`` is every followed file, sampled."""
     not_mine: List[str]
     """``file_id`` of files on shared storage that another node reads."""
+    sudo: bool = False
+    """The user lets ``sudo -n`` be tried where this login may not read what it should."""
 
 
 class Beat(NamedTuple):

@@ -95,7 +95,7 @@ CONNECTION: tuple[Decorator, ...] = (
     _reached("--batch", is_flag=True, help="Ask nothing: a node whose host key is not known is reported as such."),
     _reached("--python", metavar="PATH", help="The interpreter to use on the nodes."),
     _reached("--py-spy", metavar="PATH", help="The py-spy to use on the nodes."),
-    _reached("--sudo", is_flag=True, help="Try sudo -n for py-spy and tcpdump where the login may not."),
+    _reached("--sudo", is_flag=True, help="Try sudo -n for py-spy, dmesg and tcpdump where the login may not."),
     _looked("--job", metavar="KEY=VALUE", callback=converted(_key_value),
             help="Only ranks whose environment has KEY=VALUE."),
     _looked("--log", "logs", metavar="GLOB", multiple=True, help="Further log files on the nodes; repeatable."),

@@ -37,6 +37,7 @@ class NodeSettings:
             log_globs=list(options.logs),
             on_view=list(self._on_view),
             not_mine=self._not_mine.get(node or "", []),
+            sudo=options.sudo,
         )
 
     def view_logs(self, paths: Collection[str]) -> None:

@@ -80,7 +80,7 @@ class SessionOptions:
     py_spy: str | None = None
     """py-spy on the nodes, instead of the one that is found there or lent."""
     sudo: bool = False
-    """Where the login may not trace or capture what it should, ``sudo -n`` is tried."""
+    """Where the login may not read or trace what it should, ``sudo -n`` is tried."""
     label: str = ""
     """Shown beside the verdict: ``DEMO · simulated devices``, ``REPLAY …``; empty for a plain live session."""
 

@@ -22,7 +22,7 @@ from collectors.node import redact as redaction
 from collectors.node.gpus.nvidia_smi import rejected_field
 from collectors.node.logs import file_names as names
 from collectors.node.logs.parser import LogParser, kernel_events
-from collectors.node.machine.kernel import parse_kmsg
+from collectors.node.machine.kernel import parse_dmesg, parse_kmsg
 from collectors.node.netlink import messages
 from collectors.node.network import ib_tools
 from collectors.node.network import source as network_source
@@ -93,6 +93,7 @@ _READERS = [
 def _kernel(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
     kernel_events([(1.0, line) for line in text.splitlines()], "dmesg")
+    parse_dmesg(text)
     parse_kmsg(data)
 
 

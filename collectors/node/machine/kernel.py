@@ -1,8 +1,9 @@
-"""Source ``kernel``: what the kernel says about GPUs, memory, tasks, links and file servers, by /dev/kmsg.
+"""Source ``kernel``: what the kernel says about GPUs, memory, tasks, links and file servers.
 
-Kernel stamps count seconds since boot and drift from the wall clock over weeks: a line that comes while the log is
-watched has the time of now. Where the log may not be read, the counters of the ranks' control groups tell of kills for
-want of memory at least.
+The kernel's log is read from /dev/kmsg, else by dmesg under sudo where the user allows it: nothing else tells of the
+Xid that came before hangtop did. Kernel stamps count seconds
+since boot and drift from the wall clock over weeks: a line that comes while the log is watched has the time of now.
+Where the log may not be read, the counters of the ranks' control groups tell of kills for want of memory at least.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import re
 import time
 from typing import Iterator, List, NamedTuple, Optional, Tuple
 
+from collectors.node.child import output
 from collectors.node.files import read_text, text
 from collectors.node.logs.parser import kernel_events
 from collectors.node.machine.oom_counts import OomCounts
-from collectors.node.source import Denied, Shared, Source
+from collectors.node.source import Denied, Shared, Source, Unavailable
+from collectors.samples.control import Settings
 
 HISTORY = 24 * 3600.0
 """Seconds before the start of which events are told: what was long before the job says nothing about it."""
@@ -23,8 +26,12 @@ FIRST = 500
 """Events of the history that are told at most, the latest ones."""
 BACKLOG_LINES = 4000
 """Lines that one look takes: a long log is read over several looks."""
+DMESG = ("sudo", "-n", "dmesg")
+"""Not ``dmesg -w``: under sudo it loses its parent-death signal and would stay."""
+DMESG_EVERY = 30.0
 
 _KMSG = re.compile(rb"(\d+),\d+,(\d+),[^;]*;([^\n]*)")
+_DMESG = re.compile(r"^(?:<\d+>)?\[ *(\d+\.\d+)\](?:\[[^\]]*\])? ?(.*)$")
 
 Line = Tuple[float, str]
 """Seconds since boot, and what is said."""
@@ -36,31 +43,47 @@ def parse_kmsg(record: bytes) -> Optional[Line]:
     return None if found is None else (int(found.group(2)[:18]) / 1e6, text(found.group(3)))
 
 
+def parse_dmesg(said: str) -> List[Line]:
+    """Dmesg's lines, raw (``-r``) or not."""
+    found = (_DMESG.match(line) for line in said.splitlines())
+    return [(float(match.group(1)[:24]), match.group(2)) for match in found if match]
+
+
 class KernelSource(Source):
     """Typed events out of the kernel's log."""
 
     name = "kernel"
     period = 2.0
-    retry = 2.0
     deadline = 12.0
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys", kmsg: str = "/dev/kmsg") -> None:
         super().__init__(shared, proc, sys)
         self._path = kmsg
         self._kmsg = -1
+        self._sudo = False
+        self._refused = ""
+        """Why sudo's dmesg does not come: each refusal is reported to the administrators, so it is asked once."""
+        self._dmesg_at = 0.0
+        self._last = -1.0
+        """Stamp of dmesg's last line."""
         self._first = True
         self._caught_up = False
         self._kills = OomCounts(proc, sys)
 
+    def configure(self, settings: Settings) -> None:
+        """Try again when sudo has become allowed."""
+        if settings.sudo and not self._sudo:
+            self._refused = ""
+        self._sudo = settings.sudo
+
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Events since the last look. Raises :class:`Denied` when nobody lets us read the log: unknown, not clean."""
+        self.retry = self.period
         try:
-            lines, fresh = self._records(), self._caught_up
-        except OSError as error:
+            lines, fresh = self._lines(), self._caught_up
+        except Denied:
             yield from self._kills.look(self.shared.ranks, now)
-            restricted = read_text(self.proc + "/sys/kernel/dmesg_restrict") == "1"
-            why = " (kernel.dmesg_restrict is 1: root may read it)" if restricted else ""
-            raise Denied("%s: %s%s" % (self._path, error.strerror, why)) from None
+            raise
         booted = time.time() - time.monotonic()
         stamped = [(now if fresh else booted + stamp, said) for stamp, said in lines]
         events = kernel_events([(at, said) for at, said in stamped if now - at < HISTORY], "dmesg")
@@ -68,10 +91,28 @@ class KernelSource(Source):
         self._first = False
         self._caught_up = fresh or len(lines) < BACKLOG_LINES
 
+    def _lines(self) -> List[Line]:
+        """Lines since the last call, oldest first. Raises :class:`Denied`."""
+        try:
+            if self._kmsg < 0:
+                self._kmsg = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            return self._records()
+        except OSError as error:
+            why = "%s: %s" % (self._path, error.strerror)
+        if self._sudo and os.getuid() and not self._refused:
+            lines = self._dmesg()
+            if not self._refused:
+                return lines
+        ways_out = []
+        if read_text(self.proc + "/sys/kernel/dmesg_restrict") == "1":
+            ways_out.append("kernel.dmesg_restrict is 1: root may read it")
+        if os.getuid() and not self._sudo:
+            ways_out.append("sudo -n dmesg was not tried: --sudo allows it")
+        why = "; ".join(filter(None, [why, self._refused]))
+        raise Denied(why + (" (%s)" % "; ".join(ways_out) if ways_out else ""))
+
     def _records(self) -> List[Line]:
-        """Records since the last call, oldest first, one a read, without waiting. Raises :class:`OSError`."""
-        if self._kmsg < 0:
-            self._kmsg = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        """Records of /dev/kmsg, one a read, without waiting."""
         lines: List[Line] = []
         while len(lines) < BACKLOG_LINES:
             try:
@@ -82,3 +123,18 @@ class KernelSource(Source):
                 continue
             lines += [line] if line is not None else []
         return lines
+
+    def _dmesg(self) -> List[Line]:
+        moment = time.monotonic()
+        if moment < self._dmesg_at:
+            return []
+        self._dmesg_at = moment + DMESG_EVERY
+        try:
+            printed, why = output(*DMESG, seconds=5.0)
+        except Unavailable as reason:
+            printed, why = "", str(reason)
+        lines = parse_dmesg(printed)
+        self._refused = "" if lines else why or "sudo -n dmesg shows nothing"
+        fresh = [line for line in lines if line[0] > self._last]
+        self._last = max([self._last, *[stamp for stamp, _ in fresh]])
+        return fresh

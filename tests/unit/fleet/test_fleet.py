@@ -133,9 +133,9 @@ async def test_heartbeats_reach_every_node_and_settings_keep_each_its_phase(user
             assert made.python("node0") == "python3"
             assert made.transport("node0").name == "node0"
     lines = re.findall(rb'\["Settings",\[(.*?)\]\]\n', said[one.port])
-    assert lines == [b'0.2,0.0,null,[],["/log"],[]']
+    assert lines == [b'0.2,0.0,null,[],["/log"],[],false']
     lines = re.findall(rb'\["Settings",\[(.*?)\]\]\n', said[two.port])
-    assert lines == [b'0.2,0.5,null,[],["/log"],[]', b"5.0,0.5,null,[],[],[]"]
+    assert lines == [b'0.2,0.5,null,[],["/log"],[],false', b"5.0,0.5,null,[],[],[],false"]
 
 
 async def test_a_node_that_the_configuration_makes_unusable_is_lost_alone(user: Home) -> None:

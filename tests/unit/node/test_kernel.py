@@ -13,6 +13,7 @@ import pytest
 from collectors.node.machine import kernel
 from collectors.node.machine.kernel import KernelSource, parse_kmsg
 from collectors.node.source import Denied, Shared
+from collectors.samples.control import Settings
 
 XID = "NVRM: Xid (PCI:0000:5f:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
 OOM = "Out of memory: Killed process 815 (python3) total-vm:1kB, anon-rss:1024kB, file-rss:0kB"
@@ -55,8 +56,41 @@ def test_lines_that_matter_become_events_with_the_wall_clock(tmp_path: Path, mon
     assert (oom.data["pid"], oom.data["process"]) == (815, "python3")
 
 
-def test_a_log_that_nobody_may_read_is_unknown(tmp_path: Path) -> None:
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KernelSource:
+    """The source of a user who may not read the log, where ``sudo`` is the program of a test's."""
+    (tmp_path / "sudo").touch(mode=0o755)
     (tmp_path / "sys" / "kernel").mkdir(parents=True)
     (tmp_path / "sys" / "kernel" / "dmesg_restrict").write_text("1\n")
-    with pytest.raises(Denied, match=r"No such file.*dmesg_restrict is 1: root may read it"):
-        list(KernelSource(Shared(), str(tmp_path), str(tmp_path), str(tmp_path / "none")).look(0.0))
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(kernel.os, "getuid", lambda: 1000)  # type: ignore[attr-defined]
+    monkeypatch.setattr(kernel, "DMESG_EVERY", 0.0)
+    return KernelSource(Shared(), str(tmp_path), str(tmp_path), str(tmp_path / "none"))
+
+
+SUDO = Settings(1.0, 0.0, None, [], [], [], sudo=True)
+
+
+def test_a_log_that_nobody_may_read_is_unknown_and_sudo_is_asked_once(closed: KernelSource, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    (tmp_path / "sudo").write_text(f"#!/bin/sh\necho sudo >> {asked}; echo 'sudo refuses' >&2; exit 1\n")
+    with pytest.raises(Denied, match=r"No such file.*dmesg_restrict is 1.*--sudo allows it"):
+        list(closed.look(0.0))
+    assert not asked.exists(), "never unasked: sudo reports it to the administrators"
+    for _ in range(2):
+        closed.configure(SUDO)
+        with pytest.raises(Denied, match=r"sudo refuses.*dmesg_restrict is 1"):
+            list(closed.look(0.0))
+    assert asked.read_text().split() == ["sudo"]
+
+
+def test_dmesg_under_sudo_gives_each_line_once(closed: KernelSource, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    (tmp_path / "sudo").write_text(f"#!/bin/sh\ncat {said}\n")
+    closed.configure(SUDO)
+    found: list[Any] = []
+    for seconds in (1.0, 2.0):
+        with said.open("a") as log:
+            log.write(f"[ {seconds}] {XID}\n")
+        found += closed.look(time.time() if seconds > 1.0 else time.time() - time.monotonic())
+    assert [event.kind for event in found] == ["kernel.xid", "kernel.xid"]

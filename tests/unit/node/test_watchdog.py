@@ -61,7 +61,7 @@ def stubborn(tmp_path: Path) -> dict[str, str]:
 
 
 def arguments(*sources: str) -> dict[str, Any]:
-    return {"silence": SILENCE, "sources": list(sources), "settings": [0.05, 0.0, None, [], [], []]}
+    return {"silence": SILENCE, "sources": list(sources), "settings": [0.05, 0.0, None, [], [], [], False]}
 
 
 def start(env: Mapping[str, str], *sources: str, reading: bool = True) -> NodeAgent:
