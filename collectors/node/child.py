@@ -57,13 +57,7 @@ class Child:
     (in ``look``), which lives as long as the node side does.
     """
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        feed: bytes = b"",
-        become: Optional[Callable[[], None]] = None,
-    ) -> None:
+    def __init__(self, argv: Sequence[str], *, feed: bytes = b"", become: Optional[Callable[[], None]] = None) -> None:
         """``argv[0]`` is a path, or a name that :func:`find` looks for.
 
         ``feed`` is its standard input, written before this returns; ``become`` is called in it before it runs. Raises
@@ -77,32 +71,25 @@ class Child:
         program = argv[0] if "/" in argv[0] else find(argv[0])
         if program is None:
             raise Absent("%s: No such file or directory" % argv[0])
-
+        pipe = subprocess.PIPE
         try:
             self._process = subprocess.Popen(
-                [program, *argv[1:]],
-                stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                cwd="/",
-                env=dict(os.environ, LC_ALL="C"),
-                preexec_fn=setup,  # noqa: PLW1509 (prctl and setuid alone)
-            )
+                [program, *argv[1:]], stdin=pipe if feed else subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0,
+                cwd="/", env=dict(os.environ, LC_ALL="C"), preexec_fn=setup,  # noqa: PLW1509 (prctl and setuid alone)
+            )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             raise Absent("%s: %s" % (argv[0], getattr(error, "strerror", None) or error)) from error
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
         if self._process.stdin is not None:
             with suppress(BrokenPipeError):  # it says itself why it did not read on
                 view = memoryview(feed)
                 while view:
                     view = view[self._process.stdin.write(view) or 0 :]
             self._process.stdin.close()
-        self._out = self._process.stdout
-        self._err = self._process.stderr
-        os.set_blocking(self._out.fileno(), False)
-        os.set_blocking(self._err.fileno(), False)
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        self._out, self._err = self._process.stdout, self._process.stderr
+        for stream in (self._out, self._err):
+            os.set_blocking(stream.fileno(), False)
 
     @property
     def pid(self) -> int:
@@ -124,11 +111,11 @@ class Child:
 
     def read(self) -> bytes:
         """Standard output since the last call, at most :data:`READ` bytes; empty where there is none."""
-        return self._take(self._out.fileno())
+        return _taken(self._out.fileno())
 
     def read_errors(self) -> bytes:
         """Standard error since the last call."""
-        return self._take(self._err.fileno())
+        return _taken(self._err.fileno())
 
     def wait_output(self, seconds: float) -> bool:
         """Wait until there is something to read, or it ended; False when the time passed."""
@@ -146,19 +133,16 @@ class Child:
         self._err.close()
         self.ended(0.1)
 
-    def _take(self, descriptor: int) -> bytes:
-        parts: List[bytes] = []
-        size = 0
-        while size < READ:
-            try:
-                part = os.read(descriptor, 65536)
-            except BlockingIOError:
-                break
+
+def _taken(descriptor: int) -> bytes:
+    data = b""
+    with suppress(BlockingIOError):
+        while len(data) < READ:
+            part = os.read(descriptor, READ)
             if not part:
                 break
-            parts.append(part)
-            size += len(part)
-        return b"".join(parts)
+            data += part
+    return data
 
 
 class LineStream:
@@ -242,27 +226,23 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
     The same words are not run again while an earlier run of them has not ended: that is no answer either. Raises
     :class:`Absent` when the program is not there.
     """
-    before = _unended.get(tuple(argv))
-    if before is not None and before.status is None:
+    words, until = tuple(argv), time.monotonic() + timeout
+    if words in _unended and _unended[words].status is None:
         return ChildEnded(None, b"", b"an earlier one has not ended")
-    until = time.monotonic() + timeout
-    child = _unended[tuple(argv)] = Child(argv)
+    child = _unended[words] = Child(argv)
     out = err = b""
     try:
         while True:
-            status = child.status
-            more = child.read()
+            status, more = child.status, child.read()
             out, err = out + more, (err + child.read_errors())[-ERRORS:]
-            if status is not None:
+            if status is not None or time.monotonic() > until or len(out) > limit:
                 return ChildEnded(status, out, err)
-            if time.monotonic() > until or len(out) > limit:
-                return ChildEnded(None, out, err)
             if not more and child.wait_output(0.05):
                 time.sleep(0.002)  # it has closed its output, and is about to end
     finally:
         child.end()
         if child.status is not None:
-            _unended.pop(tuple(argv), None)
+            _unended.pop(words, None)
 
 
 def output(name: str, *words: str, seconds: float) -> Tuple[str, str]:
