@@ -12,31 +12,21 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import (
-    AbstractSet,
-    Callable,
-    Dict,
-    Iterable,
-    Iterator,
-    List,
-    Mapping,
-    NamedTuple,
-    Optional,
-    Sequence,
-    Set,
-    Tuple,
-    TypeVar,
-    Union,
-)  # fmt: skip
+from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 from collectors.node.blocking import BlockingGuard
 from collectors.node.files import read
 from collectors.node.processes.commands import MARK, is_own
-from collectors.node.processes.environ import may_have_rank, parse, presentable, rank_of, rank_of_member
+from collectors.node.processes.environ import (
+    RankEnvironment,
+    may_have_rank,
+    parse,
+    presentable,
+    rank_of,
+    rank_of_member,
+)
 from collectors.node.processes.procfs import Stat, read_stat, split_zeros
 from collectors.node.ranks.job_process import JobProcess
-
-T = TypeVar("T")
 
 LEAST = 40 << 20
 """Resident bytes under which no process has torch, JAX or NCCL in use: importing one takes more than twice as much."""
@@ -59,7 +49,7 @@ YOUNG = 8.0
 RELOOK = 30.0
 """Seconds after which a process that was no rank is looked at again, turns permitting."""
 BATCH = 64
-"""Environments that are held at the same time: together they can be megabytes."""
+"""Processes that are judged at a time: what hangs at one of them keeps the answers of those behind it."""
 TURNS = 32
 """Old processes that are looked at again at a time."""
 ONLY = "HANGTOP_ONLY"
@@ -76,6 +66,19 @@ class _Unrelated(NamedTuple):
     first: float
     again: float
     """When it was seen first, and when its turn comes again (monotonic clock)."""
+
+    def is_still(self, stat: Stat) -> bool:
+        """Whether a process runs what it ran then, and has not grown since."""
+        return self[:2] == (stat.start_ticks, stat.comm) and stat.rss < self.rss + GROWN
+
+
+class _Judged(NamedTuple):
+    """What one process was found to be."""
+
+    env: Dict[str, str]
+    rank: Optional[RankEnvironment]
+    """None for one that is of no job."""
+    library: str
 
 
 class Search:
@@ -107,16 +110,18 @@ class Search:
         moment = time.monotonic()
         due = self._due(present - taken, moment)
         for start in range(0, len(due), BATCH):
-            stats: Dict[int, Stat] = {}
+            stats: Dict[str, Tuple[int, Stat]] = {}
             for pid in due[start : start + BATCH]:
                 stat, known = read_stat(self._proc, pid), self._unrelated.get(pid)
                 if stat is None or stat.has_ended:
                     continue
-                if known is not None and moment - known.first >= YOUNG and self._is_unchanged(pid, stat):
+                if known is not None and moment - known.first >= YOUNG and known.is_still(stat):
                     self._unrelated[pid] = known._replace(again=moment + RELOOK)
                 else:
-                    stats[pid] = stat
-            yield from self._look(stats, moment)
+                    stats["%s/%d" % (self._proc, pid)] = pid, stat
+            answers = self._guard.ask(list(stats), lambda folder, stats=stats: self._judged(folder, *stats[folder]))  # type: ignore[misc]
+            for folder, (pid, stat) in stats.items():
+                yield from self._sorted(pid, stat, answers.get(folder), moment)
 
     def _due(self, pids: Set[int], moment: float) -> List[int]:
         """New and young processes, and a few old ones whose turn it is."""
@@ -124,54 +129,39 @@ class Search:
         old = [pid for pid in again if moment - self._unrelated[pid].first >= YOUNG]
         return [*(pids - self._unrelated.keys()), *(set(again) - set(old)), *old[:TURNS]]
 
-    def _is_unchanged(self, pid: int, stat: Stat) -> bool:
-        """Whether a process runs what it ran when it was found to be of no job, and has not grown since."""
+    def _judged(self, folder: str, pid: int, stat: Stat) -> _Judged:
+        """One that carries a rank, or is of a job by what it has mapped. Raises :class:`OSError`."""
+        data, known = read(folder + "/environ"), self._unrelated.get(pid)
+        rank, library = rank_of(parse(data)) if may_have_rank(data) else None, ""
+        if (
+            rank is None
+            and stat.rss >= LEAST
+            and stat.state not in "ZX"
+            and (known is None or not known.is_still(stat))
+        ):
+            library = library_of(read(folder + "/maps", MAPS_LIMIT))
+            if library and not is_foreign(split_zeros(read(folder + "/cmdline")), stat.comm):
+                rank = rank_of_member(parse(data))
+        env = parse(data) if rank is not None else {}
+        return _Judged(env, rank if self._passes(env) else None, library if rank is not None else "")
+
+    def _sorted(
+        self, pid: int, stat: Stat, answer: Union[_Judged, OSError, None], moment: float
+    ) -> Iterator[JobProcess]:
+        """The process if it is of a job; else it is remembered."""
+        self.refused.discard(pid)
+        if isinstance(answer, _Judged) and answer.rank is not None:
+            self._unrelated.pop(pid, None)
+            shown = presentable(answer.env)
+            yield JobProcess(pid, answer.rank, stat, shown=shown, library=answer.library, seen=moment, proc=self._proc)
+            return
+        if isinstance(answer, PermissionError) and stat.comm.startswith(("python", "pt_")):
+            self.refused.add(pid)
         known = self._unrelated.get(pid)
-        return known is not None and known[:2] == (stat.start_ticks, stat.comm) and stat.rss < known.rss + GROWN
-
-    def _look(self, stats: Mapping[int, Stat], moment: float) -> Iterator[JobProcess]:
-        """Those that carry a rank, then those that are of a job by what they have mapped."""
-        environs = self._ask(stats, "environ", read)
-        envs = {pid: parse(one) for pid, one in environs.items() if isinstance(one, bytes) and may_have_rank(one)}
-        ranks = {pid: rank for pid, env in envs.items() for rank in [rank_of(env)] if rank is not None}
-        libraries = self._libraries({pid: stats[pid] for pid in environs if pid not in ranks})
-        commands = self._ask([pid for pid, library in libraries.items() if library], "cmdline", read)
-        for pid, stat in stats.items():
-            answer, command, rank, library = environs.get(pid), commands.get(pid), ranks.get(pid), ""
-            if libraries.get(pid):
-                words = split_zeros(command) if isinstance(command, bytes) else []
-                envs[pid] = parse(answer) if isinstance(answer, bytes) else {}
-                if not is_foreign(words, stat.comm):
-                    rank, library = rank_of_member(envs[pid]), libraries[pid]
-            self.refused.discard(pid)
-            if rank is not None and self._passes(envs[pid]):
-                self._unrelated.pop(pid, None)
-                shown = presentable(envs[pid])
-                yield JobProcess(pid, rank, stat, shown=shown, library=library, seen=moment, proc=self._proc)
-                continue
-            if isinstance(answer, PermissionError) and stat.comm.startswith(("python", "pt_")):
-                self.refused.add(pid)
-            known = self._unrelated.get(pid)
-            first = known.first if known is not None and known.start_ticks == stat.start_ticks else moment
-            rss = stat.rss if pid in libraries or pid in ranks else 0
-            again = moment if moment - first < YOUNG else moment + RELOOK
-            self._unrelated[pid] = _Unrelated(stat.start_ticks, stat.comm, rss, first, again)
-
-    def _ask(self, pids: Iterable[int], name: str, question: Callable[[str], T]) -> Dict[int, Union[T, OSError]]:
-        """The answer for this file of each process that answered."""
-        paths = {"%s/%d/%s" % (self._proc, pid, name): pid for pid in pids}
-        return {paths[path]: answer for path, answer in self._guard.ask(list(paths), question).items()}
-
-    def _libraries(self, stats: Mapping[int, Stat]) -> Dict[int, str]:
-        """The training library of each process that answered, empty for none; of what is unchanged nothing is read."""
-        large = [
-            pid for pid, stat in stats.items()
-            if stat.rss >= LEAST and stat.state not in "ZX" and not self._is_unchanged(pid, stat)
-        ]  # fmt: skip
-        # judged where it is read: of a node full of ranks all of them together would be tens of megabytes
-        answers = self._ask(large, "maps", lambda path: library_of(read(path, MAPS_LIMIT)))
-        judged = {pid: answer if isinstance(answer, str) else "" for pid, answer in answers.items()}
-        return {**dict.fromkeys(stats.keys() - large, ""), **judged}
+        first = known.first if known is not None and known.start_ticks == stat.start_ticks else moment
+        again = moment if moment - first < YOUNG else moment + RELOOK
+        rss = stat.rss if answer is not None else 0
+        self._unrelated[pid] = _Unrelated(stat.start_ticks, stat.comm, rss, first, again)
 
     def _passes(self, env: Mapping[str, str]) -> bool:
         """True for an environment that the user's filter lets through, and that is not of a program of ours."""
