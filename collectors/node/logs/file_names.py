@@ -1,4 +1,4 @@
-"""What the name of a log file tells: rank, local rank, host, pid, stream."""
+"""What the name of a log file tells: rank, local rank, host, stream."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _RANKS = (
 )
 """Where the rank stands; sbatch's own name for the log of one job of an array has no rank."""
 _LOCAL = re.compile(r"(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)", re.I)
-_NCCL = re.compile(r"nccl[\w-]{0,64}[._-](?P<host>[A-Za-z][\w-]{0,63})[._-](?P<pid>[1-9]\d{1,8})(?!\d)", re.I)
+_NCCL = re.compile(r"nccl[\w-]{0,64}[._-](?P<host>[A-Za-z][\w-]{0,63})[._-][1-9]\d{1,8}(?!\d)", re.I)
 _NODE = re.compile(
     r"(?:^|[/._-])(?<!single[/._-])(?<!multi[/._-])(?<!per[/._-])(?P<node>(?:(?:node|host|gpu|worker)[-_]?\d{1,9}"
     r"|(?:node|host|gpu|ip|worker|compute|dgx|hgx|algo)[-_]?[\w-]{0,63}?\d{1,9}(?:-(?!20\d\d-\d)(?:[a-z]{0,3}\d{1,5}))*))"
@@ -33,7 +33,6 @@ class Hints(NamedTuple):
     rank: Optional[int] = None
     local_rank: Optional[int] = None
     host: str = ""
-    pid: Optional[int] = None
     stream: str = ""
 
 
@@ -53,6 +52,5 @@ def hints(path: str) -> Hints:
         rank=int(rank.group("rank")) if rank is not None else None,
         local_rank=int(local.group("local")) if local is not None else None,
         host=nccl.group("host") if nccl is not None else host,
-        pid=int(nccl.group("pid")) if nccl is not None else None,
         stream="nccl" if "nccl" in lowered else stream,
     )

@@ -136,7 +136,9 @@ class Reader:
         record.line = self._dated(record.line)
         record.seen, record.touched = self._seen, self.clock
         record.after = self._last_time(before) if record.line.at is None else None
-        record.above = self._above(stream, before)
+        last = before.rstrip(b"\n").rsplit(b"\n", 1)[-1][:400]
+        writers = [line.stream for line in prefixes.records(last, 0, self.now)]
+        record.above = last if writers[-1][:2] == stream[:2] else b""
         spawned = _SPAWNED.search(b"\n".join(before.split(b"\n")[-3:]))
         if spawned is not None and stream.rank is None:
             record.line = record.line._replace(stream=stream._replace(rank=int(spawned.group(1))))
@@ -157,17 +159,6 @@ class Reader:
         if record.over:
             self._end(stream)
         return taken
-
-    def _above(self, stream: LogWriter, before: bytes) -> bytes:
-        """The last line of this stream; where its lines have no label the last one of all."""
-        lines = before.rstrip(b"\n").split(b"\n")[-8:]
-        if stream.rank is None and stream.local_rank is None:
-            return lines[-1][:400]
-        for raw in reversed(lines):
-            said = [line.stream for line in prefixes.records(raw[:400], 0, self.now)]
-            if said and said[-1][:2] == stream[:2]:
-                return raw[:400]
-        return b""
 
     def _dated(self, line: Line) -> Line:
         """The line with its time: that in it, else that of reading."""

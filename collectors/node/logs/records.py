@@ -41,7 +41,7 @@ class Record:
         self.line = line
         """Its first line."""
         self.above = b""
-        """What its stream said in front of it."""
+        """The line in front of it, where the same rank wrote that."""
         self.after: Optional[float] = None
         """The last time in front of it, where its own line has none."""
         self.seen = 0

@@ -118,7 +118,7 @@ def _ras(data: bytes, member: Member, contents: Contents) -> int:
 def _stacks(data: bytes, member: Member, contents: Contents) -> int:
     hints = names.hints(member.name)
     # a process without a number gets one that no process has, another one for each file
-    saved = stack_text.read(_text(data), at=member.modified, pid=hints.pid or -1 - len(contents.stacks))
+    saved = stack_text.read(_text(data), at=member.modified, pid=-1 - len(contents.stacks))
     rank = hints.rank if len(saved) == 1 else None
     contents.stacks += [(hints.host, rank if one.rank is None else one.rank, one.dump) for one in saved]
     return len(saved)

@@ -28,7 +28,7 @@ _OF_NOBODY = ("elastic.", "launcher.", "slurm.", "kernel.")
 def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
     """Read a log, which is given in pieces: its lines, and what it says."""
     hints, said = names.hints(member.name), Contents()
-    parser = LogParser(member.name, rank=hints.rank, pid=hints.pid, host=hints.host, now=member.modified)
+    parser = LogParser(member.name, rank=hints.rank, host=hints.host, now=member.modified)
     events: list[LogEvent] = []
     tail = b""
     for chunk in chunks:

@@ -249,7 +249,7 @@ NAMES = {
     "lora/rank_16/train.log": Hints(),  # the rank of an adapter
     "slurm-123456_7.out": Hints(stream="stdout"),  # a job of an array
     "train-123456_7.out": Hints(rank=7, stream="stdout"),
-    "nccl.gpu-3.4711.log": Hints(host="gpu-3", pid=4711, stream="nccl"),
+    "nccl.gpu-3.4711.log": Hints(host="gpu-3", stream="nccl"),
     "ip-10-0-3-17/rank2.log": Hints(rank=2, host="ip-10-0-3-17"),
     "algo-3-1764157990.log": Hints(host="algo-3"),  # SageMaker's host and start
     "train.log": Hints(),
