@@ -25,11 +25,10 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, on_nodes, who_wait
 from hangtop.diagnosis.roster import homes, living_on, world_size
 from hangtop.diagnosis.rules.crash import wordless
-from hangtop.diagnosis.rules.stuck import begun
 from hangtop.diagnosis.tables.thresholds import START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, nodes_of
+from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 GONE_S = 2.0
 """Ours: ranks of one job end within a second of each other when it ends well."""
@@ -65,7 +64,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     belongs = _nodes_beside(job, numbers)
     started = [rank.process.started for rank in living_on(job, belongs[0])] if len(belongs) == 1 else []
     kill = kernel_between(job, belongs[0], max(started), job.now, *KILLS) if started else None
-    past_start = job.motion.last_step is not None or begun(job_status.of(*WAITS))
+    past_start = job_status.trained
     world = f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive"
     proof = (Evidence(Observer.CONTEXT, "environment of the ranks", None, world), *waiters_of(graph))
     wait = who_wait(graph.waiters, "rank")

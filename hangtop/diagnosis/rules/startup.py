@@ -84,7 +84,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     A rank that works on its way to the start is no fault: ``waiting`` tells of it.
     """
     graph = job_status.graph
-    if graph is None or job_status.has_stepped or not coming_up(job_status) or graph.held < job_status.alarm_after:
+    if graph is None or not coming_up(job_status) or graph.held < job_status.alarm_after:
         return
     coming = [s for s in job_status.of("waiting") if s.activity and s.activity.kind in COMING_UP]
     age = min((job_status.job.now - s.process.process.started for s in coming if s.process), default=START_S)

@@ -10,7 +10,7 @@ kernel does not let run is a fault by itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Finding, NextStep, next_step, of_ranks
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, who_wait
@@ -135,14 +135,7 @@ def coming_up(job_status: JobStatus) -> bool:
     """True where most who wait still wait to start: that is init_hang, whoever has not come."""
     waiting = job_status.of(*WAITS)
     coming = [one for one in waiting if one.activity and one.activity.kind in COMING_UP]
-    return bool(coming) and not begun(waiting) and len(coming) * 2 >= len(waiting)
-
-
-def begun(waiters: Iterable[RankStatus]) -> bool:
-    """Whether one of them waits in an operation of training, and nobody in a start: a store may be used again later."""
-    kinds = {one.activity.kind for one in waiters if one.activity is not None and "init" not in one.activity.context}
-    starts = any(one.activity is not None and one.activity.kind == "init" for one in waiters)
-    return bool(kinds & {"collective", "p2p", "backward", "device"}) and not starts
+    return bool(coming) and not job_status.trained and len(coming) * 2 >= len(waiting)
 
 
 # --- processes that cannot run -----------------------------------------------------------------------------------

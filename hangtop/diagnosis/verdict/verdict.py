@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import inf
 
 from hangtop.diagnosis.evidence.events import finished
 from hangtop.diagnosis.failures.first import lives_on
@@ -22,7 +21,7 @@ from hangtop.diagnosis.roster import blind, out_of_sight
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.stalled import stalled
 from hangtop.diagnosis.rules.startup import launching
-from hangtop.diagnosis.rules.stuck import begun, coming_up
+from hangtop.diagnosis.rules.stuck import coming_up
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
 from hangtop.diagnosis.verdict.ranking import rank_findings
@@ -37,8 +36,6 @@ FATAL = {"gpu_lost", "gpu_xid", "gpu_ecc", "gpu_driver_hung", UNREACHABLE}
 """Hardware that is broken and ends the ranks that use it."""
 BLOCKING = {"storage_stalled", "kernel_trouble"}
 """What is broken and lets ranks wait."""
-TRAINING = {"collective", "p2p", "device", "backward", "forward", "evaluation", "checkpoint"}
-"""What a rank is met in once it has begun to train."""
 SURVIVED = "No alarm: the program caught it. Look whether what it skips then is missed."
 
 
@@ -78,7 +75,7 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
         return "hung" if present or launching(job) or not job.live else "crashed"  # where nothing runs, nothing waits
     if broken := _of_broken_parts(job_status, roots, effects, present=present):
         return broken
-    if job.live and job_status.graph is not None and coming_up(job_status) and _oldest(job) < START_LONGEST_S:
+    if job.live and job_status.graph is not None and coming_up(job_status) and _begins(job_status):
         return "starting"
     words = {word_of(f.kind) for f in findings if f.severity != "info" and not f.cause and f.kind != UNREACHABLE}
     for word in ("at_risk", "waiting", "slow"):
@@ -107,11 +104,6 @@ def _of_broken_parts(
     return "hung" if broken & BLOCKING and not job.live else None
 
 
-def _oldest(job: Job) -> float:
-    """Age of the oldest living process of the job."""
-    return max((job.now - rank.process.started for rank in job.ranks if rank.gone_at is None), default=inf)
-
-
 def _undisturbed(job_status: JobStatus) -> Outcome:
     """The outcome of a live job where nothing proves a hang or a crash, and nothing is broken."""
     job = job_status.job
@@ -134,31 +126,12 @@ def _undisturbed(job_status: JobStatus) -> Outcome:
 
 
 def _begins(job_status: JobStatus) -> bool:
-    """Whether ranks are coming up, by the age of the youngest process.
-
-    A rank that waits at a store while another rank's GPU computes is in no start: ranks take turns by it.
-    """
-    job = job_status.job
+    """Whether ranks are coming up: none has begun to train, or some are yet to come, and the youngest is young."""
+    job, present = job_status.job, job_status.present
     age = min((job.now - rank.process.started for rank in job.ranks if rank.gone_at is None), default=0.0)
-    if age >= START_LONGEST_S:
-        return False
-    starts = ("init",) if any(one.load == "computing" for one in job_status.present) else ("init", "store")
-    coming = any(status.activity and status.activity.kind in starts for status in job_status.read)
-    if coming and not job_status.has_stepped and not (job_status.graph and begun(job_status.of("waiting"))):
-        return True
-    leaves = all(one.state == "leaving" for one in job_status.present)
-    return not leaves and (not _has_trained(job_status) or (age < START_S and bool(job_status.of("missing"))))
-
-
-def _has_trained(job_status: JobStatus) -> bool:
-    """Whether a step, a collective or work of a GPU that a rank holds was seen: a job that imports moves, too."""
-    job = job_status.job
-    if job.motion.last_step is not None or job.progress or job.recorders:
-        return True
-    if any(rank.inside is not None and rank.inside.pulse.step is not None for rank in job.ranks):
-        return True
-    kinds = {reading.kind for status in job_status.read for reading in status.readings}
-    return bool(kinds & TRAINING) or any(status.load in ("computing", "spinning") for status in job_status.present)
+    leaves = all(one.state == "leaving" for one in present)
+    yet_to_come = age < START_S and bool(job_status.of("missing"))
+    return age < START_LONGEST_S and not leaves and (yet_to_come or not job_status.trained)
 
 
 # --- faults that a rank told of and survived ---------------------------------------------------------------------

@@ -25,6 +25,9 @@ FRESH_S = 30.0
 YOUNG_WAIT_S = 1.8
 """Ours: two looks of a short watch that show the same; cheap signals come once a second: they must be still twice."""
 
+TRAINING = frozenset({"collective", "p2p", "device", "backward", "forward", "evaluation", "checkpoint"})
+"""Kinds of what a rank is met in once it has begun to train."""
+
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
@@ -63,10 +66,20 @@ class JobStatus:
         return seen_after(self.job.alarm_after) if self.job.live else 0.0
 
     @property
-    def has_stepped(self) -> bool:
-        """A step was logged since the youngest process was started: no rank waits for a start any more."""
-        step_at = self.job.motion.last_step_at
-        return step_at is not None and all(rank.process.started < step_at for rank in self.job.ranks)
+    def trained(self) -> bool:
+        """Whether a step, a collective or work of a GPU that a rank holds was seen: no rank waits for a start any more.
+
+        A job that imports moves, too. A step counts that was logged since the youngest process was started.
+        """
+        job, step_at = self.job, self.job.motion.last_step_at
+        if job.motion.last_step is not None:
+            return step_at is None or all(rank.process.started < step_at for rank in job.ranks)
+        if job.progress or job.recorders or any(one.load in ("computing", "spinning") for one in self.present):
+            return True
+        if any(rank.inside is not None and rank.inside.pulse.step is not None for rank in job.ranks):
+            return True
+        looks = (look for one in self.read for look in (one.activity, *one.readings) if look is not None)
+        return any(look.kind in TRAINING and "init" not in look.context for look in looks)
 
     def lasted(self, held: float) -> float:
         """Seconds that a stand of so many, as watched, has lasted: since the last step or motion, for the text."""
