@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.evidence.events import finished
-from hangtop.diagnosis.failures.first import left_at_exit
-from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Finding, Outcome
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, rank_text, ranks_on, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules.stalled import standing
 from hangtop.diagnosis.rules.startup import launching
 from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, LONG_WORK_S
 from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import nodes_of
 
 ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
 NAME_LOGS = "--log GLOB, hangtop analyze"
-APART_S = 5.0
-"""Ours: ranks that end well do so within a second of each other, and within some more on a node without a free core."""
+APART_S, STEP_SLACK_S = 5.0, 2.0
+"""Ours: ranks that end well do so within a second of each other, within some more on a node without a free core; a step
+that was under way may still be told."""
 USUAL_PAUSES = 4
 """Ours: so many longer pauses show that a pause is how this job runs."""
-STEP_SLACK_S = 2.0
-"""Ours: a step that was under way may still be told."""
 
 
 def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
@@ -127,22 +125,19 @@ def contradiction(job_status: JobStatus) -> str:
     GPUs that compute may do so for a while with every rank at one line. A rank that stands still in a wait while the
     job's steps go on waits for no step of these.
     """
-    job = job_status.job
-    signs = job.motion.proof if job.motion.moving else _computing(job_status)
-    read = [one for one in job_status.read if one.read]
-    if job.motion.moving and not job.motion.by_gpus:
-        least, standing = job_status.alarm_after, [one for one in read if one.state == "waiting" and one.frozen]
+    motion, least = job_status.job.motion, job_status.alarm_after
+    signs, by_steps = motion.proof if motion.moving else _computing(job_status), motion.moving and not motion.by_gpus
+    if by_steps:
+        waits = (one for one in job_status.read if one.read and one.state == "waiting" and one.frozen)
     else:
-        least, standing = max(job_status.alarm_after, LONG_WORK_S), [one for one in read if one.frozen is not False]
-        if len(standing) < len(job_status.present):
-            return ""
-    standing = [one for one in standing if one.held >= least]
-    if not signs or not standing or not job.live:
+        least, waits = max(least, LONG_WORK_S), (one for one in job_status.read if one.read and one.frozen is not False)
+    standing = [one for one in waits if one.held >= least]
+    some = by_steps or len(standing) == len(job_status.present)
+    if not (signs and standing and some and job_status.job.live):
         return ""
-    held, first = min(one.held for one in standing), standing[0].activity
-    verb = "has" if len(standing) == 1 else "have"
-    told = f" ({first.label})" if first is not None else ""
-    return f"{signs}, but {ranks_text([one.rank for one in standing])} {verb} not moved for {duration(held)}{told}"
+    told = f" ({standing[0].activity.label})" if standing[0].activity is not None else ""
+    who, has = ranks_text([one.rank for one in standing]), of_several("has", len(standing))
+    return f"{signs}, but {who} {has} not moved for {duration(min(one.held for one in standing))}{told}"
 
 
 def _computing(job_status: JobStatus) -> str:
@@ -164,16 +159,13 @@ def gpus_in_use(job: Job) -> int:
 
 
 def ended_alone(job_status: JobStatus) -> str:
-    """Which ranks ended while the others stay, and nothing tells how; empty where none did, or steps go on since."""
-    job = job_status.job
-    explained = by_rank(failures(job)).keys() | left_at_exit(job).keys()
-    gone = [one for one in job_status.of("gone") if one.held >= APART_S and one.rank not in explained]
+    """Which ranks ended while the others stay; empty where none did, where steps went on since, or the run is over."""
+    job, gone = job_status.job, [one for one in job_status.of("gone") if one.held >= APART_S]
     first = max((one.held for one in gone), default=0.0)
     stepped = (job.motion.last_step_at or 0.0) > job.now - first + STEP_SLACK_S
     if not gone or stepped or not job_status.present or finished(job):
         return ""
-    ranks = ranks_on((one.rank for one in gone), (one.node for one in gone))
-    return f"{ranks} ended {duration(first)} ago while the others stay, and nothing that was read says how"
+    return f"{ranks_on((one.rank for one in gone), nodes_of(gone))} ended {duration(first)} ago while the others stay"
 
 
 # --- files of a run that is over ---------------------------------------------------------------------------------

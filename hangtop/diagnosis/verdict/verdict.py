@@ -60,20 +60,15 @@ def _found(job_status: JobStatus) -> Iterable[Finding]:
 
 def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     job = job_status.job
-    roots = [finding for finding in findings if finding.severity == "critical" and not finding.cause]
-    effects = [finding for finding in findings if finding.cause]
-    hung = [finding for finding in roots if word_of(finding.kind) == "hung"]
-    crashed = [finding for finding in roots if word_of(finding.kind) == "crashed"]
+    critical = [finding for finding in findings if finding.severity == "critical"]
+    roots = [finding for finding in critical if not finding.cause]
     present = any(status.state != "unseen" or status.process for status in job_status.present)
-    if not job.live and {finding.kind for finding in crashed} == {"watchdog_timeout"}:
-        return "hung"  # and ended so: nobody failed by itself
-    if crashed and all(_holds_up_alive(job_status, finding) for finding in crashed):
-        return "hung"
-    if crashed and not (hung and roots.index(hung[0]) < roots.index(crashed[0])):
-        return "crashed"
-    if hung:
-        return "hung" if present or launching(job) or not job.live else "crashed"  # where nothing runs, nothing waits
-    if broken := _of_broken_parts(job_status, roots, effects, present=present):
+    for root in roots:  # the first that says how the job ended decides
+        if _hangs(job_status, root):  # where nothing runs, nothing waits
+            return "hung" if present or launching(job) or not job.live else "crashed"
+        if word_of(root.kind) == "crashed":
+            return "crashed"
+    if broken := _of_broken_parts(job_status, roots, findings, present=present):
         return broken
     if job.live and job_status.graph is not None and coming_up(job_status) and _begins(job_status):
         return "starting"
@@ -86,43 +81,63 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     return _undisturbed(job_status)
 
 
+def _hangs(job_status: JobStatus, finding: Finding) -> bool:
+    """Whether a finding tells of ranks that wait, or waited until their time-out ended the run.
+
+    So does the failure of ranks that live all the same, are in their program, and are whom the others wait for.
+    """
+    if word_of(finding.kind) == "hung" or (finding.kind == "watchdog_timeout" and not job_status.job.live):
+        return True
+    if job_status.graph is None or not job_status.hung or not _tells_an_end(job_status, finding):
+        return False
+    culprits = {one.rank for one in job_status.graph.culprits if one.state == "working" and one.read}
+    return set(finding.ranks) <= culprits
+
+
 def _of_broken_parts(
-    job_status: JobStatus, roots: Sequence[Finding], effects: Sequence[Finding], *, present: bool
+    job_status: JobStatus, roots: Sequence[Finding], findings: Sequence[Finding], *, present: bool
 ) -> Outcome | None:
     """The word where a broken part explains why ranks ended or wait; None where it explains neither."""
     job = job_status.job
     broken = {finding.kind for finding in roots if word_of(finding.kind) in ("at_risk", "slow")}
-    ended = any(one.severity == "critical" and one.kind in ("rank_crashed", "rank_killed") for one in effects)
+    if not broken:
+        return None
+    effects = [finding for finding in findings if finding.cause]
     gone = {rank.rank for rank in job.ranks if rank.gone_at is not None}
-    ended |= any(root.kind in FATAL and root.ranks and gone.issuperset(root.ranks) for root in roots)
-    waits = any(one.severity == "critical" and word_of(one.kind) == "hung" for one in effects)
-    waits |= any(one.kind == "waiting" and one.cause in FATAL - {UNREACHABLE} for one in effects)
-    if broken and present and not ended and (job_status.hung or waits):
+    if any(one.severity == "critical" and one.kind in ("rank_crashed", "rank_killed") for one in effects) or any(
+        root.kind in FATAL and root.ranks and gone.issuperset(root.ranks) for root in roots
+    ):
+        return "crashed"
+    waits = any(
+        (one.severity == "critical" and word_of(one.kind) == "hung")
+        or (one.kind == "waiting" and one.cause in FATAL - {UNREACHABLE})
+        for one in effects
+    )
+    if present and (job_status.hung or waits):
         return "hung"
-    if broken and (ended or (not job.live and (broken & FATAL or failures(job)))):
+    if not job.live and (broken & FATAL or failures(job)):
         return "crashed"
     return "hung" if broken & BLOCKING and not job.live else None
 
 
 def _undisturbed(job_status: JobStatus) -> Outcome:
     """The outcome of a live job where nothing proves a hang or a crash, and nothing is broken."""
-    job = job_status.job
-    answering = sum(node.link in ("live", "limited") for node in job.nodes.values())
-    away = answering < len(job.nodes)
-    if not answering:
+    job, links = job_status.job, {node.link for node in job_status.job.nodes.values()}
+    away = links - {"live", "limited"}
+    if links == away:
         return "unknown"
     if all(rank.gone_at is not None for rank in job.ranks):
-        away |= any(blind(node) for node in job.nodes.values())
-        if launching(job) and not away:
+        if away or any(blind(node) for node in job.nodes.values()):
+            return "unknown"
+        if launching(job):
             return "starting"
         runs = gpus_in_use(job) or (job.motion.moving and not job.ranks)  # somewhere, whoever does it
-        return "unknown" if away or runs or (job.ranks and not finished(job)) else "idle"
-    unseen = any(out_of_sight(job, name) for name in job.nodes)
-    if _begins(job_status) and not unseen and not any(node.link in ("stale", "lost") for node in job.nodes.values()):
-        return "starting"
-    if unseen or away:
+        return "unknown" if runs or (job.ranks and not finished(job)) else "idle"
+    if away & {"stale", "lost"} or any(out_of_sight(job, name) for name in job.nodes):
         return "unknown"  # of ranks that nobody sees nobody knows how they are, whatever moves elsewhere
-    return "healthy" if proof_of_motion(job_status) and not ended_alone(job_status) else "unknown"
+    if _begins(job_status):
+        return "starting"
+    return "healthy" if proof_of_motion(job_status) and not away and not ended_alone(job_status) else "unknown"
 
 
 def _begins(job_status: JobStatus) -> bool:
@@ -151,14 +166,6 @@ def _survived(job_status: JobStatus, finding: Finding) -> Finding:
     alive = "it lives" if len(finding.ranks) == 1 else "they live"
     text = f"{finding.summary}; {alive}, and the job moves on"
     return replace(finding, severity="info", summary=text, advice=SURVIVED)
-
-
-def _holds_up_alive(job_status: JobStatus, finding: Finding) -> bool:
-    """Whether the ranks whose end a finding tells live, are in their program, and are whom the others wait for."""
-    if job_status.graph is None or not job_status.hung or not _tells_an_end(job_status, finding):
-        return False
-    culprits = {one.rank for one in job_status.graph.culprits if one.state == "working" and one.read}
-    return set(finding.ranks) <= culprits
 
 
 def _tells_an_end(job_status: JobStatus, finding: Finding) -> bool:

@@ -145,9 +145,7 @@ def goes_on(ago: float, **motion: Any) -> Sketch:
 def test_a_job_that_some_of_its_ranks_have_left_is_not_called_healthy() -> None:
     verdict = goes_on(12.0).verdict()
     assert (verdict.outcome, alarms(verdict)) == ("unknown", [])
-    assert "ranks 2-3 on node2 ended 12 s ago while the others stay, and nothing that was read says how" in (
-        verdict.summary
-    )
+    assert "ranks 2-3 on node2 ended 12 s ago while the others stay" in verdict.summary
 
 
 @pytest.mark.parametrize(
