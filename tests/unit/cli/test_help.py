@@ -59,8 +59,6 @@ def test_own_options_come_first_and_exit_codes_are_told(words: str) -> None:
         ("--read-only node1", "watch --read-only node1"),
         ("triage node1 --json", "triage node1 --json"),
         ("watch triage", "watch triage"),
-        ("watcher1", "watch watcher1"),
-        ("--help", "--help"),
     ],
 )
 def test_without_a_command_the_words_are_those_of_watch(typed: str, meant: str) -> None:

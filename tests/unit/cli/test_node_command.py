@@ -25,24 +25,6 @@ def test_no_node_reachable_is_exit_code_3_with_the_reason(words: str, tmp_path: 
     assert list(tmp_path.iterdir()) == [], "nothing is saved"
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("stacks --rank 3-x", "no ranks"),
-        ("stacks --native --read-only --batch", "pauses every rank"),
-        ("stacks --samples 0", "samples"),
-        ("probe path --read-only", "--read-only refuses probes"),
-        ("probe capture --read-only", "--read-only refuses captures"),
-        ("repair orphans --read-only", "--read-only refuses repairs"),
-        ("flame --rank x", "no ranks"),
-    ],
-)
-def test_wrong_usage_is_exit_code_2(words: str, said: str) -> None:
-    done = run(*words.split())
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-
-
 def job(world_size: int = 2) -> Job:
     ranks = tuple(Rank(f"node{rank}", process(rank)) for rank in range(2))
     nodes = {name: Node(name, seen_at=1.0) for name in ("node0", "node1")}

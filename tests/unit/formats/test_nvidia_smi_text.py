@@ -22,9 +22,8 @@ OLD_TABLE = """\
 
 def test_the_table() -> None:
     saved = read(TABLE)
-    (row,) = saved.rows
-    assert (row.facts.name, row.facts.bus_id, row.facts.driver) == ("NVIDIA H200", "00000000:83:00.0", "590.48.01")
-    sample = row.sample
+    ((facts, sample),) = saved.rows
+    assert (facts.name, facts.bus_id, facts.driver) == ("NVIDIA H200", "00000000:83:00.0", "590.48.01")
     assert (sample.utilization, sample.power, sample.temperature, sample.memory_used) == (100, 628.0, 52, 32362 << 20)
     assert [(app.pid, app.memory) for app in saved.apps] == APPS
 

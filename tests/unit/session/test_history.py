@@ -11,24 +11,15 @@ from hypothesis import strategies as st
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.session.history import VERDICTS, History, Series, Span
 
-VALUES = st.lists(st.tuples(st.integers(0, 9), st.integers(-1000, 1000)), min_size=1, max_size=60)
-"""Seconds since the value before, and a value."""
 
-
-def timed(steps: list[tuple[int, int]]) -> list[tuple[int, float]]:
-    at, found = 1_000_000, []
+@given(steps=st.lists(st.tuples(st.integers(0, 9), st.integers(-1000, 1000)), min_size=1, max_size=60))
+def test_a_cell_is_mean_and_most_of_what_came_in_it(steps: list[tuple[int, int]]) -> None:
+    """Of seconds since the value before, and a value."""
+    series, by_cell, at = Series(), defaultdict[int, list[float]](list), 1_000_000
     for after, value in steps:
         at += after
-        found.append((at, float(value)))
-    return found
-
-
-@given(steps=VALUES)
-def test_a_cell_is_mean_and_most_of_what_came_in_it(steps: list[tuple[int, int]]) -> None:
-    series, by_cell = Series(), defaultdict[int, list[float]](list)
-    for at, value in timed(steps):
-        series.add(at, value)
-        by_cell[at // 10].append(value)
+        series.add(at, float(value))
+        by_cell[at // 10].append(float(value))
     for number, values in by_cell.items():
         (found,) = series.spans(number * 10, 10, 1)
         assert found == pytest.approx((sum(values) / len(values), max(values), len(values)))
@@ -55,21 +46,16 @@ def test_a_pause_of_looking_is_a_gap_and_a_late_look_is_none() -> None:
     assert seen == [5.0, 5.0, 5.0, 7.0, *[None] * 16, 7.0]
 
 
-def verdict(kind: str) -> Verdict:
-    return Verdict("hung", kind, (Finding(kind, "critical", 0.9, kind),))
-
-
 def test_verdicts_are_kept_as_they_change() -> None:
-    history = History()
-    for second in range(3 * VERDICTS):
-        history.judged(float(second), verdict(f"c{second}"))
-    assert len(history.verdicts) == VERDICTS
+    def told(second: int) -> Verdict:
+        kind = "a" if second < 100 else "b"
+        return Verdict("hung", f"{kind} since {second} s", (Finding(kind, "critical", 0.9, kind),))
+
     history = History()
     for second in range(300):
-        history.judged(float(second), verdict("a" if second < 100 else "b"))
-    assert len(history.verdicts) < 12
-    for moment, what in ((0.5, "a"), (99.5, "a"), (100.0, "b"), (250.0, "b")):
-        found = history.verdict_at(moment)
-        assert found is not None
-        assert found.summary == what
-    assert history.verdict_at(-1.0) is None
+        history.judged(float(second), told(second))
+    assert [at for at, _ in history.verdicts] == [0, 60, 100, 160, 220, 280]
+    assert [history.verdict_at(at) for at in (-1.0, 99.5, 100.0)] == [None, told(60), told(100)]
+    for second in range(300, 300 + 60 * 2 * VERDICTS, 60):
+        history.judged(float(second), told(second))
+    assert len(history.verdicts) == VERDICTS
