@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from collectors.node.machine import disks, software
+from collectors.node.blocking import BlockingGuard
+from collectors.node.machine import disks
 from collectors.node.machine.disks import DiskSource
 from collectors.node.machine.host import HostSource
 from collectors.node.machine.software import SoftwareSource
@@ -17,6 +17,8 @@ from collectors.node.processes.mounts import Mounts
 from collectors.node.source import NotResponding, Shared
 from collectors.samples.host import Disk, HostFacts, HostSample
 from collectors.samples.ranks import RankProcess
+from tests.support.looks import look, until
+from tests.support.made import process
 
 
 def write(root: Path, name: str, content: str) -> None:
@@ -25,10 +27,8 @@ def write(root: Path, name: str, content: str) -> None:
     path.write_text(content)
 
 
-def rank(pid: int, command: str = "python train.py", cwd: str = "/home/x") -> RankProcess:
-    fields: dict[str, Any] = dict.fromkeys(RankProcess._fields)
-    fields |= {"env": {}, "uid": 0}
-    return RankProcess(**{**fields, "pid": pid, "command": command, "cwd": cwd})
+def rank(pid: int, cwd: str = "/home/x") -> RankProcess:
+    return process(0, pid, cwd=cwd, uid=0)
 
 
 def test_the_host_as_files_tell_it(tmp_path: Path) -> None:
@@ -60,50 +60,30 @@ def test_mounts_and_what_lies_on_them(tmp_path: Path) -> None:
     assert [path for path, mount in found.items() if mount.shared] == ["/data/x"]
 
 
-class Clock:
-    now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    moved = Clock()
-    monkeypatch.setattr(disks, "time", moved)
-    monkeypatch.setattr(software, "time", moved)
-    return moved
-
-
-def test_a_file_system_that_hangs_is_named_and_hides_no_other(
-    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_system_that_hangs_is_named_and_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
     original = os.statvfs
 
     def hang(path: str) -> os.statvfs_result:
         if path == "/data/run":
-            release.wait(10)
+            release.wait(30)
         return original("/")
 
     monkeypatch.setattr(os, "statvfs", hang)
+    monkeypatch.setattr(BlockingGuard.__init__, "__defaults__", (0.05,))
+    monkeypatch.setattr(disks, "EVERY", 0.0)
     write(tmp_path, "self/mountinfo", MOUNTS)
     shared = Shared()
     shared.ranks = (rank(7, cwd="/data/run"), rank(8, cwd="/zz"))
-    source = DiskSource(shared)
-    source._mounts = Mounts(str(tmp_path))
-    source._guard._patience = 0.05
-    seen: list[Any] = []
-    look = iter(source.look(0.0))
-    with pytest.raises(NotResponding, match="/data/run \\(srv:/export\\)"):
-        seen.extend(look)
-    with pytest.raises(NotResponding):
-        list(source.look(0.0))
+    source = DiskSource(shared, str(tmp_path))
+    _, error = look(source)
+    assert isinstance(error, NotResponding)
+    assert "/data/run (srv:/export)" in str(error)
     release.set()
-    while source._guard.stuck:
-        pass
-    clock.now += disks.EVERY
-    assert {disk.path for disk in source.look(0.0) if isinstance(disk, Disk)} >= {"/data/run", "/zz", "/tmp"}
+    found = until(source, Disk, lambda disk: disk.path == "/data/run")
+    assert 0 < found.free <= found.total
+    samples, _ = look(source)
+    assert {disk.path for disk in samples if isinstance(disk, Disk)} >= {"/data/run", "/zz", "/tmp"}
 
 
 MAPS = """\
@@ -122,7 +102,7 @@ WHEEL = f"/{SITE}/nvidia/nccl/lib/libnccl.so.2"
         ("/usr/lib/libnccl.so.2.21.5", {"torch": "2.13.0+cu128", "cuda": "12.8", "nccl": "2.21.5"}),
     ],
 )
-def test_versions_by_what_a_rank_has_loaded(tmp_path: Path, clock: Clock, nccl: str, versions: dict[str, str]) -> None:
+def test_versions_by_what_a_rank_has_loaded(tmp_path: Path, nccl: str, versions: dict[str, str]) -> None:
     write(
         tmp_path, f"{SITE}/torch/version.py", "__version__ = '2.13.0+cu128'\ncuda: Optional[str] = '12.8'\nhip = None\n"
     )

@@ -1,4 +1,4 @@
-"""Pages of ranks, found among their open files and read: real processes, and bytes that somebody made up."""
+"""Pages of ranks, found among their open files and read: a real process, and bytes that somebody made up."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import pytest
 
+from collectors.node.nccl.recorder import WantedDump
 from collectors.node.processes.pages import PageSource, find, read_pulse, told_pipe
 from collectors.node.source import Shared
 from collectors.samples import page as layout
@@ -21,10 +21,8 @@ from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
 from tests.support.made import process
 
-ROOT = Path(__file__).parents[3]
-
 JOB = """
-import os, sys
+import sys
 import hangtop.inside
 hangtop.inside.start(tracer=False, quiet=True)
 print("up", flush=True)
@@ -34,119 +32,103 @@ for line in sys.stdin:
 """
 
 
-class Job(NamedTuple):
-    process: subprocess.Popen[str]
-
-    def do(self, line: str) -> None:
-        """Run one line of Python there."""
-        assert self.process.stdin
-        assert self.process.stdout
-        self.process.stdin.write(f"{line}\n")
-        self.process.stdin.flush()
-        assert self.process.stdout.readline()
-
-
-@contextmanager
-def running(script: str = JOB) -> Iterator[Job]:
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "RANK": "3", "WORLD_SIZE": "4"}
-    with subprocess.Popen(
-        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=env, text=True
-    ) as started:
+@pytest.fixture
+def job() -> Iterator[subprocess.Popen[str]]:
+    """A rank that runs the lines of Python that it is sent."""
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3]), "RANK": "3", "WORLD_SIZE": "4"}
+    with subprocess.Popen([sys.executable, "-c", JOB], stdin=-1, stdout=-1, env=env, text=True) as started:
         assert started.stdout
-        try:
-            assert started.stdout.readline() == "up\n"
-            yield Job(started)
-        finally:
-            started.kill()
+        assert started.stdout.readline() == "up\n"
+        yield started
+        started.kill()
 
 
-def source_of(pid: int, rank: int = 3) -> PageSource:
+@pytest.fixture
+def do(job: subprocess.Popen[str]) -> Callable[[str], None]:
+    def run(line: str) -> None:
+        assert job.stdin
+        assert job.stdout
+        job.stdin.write(f"{line}\n")
+        job.stdin.flush()
+        assert job.stdout.readline()
+
+    return run
+
+
+@pytest.fixture
+def source(job: subprocess.Popen[str]) -> PageSource:
     shared = Shared()
-    shared.ranks = (process(rank, pid, uid=os.getuid()),)
-    return PageSource(shared)
+    shared.ranks = (process(3, job.pid, uid=os.getuid()),)
+    made = PageSource(shared)
+    assert list(made.look(0.0)) == [InsidePulse(job.pid, None, None, "", None)]
+    return made
 
 
-def test_step_and_phase_of_a_rank() -> None:
-    with running() as job:
-        pid = job.process.pid
-        source = source_of(pid)
-        assert list(source.look(0.0)) == [InsidePulse(pid, None, None, "", None)]
-        job.do("hangtop.inside.step(41); hangtop.inside.phase('data')")
-        pulse, steps = source.look(0.0)
-        assert isinstance(pulse, InsidePulse)
-        assert (pulse.step, pulse.phase) == (41, "data")
-        assert isinstance(steps, StepCount)
-        assert (steps.value, steps.grown, steps.at) == (41.0, 0, pulse.step_at)
-        job.do("hangtop.inside.step(44)")
-        assert [sample.grown for sample in source.look(0.0) if isinstance(sample, StepCount)] == [3]
+def test_step_and_phase_of_a_rank(source: PageSource, do: Callable[[str], None]) -> None:
+    do("hangtop.inside.step(41); hangtop.inside.phase('data')")
+    pulse, steps = source.look(0.0)
+    assert isinstance(pulse, InsidePulse)
+    assert (pulse.step, pulse.phase) == (41, "data")
+    assert isinstance(steps, StepCount)
+    assert (steps.value, steps.grown, steps.at) == (41.0, 0, pulse.step_at)
+    do("hangtop.inside.step(44)")
+    assert [sample.grown for sample in source.look(0.0) if isinstance(sample, StepCount)] == [3]
 
 
-def test_a_page_that_is_taken_away_and_one_whose_process_ends() -> None:
-    with running() as job:
-        source = source_of(job.process.pid)
-        list(source.look(0.0))
-        job.do("hangtop.inside.stop()")
-        assert list(source.look(5.0)) == [InsideGone(job.process.pid, 5.0)]
-        assert list(source.look(6.0)) == []
-    with running() as job:
-        source = source_of(job.process.pid)
-        list(source.look(0.0))
+@pytest.mark.parametrize("ends", [False, True])
+def test_a_page_that_is_taken_away_and_one_whose_process_ends(
+    source: PageSource, do: Callable[[str], None], ends: bool
+) -> None:
+    pid = source.shared.ranks[0].pid
+    if ends:
         source.shared.ranks = ()
-        assert list(source.look(7.0)) == [InsideGone(job.process.pid, 7.0)]
+    else:
+        do("hangtop.inside.stop()")
+    assert list(source.look(5.0)) == [InsideGone(pid, 5.0)]
+    assert list(source.look(6.0)) == []
 
 
-def test_results_of_checks_are_told() -> None:
+def test_results_of_checks_are_told(source: PageSource, do: Callable[[str], None]) -> None:
     finding = {"kind": "replicas_differ", "severity": "critical", "summary": "w differs", "ranks": [1],
                "evidence": ["a", "b"], "advice": "x"}  # fmt: skip
     row = {"check": "same", "at": 1.8e9, "ranks": [0, 1], "ok": False, "seconds": 0.5, "summary": "1",
            "findings": [finding]}  # fmt: skip
-    with running() as job:
-        source = source_of(job.process.pid)
-        list(source.look(0.0))
-        job.do(f"hangtop.inside.steps.telling.page.answer({json.dumps([row]).encode()!r})")
-        (result,) = [sample for sample in source.look(0.0) if isinstance(sample, InsideResult)]
-        assert (result.check, result.ok, result.findings[0].ranks) == ("same", False, [1])
-        assert [sample for sample in source.look(0.0) if isinstance(sample, InsideResult)] == [result]
+    do(f"hangtop.inside.steps.telling.page.answer({json.dumps([row]).encode()!r})")
+    (result,) = [sample for sample in source.look(0.0) if isinstance(sample, InsideResult)]
+    assert (result.check, result.ok, result.findings[0].ranks) == ("same", False, [1])
 
 
-def test_the_pipe_that_a_rank_opened_itself() -> None:
-    from collectors.node.nccl import recorder
-
-    with running() as job:
-        stem = told_pipe(job.process.pid)
-        assert stem.endswith("/fr_pipe_")
-        wanted = recorder.WantedDump(3, job.process.pid, 0.0)
-        assert wanted.pipe == f"{stem}3.pipe"
+def test_the_pipe_that_a_rank_opened_itself_and_whose_page_it_is(job: subprocess.Popen[str]) -> None:
+    stem = told_pipe(job.pid)
+    assert stem.endswith("/fr_pipe_")
+    assert WantedDump(3, job.pid, 0.0).pipe == f"{stem}3.pipe"
+    assert find("/proc", job.pid, os.getuid()) is not None
+    assert find("/proc", job.pid, os.getuid() + 1) is None, "a page of another user is none"
 
 
-def test_a_page_of_another_user_is_none() -> None:
-    with running() as job:
-        pid = job.process.pid
-        assert find("/proc", pid, os.getuid()) is not None
-        assert find("/proc", pid, os.getuid() + 1) is None
-
-
-def page(**words: int) -> bytes:
+def page(**words: float) -> bytes:
     data = bytearray(layout.SIZE)
     data[:8] = layout.MAGIC
-    given = {"VERSION_WORD": layout.VERSION, "SIZE_WORD": layout.SIZE, "PID": 7, "STEP": -1, **words}
+    given: dict[str, Any] = {"VERSION_WORD": layout.VERSION, "SIZE_WORD": layout.SIZE, "PID": 7, "STEP": -1, **words}
     for name, value in given.items():
-        struct.pack_into("=q", data, 8 * getattr(layout, name), value)
+        struct.pack_into("=q" if isinstance(value, int) else "=d", data, 8 * getattr(layout, name), value)
     return bytes(data)
 
 
-@pytest.mark.parametrize("words", [{"VERSION_WORD": 3}, {"VERSION_WORD": 0}, {"SIZE_WORD": 4096}])
-def test_a_page_of_another_version_is_none(words: dict[str, int]) -> None:
-    assert read_pulse(page(), 12, 7) is not None
-    assert read_pulse(page(), 12, 8) is None  # another process's
-    assert read_pulse(page(**words), 12, 7) is None
+NOTHING = InsidePulse(12, None, None, "", None)
 
 
-def test_a_write_that_is_under_way_tells_nothing() -> None:
-    """It fills a pair with zeros, writes its number, then its time."""
-    begun = {"STEP": 7, "PHASE": 2}
-    assert read_pulse(page(**begun), 12, 7) == InsidePulse(12, None, None, "", None)
-    data = bytearray(page(**begun))
-    for place in (layout.STEP_AT, layout.PHASE_AT):
-        struct.pack_into("=d", data, 8 * place, 1.8e9)
-    assert read_pulse(bytes(data), 12, 7) == InsidePulse(12, 7, 1.8e9, "forward", 1.8e9)
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ({}, NOTHING),
+        ({"VERSION_WORD": 3}, None),
+        ({"SIZE_WORD": 4096}, None),
+        ({"PID": 8}, None),
+        ({"STEP": 7, "PHASE": 2}, NOTHING),
+        ({"STEP": 7, "PHASE": 2, "STEP_AT": 1.8e9, "PHASE_AT": 1.8e9}, InsidePulse(12, 7, 1.8e9, "forward", 1.8e9)),
+    ],
+    ids=["empty", "another version", "another size", "another process's", "a write under way", "step and phase"],
+)
+def test_what_the_bytes_of_a_page_say(words: dict[str, float], told: InsidePulse | None) -> None:
+    assert read_pulse(page(**words), 12, 7) == told
