@@ -28,12 +28,15 @@ class Seat(NamedTuple):
 
 
 class Work(NamedTuple):
-    """The work of a round; times in seconds."""
+    """The work of a round; sizes in bytes, times in seconds."""
 
     sizes: tuple[int, ...]
     barrier: float
+    """Within which its ranks must have met."""
     timeout: float
+    """Of one collective."""
     deadline: float
+    """Of the whole round."""
 
 
 class Round:

@@ -18,28 +18,26 @@ from collectors.probes.running import NodeAccess
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 
 OP = "all_reduce"
-BARRIER, PAIR_BARRIER = 5.0, 3.0
-"""Seconds in which all nodes, and two nodes, must have met."""
 WHOLE = 1
 """Number of the round of all nodes: always the first."""
-EACH_SIZE = 3.0
-"""Seconds that one size may take."""
 
 
 class Extent(NamedTuple):
-    """How much is measured with a backend, and how long it may take; sizes in bytes, times in seconds."""
+    """What is measured with a backend: by all nodes together, and by two of them."""
 
-    sizes: tuple[int, ...]
-    pair_sizes: tuple[int, ...]
-    timeout: float
-    """Of one collective."""
-    pair_deadline: float
-    """Of the whole round of two nodes."""
+    whole: Work
+    pair: Work
 
 
 EXTENTS = {
-    "gloo": Extent((1 << 20, 1 << 22, 1 << 24), (1 << 16, 1 << 20), 8.0, 12.0),
-    "nccl": Extent((1 << 20, 1 << 23, 1 << 26, 1 << 29), (1 << 20, 1 << 26), 30.0, 40.0),
+    "gloo": Extent(
+        Work((1 << 20, 1 << 22, 1 << 24), barrier=5.0, timeout=8.0, deadline=38.0),
+        Work((1 << 16, 1 << 20), barrier=3.0, timeout=8.0, deadline=12.0),
+    ),
+    "nccl": Extent(
+        Work((1 << 20, 1 << 23, 1 << 26, 1 << 29), barrier=5.0, timeout=30.0, deadline=107.0),
+        Work((1 << 20, 1 << 26), barrier=3.0, timeout=30.0, deadline=40.0),
+    ),
 }
 """NVLink and InfiniBand show what they can with hundreds of megabytes alone, and NCCL takes seconds to set up; over TCP
 a megabyte is enough to tell a slow link."""
@@ -77,7 +75,7 @@ def describe(plan: ProbePlan) -> str:
     own = f"{shlex.join(payload.command(nice=False))}  ({plan.backend} from memory: {where}, with {python})"
     if plan.backend != "nccl":
         return own
-    tests = nccl.describe(plan.extent.sizes, max(node.ranks for node in plan.nodes))
+    tests = nccl.describe(plan.extent.whole.sizes, max(node.ranks for node in plan.nodes))
     return f"{own}; then, where a node has it: {tests}"
 
 
@@ -117,7 +115,7 @@ class AllreduceProbe:
         return report._replace(took=time.monotonic() - started)
 
     async def _measure(self, at: float) -> ProbeReport:
-        plan, extent = self._plan, self._plan.extent
+        plan = self._plan
         self._progress(f"starting {plan.backend} on {len(self._workers)} nodes; importing torch there")
         await asyncio.gather(
             *(worker.start(self._access.get(name), plan.backend, plan.python) for name, worker in self._workers.items())
@@ -126,8 +124,7 @@ class AllreduceProbe:
         whole: Round | None = None
         if len(seats := _seats(present)) > 1:
             self._progress(f"all {len(present)} nodes together")
-            deadline = BARRIER + 3 * extent.timeout + EACH_SIZE * len(extent.sizes)
-            whole = await self._round(seats, Work(extent.sizes, BARRIER, extent.timeout, deadline))
+            whole = await self._round(seats, plan.extent.whole)
         # before the pairs' rounds push the log out of the buffer
         network = {name: nccl.network_of(bytes(worker.log)) for name, worker in self._workers.items() if worker.log}
         if len(present) > 1:
@@ -136,7 +133,10 @@ class AllreduceProbe:
         if plan.backend == "nccl":
             self._progress("nccl-tests on each node")
             tests = await asyncio.gather(
-                *(nccl.run_nccl_tests(self._access[one.node.name], one.node, extent.sizes) for one in present)
+                *(
+                    nccl.run_nccl_tests(self._access[one.node.name], one.node, plan.extent.whole.sizes)
+                    for one in present
+                )
             )
         ranks = [] if whole is None else _ranks(whole)
         absent = {name: worker.error for name, worker in self._workers.items() if worker not in present}
@@ -164,9 +164,7 @@ class AllreduceProbe:
 
     async def _pair(self, a: str, b: str) -> ProbePair:
         """Measure whether two nodes reach each other, then what they reach together, each with all its ranks."""
-        extent = self._plan.extent
-        work = Work(extent.pair_sizes, PAIR_BARRIER, extent.timeout, extent.pair_deadline)
-        found = await self._round(_seats([self._workers[a], self._workers[b]]), work)
+        found = await self._round(_seats([self._workers[a], self._workers[b]]), self._plan.extent.pair)
         why = found.complaint()
         speeds = [_figure(report, len(found.seats)).busbw for report in found.figures]
         error = f"{b} cannot reach a port of {a}: {why}" if found.apart else why

@@ -39,7 +39,7 @@ def collectives_probe(session: Session, *, backend: str = "auto", force: bool = 
         return result(report)
 
     names = tuple(node.name for node in plan.nodes)
-    largest, seconds = size(max(plan.extent.sizes)).replace(".0 ", " "), SECONDS[plan.backend]
+    largest, seconds = size(max(plan.extent.whole.sizes)).replace(".0 ", " "), SECONDS[plan.backend]
     brief = f"{count(len(names), 'node')}, all_reduce to {largest}, about {seconds} s, {plan.backend}"
     command = f"on {folded_names(names)}: {describe(plan)}"
     return Probe(TITLE, f"{brief}, loads the network", command, run, LOADS, names)
