@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node.child import output
 from collectors.node.files import list_folder, read, read_text
@@ -44,8 +44,6 @@ mlx5's ``hw_counters``."""
 _RATE = re.compile(r"\d{1,9}(?:\.\d{1,3})?")
 _LID = re.compile(r"0x[0-9a-fA-F]{1,8}\Z")
 
-Name = Tuple[str, int]
-
 
 class Fabric(Source):
     """Ports of every host channel adapter."""
@@ -55,36 +53,35 @@ class Fabric(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, os.environ.get(SYS, sys))
-        self._ports: Dict[Name, Optional[PortFacts]] = {}
+        self._ports: Dict[str, HcaPort] = {}
         self._scanned = float("-inf")
-        self._counters: Dict[Name, HcaCounters] = {}
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (the agent stamps what it sends)
         """Every port's state and counters. Raises :class:`Absent` where there is no port."""
         moment = time.monotonic()
         if moment - self._scanned > RESCAN:
             self._scanned = moment
-            self._ports = dict.fromkeys(ports(self.sys))
+            self._ports = {home: self._ports.get(home) or HcaPort(home) for home in ports(self.sys)}
+            for port in self._ports.values():
+                port.known = None
         by_tool: List[PortFacts] = [] if self._ports else by_ibstat()
         yield from by_tool
-        for name in self._ports:
-            known = self._ports[name]
-            if known is None or known.state != _word(folder(self.sys, name) + "/state"):
-                known = self._ports[name] = facts(self.sys, name)
-            if known is None:
+        for port in self._ports.values():
+            facts = port.facts()
+            if facts is None:
                 continue
-            yield known
-            counters = self._counters.setdefault(name, HcaCounters(folder(self.sys, name)))
-            values = counters.read()
-            if counters.error:
-                yield Fault(self.name, "%s/%d %s; it is not read again" % (*name, counters.error), 1)
+            yield facts
+            values = port.counters()
+            if port.error:
+                why = (facts.device, facts.port, port.error)
+                yield Fault(self.name, "%s/%d %s; it is not read again" % why, 1)
             if values:
-                yield PortCounters(*name, "sysfs", values)
+                yield PortCounters(facts.device, facts.port, "sysfs", values)
             else:
-                by_tool.append(known)
-        for port in by_tool:
-            if port.link_layer != "Ethernet" and port.state == "ACTIVE":  # perfquery asks over the link
-                yield from self._by_perfquery(port)
+                by_tool.append(facts)
+        for facts in by_tool:
+            if facts.link_layer != "Ethernet" and facts.state == "ACTIVE":  # perfquery asks over the link
+                yield from self._by_perfquery(facts)
 
     def _by_perfquery(self, port: PortFacts) -> Iterator[NamedTuple]:
         """Extended counters of a port."""
@@ -120,55 +117,46 @@ def by_ibstat() -> List[PortFacts]:
 # --- sysfs -----------------------------------------------------------------------------------------------------------
 
 
-def ports(sys: str) -> List[Name]:
-    """Every (device, port), sorted."""
+def ports(sys: str) -> List[str]:
+    """The folder of every port, sorted by device and number."""
     root = os.path.join(sys, FOLDER)
-    found: List[Name] = []
-    for device in list_folder(root):
-        numbers = [name for name in list_folder(os.path.join(root, device, "ports")) if name.isdigit()]
-        found += [(device, int(number)) for number in numbers]
-    return sorted(found)
+    found = [(device, number) for device in list_folder(root) for number in list_folder("%s/%s/ports" % (root, device))]
+    numbered = sorted((device, int(number)) for device, number in found if number.isdigit())
+    return ["%s/%s/ports/%d" % (root, *name) for name in numbered]
 
 
-def folder(sys: str, name: Name) -> str:
-    """Folder of one port."""
-    return os.path.join(sys, FOLDER, name[0], "ports", str(name[1]))
-
-
-def facts(sys: str, name: Name) -> Optional[PortFacts]:
-    """State and properties of a port; None when it is not there (any more)."""
-    home = folder(sys, name)
-    state, rate, lid = _word(home + "/state"), _RATE.match(read_text(home + "/rate")), read_text(home + "/lid")
-    if not state:
-        return None
-    return PortFacts(
-        device=name[0],
-        port=name[1],
-        link_layer=read_text(home + "/link_layer"),
-        state=state,
-        phys_state=_word(home + "/phys_state"),
-        rate=float(rate.group()) if rate else None,
-        lid=int(lid, 16) if _LID.match(lid) else None,
-    )
-
-
-def _word(path: str) -> str:
-    """``4: ACTIVE`` → ``ACTIVE``."""
-    return read_text(path).rpartition(":")[2].strip()
-
-
-class HcaCounters:
-    """Counters of one port."""
+class HcaPort:
+    """One port; ``home`` is its folder, with ``counters`` and ``hw_counters`` in it."""
 
     def __init__(self, home: str) -> None:
-        """``home`` is the port's folder, with ``counters`` and ``hw_counters`` in it."""
+        self._home = home
         groups = (("counters", COUNTERS), ("hw_counters", HARDWARE_COUNTERS))
         paths = [(name, "%s/%s/%s" % (home, group, name)) for group, names in groups for name in names]
         self._paths = {name: path for name, path in paths if os.path.exists(path)}
         self.error = ""
         """What a counter that failed said last; empty when all can be read."""
+        self.known: Optional[PortFacts] = None
+        """What hardly moves, while the state is the same."""
 
-    def read(self) -> Dict[str, int]:
+    def facts(self) -> Optional[PortFacts]:
+        """State and properties; None when it is not there (any more)."""
+        state = self._word("state")
+        if not state or (self.known is not None and self.known.state == state):
+            return self.known if state else None
+        rate, lid = _RATE.match(self._text("rate")), self._text("lid")
+        *_, device, _, port = self._home.split("/")
+        self.known = PortFacts(
+            device=device,
+            port=int(port),
+            link_layer=self._text("link_layer"),
+            state=state,
+            phys_state=self._word("phys_state"),
+            rate=float(rate.group()) if rate else None,
+            lid=int(lid, 16) if _LID.match(lid) else None,
+        )
+        return self.known
+
+    def counters(self) -> Dict[str, int]:
         """All counters that can be read, data in bytes; of a port that refuses its first one, none is tried again."""
         values: Dict[str, int] = {}
         for name, path in list(self._paths.items()):
@@ -186,3 +174,10 @@ class HcaCounters:
             elif value != SATURATED:
                 values[name] = value * 4
         return values
+
+    def _text(self, name: str) -> str:
+        return read_text(self._home + "/" + name)
+
+    def _word(self, name: str) -> str:
+        """``4: ACTIVE`` → ``ACTIVE``."""
+        return self._text(name).rpartition(":")[2].strip()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.network.fabric import Fabric, HcaCounters
+from collectors.node.network.fabric import Fabric, HcaPort
 from collectors.node.source import Absent, Shared
 from collectors.samples.fabric import PortCounters, PortFacts
 from hangtop.demo.devices.bench import Bench, Hardware
@@ -60,15 +60,15 @@ def test_a_counter_that_gives_an_error_is_left_alone_and_a_port_that_refuses_all
         hw_counters={"packet_seq_err": 0, "note": "text", "lifespan": 10},
     )  # fmt: skip
     (home / "counters/symbol_error").mkdir()  # reading a folder fails as reading a refused counter does
-    counters = HcaCounters(str(home))
+    counters = HcaPort(str(home))
     whole = {"port_rcv_data": 4, "VL15_dropped": 0, "packet_seq_err": 0}
-    assert (counters.read(), counters.error) == (whole, "symbol_error: Is a directory")
+    assert (counters.counters(), counters.error) == (whole, "symbol_error: Is a directory")
     (home / "counters/symbol_error").rmdir()
     write_port(tmp_path, "mlx5_0", counters={"symbol_error": 7, "port_rcv_data": 2})
-    assert counters.read() == {**whole, "port_rcv_data": 8}
+    assert counters.counters() == {**whole, "port_rcv_data": 8}
     other = write_port(tmp_path, "mlx5_1", counters={"link_downed": 1})
     (other / "counters/port_xmit_data").mkdir()
-    refusing = HcaCounters(str(other))
-    assert refusing.read() == {}
+    refusing = HcaPort(str(other))
+    assert refusing.counters() == {}
     (other / "counters/port_xmit_data").rmdir()
-    assert refusing.read() == {}
+    assert refusing.counters() == {}
