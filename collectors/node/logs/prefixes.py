@@ -94,22 +94,14 @@ def records(raw: bytes, number: int, now: float) -> Iterator[Line]:
     if "\x1b" in text:
         text = _ESCAPES.sub("", text)
     first = _unlabelled(_CONTROLS.sub("", text).rstrip("\r\n"), number, now)
-    if len(first.text) <= 24:
-        yield first
-        return
-    if "\n" in first.text:  # of a message in JSON
-        yield from (first._replace(text=seen(piece)) for piece in first.text.split("\n"))
-        return
-    pieces = [piece for piece in _SPLIT.split(first.text) if piece]
-    if len(pieces) <= 1:
-        yield first if len(first.text) <= SEEN else first._replace(text=seen(first.text))
-        return
+    of_json = "\n" in first.text
+    pieces = first.text.split("\n") if of_json else [piece for piece in _SPLIT.split(first.text) if piece] or [""]
     yield first._replace(text=seen(pieces[0]))
     for piece in pieces[1:]:
-        line = _unlabelled(piece, number, now)
-        named = line.stream != LogWriter()
-        stream, pid = (line.stream, line.pid) if named else (first.stream, line.pid or first.pid)
-        at = line.at if line.at is not None else first.at
+        line = first._replace(text=piece) if of_json else _unlabelled(piece, number, now)
+        stream = first.stream if line.stream == LogWriter() else line.stream
+        pid = line.pid or (first.pid if stream == first.stream else None)
+        at = first.at if line.at is None else line.at
         yield line._replace(text=seen(line.text), stream=stream, at=at, pid=pid, labelled=True)
 
 

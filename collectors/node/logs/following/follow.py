@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from itertools import groupby
+from operator import itemgetter
+from typing import Dict, Iterator, List, Optional, Tuple
 
 from collectors.node import redact
 from collectors.node.files import named_file, opened
@@ -199,8 +201,8 @@ class FollowedLog:
     def lines(self, now: float, limit: int, ranks: Dict[int, int]) -> Iterator[LogLines]:
         """Raw lines for the screen that it has not shown, at most ``limit`` bytes; ``ranks`` by local rank.
 
-        What was there when it came on view first has the times that are in the lines; no line is younger than the last
-        write to the file, however long the file was off view.
+        What was there when it came on view first has the times that are in the lines, or in those before them; no line
+        is younger than the last write to the file, however long the file was off view.
         """
         old = self._shown is None
         shown = 0 if self._shown is None or self._shown > self.size else self._shown
@@ -212,11 +214,19 @@ class FollowedLog:
         skipped = 0 if old else (start - shown) * len(raw) // max(1, end)
         latest = now if self.modified is None else min(now, self.modified)
         owner = self._owner()
-        runs = list(line_runs(raw, owner.rank, ranks, now, timed=old))
-        first = next((run.at for run in runs if run.at is not None), latest)
-        for run in runs:
-            at = min(latest, first if run.at is None else run.at) if old else latest
-            yield LogLines(self.path, owner.pid, run.rank, owner.stream, at, run.lines, skipped)
+        rows: List[Tuple[Optional[int], Optional[float], str]] = []
+        for each in raw:
+            whole = each.rstrip(b"\r").rsplit(b"\r", 1)[-1][: 4 * LONGEST_SHOWN]
+            line = next(prefixes.records(whole, 0, now))
+            rank, local = line.stream.rank, line.stream.local_rank
+            rank = rank if rank is not None else owner.rank if local is None else ranks.get(local, owner.rank)
+            told = prefixes.moment(line, now) if old else None
+            at = told if told is not None or not rows else rows[-1][1]
+            rows.append((rank, at, redact.shapes(whole.decode("utf-8", "replace")[:LONGEST_SHOWN])))
+        first = next((at for _, at, _ in rows if at is not None), latest)
+        for (rank, told), run in groupby(rows, itemgetter(0, 1)):
+            at = min(latest, first if told is None else told)
+            yield LogLines(self.path, owner.pid, rank, owner.stream, at, [text for _, _, text in run], skipped)
             skipped = 0
 
 
@@ -227,31 +237,3 @@ def file_at(path: str) -> Tuple[int, int]:
     except OSError:
         return NOWHERE
     return there.st_dev, there.st_ino
-
-
-class LineRun(NamedTuple):
-    """Neighbouring lines of one rank and one time: that in them, or in a line before them."""
-
-    rank: Optional[int]
-    at: Optional[float]
-    lines: List[str]
-
-
-def line_runs(
-    raw: List[bytes], owner: Optional[int], ranks: Dict[int, int], now: float, *, timed: bool
-) -> Iterator[LineRun]:
-    """Runs of lines of one rank, by label; ``owner`` is the rank of lines without one. Times only where ``timed``."""
-    run = LineRun(owner, None, [])
-    for each in raw:
-        whole = each.rstrip(b"\r").rsplit(b"\r", 1)[-1][: 4 * LONGEST_SHOWN]
-        line = next(iter(prefixes.records(whole, 0, now)))
-        local = line.stream.local_rank
-        rank = line.stream.rank if line.stream.rank is not None else owner if local is None else ranks.get(local, owner)
-        told = prefixes.moment(line, now) if timed else None
-        if run.lines and (rank != run.rank or told not in (None, run.at)):
-            yield run
-            run = LineRun(rank, run.at, [])
-        run = LineRun(rank, run.at if told is None else told, run.lines)
-        run.lines.append(redact.shapes(whole.decode("utf-8", "replace")[:LONGEST_SHOWN]))
-    if run.lines:
-        yield run
