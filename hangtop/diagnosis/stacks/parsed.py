@@ -17,12 +17,7 @@ from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Phase, Wait
 
 _NAMED_BY_CALLERS: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store"))
 _BY_NAME: tuple[tuple[Phase, Meaning], ...] = (("data", Meaning.DATA), ("checkpoint", Meaning.CHECKPOINT))
-_OPEN: tuple[Phase, ...] = ("backward", "forward")
-_PASSES: dict[tuple[Phase | None, bool], Meaning] = {
-    ("backward", False): Meaning.BACKWARD, ("backward", True): Meaning.BACKWARD_WAITS,
-    ("forward", False): Meaning.FORWARD, ("forward", True): Meaning.FORWARD_WAITS,
-}  # fmt: skip
-"""By the phase, and whether the thread sleeps in C code there."""
+_PASSES: dict[Phase, Meaning] = {"backward": Meaning.BACKWARD, "forward": Meaning.FORWARD}
 _NUMBER = re.compile(r"[0-9]{1,9}")
 """A node may send anything in its place."""
 _MAY_BE_WAITS: frozenset[Kind] = frozenset(("code", "checkpoint", "backward", "forward"))
@@ -173,11 +168,11 @@ def _without_peers(
     if by_name is not None or program is not None:
         return _Found(by_name or seen, waits)
     # in a backward pass, or in a wrapper's forward, where nothing but libraries is further in than that
-    inner = takewhile(lambda frame: not is_user(frame), frames)
-    phase = next((row.phase for one in inner if (row := _phase_of(one)) is not None and row.phase in _OPEN), None)
-    if (passing := _PASSES.get((phase, seen is Meaning.IN_C))) is not None:
-        # the engine does not sleep: the kernel was asked a moment before the frames were read
-        return _Found(passing, "unknown" if waits == "time" else waits)
+    for frame in takewhile(lambda frame: not is_user(frame), frames):
+        row = _phase_of(frame)
+        if row is not None and row.phase in _PASSES:
+            # the engine does not sleep: the kernel was asked a moment before the frames were read
+            return _Found(_PASSES[row.phase], "unknown" if waits == "time" else waits)
     return _Found(seen, waits)
 
 

@@ -66,10 +66,9 @@ class Meaning(Enum):
     LOADS = "checkpoint", "storage", "loads a checkpoint"
     CHECKPOINT = "checkpoint", "unknown", "saves or loads a checkpoint"
     COMPILES = "compile", "unknown", "compiles"
-    BACKWARD = "backward", "unknown", "is in backward"
-    BACKWARD_WAITS = "backward", "unknown", "waits in backward"
-    FORWARD = "forward", "unknown", "is in a forward pass"
-    FORWARD_WAITS = "forward", "unknown", "waits in a forward pass"
+    BACKWARD = "backward", "unknown", "in backward"
+    FORWARD = "forward", "unknown", "in a forward pass"
+    """Whether it works there, or waits in C code, other evidence tells."""
     LEFT = "shutdown", "unknown", "has left the program"
     # what any program waits for
     PROMPT = "code", "storage", "waits at a prompt for somebody to type"
