@@ -17,7 +17,6 @@ from benchmarks.report import FigureRow, report
 from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.job_snapshot import job_snapshot
 from tests.support.made import gpu_row, pulse
 from tests.support.screens import NOW, PID, Paper
 
@@ -60,8 +59,7 @@ def _stood(nodes: int, odd: int | None) -> Job:
     for ago in (20.0, 10.0):
         for node, dump in paper.stacks(NOW - ago):
             session.stacks(node, [dump])
-    about = replace(session.snapshot().about, stood_still=TICKS - 5.0, patience=TICKS / 2)
-    return session.job_of(job_snapshot(session.state, about))
+    return session.job_of(replace(session.snapshot(), stood_still=TICKS - 5.0, patience=TICKS / 2))
 
 
 JOBS: dict[str, tuple[Callable[[int], Job], Outcome]] = {

@@ -59,7 +59,7 @@ async def _triage(options: SessionOptions, watch: float, record: str | None) -> 
 
             verdict = await watch_until_sure(session, watch, status.say)
         else:
-            verdict = await session.judge()
+            verdict = await session.watcher.judge()
         return Answer(verdict, session.job(), time.monotonic() - began)
 
 

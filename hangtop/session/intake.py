@@ -102,7 +102,6 @@ class Intake:
         until = self.now() + ANSWER_SEEN
         self._node(node).answering.update((dump.pid, until) for dump in dumps if dump.method not in NO_PAUSE)
         self.state.stacks.extend(named)
-        self.progress.saw(named)
         self.recordings.take(node, dumps)
 
     def take_report(self, said: RecorderDump | RasReport) -> None:

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import replace
 from typing import NamedTuple, TypeAlias
 
 from collectors.samples.ranks import RankProcess
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
+from hangtop.diagnosis.roster import told_size
 
 RunKey: TypeAlias = tuple[str, int | None, int | None, str]
 
 TOGETHER_S = 30.0
 """Ours: seconds within which the nodes of one job start their ranks."""
 _NUMBER = re.compile(r"\d+")
+_TIMEOUT = re.compile(
+    r"--?(?:ddp|nccl|dist(?:ributed)?|pg|process[-_]group|collective)[-_]?timeout([-_]min\w*)?[-_\w]*[ =](\d{1,6})\b",
+    re.IGNORECASE,
+)
+"""Options by which scripts set the time-out of collectives."""
 
 
 class JobSelection(NamedTuple):
@@ -31,6 +39,52 @@ class JobSelection(NamedTuple):
     """Living ones without a number that belong to something else."""
     ended: tuple[Rank, ...] = ()
     """Ranks of other runs that are gone."""
+
+
+def with_ranks(snapshot: Job) -> Job:
+    """The job of a snapshot: its ranks are chosen, and what ranks of other runs alone log is left out."""
+    ranks, others, bystanders, ended = select_job(
+        rank for node in snapshot.nodes.values() for rank in node.ranks.values()
+    )
+    theirs = _written((*others, *ended))
+    theirs -= _written(ranks) if theirs else set()
+    told = zip(snapshot.event_nodes, snapshot.events, strict=True)
+    events = [(node, event) for node, event in told if (node, event.source) not in theirs]
+    dumped = {(node, dump.rank_pid) for node, dump in zip(snapshot.stack_nodes, snapshot.stacks, strict=True)}
+    return replace(
+        snapshot,
+        ranks=ranks,
+        world_size=told_size(rank.process.world_size for rank in ranks),
+        stack_ranks={key: rank.rank for rank in ranks if (key := (rank.node, rank.process.pid)) in dumped},
+        events=tuple(event for _, event in events),
+        event_nodes=tuple(node for node, _ in events),
+        collective_timeout=own_timeout(
+            (rank.process.command for rank in ranks),
+            (event.data.get("timeout_ms") for _, event in events if event.kind == "torch.watchdog_timeout"),
+        ),
+        others=others,
+        bystanders=bystanders,
+    )
+
+
+def own_timeout(commands: Iterable[str], seen_ms: Iterable[object] = ()) -> float | None:
+    """Seconds after which a job gives up a collective: what its watchdogs said, in ms, or options of its script.
+
+    None where neither tells. The shortest counts.
+    """
+    said = [ms / 1000.0 for ms in seen_ms if isinstance(ms, int | float)]
+    said += [float(n) * (60.0 if minutes else 1.0) for text in set(commands) for minutes, n in _TIMEOUT.findall(text)]
+    return min((seconds for seconds in said if seconds > 0), default=None)
+
+
+def _written(ranks: Iterable[Rank]) -> set[tuple[str, str]]:
+    """(node, path) of the files that these processes write."""
+    return {
+        (rank.node, path)
+        for rank in ranks
+        for path in (rank.process.stdout, rank.process.stderr, rank.process.nccl_log)
+        if path
+    }
 
 
 def select_job(processes: Iterable[Rank]) -> JobSelection:

@@ -11,9 +11,8 @@ from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
 from collectors.fleet.targets.slurm import SlurmPart, parts_of_job
 from collectors.fleet.via.way import Way, way_of
 from hangtop import __version__
-from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions, job_of_slurm
-from hangtop.session.session import Session
+from hangtop.session.session import Feed, Session
 
 if TYPE_CHECKING:
     from collectors.fleet.fleet import Fleet
@@ -103,7 +102,7 @@ class LiveFeed(Feed):
             sink=session,
             ask=session.ask,
             options=FleetOptions(
-                settings=session.settings(),
+                settings=session.node_settings.of(),
                 ssh_config=options.ssh_config,
                 way=self._reach.way,
                 python=options.python,

@@ -14,10 +14,9 @@ from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
 from hangtop.session.entries import OTHERS, BadLine, Entry
-from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
-from hangtop.session.session import Session
+from hangtop.session.session import Feed, Session
 from hangtop.session.state import Changes, Kept
 
 LOOK = 1.0
@@ -105,7 +104,7 @@ class ReplayFeed(RecordedFeed):
         for _ in self.steps(session):
             await asyncio.sleep(0)
             if self.at >= judge_at or self.ended:
-                await session.judge()
+                await session.watcher.judge()
                 judge_at = self.at + JUDGED
 
     def steps(self, session: Session) -> Iterator[None]:

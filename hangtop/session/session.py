@@ -14,11 +14,9 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, alarm_after
 from hangtop.diagnosis.node import Rank
-from hangtop.session.feed import Feed
 from hangtop.session.history import History, says
 from hangtop.session.intake import Intake
-from hangtop.session.job_selection import select_job
-from hangtop.session.job_snapshot import JobSnapshot, job_snapshot
+from hangtop.session.job_selection import select_job, with_ranks
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions, completed, names_no_node
 from hangtop.session.state import Change
@@ -31,8 +29,30 @@ if TYPE_CHECKING:
     from collectors.samples.probes import ProbeReport
     from hangtop.session.replay import ReplayFeed
 
+STACKS_KEPT = 90.0
+"""Seconds for which a dump is at hand while the job moves: nine looks of those that are taken every ten seconds. While
+it stands still, all since then are."""
 OnVerdict = Callable[[Verdict | None, Verdict], None]
 """Called with the verdict before and the new one, when what it says changed."""
+
+
+class Feed:
+    """What delivers into a session: a live fleet, a recording; this one delivers nothing, and reaches no node."""
+
+    connected = False
+    """True when nodes can be asked for more than they send."""
+    unreached = "this session has no connections"
+    """Why no node can be reached."""
+
+    def now(self) -> float:
+        """The feed's present: wall clock, or a recording's time."""
+        return time.time()
+
+    async def start(self, session: Session) -> None:
+        """Begin to deliver to a session, and give it the connections by which nodes can be asked."""
+
+    async def close(self) -> None:
+        """Stop, and leave nothing behind."""
 
 
 class Session(Intake):
@@ -72,11 +92,6 @@ class Session(Intake):
         """Answers of the probes of collectives that were asked for, oldest first."""
         self.player: ReplayFeed | None = None
         """What plays a recording in this session; None where it watches a job."""
-
-    @property
-    def label(self) -> str:
-        """What kind of session this is, for the banner; empty for a plain live one."""
-        return self.options.label
 
     @property
     def live(self) -> bool:
@@ -125,26 +140,36 @@ class Session(Intake):
         """The job at this moment, frozen."""
         return self.job_of(self.snapshot())
 
-    def snapshot(self) -> JobSnapshot:
-        """All of this moment, copied; see :func:`~hangtop.session.job_snapshot.job_snapshot`."""
-        now = self.now()
-        about = Job(
+    def snapshot(self) -> Job:
+        """All of this moment, copied; which ranks it is about, :meth:`job_of` tells."""
+        now, state, still = self.now(), self.state, self.progress.stood_still
+        oldest = now - max(STACKS_KEPT, (still or 0.0) + 1.0) if self.live else float("-inf")
+        stacks = [(node, dump) for node, dump in state.stacks if dump.at >= oldest]
+        events = tuple(state.events)
+        return Job(
             now=now,
             watched=now - self.state.started,
             live=self.live,
             patience=self.options.patience,
-            stood_still=self.progress.stood_still,
+            stood_still=still,
             usual_pause=self.progress.usual_pause,
             pauses=self.progress.long_pauses(now),
             motion=self.progress.motion,
             unasked=self.can_act and names_no_node(self.options),
             probed=tuple(self.probed),
+            nodes={name: node.copied() for name, node in state.nodes.items()},
+            stacks=tuple(dump for _, dump in stacks),
+            stack_nodes=tuple(node for node, _ in stacks),
+            events=tuple(event for _, event in events),
+            event_nodes=tuple(node for node, _ in events),
+            progress=tuple(state.progress.values()),
+            recorders=tuple(state.recorders.values()),
+            ras=tuple(state.ras),
         )
-        return job_snapshot(self.state, about)
 
-    def job_of(self, snapshot: JobSnapshot) -> Job:
-        """Make the job of a snapshot, perhaps in another thread; remember which processes are not of the job."""
-        job = snapshot.job()
+    def job_of(self, snapshot: Job) -> Job:
+        """Choose the ranks of a snapshot, perhaps in another thread; remember which processes are not of the job."""
+        job = with_ranks(snapshot)
         self._timeout = job.collective_timeout
         self.unrelated = frozenset((other.node, other.process.pid) for other in (*job.others, *job.bystanders))
         return job
@@ -164,14 +189,6 @@ class Session(Intake):
         from hangtop.diagnosis.verdict.verdict import diagnose
 
         return self.publish(diagnose(self.job()))
-
-    async def judge(self) -> Verdict:
-        """The same without holding up the event loop for long, however large the job."""
-        return await self.watcher.judge()
-
-    def watched_from(self, at: float) -> None:
-        """Count the time watched from here: what came before was connecting."""
-        self.state.started = at
 
     def publish(self, verdict: Verdict) -> Verdict:
         """Make this the session's verdict, and tell who wants to know when it says something else than before.
@@ -221,17 +238,8 @@ class Session(Intake):
         """Put a connection's question to whoever answers for the session at that moment."""
         return None if self.options.batch or self.ask_person is None else await self.ask_person(question)
 
-    def settings(self, node: str | None = None) -> Settings:
-        """What a node side is told to do: one node's, or those that any starts with."""
-        return self.node_settings.of(node)
-
     async def dump_stacks(
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
     ) -> list[tuple[str, StackDump]]:
         """Look at the stacks of these ranks, or of all (:meth:`~hangtop.session.watching.looking.StackLooks.dump`)."""
-        dumps = await self._looks.dump(ranks, native=native, samples=samples, unasked=unasked)
-        if dumps and not unasked:
-            seen = len({(node, dump.rank_pid) for node, dump in dumps})
-            text = f"stacks of {seen} rank{'' if seen == 1 else 's'} were read"
-            self.state.changes.append(Change(self.now(), "", text, "dump"))
-        return dumps
+        return await self._looks.dump(ranks, native=native, samples=samples, unasked=unasked)

@@ -22,8 +22,8 @@ from hangtop.diagnosis.node import Node
 
 T = TypeVar("T")
 
-MOST, MEMORY = 20_000, 64 << 20
-"""Items that are kept, and about how many bytes they may take."""
+MEMORY = 32 << 20
+"""About how many bytes the items of one kind may take; each takes at least 1000."""
 
 
 def size_of(item: object) -> int:
@@ -36,12 +36,12 @@ def size_of(item: object) -> int:
 class Kept(Generic[T]):
     """Items of several owners as they came; where there are too many, the owner of the most loses its older half."""
 
-    def __init__(self, most: int = MOST, memory: int = MEMORY) -> None:
-        self._most, self._memory = most, memory
+    def __init__(self, memory: int = MEMORY) -> None:
+        self._memory = memory
         self._of: dict[str, deque[tuple[int, T]]] = {}
         """Those of each owner, each with its number since the beginning."""
         self._bytes: Counter[str] = Counter()
-        self._held = self._held_bytes = 0
+        self._held = 0
         self.total = 0
         """How many there were since the beginning: readers keep their place by it."""
 
@@ -49,18 +49,15 @@ class Kept(Generic[T]):
         """Add one."""
         self._of.setdefault(owner, deque()).append((self.total, item))
         self.total += 1
-        self._count(owner, item, 1)
-        if self._held > self._most or self._held_bytes > self._memory:
+        size = size_of(item)
+        self._bytes[owner] += size
+        self._held += size
+        if self._held > self._memory:
             largest = max(self._bytes, key=self._bytes.__getitem__)
             own = self._of[largest]
-            for _ in range((len(own) + 1) // 2):
-                self._count(largest, own.popleft()[1], -1)
-
-    def _count(self, owner: str, item: T, sign: int) -> None:
-        size = sign * size_of(item)
-        self._bytes[owner] += size
-        self._held_bytes += size
-        self._held += sign
+            gone = sum(size_of(own.popleft()[1]) for _ in range((len(own) + 1) // 2))
+            self._bytes[largest] -= gone
+            self._held -= gone
 
     def owners(self) -> list[str]:
         """Who has any."""
@@ -84,7 +81,7 @@ class Kept(Generic[T]):
         return iter(self.since(0))
 
     def __len__(self) -> int:
-        return self._held
+        return sum(map(len, self._of.values()))
 
 
 # --- what happened ----------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ class Report:
     def __init__(self, model: ViewModel) -> None:
         self._job: Job = model.session.job()
         self._verdict = model.session.verdict or Verdict("unknown", "no verdict yet")
-        self._label = model.session.label
+        self._label = model.session.options.label
         self._text = "\n".join(_sections(model.state, self._job))
 
     def write(self, folder: Path) -> list[Path]:

@@ -72,7 +72,8 @@ class Banner(Bar):
         """What stands at the right edge: the label and the moment always, before them what there is room for."""
         count, session = self.model.count, self.model.session
         moment = self.model.timeline.told()[0]
-        label = session.label if cells(session.label) <= room else session.label.partition(" ")[0]
+        label = session.options.label
+        label = label if cells(label) <= room else label.partition(" ")[0]
         kept: list[Piece] = [
             (f"  {text}", colour) for text, colour in ((label, Colour.ACCENT), (moment, Colour.STRONG)) if text
         ]

@@ -30,15 +30,14 @@ from hangtop.session.folder.documents import (
 from hangtop.session.folder.files import Member, is_binary, members
 from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators, world_size
 from hangtop.session.folder.logs import read_log
-from hangtop.session.job_snapshot import JobSnapshot
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.state import Kept
 
 NAMELESS = "node"
 """The node of devices where no file names it."""
-EVENTS, EVENT_BYTES = 500_000, 1 << 30
-"""Events of all files, and bytes of memory for them: nothing comes later for which room must be kept."""
+EVENT_BYTES = 1 << 30
+"""Bytes of memory for the events of all files: nothing comes later for which room must be kept."""
 LARGEST_OUTPUT = 8 << 20
 """Bytes of the beginning of a text that are read as what a tool printed: hundreds of its answers."""
 
@@ -98,7 +97,7 @@ class FilesSession(Session):
         self._written = min(contents.newest or self._read_at, self._read_at)
         """When the last of the files was written: what has no time of its own was said before that."""
         self._deliver(contents)
-        self.watched_from(self._written)
+        self.state.started = self._written
 
     @property
     def live(self) -> bool:
@@ -107,7 +106,7 @@ class FilesSession(Session):
 
     def _deliver(self, contents: Contents) -> None:
         state = self.state
-        state.events = Kept(EVENTS, EVENT_BYTES)
+        state.events = Kept(EVENT_BYTES)
         processes = ranks_of_processes(contents)
         events = contents.events = joined(contents.events, processes)
         size = world_size(contents)
@@ -133,7 +132,7 @@ class FilesSession(Session):
         self._stack_ranks = _stack_ranks(contents, processes)
         self.traces = picture(contents.traces) if contents.traces else None
 
-    def job_of(self, snapshot: JobSnapshot) -> Job:
+    def job_of(self, snapshot: Job) -> Job:
         """Make the job of a snapshot, with what the files tell of it as a whole, and without the node of no name."""
         job = super().job_of(snapshot)
         return replace(

@@ -13,9 +13,8 @@ rhythm.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
-from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.node import Node
@@ -191,13 +190,6 @@ class Progress:
             if rate >= max(FLOOR, SHARE * most):
                 exchanged = max(at, exchanged or at)
         return exchanged
-
-    def saw(self, dumps: Iterable[tuple[str, StackDump]]) -> None:
-        """Take a look at stacks: a main thread that is elsewhere than before has moved."""
-        for node, dump in dumps:
-            known = self.tracks.get(node, {}).get(dump.pid)
-            if known is not None:
-                known.saw(dump)
 
     def _take(self, now: float, still: float | None) -> None:
         """Take how long the ranks were still; what they came back from was a pause until then, whenever known."""

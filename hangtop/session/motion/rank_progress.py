@@ -7,12 +7,10 @@ blocking wait looks a thousand times. Such a wait is known by its price: next to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from collectors.samples.ranks import RankPulse
-from collectors.samples.stacks import Frame, StackDump
 from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, Rank
 from hangtop.diagnosis.waits.process_motion import Motion, between
@@ -41,9 +39,6 @@ POWER, UTILIZATION = 0.03, 20
 and goes; a kernel that spins is flat."""
 HOT, FULL = 0.45, 50
 """Share of its power limit that a GPU draws only when it computes, and per cent of its time that it is in use then."""
-MAIN_THREADS = ("MainThread", "")
-PROGRAM = "<module>"
-"""What a script's main thread began with."""
 
 
 class MotionSign(Enum):
@@ -74,16 +69,8 @@ class RankProgress:
     """When each sign was seen last."""
     looks: int = 0
     """Looks after the first."""
-    polls: bool = False
-    """In the last seconds it woke only to see whether what it waits for is there, …"""
-    wakes: float = 0.0
-    """… so many times a second."""
     reads: bool = False
     """It read or wrote more than log lines in the last look."""
-    frames: Sequence[Frame] | None = None
-    """The main thread's stack in the last look at it, the innermost first, …"""
-    frames_at: float = 0.0
-    """… and when that was."""
 
     @property
     def moved_at(self) -> float:
@@ -122,11 +109,12 @@ class RankProgress:
         Beside a GPU its main thread counts alone: another one may spin in a wait for that.
         """
         lately = between(_value_at(rank, self.seen_at - WINDOW), Look(self.seen_at, self.pulse))
-        self.wakes, cores = lately.switches or 0.0, (lately.cpu or 0.0) - (lately.threads or 0.0) * beside_gpu
+        wakes, cores = lately.switches or 0.0, (lately.cpu or 0.0) - (lately.threads or 0.0) * beside_gpu
         used = max(0.0, cores - 2 * TICK_S / max(lately.span, WINDOW))
-        cheap = used < min(AWAKE, (A_SCRIPTS_WAKE if self.wakes <= SELDOM else A_WAKE) * self.wakes)
-        self.polls = cheap and (moved.written or 0.0) < max(WRITES, WRITES_A_WAKE * (moved.switches or 0.0))
-        return (moved.switches or 0.0) >= SWITCHES * max(1.0, 1.0 / moved.span) and not self.polls
+        cheap = used < min(AWAKE, (A_SCRIPTS_WAKE if wakes <= SELDOM else A_WAKE) * wakes)
+        switches, written = moved.switches or 0.0, moved.written or 0.0
+        polls = cheap and written < max(WRITES, WRITES_A_WAKE * switches)
+        return switches >= SWITCHES * max(1.0, 1.0 / moved.span) and not polls
 
     def _reads(self, moved: Motion) -> bool:
         """Whether it reads or writes in earnest."""
@@ -141,21 +129,6 @@ class RankProgress:
             return False
         changed = before is not None and (abs(now[0] - before[0]) >= POWER or abs(now[1] - before[1]) >= UTILIZATION)
         return changed or (now[0] >= HOT and now[1] >= FULL)
-
-    def saw(self, dump: StackDump) -> None:
-        """Take a look at its stacks: a main thread that is elsewhere than before has moved.
-
-        Unless the rank was seen to move since the look before: its main thread may have come there then.
-        """
-        frames = main_frames(dump)
-        if frames is None or (self.frames and frames and self.frames[-1].name == PROGRAM != frames[-1].name):
-            return  # not read, or read while it changed: it has lost its outer frames
-        before, self.frames = self.frames, frames
-        since, self.frames_at = self.frames_at, dump.at
-        # a wait that polls is now in its check and now in its sleep
-        polls = self.polls and self.wakes >= 1.0
-        if before is not None and since >= self.moved_at and not polls and _places(before) != _places(frames):
-            self.advanced[MotionSign.WORKS] = dump.at
 
 
 def begun(rank: Rank, at: float, gpu: Gpu | None) -> RankProgress:
@@ -177,15 +150,3 @@ def gpu_figures(gpu: Gpu | None) -> tuple[float, float] | None:
         return None
     limit = gpu.facts.power_limit if gpu.facts else None
     return (sample.power or 0.0) / limit if limit else 0.0, float(sample.utilization or 0)
-
-
-def main_frames(dump: StackDump) -> Sequence[Frame] | None:
-    """Frames of its main thread, the innermost first; None where they were not read."""
-    for thread in dump.threads:
-        if thread.name in MAIN_THREADS and thread.frames and thread.os_thread_id in {None, dump.pid}:
-            return thread.frames
-    return None
-
-
-def _places(frames: Sequence[Frame]) -> Sequence[tuple[str, str, int]]:
-    return [(frame.name, frame.file, frame.line) for frame in frames if not frame.native]

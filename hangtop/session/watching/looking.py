@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
+from hangtop.diagnosis.phrasing import count
 from hangtop.session.apply.clock import shift_of
+from hangtop.session.state import Change
 
 if TYPE_CHECKING:
     from collectors.probes.stacks import DumpRequest
@@ -37,35 +39,37 @@ class StackLooks:
         # Imported here: the probe brings the payload's machinery, which the first frame does not need.
         from collectors.probes.stacks import DumpRequest
 
-        options = self._session.options
+        session, options = self._session, self._session.options
         request = DumpRequest(
             native=native, blocking=not unasked, samples=samples, py_spy=options.py_spy or "", sudo=options.sudo
         )
         pids: dict[str, list[int]] = {}
-        for rank in self._session.living():
+        for rank in session.living():
             if (ranks is None or rank.process.rank in ranks) and not (unasked and self._looking[rank.node]):
                 pids.setdefault(rank.node, []).append(rank.process.pid)
-        parts = await asyncio.gather(*(self._look(node, of, request) for node, of in pids.items()))
-        return [(node, dump) for node, dumps in zip(pids, parts, strict=True) for dump in dumps]
+        parts = await asyncio.gather(*(self._of_node(node, of, request) for node, of in pids.items()))
+        dumps = [(node, dump) for node, part in zip(pids, parts, strict=True) for dump in part]
+        if dumps and not unasked:
+            seen = len({(node, dump.rank_pid) for node, dump in dumps})
+            session.state.changes.append(
+                Change(session.now(), "", f"stacks of {count(seen, 'rank')} were read", "dump")
+            )
+        return dumps
 
-    async def _look(self, node: str, pids: Sequence[int], request: DumpRequest) -> list[StackDump]:
-        self._looking[node] += 1
-        try:
-            dumps = await self._asked(node, pids, request)
-        finally:
-            self._looking[node] -= 1
-        shift = shift_of(self._session.state.nodes[node].clock_offset)
-        shifted = [dump._replace(at=dump.at - shift) for dump in dumps]
-        # Native frames need more rights than Python's: that they are refused says nothing of a rank that can be read.
-        self._session.stacks(node, [dump for dump in shifted if not (request.native and dump.error)])
-        return shifted
-
-    async def _asked(self, node: str, pids: Sequence[int], request: DumpRequest) -> list[StackDump]:
+    async def _of_node(self, node: str, pids: Sequence[int], request: DumpRequest) -> list[StackDump]:
         from collectors.probes.stacks import dump
 
+        session = self._session
+        self._looking[node] += 1
         try:
-            transport, python = self._session.transport(node), self._session.python(node)
-            return await dump(transport, pids, request, python=python)
+            dumps = await dump(session.transport(node), pids, request, python=session.python(node))
         except TransportError as error:
             why = f"unreachable: {error}"
-            return [StackDump(pid, pid, time.time(), "none", "", "", "", 0.0, why, []) for pid in pids]
+            dumps = [StackDump(pid, pid, time.time(), "none", "", "", "", 0.0, why, []) for pid in pids]
+        finally:
+            self._looking[node] -= 1
+        shift = shift_of(session.state.nodes[node].clock_offset)
+        shifted = [dump._replace(at=dump.at - shift) for dump in dumps]
+        # Native frames need more rights than Python's: that they are refused says nothing of a rank that can be read.
+        session.stacks(node, [dump for dump in shifted if not (request.native and dump.error)])
+        return shifted

@@ -41,7 +41,7 @@ async def watch_until_sure(session: Session, watch: float, say: Callable[[str], 
     """Watch for ``watch`` seconds, less where the job is seen to hang before, more where nothing is decided by then."""
     watcher = session.watcher
     watcher.hurried = True
-    session.watched_from(session.now())
+    session.state.started = session.now()  # what came before was connecting
     limit, so_far = max(AT_LEAST_TO, AT_MOST * watch), ""
     try:
         while True:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from hangtop.diagnosis.job import alarm_after
-from hangtop.session.job_snapshot import own_timeout
+from hangtop.session.job_selection import own_timeout
 
 
 @pytest.mark.parametrize(

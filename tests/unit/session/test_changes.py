@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hangtop.session.state import MOST, Change, Changes
+from hangtop.session.state import MEMORY, Change, Changes
+
+MOST = MEMORY // 1000
 
 
 def test_many_of_one_kind_push_out_none_of_another_and_are_bounded_themselves() -> None:

@@ -16,10 +16,10 @@ from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import Helper, RankGone
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Hello, SourceState
-from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
 from hangtop.session.intake import Intake
 from hangtop.session.options import SessionOptions
+from hangtop.session.session import Session
 from tests.support.made import gpu_row, hello, process, pulse, tick
 
 PORT = PortFacts(
@@ -236,18 +236,15 @@ ANY_SAMPLE = st.one_of([_sample(kind) for kind in SAMPLES])
 
 @given(st.lists(st.lists(ANY_SAMPLE, max_size=8), max_size=6))
 def test_no_sequence_of_valid_samples_breaks_it(chunks: Sequence[Sequence[NamedTuple]]) -> None:
-    from hangtop.session.job_snapshot import job_snapshot
-    from hangtop.session.motion.progress import Progress
-
     wire = Wire()
-    progress = Progress(wire.intake.state)
+    session = Session(SessionOptions(), clock=lambda: wire.now)
+    wire.intake = session
     wire.intake.link(LinkChange("node1", "live", "", 1000.0))
     for chunk in chunks:
         wire.now += 1.0
         wire.intake.samples("node1", chunk)
-        progress.look(wire.now)
-        about = Job(wire.now, watched=1.0, live=True, stood_still=progress.stood_still)
-        job = job_snapshot(wire.intake.state, about).job()
+        session.tick()
+        job = session.job()
         assert len({rank.rank for rank in job.ranks}) == len(job.ranks)
     hellos = [s for chunk in chunks for s in chunk if isinstance(s, Hello)]
     if hellos:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.ranks import RankPulse
-from hangtop.diagnosis.node import Rank
 from hangtop.session.motion.progress import HALF_LIFE, Progress
-from hangtop.session.motion.rank_progress import RankProgress, begun
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from tests.support.made import process, pulse, stack
+from tests.support.made import stack
 from tests.support.pulses import Behaviour, Job, loops_with_sleeps, polls, polls_often, sleeps, spins, wakes, works
 
 
@@ -89,61 +86,8 @@ def test_the_alarm_of_a_session_stays_within_half_of_the_time_out(monkeypatch: p
     assert session.alarm_after == session.job().alarm_after == 300.0
 
 
-# --- stacks ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_main_thread_that_went_elsewhere_has_moved() -> None:
-    job = Job(ranks=1)
-    for _ in range(2):
-        job.run(10, sleeps)
-        job.progress.saw([("node1", stack(1000, "wait", at=job.now))])
-    assert job.run(1, sleeps) == pytest.approx(20, abs=1)
-    job.progress.saw([("node1", stack(1000, "evaluate", at=job.now))])
-    assert job.run(1, sleeps) == pytest.approx(1, abs=0.1)
-
-
-def test_a_main_thread_that_came_elsewhere_while_its_rank_was_seen_to_move_has_not_moved_again() -> None:
-    job = Job(ranks=1)
-    job.run(5, works)
-    job.progress.saw([("node1", stack(1000, "step", at=job.now))])
-    job.run(5, works)
-    job.run(10, sleeps)
-    job.progress.saw([("node1", stack(1000, "wait", at=job.now))])
-    assert job.run(1, sleeps) == pytest.approx(11, abs=1)
-
-
-def test_a_wait_that_polls_is_found_now_in_its_check_and_now_in_its_sleep() -> None:
-    def wakes_often(p: RankPulse) -> RankPulse:
-        return p._replace(voluntary_switches=p.voluntary_switches + 10)
-
-    job = Job(ranks=1)
-    for look in range(6):
-        job.run(10, wakes_often)
-        names = ("stat", "exists", "wait_for") if look % 2 else ("sleep", "pause", "wait_for")
-        job.progress.saw([("node1", stack(1000, *names, "train", "main", at=job.now))])
-    assert job.run(1, wakes_often) == pytest.approx(61, abs=1)
-
-
 def test_our_own_look_that_stopped_a_process_is_no_movement_of_its() -> None:
     job = Job(ranks=1)
     job.run(10, sleeps)
     job.intake.stacks("node1", [stack(1000, "wait", at=job.now, method="native")])
     assert job.run(1, works) == pytest.approx(10, abs=1)
-
-
-# --- one rank --------------------------------------------------------------------------------------------------------
-
-
-def followed(first: RankPulse, at: float) -> tuple[Rank, RankProgress]:
-    rank = Rank("node1", process(0))
-    rank.looks.take(at, first)
-    return rank, begun(rank, at, None)
-
-
-def test_a_look_without_its_outer_frames_is_no_motion() -> None:
-    _, known = followed(pulse(1000), 1.0)
-    known.saw(stack(1000, "wait", "<module>", at=2.0))
-    known.saw(stack(1000, "wait", at=3.0))
-    assert not known.advanced
-    known.saw(stack(1000, "evaluate", "<module>", at=4.0))
-    assert known.advanced

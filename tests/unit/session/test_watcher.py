@@ -11,9 +11,8 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
-from hangtop.session.feed import Feed
 from hangtop.session.options import SessionOptions
-from hangtop.session.session import Session
+from hangtop.session.session import Feed, Session
 from hangtop.session.watching import watcher
 from tests.support.made import hello, process, pulse, tick
 
