@@ -1,44 +1,27 @@
 """The process that everything of a demo lives under: SSH servers, ranks, simulated devices and the folder of them all.
 
 It says in one line of JSON where to connect, and ends when its standard input does. Whatever ends it takes the rest
-with it: ranks and commands are in its process group and carry a parent-death signal, and a shell that waits for the end
-of a pipe kills what is left of the group and removes the folder.
+with it: ranks and commands are in its process group, and a shell that waits for the end of a pipe kills what is left of
+the group and removes the folder.
 """
 
 from __future__ import annotations
 
 import asyncio
-import ctypes
 import json
 import os
 import pwd
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from hangtop.demo import ranks
 from hangtop.demo.devices.bench import Bench, Hardware
 from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
 
-_PR_SET_PDEATHSIG = 1
 _REAPER = 'trap "" HUP INT TERM; cat >/dev/null; kill -s KILL -- "-$1" 2>/dev/null; sleep 0.1; rm -rf -- "$2"'
-
-
-def dying_with_parent() -> Callable[[], None]:
-    """What a child must call before its program so that it dies with this process."""
-    prctl = ctypes.CDLL(None).prctl
-    parent = os.getpid()
-
-    def setup() -> None:
-        prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
-
-    return setup
 
 
 def start_reaper(folder: Path) -> int:
@@ -63,7 +46,6 @@ class DemoHost:
         self.folder = folder
         hardware = Hardware(gpus=options.ranks_per_node, ports=options.ranks_per_node)
         self.benches = [Bench(folder / name, hardware) for name in options.node_names]
-        self._setup = dying_with_parent()
 
     def environment(self, node: int) -> dict[str, str]:
         """What a command finds on this node: its tools, its ranks, and none of this machine's own adapters."""
@@ -90,9 +72,9 @@ class DemoHost:
         for bench in self.benches:
             bench.install()
         environments = {name: self.environment(node) for node, name in enumerate(self.options.node_names)}
-        servers = Servers(self.folder, environments, self._setup)
+        servers = Servers(self.folder, environments)
         ssh_config = await servers.start()
-        started = ranks.start(self.options, self.folder, lambda node: self.benches[node].folder, self._setup)
+        started = ranks.start(self.options, self.folder, lambda node: self.benches[node].folder)
         print(json.dumps([str(self.folder), str(ssh_config)]), flush=True)  # noqa: T201
         planting = asyncio.create_task(self._plant_device_fault())
         reaping = asyncio.create_task(_reap(started))

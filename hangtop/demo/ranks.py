@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from hangtop.demo.job import joining
@@ -22,20 +21,6 @@ _JOB = Path(__file__).parent / "job" / "train.py"
 _ROOT = Path(__file__).resolve().parents[2]
 
 
-@dataclass(frozen=True, slots=True)
-class RankSeat:
-    """Where a rank lives."""
-
-    rank: int
-    node: int
-    local: int
-
-
-def places(options: DemoOptions) -> list[RankSeat]:
-    """Consecutive ranks share a node, as launchers have it."""
-    return [RankSeat(rank, *divmod(rank, options.ranks_per_node)) for rank in range(options.ranks)]
-
-
 def free_port() -> int:
     """A port of the loopback interface that nobody listens on."""
     with socket.socket() as probe:
@@ -44,14 +29,15 @@ def free_port() -> int:
         return port
 
 
-def environment(options: DemoOptions, place: RankSeat, port: int, devices: Path) -> dict[str, str]:
+def environment(options: DemoOptions, rank: int, port: int, devices: Path) -> dict[str, str]:
     """A rank's environment: this process's own, less what another job may have left in it."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_", "TORCH", "SLURM_"))}
+    node, local = divmod(rank, options.ranks_per_node)
     return {
         **inherited,
-        "RANK": str(place.rank),
-        "LOCAL_RANK": str(place.local),
-        "GROUP_RANK": str(place.node),
+        "RANK": str(rank),
+        "LOCAL_RANK": str(local),
+        "GROUP_RANK": str(node),
         "WORLD_SIZE": str(options.ranks),
         "LOCAL_WORLD_SIZE": str(options.ranks_per_node),
         "MASTER_ADDR": "127.0.0.1",
@@ -76,10 +62,8 @@ def command(options: DemoOptions, folder: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def start(
-    options: DemoOptions, folder: Path, devices: Callable[[int], Path], setup: Callable[[], None]
-) -> list[subprocess.Popen[bytes]]:
-    """Start every rank; ``setup`` runs in each before its program. Logs are ``folder/logs/rankN.{out,err}``.
+def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) -> list[subprocess.Popen[bytes]]:
+    """Start every rank; consecutive ones share a node. Logs are ``folder/logs/rankN.{out,err}``.
 
     They lie where torchrun keeps its ranks', too: below the node's temporary folder.
     """
@@ -89,29 +73,28 @@ def start(
     data.mkdir()
     port = free_port()
     started = []
-    for place in places(options):
-        _keep(devices(place.node) / TEMPORARY, place, logs)
-        with (logs / f"rank{place.rank}.out").open("wb") as out, (logs / f"rank{place.rank}.err").open("wb") as err:
+    for rank in range(options.ranks):
+        node, local = divmod(rank, options.ranks_per_node)
+        _keep(devices(node) / TEMPORARY / "torchelastic_demo" / "demo_0" / "attempt_0" / str(local), rank, logs)
+        with (logs / f"rank{rank}.out").open("wb") as out, (logs / f"rank{rank}.err").open("wb") as err:
             started.append(
                 subprocess.Popen(
                     command(options, data),
-                    env=environment(options, place, port, devices(place.node)),
+                    env=environment(options, rank, port, devices(node)),
                     cwd=data,
                     stdin=subprocess.DEVNULL,
                     stdout=out,
                     stderr=err,
-                    preexec_fn=setup,  # noqa: PLW1509 - set before any thread exists
                 )
             )
     return started
 
 
-def _keep(temporary: Path, place: RankSeat, logs: Path) -> None:
+def _keep(folder: Path, rank: int, logs: Path) -> None:
     """Let a rank's logs be found by the names that torchelastic gives them."""
-    folder = temporary / "torchelastic_demo" / "demo_0" / "attempt_0" / str(place.local)
     folder.mkdir(parents=True)
     for name, stream in (("stdout.log", "out"), ("stderr.log", "err")):
-        (folder / name).symlink_to(logs / f"rank{place.rank}.{stream}")
+        (folder / name).symlink_to(logs / f"rank{rank}.{stream}")
 
 
 def training(folder: Path, options: DemoOptions) -> bool:

@@ -14,28 +14,13 @@ USER = "demo"
 LOOPBACK = "127.0.0.1"
 
 
-class _Door(asyncssh.SSHServer):
-    """Lets the holder of the key in, and lets them reach ports of this machine alone."""
-
-    def connection_requested(
-        self,
-        dest_host: str,
-        dest_port: int,  # noqa: ARG002 - asyncssh's signature
-        orig_host: str,  # noqa: ARG002
-        orig_port: int,  # noqa: ARG002
-    ) -> bool:
-        """Forward to the loopback interface."""
-        return dest_host in (LOOPBACK, "localhost")
-
-
 class Servers:
     """All nodes' servers."""
 
-    def __init__(self, folder: Path, environments: Mapping[str, Mapping[str, str]], setup: shell.Setup) -> None:
-        """``environments`` is what commands find on each node, by its name; ``setup`` runs in each command's child."""
+    def __init__(self, folder: Path, environments: Mapping[str, Mapping[str, str]]) -> None:
+        """``environments`` is what commands find on each node, by its name."""
         self._folder = folder
         self._environments = environments
-        self._setup = setup
         self._listening: list[asyncssh.SSHAcceptor] = []
 
     async def start(self) -> Path:
@@ -66,10 +51,10 @@ class Servers:
         self, environment: Mapping[str, str], host_key: asyncssh.SSHKey, allowed: asyncssh.SSHAuthorizedKeys
     ) -> asyncssh.SSHAcceptor:
         async def serve(process: asyncssh.SSHServerProcess[bytes]) -> None:
-            await shell.run(process, environment, self._setup)
+            await shell.run(process, environment)
 
         return await asyncssh.create_server(
-            _Door,
+            asyncssh.SSHServer,
             LOOPBACK,
             0,
             server_host_keys=[host_key],
@@ -79,6 +64,7 @@ class Servers:
             password_auth=False,
             kbdint_auth=False,
             agent_forwarding=False,
+            allow_pty=False,
         )
 
     async def close(self) -> None:
