@@ -3,69 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
 from collectors.formats import BadFormat, ras
 from collectors.samples.collectives import RasRank
 
-HEAD = """NCCL version 2.26.2 compiled with CUDA 12.6
-CUDA runtime version 12060, driver version 12060
-
-Job summary
-===========
-
-  Nodes  Processes         GPUs  Processes     GPUs
-(total)   per node  per process    (total)  (total)
-      4          8            1         32       32
-
-Communicators... (2.05s)
-=============
-
-Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
-    #  in group  per comm  per node  per comm  in group
-"""
-MISMATCH = (
-    HEAD
-    + """    0         1         4         8        32        32   RUNNING  MISMATCH
-    1         8         4         1         4        32   RUNNING      OK
-
-Errors
-======
-
-Warnings
-========
-
-#0-0 (fa93daea854b060b) MISMATCH
-  Communicator ranks have different AllGather operation counts
-  30 ranks have launched up to operation 641
-  2 ranks have launched up to operation 640
-  Rank 12 -- GPU 4 managed by process 323032 on node 10.0.0.124
-  Rank 13 -- GPU 5 managed by process 323033 on node 10.0.0.124
-"""
-)
-INCOMPLETE = (
-    HEAD
-    + """    0         1         4       7-8        32        32   RUNNING  INCOMPLETE
-
-Errors
-======
-
-DEAD
-  1 job process is considered dead (unreachable via the RAS network)
-  Process 3487984 on node 172.16.64.213 managing GPU 5
-
-#0-0 (cf264af53edbe986) INCOMPLETE
-  Missing communicator data from 1 rank
-  The missing rank: 21
-
-Warnings
-========
-
-TIMEOUT
-  Encountered 2 communication timeouts while gathering communicator data
-"""
-)
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "ras"
+MISMATCH, INCOMPLETE, ALONE = ((FIXTURES / f"{name}.txt").read_text() for name in ("mismatch", "incomplete", "alone"))
 
 
 def test_the_minority_is_listed_and_the_majority_follows() -> None:
@@ -73,9 +19,9 @@ def test_the_minority_is_listed_and_the_majority_follows() -> None:
     assert (report.node, report.at) == ("n1", 7.0)
     first, second = report.communicators
     assert (first.comm, first.size, first.ok) == ("0xfa93daea854b060b", 32, False)
-    assert [rank.rank for rank in first.ranks] == list(range(32))
-    assert {rank.rank for rank in first.ranks if rank.counts == {"AllGather": 640}} == {12, 13}
-    assert {rank.rank for rank in first.ranks if rank.counts == {"AllGather": 641}} == set(range(32)) - {12, 13}
+    assert {rank.rank: rank.counts["AllGather"] for rank in first.ranks} == {
+        rank: 640 if rank in (12, 13) else 641 for rank in range(32)
+    }
     assert (first.ranks[12].host, first.ranks[12].pid) == ("10.0.0.124", 323032)
     assert (second.size, second.ok, second.ranks) == (4, True, [])
 
@@ -85,27 +31,19 @@ def test_a_missing_rank() -> None:
     assert (only.size, only.ok, only.ranks) == (32, False, [RasRank(21, "", 0, {})])
 
 
-ALONE = (
-    MISMATCH[: MISMATCH.index("  30 ranks")].replace("AllGather", "AllReduce")
-    + """  31 ranks have launched up to operation 7
-  Rank 12 has launched up to operation 6 -- GPU 4 (NVML 6) managed by process 323032 on node 10.0.0.124
-
-  Communicator ranks have different Broadcast operation counts
-  31 ranks have not launched any operations
-  Rank 5 has launched up to operation 1 -- [process information not found]
-
-"""
-)
-
-
 def test_one_rank_alone_has_its_figure_in_its_own_line() -> None:
     (first, _) = ras.parse(ALONE, node="", at=0.0).communicators
-    by_rank = {rank.rank: rank for rank in first.ranks}
-    assert by_rank[12].counts == {"AllReduce": 6, "Broadcast": 0}
-    assert (by_rank[12].host, by_rank[12].pid) == ("10.0.0.124", 323032)
-    assert by_rank[5].counts == {"AllReduce": 7, "Broadcast": 1}
-    assert by_rank[5].pid == 0
-    assert len(by_rank) == 32
+    ranks = {rank.rank: rank for rank in first.ranks}
+    assert ranks[12] == RasRank(12, "10.0.0.124", 323032, {"AllReduce": 6, "Broadcast": 0})
+    assert ranks[5] == RasRank(5, "", 0, {"AllReduce": 7, "Broadcast": 1})
+    assert len(ranks) == 32
+
+
+def test_ranks_whose_status_differs_have_launched_what_the_others_have() -> None:
+    other = "  Communicator ranks have different status\n"
+    other += "  Rank 3 has status ABORT -- GPU 3 managed by process 7 on node n1\n"
+    (first, _) = ras.parse(ALONE + other, node="", at=0.0).communicators
+    assert first.ranks[3] == RasRank(3, "n1", 7, {"AllReduce": 7, "Broadcast": 0})
 
 
 @pytest.mark.parametrize("text", [MISMATCH, INCOMPLETE, ALONE])
