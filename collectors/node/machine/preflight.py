@@ -23,36 +23,31 @@ from collectors.node.wire import say
 from collectors.samples.asked import Observation
 
 
-def memlock() -> Observation:
-    """Locked memory that a login gets here, and so a rank started by ssh: soft and hard limit, -1 is unlimited."""
-    return Observation("limit", "memlock", list(resource.getrlimit(resource.RLIMIT_MEMLOCK)), "")
-
-
-def storage(paths: List[str]) -> Iterator[Observation]:
-    """Size, free bytes and free inodes of the file systems that a job writes to."""
-    for path in paths:
-        try:
-            found = os.statvfs(path)
-        except OSError as error:
-            yield Observation("disk", path, None, tcp.reason(error))
-            continue
-        size = found.f_frsize
-        yield Observation("disk", path, [found.f_blocks * size, found.f_bavail * size, found.f_favail], "")
-
-
-def ptrace() -> Observation:
-    """Yama's scope (0 to 3; 0 where the kernel has no Yama), whether this user is root, and holds CAP_SYS_PTRACE."""
-    scope = read_or_none("/proc/sys/kernel/yama/ptrace_scope")
-    return Observation("ptrace", "", [int(scope or b"0"), os.getuid() == 0, procfs.may_trace_all()], "")
-
-
-def names(master: str) -> Iterator[Observation]:
-    """What this node's own name, and the master's, resolve to here."""
+def look(paths: List[str], master: str) -> Iterator[Observation]:
+    """What this node says of itself."""
+    yield Observation("loopback", "", True, tcp.loopback())
+    # what a login gets here, and so a rank started by ssh: soft and hard limit, -1 is unlimited
+    yield Observation("limit", "memlock", list(resource.getrlimit(resource.RLIMIT_MEMLOCK)), "")
+    yield from map(storage, paths)
+    # Yama's scope (0 to 3; 0 where the kernel has no Yama), whether this user is root, and holds CAP_SYS_PTRACE
+    scope = int(read_or_none("/proc/sys/kernel/yama/ptrace_scope") or b"0")
+    yield Observation("ptrace", "", [scope, os.getuid() == 0, procfs.may_trace_all()], "")
     own = socket.gethostname()
-    for name in dict.fromkeys([own, master]):
-        if name:
-            addresses, why = tcp.resolve(name)
-            yield Observation("own_name" if name == own else "resolve", name, list(addresses), why)
+    for name in filter(None, dict.fromkeys([own, master])):
+        addresses, why = tcp.resolve(name)
+        yield Observation("own_name" if name == own else "resolve", name, list(addresses), why)
+    yield from firewalls()
+    yield from pcie()
+
+
+def storage(path: str) -> Observation:
+    """Size, free bytes and free inodes of a file system that a job writes to."""
+    try:
+        found = os.statvfs(path)
+    except OSError as error:
+        return Observation("disk", path, None, tcp.reason(error))
+    size = found.f_frsize
+    return Observation("disk", path, [found.f_blocks * size, found.f_bavail * size, found.f_favail], "")
 
 
 def reach(targets: List[Tuple[str, int]]) -> Iterator[Observation]:
@@ -92,17 +87,8 @@ def main(arguments: Dict[str, object]) -> None:
     answers = list(listen([int(str(port)) for port in _list(arguments, "listen")]))
     say(*answers)
     targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
-    looked: List[Observation] = []
-    if arguments.get("look", True):
-        looked = [
-            Observation("loopback", "", True, tcp.loopback()),
-            memlock(),
-            *storage([str(path) for path in _list(arguments, "paths")]),
-            ptrace(),
-            *names(str(arguments.get("master", ""))),
-            *firewalls(),
-            *pcie(),
-        ]
+    paths, master = [str(path) for path in _list(arguments, "paths")], str(arguments.get("master", ""))
+    looked = look(paths, master) if arguments.get("look", True) else iter(())
     say(*looked, *reach(targets), Observation("done", "", True, ""))
     if any(one.value for one in answers):
         watchdog.stay()

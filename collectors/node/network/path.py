@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import Callable, Dict, List, Optional, Tuple
+from typing import Callable, Dict, Optional, Tuple
 
 from collectors.node import watchdog
 from collectors.node.network import tcp
@@ -39,6 +39,10 @@ _HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
 """IP and UDP headers in front of a datagram."""
 _INFO = struct.Struct("=68x I 28x I 52x I")
 """Of struct tcp_info: rtt in microseconds, total_retrans, and data_segs_out (Linux 4.6)."""
+
+
+END = PathFigure("", "", None, None, None, None, "", "", None, None, "")
+"""The line that ends a tester's answer."""
 
 
 # --- listening -------------------------------------------------------------------------------------------------------
@@ -84,15 +88,10 @@ def udp_listener(stream: socket.socket) -> socket.socket:
 # --- testing ---------------------------------------------------------------------------------------------------------
 
 
-def kernel_figures(connection: socket.socket) -> Tuple[Optional[float], Optional[float]]:
+def kernel_figures(connection: socket.socket) -> Tuple[float, Optional[float]]:
     """Round trip of a connection so far, and the share of its data segments that it sent again; None for unknown."""
-    try:
-        info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
-    except OSError:
-        return None, None
-    if len(info) < _INFO.size:
-        return None, None
-    microseconds, again, sent = _INFO.unpack_from(info)
+    info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    microseconds, again, sent = _INFO.unpack_from(info.ljust(_INFO.size, b"\0"))
     return microseconds / 1e6, again / sent if sent else None
 
 
@@ -155,7 +154,7 @@ def _arrives(probe: socket.socket, size: int) -> bool:
 def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
     """Everything about one direction; what fails is said in ``error``, what was measured before it stays."""
     host, port, udp = str(target["host"]), int(str(target["tcp"])), int(str(target["udp"]))
-    figure = PathFigure(name, str(target["name"]), None, None, None, None, "", "", None, None, "")
+    figure = END._replace(a=name, b=str(target["name"]))
     try:
         started = time.monotonic()
         with socket.create_connection((host, port), timeout=tcp.CONNECT_SECONDS) as connection:
@@ -170,20 +169,14 @@ def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
         return figure._replace(error=tcp.reason(error))
 
 
-END = PathFigure("", "", None, None, None, None, "", "", None, None, "")
-"""The line that ends a tester's answer."""
-
-
 @watchdog.program
 def main(arguments: Dict[str, object]) -> None:
     """Entry. ``listen``: be a listener until nobody needs it; ``name``, ``targets``, ``seconds``: be a tester."""
     if arguments.get("listen"):
         _listen()
     targets = arguments.get("targets")
-    rows: List[Dict[str, object]] = targets if isinstance(targets, list) else []
-    for target in rows:
-        figure = measure(str(arguments.get("name", "")), target, float(str(arguments.get("seconds", 0.5))))
-        say(figure)
+    for target in targets if isinstance(targets, list) else []:
+        say(measure(str(arguments.get("name", "")), target, float(str(arguments.get("seconds", 0.5)))))
     say(END)
 
 
