@@ -64,16 +64,13 @@ def test_helpers_and_their_cpu(bench: Bench) -> None:
     assert of(bench.look(), HelperGone)[0][:2] == (55, 50)
 
 
-@pytest.mark.parametrize(
-    ("comm", "told"),
-    [("python3", 3000), ("pt_data_worker", None)],
-)
-def test_what_a_fork_reads_and_writes_is_told_but_for_data_workers(bench: Bench, comm: str, told: int | None) -> None:
+def test_what_a_fork_reads_and_writes_is_told_but_for_data_workers(bench: Bench) -> None:
     """A fork that saves looks like a loader's worker that was not renamed, by its command."""
-    bench.proc.add(50, env=rank_env(0))
-    bench.proc.add(55, env=rank_env(0), parent=50, comm=comm)
+    for rank, comm in enumerate(("python3", "pt_data_worker")):
+        bench.proc.add(50 + rank, env=rank_env(rank))
+        bench.proc.add(60 + rank, env=rank_env(rank), parent=50 + rank, comm=comm)
     bench.look()
-    assert of(bench.look(), RankPulse)[-1].helpers_bytes == told
+    assert [pulse.helpers_bytes for pulse in of(bench.look(), RankPulse)] == [3000, None]
 
 
 def test_the_end_of_a_rank(bench: Bench) -> None:
@@ -120,20 +117,17 @@ def test_a_rank_is_told_with_its_children_that_have_ended(bench: Bench) -> None:
     assert of(bench.look(), HelperGone)[0][:2] == (61, 50)
 
 
-def test_a_young_process_may_get_its_rank_by_an_exec_under_the_same_name(bench: Bench) -> None:
+def test_a_process_may_get_its_rank_by_an_exec(bench: Bench) -> None:
+    """A young one under the same name, a wrapper at any time."""
+    env = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}
     bench.proc.add(50)
+    bench.proc.add(51, env=env, argv=["bash", "run.sh"], executable="/usr/bin/bash", comm="bash")
     assert not of(bench.look(), RankProcess)
     bench.proc.add(50, env=rank_env(0))
-    assert of(bench.look(), RankProcess)
-
-
-def test_a_wrapper_that_execs_its_rank_later(bench: Bench) -> None:
-    env = {"SLURM_PROCID": "3", "SLURM_NTASKS": "8", "SLURM_STEP_ID": "0"}
-    bench.proc.add(50, env=env, argv=["bash", "run.sh"], executable="/usr/bin/bash", comm="bash")
-    assert not of(bench.look(), RankProcess)
+    assert [process.pid for process in of(bench.look(), RankProcess)] == [50]
     bench.look(100)
-    bench.proc.add(50, env=env)
-    assert of(bench.look(), RankProcess)[0].command == f"{PYTHON} train.py"
+    bench.proc.add(51, env=env)
+    assert of(bench.look(), RankProcess)[1].command == f"{PYTHON} train.py"
 
 
 def test_only_the_users_job(bench: Bench) -> None:
