@@ -87,41 +87,20 @@ class Source:
         raise NotImplementedError
 
 
-IDENTITY: Dict[str, Tuple[int, ...]] = {
-    "SourceState": (0,),
-    "Fault": (0, 1),
-    "RankProcess": (0,),
-    "RankPulse": (0,),
-    "Helper": (0,),
-    "CpuWait": (0,),
-    "GpuFacts": (0,),
-    "GpuSample": (0,),
-    "GpuProcesses": (),
-    "GpuFault": (0, 1),
-    "NvlinkCounters": (0, 1),
-    "GpuFabric": (0,),
-    "FabricService": (0,),
-    "Topology": (),
-    "PortFacts": (0, 1),
-    "PortCounters": (0, 1),
-    "Interface": (0,),
-    "InterfaceCounters": (0,),
-    "TcpCounters": (),
-    "PortUse": (0,),
-    "LogFile": (0, 2, 4),
-    "CommProgress": (0, 1, 4, 5),
-    "StepCount": (0,),
-    "LogsRead": (),
-    "HostFacts": (),
-    "HostSample": (),
-    "Disk": (0, 1),
-    "InsidePulse": (0,),
-    "InsideResult": (0, 1),
-}
-"""Positions of the fields that say *of what* a sample speaks. A kind that is not here is an event: always sent."""
-
 _OF_PROCESSES = ("RankProcess", "RankPulse", "Helper", "CpuWait", "InsidePulse", "InsideResult")
 """Kinds whose first field is the process that they speak of."""
+IDENTITY: Dict[str, Tuple[int, ...]] = {
+    **dict.fromkeys(_OF_PROCESSES, (0,)),
+    **dict.fromkeys(("SourceState", "GpuFacts", "GpuSample", "GpuFabric", "FabricService", "StepCount"), (0,)),
+    **dict.fromkeys(("Interface", "InterfaceCounters", "PortUse"), (0,)),
+    **dict.fromkeys(
+        ("Fault", "GpuFault", "NvlinkCounters", "PortFacts", "PortCounters", "Disk", "InsideResult"), (0, 1)
+    ),
+    **dict.fromkeys(("GpuProcesses", "Topology", "TcpCounters", "LogsRead", "HostFacts", "HostSample"), ()),
+    "LogFile": (0, 2, 4),
+    "CommProgress": (0, 1, 4, 5),
+}
+"""Positions of the fields that say *of what* a sample speaks. A kind that is not here is an event: always sent."""
 
 Key = Tuple[object, ...]
 

@@ -13,7 +13,7 @@ Name:\t{comm}
 Uid:\t{uid}\t{uid}\t{uid}\t{uid}
 NSpid:\t{pid}\t{inner}
 Threads:\t3
-voluntary_ctxt_switches:\t{switches}
+voluntary_ctxt_switches:\t5
 nonvoluntary_ctxt_switches:\t7
 """
 
@@ -31,7 +31,6 @@ class FakeProc:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
         self.link(root / "self" / "ns" / "mnt", "mnt:[1]")
-        self.link(root / "self" / "ns" / "uts", "uts:[1]")
         self.add(1, parent=0, argv=["/sbin/init"], executable="/usr/lib/systemd/systemd", comm="systemd")
 
     @staticmethod
@@ -51,33 +50,27 @@ class FakeProc:
         executable: str = PYTHON,
         comm: str = "python3",
         state: str = "S",
-        start: int | None = None,
         cpu: tuple[int, int] = (0, 0),
         rss: int = 10,
         inner: int | None = None,
         uid: int = 0,
-        switches: int = 5,
         cgroup: str = "0::/user.slice\n",
-        mount: str = "mnt:[1]",
-        cwd: str = "/home/x",
         mapped: Sequence[str] = (),
         threads: Sequence[str] = (),
         left: int = 3,
-        reaped: int = 0,
         children: Sequence[int] = (),
         ended: int = 0,
     ) -> Path:
-        """Write one process: threads ``left``, ticks of those ``reaped``, how it ``ended``; returns its folder."""
+        """Write one process: threads ``left``, how it ``ended``; returns its folder."""
         folder = self.root / str(pid)
         folder.mkdir(exist_ok=True)
-        ticks = pid * 10 if start is None else start
         tail = " ".join([*["0"] * 27, str(ended), "0", "0"])
         (folder / "stat").write_text(
             f"{pid} ({comm}) {state} {parent} {pid} {pid} 0 -1 4194304 1 0 0 0 {cpu[0]} {cpu[1]} "
-            f"{reaped} 0 20 0 {left} 0 {ticks} 1000000 {rss} {tail}\n"
+            f"0 0 20 0 {left} 0 {pid * 10} 1000000 {rss} {tail}\n"
         )
         (folder / "status").write_text(
-            STATUS.format(comm=comm, pid=pid, inner=pid if inner is None else inner, uid=uid, switches=switches)
+            STATUS.format(comm=comm, pid=pid, inner=pid if inner is None else inner, uid=uid)
         )
         (folder / "limits").write_text(LIMITS)
         (folder / "io").write_text("rchar: 1000\nwchar: 2000\nread_bytes: 0\nwrite_bytes: 0\n")
@@ -95,9 +88,8 @@ class FakeProc:
             (folder / "task" / str(pid + number) / "comm").write_text(name + "\n")
         (folder / "task" / str(pid) / "children").write_text("".join(f"{child} " for child in children))
         self.link(folder / "exe", executable)
-        self.link(folder / "cwd", cwd)
-        self.link(folder / "ns" / "mnt", mount)
-        self.link(folder / "ns" / "uts", "uts:[1]")
+        self.link(folder / "cwd", "/home/x")
+        self.link(folder / "ns" / "mnt", "mnt:[1]")
         self.link(folder / "fd" / "1", "/logs/out.log")
         self.link(folder / "fd" / "2", "pipe:[77]")
         return folder
