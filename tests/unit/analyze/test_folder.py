@@ -183,5 +183,5 @@ def test_stacks_of_every_rank_tell_who_holds_up_the_others(tmp_path: Path) -> No
             frames = reading if rank == odd else waiting
             text = f'Process {900 + rank}: python train.py\nThread {900 + rank} (idle): "MainThread"\n{frames}\n'
             (tmp_path / f"rank{rank}.txt").write_text(text)
-        first = judged(tmp_path)[0].findings[0]
-        assert (first.kind == "rank_stuck_in_data", first.ranks == (2,)) == (odd == 2, odd == 2)
+        told = [(found.kind, found.ranks) for found in judged(tmp_path)[0].findings]
+        assert told[:1] == ([("rank_stuck_in_data", (2,))] if odd == 2 else [])
