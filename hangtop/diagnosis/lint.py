@@ -17,7 +17,7 @@ from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
-from hangtop.diagnosis.phrasing import rank_text, ranks_on
+from hangtop.diagnosis.phrasing import ranks_on, ranks_text
 from hangtop.diagnosis.roster import world_or_logged
 
 INTERFACE_NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
@@ -210,20 +210,14 @@ def _odd_ones(name: str, values: Mapping[str, Sequence[Rank]]) -> Iterator[Findi
         return
     most_first = sorted(values.items(), key=lambda item: (len(item[1]), item[0]), reverse=True)
     odd = [rank for _, ranks in most_first[1:] for rank in ranks]
+    told = "; ".join(f"{value} on {ranks_text(rank.rank for rank in ranks)}" for value, ranks in most_first)
     yield Finding(
         "env_mismatch", "critical" if name in FATAL_TO_DIFFER else "warning", 0.9,
-        f"ranks differ in {name}: {'; '.join(f'{value} on {_some(ranks)}' for value, ranks in most_first)}",
+        f"ranks differ in {name}: {told}",
         ranks=tuple(sorted(rank.rank for rank in odd)), nodes=tuple(sorted({rank.node for rank in odd})),
         evidence=tuple(_source(ranks[0], name, value) for value, ranks in most_first),
         advice=f"Give every rank the same {name}: ranks that differ choose different algorithms or never meet.",
     )  # fmt: skip
-
-
-def _some(ranks: Sequence[Rank]) -> str:
-    if len(ranks) == 1:
-        return rank_text(ranks[0].rank)
-    shown = ", ".join(str(rank.rank) for rank in ranks[:6])
-    return f"ranks {shown}" + (f" and {len(ranks) - 6} more" if len(ranks) > 6 else "")
 
 
 def known_bad_versions(job: Job) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from math import inf
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
-from hangtop.diagnosis.evidence.events import events_on, ranks_in, said
+from hangtop.diagnosis.evidence.events import events_on, ranks_in
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
@@ -57,11 +57,9 @@ def silent_ranks(job: Job, told: Collection[int | None], closed: Sequence[LogEve
 
 
 def _nodes_at(job: Job, addresses: Iterable[str]) -> set[str]:
-    """Nodes with these addresses, each with or without a port: by their interfaces, or by NCCL's own word."""
+    """Nodes with these addresses, each with or without a port."""
     peers = {_bare(address) for address in addresses} - {""}
-    of_address = {text_of(event, "address"): event.host for event in said(job, "nccl.bootstrap") if event.host}
-    named = {of_address[peer] for peer in peers if peer in of_address}
-    return named | {name for name, node in job.nodes.items() if peers & names_of(node)}
+    return {name for name, node in job.nodes.items() if peers & names_of(node)}
 
 
 def _bare(peer: str) -> str:

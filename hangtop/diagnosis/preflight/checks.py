@@ -22,10 +22,8 @@ from hangtop.diagnosis.rules.nvlink import topology_differs
 SHM = 1 << 30
 DISK_SHARE, DISK_FREE, INODES_FREE = 0.05, 1 << 30, 10_000
 """Of a file system: share of it, bytes and inodes that should be free."""
-BRIDGES = tuple(map(ipaddress.ip_network, (
-    "127.0.0.0/8", "::1/128", "172.17.0.0/16", "192.168.122.0/24", "10.0.2.0/24", "169.254.0.0/16"
-)))  # fmt: skip
-"""Loopback, and ranges of docker, libvirt, slirp and link-local by default: never reachable from other nodes."""
+DOCKER = ipaddress.ip_network("172.17.0.0/16")
+"""The bridge of docker, which no other node reaches."""
 
 
 # --- the nodes and the way between them ---------------------------------------------------------------------------
@@ -66,7 +64,7 @@ def _is_local(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return any(parsed in net for net in BRIDGES)
+    return parsed.is_loopback or parsed.is_link_local or parsed in DOCKER
 
 
 def master_port(scene: Preflight, node: Node) -> NodeAnswer | None:
@@ -195,12 +193,11 @@ def tracing(scene: Preflight, node: Node) -> NodeAnswer:
     scope, root, capable = values
     if scope and not capable and not (root and scope < 3):
         return NodeAnswer(False, f"ptrace_scope is {scope} and this login is not root")
-    owners = {rank.process.user or str(rank.process.uid) for rank in scene.ranks(node.name)
-              if node.hello and rank.process.uid != node.hello.uid}  # fmt: skip
-    if capable or root or not owners:
-        return NodeAnswer(True, "as root" if root else "CAP_SYS_PTRACE" if capable else "scope 0")
-    names = listed(sorted(owners))
-    return NodeAnswer(False, f"the ranks belong to {names}", f"log in as {names}, or as root")
+    foreign = [rank for rank in scene.ranks(node.name) if node.hello and rank.process.uid != node.hello.uid]
+    if foreign and not (capable or root):
+        owner = foreign[0].process.user or str(foreign[0].process.uid)
+        return NodeAnswer(False, f"the ranks belong to {owner}", f"log in as {owner}, or as root")
+    return NodeAnswer(True, "as root" if root else "CAP_SYS_PTRACE" if capable else "scope 0")
 
 
 def _mtu(scene: Preflight, node: Node) -> str | None:

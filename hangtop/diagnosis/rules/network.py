@@ -13,7 +13,7 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity, nex
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Port
 from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import count, listed, ranks_text, who
+from hangtop.diagnosis.phrasing import count, listed, ranks_text
 from hangtop.diagnosis.roster import home_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 
@@ -54,31 +54,24 @@ HINTS = {"Polling": ": no signal from the far end", "Disabled": ": it was switch
 
 
 def port_down(job: Job) -> Iterator[Finding]:
-    """ib_port_down: a port that is not Active or has no link, while most of its peers are up.
+    """ib_port_down: a port that is not Active or has no link, while the same port of most other nodes is up.
 
-    Its peers are the same port of other nodes, else its neighbours on this node. A port that is down everywhere is not
-    cabled; one that waits for a subnet manager is at fault by itself.
+    A port that is down everywhere is not cabled.
     """
     same: dict[str, list[bool]] = defaultdict(list)
     for _, port in _ports(job):
         same[_device(port)].append(_is_up(port))
     for node, port in _ports(job):
-        facts = port.facts
-        if _is_up(port) or _flaps(port):
-            continue
-        others = sorted(same[_device(port)])[1:]  # without this one, which is down
-        peers = others or [_is_up(one) for one in node.ports.values() if one is not port]
-        unmanaged = facts.state == "INIT" and facts.phys_state == "LinkUp" and facts.link_layer == "InfiniBand"
-        if not unmanaged and sum(peers) * 2 <= len(peers):
-            continue
-        hint = ": no subnet manager has set it up" if unmanaged else HINTS.get(facts.phys_state, "")
-        alone = unmanaged and not any(map(_is_up, node.ports.values()))
-        up = f"; {sum(peers)} of {len(peers)} peers are up" if peers else ""
-        yield _on_port(
-            node, port, "ib_port_down", "critical" if others or alone else "warning", 0.9 if others else 0.7,
-            f" is {', '.join(filter(None, (facts.state, facts.phys_state)))}{hint}{up}",
-            "Check the cable and the switch port; Polling means that no light comes from the far end.",
-        )  # fmt: skip
+        up, facts = same[_device(port)], port.facts
+        others = len(up) - 1
+        if not _is_up(port) and not _flaps(port) and 2 * sum(up) > others:
+            state = ", ".join(filter(None, (facts.state, facts.phys_state)))
+            yield _on_port(
+                node, port, "ib_port_down", "critical", 0.9,
+                f" is {state}{HINTS.get(facts.phys_state, '')}; {sum(up)} of {count(others, 'peer')} are up",
+                "Check the cable and the switch port; Polling means that no light comes from the far end, INIT that no "
+                "subnet manager has set the port up.",
+            )  # fmt: skip
 
 
 def port_errors(job: Job) -> Iterator[Finding]:
@@ -136,19 +129,18 @@ def _flaps(port: Port) -> int:
 
 
 def socket_fallback(job: Job) -> Iterator[Finding]:
-    """network_socket_fallback: NCCL uses plain sockets on nodes with active InfiniBand or RoCE ports.
-
-    Where other ranks use a faster network, ports need not be seen.
-    """
-    told, at = said(job, "nccl.network"), home_of(job)
-    sockets = [event for event in told if text_of(event, "network").lower().startswith("socket")]
-    fast = {name for name, node in job.nodes.items() if any(map(_is_fast, node.ports.values()))}
-    with_ports = [event for event in sockets if event.rank is not None and at.get(event.rank, event.host) in fast]
-    if events := with_ports or (sockets if len(sockets) < len(told) else []):
-        why = "though there are active InfiniBand or RoCE ports" if with_ports else "other ranks a faster network"
+    """network_socket_fallback: NCCL uses plain sockets, on nodes with active InfiniBand or RoCE ports."""
+    fast, at = {name for name, node in job.nodes.items() if any(map(_is_fast, node.ports.values()))}, home_of(job)
+    events = [
+        event for event in said(job, "nccl.network")
+        if text_of(event, "network").lower().startswith("socket")
+        and event.rank is not None and at.get(event.rank, event.host) in fast
+    ]  # fmt: skip
+    if events:
         yield Finding(
-            "network_socket_fallback", "warning", 0.85 if with_ports else 0.75,
-            f"NCCL uses plain sockets on {who(ranks_in(events), 'some ranks')}, {why}",
+            "network_socket_fallback", "warning", 0.85,
+            f"NCCL uses plain sockets on {ranks_text(ranks_in(events))}, though there are active InfiniBand or RoCE "
+            "ports",
             ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
             advice="Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, and at NCCL_IB_HCA.",
         )  # fmt: skip

@@ -26,8 +26,6 @@ UNNAMED = (
     "does not answer: stacks (run hangtop as the job's user or root), flight recorder dumps (press r), NCCL RAS, "
     "NCCL_DEBUG=INFO with the subsystem COLL, the allreduce probe."
 )
-WHOLE_START = ("init_process_group", "init_distributed")
-"""Operations that a rank's process comes to but once, before all training."""
 OPEN_KINDS = frozenset({"device", "backward", "forward"})
 """Kinds of waits whose Python frames do not say in which operation they end."""
 NO_OPERATION = ("init", "store", "code", "sleep")
@@ -46,7 +44,7 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
     graph = job_status.graph
     if graph is None or graph.pattern != "mismatch" or not job_status.hung:
         return
-    if all(point.kind in COMING_UP for point in graph.points) or any(point.op in WHOLE_START for point in graph.points):
+    if all(point.kind in COMING_UP for point in graph.points):
         return
     if graph.by == "lines" and not _stands(job_status, graph):
         return
@@ -62,14 +60,9 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def deadlock(job_status: JobStatus) -> Iterator[Finding]:
-    """p2p_deadlock: ranks wait to receive from (or to send to) one another in a circle.
-
-    GPUs that compute are none of a circle's: what they compute will be sent.
-    """
+    """p2p_deadlock: ranks wait to receive from (or to send to) one another in a circle."""
     graph = job_status.graph
     if graph is None or graph.pattern != "deadlock" or not job_status.hung:
-        return
-    if any(culprit.load in ("computing", "mixed") for culprit in graph.culprits):
         return
     peers = {one.rank: one.activity.peer if one.activity else None for one in graph.culprits}
     steps = [
