@@ -9,14 +9,13 @@ waits by them are not certain.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
-from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
+from collectors.samples.collectives import RasCommunicator, RasRank
 from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.looks import Look
 
 POLLS = 3
 """Answers of RAS over which counts must stand still (NCCL's manual asks for repeated queries)."""
@@ -25,12 +24,16 @@ POLLS = 3
 def progress_by_ras(job: Job) -> tuple[LaunchProgress, ...]:
     """Each operation of each communicator of the job whose counts stood still over the last answers."""
     resolver, found = job.once(CommRankResolver), []
-    for comm, states in sorted(communicators(last_answers(job)).items()):
-        stands = all(_by_place(state) == _by_place(states[0]) for state in states)
-        if len(states) < POLLS or not stands or not resolver.is_ours(states[0].ranks):
+    states: dict[str, list[RasCommunicator]] = defaultdict(list)
+    for look in sorted(job.ras, key=lambda look: look.at)[-POLLS:]:
+        for communicator in look.value.communicators:
+            states[communicator.comm].append(communicator)
+    for comm, seen in sorted(states.items()):
+        members, size = seen[0].ranks, seen[0].size
+        stands = len(seen) == POLLS and all(_by_place(state) == _by_place(seen[0]) for state in seen)
+        if not stands or not resolver.is_ours(members):
             continue
-        size = states[0].size
-        ranks = {rank: one for one in states[0].ranks if (rank := resolver.rank_of(one, size)) is not None}
+        ranks = {rank: one for one in members if (rank := resolver.rank_of(one, size)) is not None}
         for op in sorted({op for one in ranks.values() for op in one.counts}):
             source = f"NCCL RAS, communicator {comm}"
             last = {rank: Operation(op, one.counts[op], source) for rank, one in ranks.items() if op in one.counts}
@@ -79,20 +82,6 @@ def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> Laun
 
 def _by_place(state: RasCommunicator) -> dict[int, RasRank]:
     return {one.rank: one for one in state.ranks}
-
-
-def last_answers(job: Job) -> Sequence[Look[RasReport]]:
-    """The answers of RAS that are compared."""
-    return sorted(job.ras, key=lambda look: look.at)[-POLLS:]
-
-
-def communicators(answers: Sequence[Look[RasReport]]) -> dict[str, list[RasCommunicator]]:
-    """The states of each communicator, one an answer."""
-    found: dict[str, list[RasCommunicator]] = defaultdict(list)
-    for look in answers:
-        for communicator in look.value.communicators:
-            found[communicator.comm].append(communicator)
-    return found
 
 
 class CommRankResolver:

@@ -7,7 +7,7 @@ something only of a member of the group whose log was read.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collectors.samples.logs import LogEvent
@@ -33,8 +33,8 @@ class TimedOutGroup:
     """By the time-outs and the numbers that ranks say they had launched; members that say nothing are untold."""
     events: tuple[LogEvent, ...]
     """Time-outs and the status that goes with them."""
-    members: frozenset[int] | None
-    """Global ranks of the group; None where nothing tells them."""
+    members: frozenset[int]
+    """All ranks of the job for the group of all ranks; of others nothing tells them."""
 
     @property
     def timeouts(self) -> tuple[LogEvent, ...]:
@@ -90,7 +90,7 @@ def _without_errors(job: Job, events: Sequence[LogEvent]) -> list[LogEvent]:
 def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
     description = next((text_of(event, "group_name") for event in events if text_of(event, "guid")), "")
     whole = not name or name in WHOLE or description == WHOLE_NAME
-    members = known_ranks(job) if whole else _members(job, name, events)
+    members = frozenset(known_ranks(job)) if whole else frozenset[int]()
     last: dict[int, Operation] = {}
     waiting: dict[int, Operation] = {}
     for event in sorted(events, key=lambda event: number_of(event, "seq") or 0):
@@ -109,24 +109,18 @@ def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
     numbers = [one.seq for one in waiting.values()]
     if not name and numbers and max(numbers) - min(numbers) > FAR:
         last, waiting = {}, {}  # lines without a name, of groups that have nothing to do with one another
-    label, silent = name_of(name, description) if name else "", _silent(job, members or (), events)
-    progress = LaunchProgress(label, silent | last.keys(), last, waiting)
-    return TimedOutGroup(name, progress, tuple(events), None if members is None else frozenset(members))
+    label = name_of(name, description) if name else ""
+    progress = LaunchProgress(label, _silent(job, members, events) | last.keys(), last, waiting)
+    return TimedOutGroup(name, progress, tuple(events), members)
 
 
-def _members(job: Job, name: str, events: Sequence[LogEvent]) -> Collection[int] | None:
-    """Ranks of a group, by a flight recorder's configuration."""
-    speak = set(ranks_in(events))
-    return next((dump.groups[name] for dump in job.recorders if speak & set(dump.groups.get(name, ()))), None)
-
-
-def _silent(job: Job, members: Collection[int], events: Sequence[LogEvent]) -> frozenset[int]:
+def _silent(job: Job, members: frozenset[int], events: Sequence[LogEvent]) -> frozenset[int]:
     """Members that say nothing of a time-out though their logs were read: they had nothing outstanding.
 
     A log was read by a word of the rank's, or where ranks share logs: the only log is that of all ranks, and the
     largest says how many ranks, in the order of their numbers, have one.
     """
-    wanted, reported = set(members), set(ranks_in(events))
+    reported = set(ranks_in(events))
     by_source: dict[str, set[int]] = defaultdict(set)
     for event in (*job.events, *events):
         if event.rank is not None:
@@ -134,6 +128,6 @@ def _silent(job: Job, members: Collection[int], events: Sequence[LogEvent]) -> f
     shared = [own for own in by_source.values() if len(own) > 1]
     span = max((max(own) - min(own) + 1 for own in shared), default=1)
     read = {rank // span for own in by_source.values() for rank in own}
-    heard = wanted if shared and len(by_source) == 1 else {rank for rank in wanted if rank // span in read}
-    silent = heard - reported
-    return frozenset(silent) if reported and len(silent) * 2 < len(wanted) else frozenset()
+    heard = members if shared and len(by_source) == 1 else {rank for rank in members if rank // span in read}
+    silent = frozenset(heard) - reported
+    return silent if reported and len(silent) * 2 < len(members) else frozenset()

@@ -175,8 +175,8 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
     if missing := progress.untold:
         how = f"{of_several('was', len(missing))} waiting for nothing: had not launched it"
         return missing, how, 0.8 if progress.last else 0.7
-    unread = (group.members or frozenset[int]()) - reported
-    if len(reported) > 1 and group.members is not None and progress.last and not unread:
+    unread = group.members - reported
+    if len(reported) > 1 and group.members and progress.last and not unread:
         return (), "all that report had launched it, and it did not complete", 0.6
     why = "" if group.members and not unread else f"of {who(unread, 'the other ranks')} there is no word, so "
     return (), f"{why}nothing tells who had not launched it", 0.5
