@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, Iterable, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Sequence
 
 
 class Frame(NamedTuple):
@@ -30,12 +30,11 @@ class ThreadStack(NamedTuple):
     frames: List[Frame]
 
 
-def main_thread(threads: Iterable[ThreadStack], pid: int) -> Optional[ThreadStack]:
+def main_thread(threads: Sequence[ThreadStack], pid: int) -> Optional[ThreadStack]:
     """The main thread among those of a process; None where it is not there (torn, or no frames at all)."""
-    every = list(threads)
-    named = (one for one in every if one.os_thread_id == pid or one.name == "MainThread")
+    named = (one for one in threads if one.os_thread_id == pid or one.name == "MainThread")
     # a process that never imported threading names none; the program's first line is on its main thread
-    first = (one for one in every if any(frame.name == "<module>" for frame in one.frames))
+    first = (one for one in threads if any(frame.name == "<module>" for frame in one.frames))
     return next(named, None) or next(first, None)
 
 

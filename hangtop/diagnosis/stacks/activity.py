@@ -105,10 +105,11 @@ def _over_looks(looks: Sequence[_Look], last: _Look) -> Activity:
 def _without_frames(newest: StackDump) -> Activity:
     """What the kernel says, and what py-spy said, is the evidence."""
     error, _, said = newest.error.partition(": ")
-    known = kernel_view(newest)
-    meaning = known.meaning if known.waits != "unknown" or known.meaning is Meaning.STOPPED else Meaning.CLOSED
+    meaning = kernel_view(newest) or Meaning.CLOSED
+    if meaning.waits == "unknown" and meaning is not Meaning.STOPPED:
+        meaning = Meaning.CLOSED
     return Activity(
-        "unknown", meaning, "", meaning.words, known.waits, frozenset(), error=error or "torn",
+        "unknown", meaning, "", meaning.words, meaning.waits, frozenset(), error=error or "torn",
         said=said or "no main thread in the dump", since=newest.at,
     )  # fmt: skip
 
@@ -179,11 +180,11 @@ def _other_threads(seen: _Look) -> tuple[ThreadNote, ...]:
 
     Where the main thread sleeps at a futex, all that are not told of beside it do, too: at locks.
     """
-    dump, notes = seen.dump, []
+    dump, main, notes = seen.dump, seen.dump.main, []
     told = [one.thread for one in dump.beside]
     at_locks = dump.syscall == "futex" and len(told) < BESIDE
     for thread in dump.threads:
-        if thread is dump.main or own(thread.frames) == seen.stack.frames or not any(map(is_user, thread.frames)):
+        if thread is main or own(thread.frames) == seen.stack.frames or not any(map(is_user, thread.frames)):
             continue
         says = parse(thread.frames, main=False).says
         locked = at_locks and not says.by_frame and thread.os_thread_id not in (*told, None, dump.pid)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.stacks.states import Meaning, Waits, target_of
+from hangtop.diagnosis.stacks.states import Meaning, target_of
 from hangtop.diagnosis.tables.wchan import call_at
 
 TRACED = "t"
@@ -34,36 +33,23 @@ _NO_FILES = ("/dev/", "/proc/", "/sys/", "/memfd:", "/anon_hugepage")
 """Beginnings of paths behind which there is a device, the kernel or memory."""
 
 
-class KernelView(NamedTuple):
-    """A thread in the kernel's eyes."""
-
-    meaning: Meaning = Meaning.CODE
-    waits: Waits = "unknown"
-    known: bool = False
-    """The kernel was asked: of a stack out of a file it was not."""
-
-
-UNSEEN = KernelView()
-
-
-def kernel_view(dump: StackDump) -> KernelView:
-    """What the kernel said of the main thread of a dump."""
+def kernel_view(dump: StackDump) -> Meaning | None:
+    """What the main thread of a dump does as the kernel said; None where the kernel was not asked, as of a file."""
     call = dump.syscall or (call_at(dump.wchan) if dump.state == "S" else "")
-    return _view(dump.state, call, dump.waiting_on)
+    return _view(dump.state, call, dump.waiting_on) if dump.state else None
 
 
 @lru_cache(maxsize=4096)
-def _view(state: str, call: str, waiting_on: str) -> KernelView:
+def _view(state: str, call: str, waiting_on: str) -> Meaning:
     target = target_of(waiting_on)
-    meaning = _MEANINGS.get(call, Meaning.COMPUTES if not call and state == "R" else Meaning.CODE)
     if state in ("T", TRACED):
-        meaning = Meaning.STOPPED
-    elif call == "ioctl" and waiting_on.startswith("/dev/nvidia"):
-        meaning = Meaning.GPU_CALL
-    elif meaning is Meaning.READS or (meaning is Meaning.OPENS and target.purpose == "read"):
-        # a pipe or a socket has a program at its other end
-        meaning = Meaning.READS_FILE if target.path and not waiting_on.startswith(_NO_FILES) else meaning
-    return KernelView(meaning, meaning.waits, known=bool(state))
+        return Meaning.STOPPED
+    if call == "ioctl" and waiting_on.startswith("/dev/nvidia"):
+        return Meaning.GPU_CALL
+    meaning = _MEANINGS.get(call, Meaning.COMPUTES if not call and state == "R" else Meaning.CODE)
+    reads = meaning is Meaning.READS or (meaning is Meaning.OPENS and target.purpose == "read")
+    # a pipe or a socket has a program at its other end
+    return Meaning.READS_FILE if reads and target.path and not waiting_on.startswith(_NO_FILES) else meaning
 
 
 def telling(dumps: list[StackDump], state: str) -> list[StackDump]:

@@ -12,7 +12,6 @@ from collectors.samples.stacks import Frame
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks.frame_table import PEERS, PHASES, POINT_TO_POINT, PROGRAM, FrameRow, FrameTable
 from hangtop.diagnosis.stacks.frames import is_carrier, is_transparent, is_user, library, own, phase_by_name, place
-from hangtop.diagnosis.stacks.kernel import UNSEEN, KernelView
 from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Phase, Waits
 
 _NAMED_BY_CALLERS: frozenset[Kind] = frozenset(("collective", "p2p", "init", "store"))
@@ -40,8 +39,8 @@ class ParsedStack:
 _parsed_before: dict[tuple[object, ...], ParsedStack] = {}
 
 
-def parse(frames: Sequence[Frame], view: KernelView = UNSEEN, *, main: bool = True) -> ParsedStack:
-    """Read a thread's frames (innermost first). ``view`` is what the kernel says of it.
+def parse(frames: Sequence[Frame], view: Meaning | None = None, *, main: bool = True) -> ParsedStack:
+    """Read a thread's frames (innermost first). ``view`` is what the kernel says of it; None where it was not asked.
 
     ``main`` tells that it is a main thread, whose outermost frame is the program's own first line.
     """
@@ -60,18 +59,18 @@ def _point(frame: Frame) -> tuple[object, ...]:
     return (*frame[:4], given.get("group") == "None", *map(given.get, ("group_given", "src", "dst")))
 
 
-def _parse(frames: Sequence[Frame], view: KernelView, *, main: bool) -> ParsedStack:
+def _parse(frames: Sequence[Frame], view: Meaning | None, *, main: bool) -> ParsedStack:
     mine = own(frames)
     python = any(not frame.native for frame in mine)
     user = tuple(frame for frame in mine if (is_user(frame) if python else not is_carrier(frame)))
     phases = [row for frame in mine if (row := _phase_of(frame)) is not None]
     inside: set[Phase] = {row.phase for row in phases if row.phase is not None}
-    if main and view.known and not python:  # it has returned from the program's first line
+    if main and view is not None and not python:  # it has returned from the program's first line
         inside.add("shutdown")
     named = phase_by_name(user) if python else None
     context = inside | ({named} if named is not None else set())
     peers, program = _innermost(mine, PEERS), _innermost(mine, PROGRAM)
-    found = peers or _without_peers(program, phases, context, mine, view)
+    found = peers or _without_peers(program, phases, context, mine, view or Meaning.CODE)
     meaning, waits, op = found.meaning, found.waits, found.op
     words = meaning.words.format(op=op)
     if meaning is Meaning.LEFT and program is not None:
@@ -153,10 +152,10 @@ def _without_peers(
     phases: Sequence[FrameRow],
     context: Collection[Phase],
     frames: tuple[Frame, ...],
-    view: KernelView,
+    view: Meaning,
 ) -> _Found:
     """Meaning of a stack that shows neither a wait for peers nor one for its GPU, and what it waits for."""
-    seen, waits = (view.meaning, view.waits) if program is None else (program.meaning, program.waits)
+    seen, waits = (view, view.waits) if program is None else (program.meaning, program.waits)
     nearest = next((row.meaning for row in phases if row.meaning is not None), None)
     if nearest is not None:
         return _Found(nearest, nearest.waits if waits == "unknown" else waits)

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple
 from collectors.samples.stacks import RUNS
 
 Kind = Literal[
-    "collective", "p2p", "store", "init", "shutdown", "device", "data", "checkpoint", "lock", "compile", "evaluation",
-    "sleep", "backward", "forward", "code", "unknown",
+    "collective", "p2p", "store", "init", "shutdown", "device", "data", "checkpoint", "lock", "compile", "sleep",
+    "backward", "forward", "code", "unknown",
 ]  # fmt: skip
 """Kind of what a rank does.
 
@@ -114,10 +114,8 @@ class BlockedOn(NamedTuple):
     purpose: str = ""
     """``read`` or ``write``, for a file that is being opened."""
     pipe: bool = False
-    host: str = ""
-    """Far end of a connection, …"""
     port: int | None = None
-    """… and its port."""
+    """Of the far end of a connection."""
     process: int | None = None
     """The process for whose end it waits."""
     seconds: float | None = None
@@ -129,7 +127,7 @@ class BlockedOn(NamedTuple):
 _LINE = re.compile(r":\d+\)$")
 _ON = re.compile(
     r"(?P<path>/.*?)(?:, to (?P<purpose>read|write))?(?:, locked by .*)?$"
-    r"|tcp \[?(?P<host>[\w.:]+?)\]?:(?P<port>\d{1,5})(?:, process .*)?$"
+    r"|tcp \[?[\w.:]+?\]?:(?P<port>\d{1,5})(?:, process .*)?$"
     r"|process (?P<process>\d{1,10})(?: .*)?$"
     r"|its clock for (?P<seconds>[0-9]{1,10}) s more$"
     r"|(?P<pipe>pipe)"
@@ -144,7 +142,7 @@ def target_of(waiting_on: str) -> BlockedOn:
     if found is None:
         return BlockedOn(runs=text != waiting_on)
     return BlockedOn(
-        found["path"] or "", found["purpose"] or "", found["pipe"] is not None, found["host"] or "",
+        found["path"] or "", found["purpose"] or "", found["pipe"] is not None,
         int(found["port"]) if found["port"] else None,
         int(found["process"]) if found["process"] else None,
         float(found["seconds"]) if found["seconds"] else None,
