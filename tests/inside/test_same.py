@@ -1,13 +1,14 @@
-"""check_same over real ranks: one bit, a buffer, a state, a seed; and the healthy twin of each."""
+"""check_same over real ranks: one bit, a buffer, a state, a seed; the healthy twin of each; and who does not come."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from hangtop.inside import check_same
+from hangtop.inside import barrier, check_same
 from hangtop.inside.results import CheckResult
 from tests.support.torch_ranks import run_ranks
 
@@ -106,16 +107,42 @@ def test_equal_replicas_are_silent() -> None:
         assert "are equal on 3 ranks, bit by bit" in result.summary
 
 
-def test_who_does_not_come_is_named_in_time() -> None:
-    def work(rank: int) -> CheckResult | None:
-        if rank == 1:
-            return None
-        return check_same(torch.ones(3), seconds=1.0)
+# --- ranks that fail, come late or stay away ----------------------------------------------------------------------
 
-    first, absent, last = run_ranks(WORLD, work)
-    assert absent is None
-    for result in (first, last):
-        assert not result
+
+def test_a_rank_that_cannot_say_its_part_is_named_and_nobody_waits_for_it() -> None:
+    def work(rank: int) -> CheckResult:
+        return check_same(3 if rank == 1 else torch.ones(2), seconds=600)
+
+    for result in run_ranks(WORLD, work):
+        (finding,) = result.findings
+        assert finding.kind == "check_incomplete"
+        assert list(finding.ranks) == [1]
+        assert "could not be made on rank 1: TypeError: cannot compare a int" in finding.summary
+
+
+def test_what_others_gave_up_is_no_answer_to_a_later_check() -> None:
+    def work(rank: int) -> CheckResult:
+        value = torch.zeros(2)
+        for turn in range(2):  # the same line: a rank that left one out is one behind in all later ones
+            if turn == 0 and rank == 0:
+                time.sleep(5)
+                continue
+            result = check_same(value + turn, seconds=1)
+        return result
+
+    for result in run_ranks(WORLD, work):
         assert [finding.kind for finding in result.findings] == ["check_incomplete"]
-        assert list(result.findings[0].ranks) == [1]
-        assert result.seconds < 8.0
+
+
+def test_a_barrier_ends_in_time_and_names_the_absent() -> None:
+    def work(rank: int) -> list[CheckResult]:
+        first = barrier(20.0)
+        return [first] if rank == 1 else [first, barrier(1.0)]
+
+    results = run_ranks(3, work)
+    assert all(found[0] for found in results)
+    missed = results[0][1]
+    assert not missed
+    assert list(missed.findings[0].ranks) == [1]
+    assert missed.findings[0].evidence[0].startswith("rank 1 was last seen in check barrier at test_same.py:")

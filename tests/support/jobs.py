@@ -87,34 +87,32 @@ class Ranks:
 
         Without ``syscall`` a wait of torch's is at a futex, and of the job's own code nothing is known.
         """
+        in_torch = bool(stacks and stacks[0]) and "site-packages" in stacks[0][0]
+        return self._are(
+            stacks=[list(stack) for stack in stacks], arguments=dict(arguments or {}), state=state,
+            syscall=syscall if syscall is not None else "futex" if in_torch else "", waiting_on=waiting_on, gil=gil,
+            carrying=carrying, unanswered=list(unanswered),
+            addresses=list(addresses),
+        )  # fmt: skip
+
+    def _are(self, **fields: Any) -> Ranks:
+        """Set fields of their :class:`SketchedRank`."""
         for number in self.numbers:
-            own = self.sketch.own(number)
-            own.stacks = [list(stack) for stack in stacks]
-            own.arguments = dict(arguments or {})
-            in_torch = bool(stacks and stacks[0]) and "site-packages" in stacks[0][0]
-            own.syscall = syscall if syscall is not None else "futex" if in_torch else ""
-            own.state, own.waiting_on, own.gil, own.carrying = state, waiting_on, gil, carrying
-            own.unanswered, own.addresses = list(unanswered), list(addresses)
+            for name, value in fields.items():
+                setattr(self.sketch.own(number), name, value)
         return self
 
     def pulse(self, *, cores: float = 0.0, switches: float = 0.0, written: float = 0.0, wchan: str = "") -> Ranks:
         """How they move, per second."""
-        for number in self.numbers:
-            own = self.sketch.own(number)
-            own.cores, own.switches, own.written, own.wchan = cores, switches, written, wchan
-        return self
+        return self._are(cores=cores, switches=switches, written=written, wchan=wchan)
 
     def unread(self, error: str) -> Ranks:
         """No frames: ``denied: …``, ``stopped: …``."""
-        for number in self.numbers:
-            self.sketch.own(number).error = error
-        return self
+        return self._are(error=error)
 
     def gone(self, ago: float = 10.0) -> Ranks:
         """Their processes ended that long ago."""
-        for number in self.numbers:
-            self.sketch.own(number).gone = ago
-        return self
+        return self._are(gone=ago)
 
     def absent(self) -> Ranks:
         """No process of theirs was ever seen."""
@@ -149,9 +147,7 @@ class Ranks:
 
     def helpers(self, *helpers: Helper) -> Ranks:
         """Processes that they forked."""
-        for number in self.numbers:
-            self.sketch.own(number).helpers = helpers
-        return self
+        return self._are(helpers=helpers)
 
 
 @dataclass

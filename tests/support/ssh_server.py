@@ -79,12 +79,8 @@ class Host:
     host_certificate: asyncssh.SSHCertificate | None = None
     user_keys: Sequence[str] = ("user",)
     user_authority: str = ""
-    most_sessions: int = 10
     handler: Handler = shell
     port: int = 0
-    logins: int = 0
-    """Logins that have begun and not ended."""
-    most_logins: int = 0
     connections: list[asyncssh.SSHServerConnection] = field(default_factory=list)
     made: int = 0
     """Connections ever made."""
@@ -94,8 +90,6 @@ class _Server(asyncssh.SSHServer):
     def __init__(self, host: Host) -> None:
         self._host = host
         self._connection: asyncssh.SSHServerConnection | None = None
-        self._logging_in = False
-        self._sessions = 0
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self._connection = conn
@@ -103,23 +97,11 @@ class _Server(asyncssh.SSHServer):
         self._host.made += 1
 
     def begin_auth(self, username: str) -> bool:
-        self._logging_in = True
-        self._host.logins += 1
-        self._host.most_logins = max(self._host.most_logins, self._host.logins)
         return True
 
-    def _over(self) -> None:
-        if self._logging_in:
-            self._logging_in = False
-            self._host.logins -= 1
-
     def connection_lost(self, exc: Exception | None) -> None:
-        self._over()
         if self._connection in self._host.connections:
             self._host.connections.remove(self._connection)
-
-    def auth_completed(self) -> None:
-        self._over()
 
     def public_key_auth_supported(self) -> bool:
         return True
@@ -135,17 +117,7 @@ class _Server(asyncssh.SSHServer):
         return True
 
     def session_requested(self) -> asyncssh.SSHServerProcess[bytes]:
-        if self._sessions >= self._host.most_sessions:
-            raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "open failed")
-        self._sessions += 1
-
-        async def handle(process: asyncssh.SSHServerProcess[bytes]) -> None:
-            try:
-                await self._host.handler(process)
-            finally:
-                self._sessions -= 1
-
-        return asyncssh.SSHServerProcess(handle, None, 3, False)
+        return asyncssh.SSHServerProcess(self._host.handler, None, 3, False)
 
 
 @asynccontextmanager

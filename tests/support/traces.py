@@ -36,21 +36,20 @@ def collective(start_ms: float, ms: float, *, number: int | None = None, group: 
     return event("kernel", ALL_REDUCE, start_ms, ms, args)
 
 
-def step_of(number: int, *, late_ms: float = 0.0, numbered: bool = False, compute_ms: float = 30.0) -> list[str]:
-    """A step of 100 ms: 2 × ``compute_ms`` compute, 30 ms all_reduce of which 10 lie under the second, 5 ms copy.
+def step_of(number: int, *, late_ms: float = 0.0) -> list[str]:
+    """A step of 100 ms: 60 ms compute, 30 ms all_reduce of which 10 lie under the second, 5 ms copy.
 
     ``late_ms`` of further compute put the all_reduce off, which ends with the others' all the same.
     """
     at = number * 100.0
-    join = at + 10 + 2 * compute_ms - 10
     return [
         event("user_annotation", f"ProfilerStep#{number + 5}", at, 100.0, pid=4711),
         event("python_function", "train.py(203): train", at, 99.0, pid=4711),
         event("cuda_runtime", "cudaLaunchKernel", at + 1, 0.01, pid=4711),
         event("gpu_memcpy", "Memcpy HtoD (Pinned -> Device)", at + 5, 5.0),
-        event("kernel", GEMM, at + 10, compute_ms),
-        event("kernel", GEMM, at + 10 + compute_ms, compute_ms + late_ms),
-        collective(join + late_ms, 30.0 - late_ms, number=number if numbered else None),
+        event("kernel", GEMM, at + 10, 30.0),
+        event("kernel", GEMM, at + 40, 30.0 + late_ms),
+        collective(at + 60 + late_ms, 30.0 - late_ms),
     ]
 
 
