@@ -43,8 +43,6 @@ class Action:
     """Only reads on the nodes: allowed when read-only, impossible where there are no nodes."""
     changes: bool = False
     """Runs something on nodes or in the job; refused by ``--read-only``."""
-    everywhere: bool = False
-    """Its key is alive where the panel lacks what it needs, too: there it says why not."""
 
     @property
     def binding(self) -> str:
@@ -91,9 +89,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("details", "i", "Details", "Everything that is known of what is under the cursor.",
            going.show_details, "Moving", "details", 8),
     Action("filter", "slash", "Filter", "Show only what matches: rank=3,7-9  util<10  node=gpu0*  !state=S  word.",
-           going.ask_filter, "Tables", "filter", 3, everywhere=True),
+           going.ask_filter, "Tables", "filter", 3),
     Action("sort.next", "greater_than_sign", "Sort", "Order by the next column.",
-           on_table(lambda table: table.sort_next(1)), "Tables", "sort", 7),
+           on_table(lambda table: table.sort_next()), "Tables", "sort", 7),
     Action("sort.turn", "I", "Turn order", "Order the other way round.",
            on_table(lambda table: table.turn_order()), "Tables", "sort"),
     Action("copy", "c", "Copy", "Copy what is looked at: a row, a line, a proof, stacks (OSC 52).",

@@ -193,8 +193,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         """Tell Textual which keys are alive here."""
         if action != "do":
             return super().check_action(action, parameters)
-        wanted = BY_ID[str(parameters[0])]
-        return wanted.everywhere or wanted.valid(self.panel.can)
+        return BY_ID[str(parameters[0])].valid(self.panel.can)
 
     async def action_do(self, name: str) -> None:
         """Run an action by its id: refused where it cannot or must not be."""

@@ -16,11 +16,6 @@ _FILTER = (
     ("!state=S", "what does not match"),
     ("reader", "words anywhere in the row; all terms must hold"),
 )
-_MOUSE = (
-    ("click", "goes there: rows, cells, boxes, tabs; on a column's title: order by it"),
-    ("two clicks", "go in, or choose"),
-    ("on a key", "in the last line or in a dialog: presses it"),
-)
 _GROUPS = {"Overview": "overview", "Time": "overview", "Logs": "logs"}
 
 
@@ -44,7 +39,7 @@ def help_dialog(name: str, panel: Panel) -> TextDialog:
             colours = (Colour.ACCENT, Colour.TEXT) if here else (Colour.DIM, Colour.DIM)
             keys = " ".join(shown_keys(action.keys))
             lines.append([(f"  {keys:<12} ", colours[0]), (told, colours[1]), (mark, Colour.DIM)])
-    for title, entries in (("Columns", panel.columns_told()), ("Mouse", _MOUSE), ("Filter", _FILTER)):
+    for title, entries in (("Columns", panel.columns_told()), ("Filter", _FILTER)):
         if entries:
             lines += [[], [(title, Colour.STRONG)]]
             lines += [[(f"  {what:<20} ", Colour.ACCENT), (told, Colour.TEXT)] for what, told in entries]

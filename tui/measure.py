@@ -54,14 +54,9 @@ def _cpu_seconds(pulse: RankPulse) -> float:
     return pulse.cpu_user + pulse.cpu_system
 
 
-def pulse_of(rank: Rank) -> RankPulse | None:
-    """The latest look at a rank's process."""
-    return rank.looks.newest
-
-
 def state_of(rank: Rank) -> str | None:
     """Letter of its state; ``r`` where it is ready to run, and is without a CPU for most of the time."""
-    pulse, wait = pulse_of(rank), rank.cpu_wait
+    pulse, wait = rank.looks.newest, rank.cpu_wait
     if pulse is None:
         return None
     return "r" if pulse.state == "R" and wait is not None and wait.waited >= WITHOUT_CPU else pulse.state

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import NamedTuple
-
 from textual.widgets import ContentSwitcher
 
 from tui.panels.base import Panel, Place
 from tui.panels.registry import BY_NAME, PANELS
 from tui.view_model import ViewModel
-
-
-class _Step(NamedTuple):
-    """Where one was, as it was."""
-
-    panel: str
-    scope: str
-    query: str
-    here: Hashable
 
 
 class Stage(ContentSwitcher):
@@ -30,7 +18,7 @@ class Stage(ContentSwitcher):
         self.model = model
         self.top = first
         self.panels: dict[str, Panel] = {first: panel}
-        self._way: list[_Step] = []
+        self._way: list[Place] = []
 
     @property
     def panel(self) -> Panel:
@@ -60,11 +48,8 @@ class Stage(ContentSwitcher):
     async def go(self, place: Place) -> None:
         """Go in, remembering the way back."""
         before = self.panel
-        self._way.append(_Step(self.top, before.scope, before.query_text, before.here()))
-        panel = await self.show(place.panel)
-        _narrow(panel, place.scope, "")
-        if place.select is not None:
-            panel.select(place.select)
+        self._way.append(Place(self.top, before.scope, before.here(), before.query_text))
+        await self._stand(place)
 
     async def back(self) -> bool:
         """Take the filter away, else go back one step; False when there is nowhere to go."""
@@ -73,12 +58,14 @@ class Stage(ContentSwitcher):
             return True
         if not self._way:
             return False
-        step = self._way.pop()
-        panel = await self.show(step.panel)
-        _narrow(panel, step.scope, step.query)
-        if step.here is not None:
-            panel.select(step.here)
+        await self._stand(self._way.pop())
         return True
+
+    async def _stand(self, place: Place) -> None:
+        panel = await self.show(place.panel)
+        _narrow(panel, place.scope, place.query)
+        if place.select is not None:
+            panel.select(place.select)
 
     @property
     def trail(self) -> list[str]:

@@ -30,8 +30,7 @@ class ConfirmDialog(Dialog[bool]):
         Binding("y", "answer(True)", "run it"),
         Binding("e", "exact", "exact command"),
         Binding("c", "copy", "copy it"),
-        Binding("n,escape,q", "answer(False)", "leave it"),
-        Binding("enter", "enter", "leave it", show=False),
+        Binding("n,escape,q,enter", "answer(False)", "leave it"),
         Binding("up,k", "scroll('up')", "up", show=False),
         Binding("down,j", "scroll('down')", "down", show=False),
     ]
@@ -59,11 +58,6 @@ class ConfirmDialog(Dialog[bool]):
     def action_scroll(self, how: str) -> None:
         """Scroll by lines."""
         self.text.move("up" if how == "up" else "down")
-
-    def action_enter(self) -> None:
-        """Do nothing, and say so: elsewhere Enter goes on."""
-        self.app.notify("nothing was done: only y runs it", markup=False)
-        self.dismiss(False)
 
 
 class HostKeyDialog(Dialog[bool]):

@@ -100,11 +100,9 @@ def _behind(box: WaitBox, model: ViewModel) -> Place:
 
 
 async def ask_filter(app: HangtopApp) -> None:
-    """Open the filter's line; where there is nothing to filter, say so."""
+    """Open the filter's line."""
     from tui.panels.filterline import FilterLine
 
-    if "filter" not in app.panel.can:
-        raise ActionRefused(app.panel.WHY_NO_FILTER)
     await app.screen.query(FilterLine).remove()  # one that is just being left, or was just opened
     await app.screen.mount(FilterLine(app.panel), before="#footer")
 

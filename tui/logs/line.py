@@ -45,8 +45,8 @@ class LogLine(NamedTuple):
 
     @property
     def writer(self) -> str:
-        """Rank or file."""
-        return f"r{self.rank}" if self.rank is not None and self.rank >= 0 else self.source.rpartition("/")[2]
+        """Rank or node."""
+        return self.node if self.rank is None else f"r{self.rank}"
 
 
 FIELDS: dict[str, Callable[[LogLine], Value]] = {

@@ -18,7 +18,7 @@ class Sign(NamedTuple):
     rank: int
     """Of several in one place the highest is shown."""
     loud: int = 0
-    """Of a verdict: place of its background among the alarms of :class:`~tui.looks.theme.Palette`."""
+    """Of a verdict that is an alarm: 1 for a warning, 2 for what is critical."""
 
 
 _OUTCOMES = {

@@ -75,8 +75,8 @@ class Palette:
     """From low to high: a background, and a foreground that can be read on it."""
     hues: tuple[Style, ...]
     """Colours that tell ranks apart."""
-    alarm: tuple[Style, Style, Style]
-    """The banner: calm, a background alone; warning and critical, whatever its pieces are."""
+    alarm: tuple[Style, Style]
+    """The banner of a warning and of what is critical, whatever its pieces are."""
 
     def of(self, colour: Colour, ground: Background = Background.PLAIN) -> Style:
         """Style of a colour on a background."""
@@ -126,7 +126,7 @@ def _rich_palette(theme: Theme) -> Palette:
         f"bold {shade(foreground, 0.6)} on {background.hex}", f"on {panel.hex}",
     )  # fmt: skip
     hues = (Color.from_hsl(at * 0.381966 % 1, 0.55, 0.7 if theme.dark else 0.35).hex for at in range(12))
-    alarm = f"on {panel.hex}", f"bold {background.hex} on {warning.hex}", f"bold {background.hex} on {error.hex}"
+    alarm = f"bold {background.hex} on {warning.hex}", f"bold {background.hex} on {error.hex}"
     heat = (heated(step / (HEAT_STEPS - 1)) for step in range(HEAT_STEPS))
     return _palette(colours, grounds, heat, hues, alarm)
 
@@ -139,7 +139,7 @@ def _palette(
     alarm: Iterable[str],
 ) -> Palette:
     """Make a palette of styles as Rich writes them, by :class:`Colour` and by :class:`Background`."""
-    own, (calm, warns, bad) = tuple(map(Style.parse, colours)), map(Style.parse, alarm)
+    own, (warns, bad) = tuple(map(Style.parse, colours)), map(Style.parse, alarm)
 
     def one(colour: Colour, place: int, ground: Style) -> Style:
         """On old data only an alarm keeps its colour; a reversed line has one colour for all."""
@@ -153,7 +153,7 @@ def _palette(
         tuple(one(colour, place, ground) for colour in Colour) for place, ground in enumerate(map(Style.parse, grounds))
     )
     return Palette(
-        tuple(matrix), tuple(map(Style.parse, heat)), tuple(map(Style.parse, hues)), (calm, warns, bad),
+        tuple(matrix), tuple(map(Style.parse, heat)), tuple(map(Style.parse, hues)), (warns, bad),
     )  # fmt: skip
 
 
@@ -162,10 +162,6 @@ _ANSI = _palette(
     ("", "reverse", "dim italic", "bold underline", ""),
     ("bright_white on black", *["bright_white on blue"] * 2, "black on cyan", "black on green"),
     ("cyan", "yellow", "green", "magenta", "bright_cyan", "bright_yellow"),
-    (
-        "",
-        "not dim reverse yellow",
-        "not dim bold reverse red",
-    ),  # what is dim beside an alarm would hardly be read on it
+    ("not dim reverse yellow", "not dim bold reverse red"),  # what is dim would hardly be read on an alarm
 )
 """For terminals of sixteen colours; without colours the application takes them away."""

@@ -26,6 +26,8 @@ class Place:
     panel: str
     scope: str = ""
     select: Hashable = None
+    query: str = ""
+    """What was typed into the filter there, where one comes back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +57,6 @@ class Panel(Vertical):
     NAME: ClassVar[str] = ""
     CAN: ClassVar[frozenset[str]] = frozenset()
     """Capabilities that actions ask for: ``filter``, ``sort``, ``enter``, ``copy``, ``node``, ``ranks`` …"""
-
-    WHY_NO_FILTER: ClassVar[str] = ""
-    """What is said of the filter's key where the panel has no ``filter``."""
 
     def __init__(self, model: ViewModel, name: str = "") -> None:
         super().__init__(id=f"panel-{name or self.NAME}", classes=name or self.NAME)

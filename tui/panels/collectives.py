@@ -48,7 +48,6 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
     NAME = "collectives"
     EMPTY = "r asks for flight recorder dumps"
     CAN = frozenset({"enter", "copy", "node", "ranks"})
-    WHY_NO_FILTER = "groups are few: 2 Ranks can be filtered"
 
     def source(self) -> Hashable:
         """The dumps of flight recorders, and the answers of RAS."""
@@ -84,14 +83,14 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
             else:
                 standing = Standing.BEHIND if rank in behind else Standing.LAUNCHED
                 alike[standing, f"launched #{last.seq} last" if last.seq >= 0 else "launched nothing"].append(rank)
-        items = [Item((self._heading(progress),), progress.members, number, 1, apart=True)]
+        items = [Item((self._heading(progress),), progress.members, number, apart=True)]
         for (standing, text), ranks in sorted(alike.items()):
             mark, colour = LOOKS[standing]
             odd = standing is Standing.BEHIND or (standing is Standing.UNTOLD and bool(progress.waiting))
             label = fit(f"{ranks_text(ranks)} {self.nodes_of(ranks) if len(ranks) == 1 else ''}".rstrip(), LABEL - 1)
             line = [("▸ " if odd else "  ", Colour.BAD), (f"{label} ", Colour.ACCENT if odd else Colour.STRONG),
                     (f"{mark} {text}", colour)]  # fmt: skip
-            items.append(Item((line,), frozenset(ranks), (number, text), 1))
+            items.append(Item((line,), frozenset(ranks), (number, text)))
         return items
 
     def _heading(self, progress: LaunchProgress) -> list[Piece]:

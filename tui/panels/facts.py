@@ -12,7 +12,7 @@ from tui.frames import short_stack
 from tui.looks.format import UNKNOWN, age, count, number, percent, rate, size
 from tui.looks.text import cells, fit
 from tui.looks.theme import Colour
-from tui.measure import grown_errors, memory_percent, pulse_of, row_of, throttling
+from tui.measure import grown_errors, memory_percent, row_of, throttling
 from tui.ordering.rows import RankRow
 from tui.panels.base import Fact
 from tui.texts.lastlines import lines_of
@@ -113,7 +113,7 @@ def rank_facts(row: RankRow, model: ViewModel) -> list[Fact]:
         *_lines("helpers", "{role} pid {pid}, {state}, rss {rss}", rank.helpers.values()),
         *_pairs("versions", process.versions),
         *_pairs("environment", process.env),
-        *facts_of(pulse_of(rank), rank.cpu_wait, process),
+        *facts_of(rank.looks.newest, rank.cpu_wait, process),
     ]
 
 

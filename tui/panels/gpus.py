@@ -100,8 +100,6 @@ def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
         Column("ecc", "ecc", 4, sample(lambda s: s.ecc_uncorrected), align="right",
                help="uncorrected memory errors since the driver started"),
         Column("pcie", "pcie", 6, sample(lambda s: s.pcie_width), _pcie, help="generation × width"),
-        Column("name", "name", 12, lambda row: row.gpu.facts.name if row.gpu.facts else None, most=40,
-               colour=Colour.DIM),
     )  # fmt: skip
 
 

@@ -69,12 +69,6 @@ def node_columns(model: ViewModel) -> Sequence[Column[Node]]:
             return None
         return 100.0 * (1 - row.load.memory_available / row.host.memory_total)
 
-    def used_shm(row: Node) -> Value:
-        load = row.load
-        if load is None or load.shm_used is None or not load.shm_total:
-            return None
-        return 100.0 * load.shm_used / load.shm_total
-
     def stood(row: Node) -> Value:
         return model.now - row.since if row.since and row.link != "offline" else None
 
@@ -94,7 +88,6 @@ def node_columns(model: ViewModel) -> Sequence[Column[Node]]:
                form=lambda value: number(value, 1), align="right",
                help="processes that run or wait for storage, over 1 min"),
         Column("mem", "mem", 4, used_memory, form=percent, align="right", help="memory in use"),
-        Column("shm", "shm", 4, used_shm, form=percent, align="right", help="/dev/shm in use"),
         Column("io", "io %", 4, lambda row: row.load.pressure_io if row.load else None, form=number, align="right",
                help="share of the last 10 s in which some task waited for I/O"),
         Column("clock", "clock", 8, lambda row: row.clock_offset, form=lambda value: f"{value:+.3f}", align="right",

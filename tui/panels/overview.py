@@ -44,7 +44,6 @@ class OverviewPanel(Panel):
 
     NAME = "overview"
     CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time"})
-    WHY_NO_FILTER = "the overview shows the whole job: 2 Ranks, 3 GPUs, 4 Fabric and 6 Nodes can be filtered"
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)

@@ -16,12 +16,11 @@ from tui.measure import (
     inside_of,
     last_step,
     memory_percent,
-    pulse_of,
     row_of,
     seconds_a_step,
     source_is_stale,
     state_of,
-)  # fmt: skip
+)
 from tui.ordering.filter import Value
 from tui.ordering.rows import RankRow
 from tui.panels.base import Place
@@ -166,7 +165,7 @@ def _pid(row: RankRow) -> int:
 
 
 def _pulse(get: Callable[[RankPulse], Value]) -> Callable[[RankRow], Value]:
-    return lambda row: None if (pulse := pulse_of(row.rank)) is None or row.rank.gone_at is not None else get(pulse)
+    return lambda row: None if (pulse := row.rank.looks.newest) is None or row.rank.gone_at is not None else get(pulse)
 
 
 RANKS = TableSpec(

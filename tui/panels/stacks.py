@@ -32,7 +32,6 @@ class StacksPanel(ItemPanel[LooksMerged]):
     NAME = "stacks"
     EMPTY = "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"
     CAN = frozenset({"enter", "copy", "node", "ranks"})
-    WHY_NO_FILTER = "groups are few: 2 Ranks can be filtered"
 
     def source(self) -> Hashable:
         """The looks at stacks."""

@@ -93,9 +93,7 @@ def group_item(group: StackGroup, nodes: str, waiting: WaitLookup, *, moves: boo
         [("  ▸ ", Colour.ACCENT), (line.text, Colour.STRONG)] if line.differs else [(f"    {line.text}", Colour.DIM)]
         for line in group.lines
     ]
-    different = sum(line.differs for line in group.lines)
-    needed = 1 + bool(doing.error) + min(len(group.lines), max(2, different))
-    return Item(tuple(lines), group.ranks, needed=needed, apart=True)
+    return Item(tuple(lines), group.ranks, apart=True)
 
 
 def _notes(doing: Activity, what: str, moves: bool) -> list[Piece]:

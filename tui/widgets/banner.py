@@ -52,7 +52,7 @@ class Banner(Bar):
         strong = Colour.STRONG if loud else Colour.TEXT
         lines: Content = [[*head, (fit(clip(rows[0], room), room), strong), *right]]
         lines += [[(" " * indent, strong), (row, strong)] for row in rows[1:]]
-        over = self.palette.alarm[loud] if loud else None
+        over = self.palette.alarm[loud - 1] if loud else None
         if over != self.over:
             self.over = over
             self.repaint()

@@ -215,7 +215,7 @@ class HeatMap(Lines):
     def _style(self, cell: Cell, *, at_cursor: bool, old: bool) -> Style:
         palette = self.palette
         if cell.blamed:
-            return palette.alarm[2] + _HERE if at_cursor else palette.alarm[2]
+            return palette.alarm[1] + _HERE if at_cursor else palette.alarm[1]
         if old or cell.heat is None:
             return palette.of(
                 cell.colour, Background.CURSOR if at_cursor else Background.STALE if old else Background.PLAIN

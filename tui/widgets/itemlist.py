@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from textual import events
 from textual.strip import Strip
 
-from tui.looks.format import plural
 from tui.looks.text import line_of
 from tui.looks.theme import Background, Colour
 from tui.widgets.lines import Lines, Move, Piece, step_of, strip_of
@@ -23,14 +22,12 @@ class Item:
     ranks: frozenset[int] = frozenset()
     key: Hashable = None
     """Tells it from other items of the same ranks."""
-    needed: int = 0
-    """Lines that should be seen even when room is short; 0: all of them."""
     apart: bool = False
-    """An empty line stands before it where there is room, and the cursor is seen on its heading alone."""
+    """An empty line stands before it, and the cursor is seen on its heading alone."""
 
 
 class ItemList(Lines):
-    """Draws items below each other, shortened when they would not fit, with a cursor on one."""
+    """Draws items below each other with a cursor on one."""
 
     def __init__(self, empty: str) -> None:
         super().__init__()
@@ -50,18 +47,13 @@ class ItemList(Lines):
         self.redraw()
 
     def resized(self) -> None:
-        """All lines when they fit, else of every item what is needed and how much is left out."""
-        lines = sum(len(item.lines) + item.apart for item in self.items)
-        whole = lines - 1 <= self.size.height or not any(item.needed for item in self.items)
+        """Break the lines for this width."""
         self._rows = []
         for place, item in enumerate(self.items):
-            shown = item.lines if whole or place == self.cursor else item.lines[: item.needed]
-            if place and whole and item.apart:
+            if place and item.apart:
                 self._rows.append((-1, []))
-            for line in shown:
+            for line in item.lines:
                 self._rows += [(place, part) for part in broken(line, max(20, self.room - 1))]
-            if left_out := len(item.lines) - len(shown):
-                self._rows.append((place, [(f"    … {plural(left_out, 'line')} more", Colour.DIM)]))
         self.resize_to(len(self._rows))
 
     @property

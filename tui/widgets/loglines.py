@@ -42,7 +42,7 @@ class LogView(Lines):
         """Take note of ``new`` lines in the book and draw."""
         shown = self.book.shown
         if new:
-            self._who = max(self._who, *(cells(_who(line)) for line in shown[-new:]))
+            self._who = max(self._who, *(cells(line.writer) for line in shown[-new:]))
         self.resize_to(len(shown))
         if self.following:
             self._at = shown[-1] if shown else None
@@ -133,7 +133,7 @@ class LogView(Lines):
         head = [
             Segment("▌" if at_cursor else " ", styles[Colour.ACCENT]),
             Segment(line.time + " ", styles[Colour.DIM]),
-            Segment(fit(_who(line), min(WHO, self._who), "right"), hue),
+            Segment(fit(line.writer, min(WHO, self._who), "right"), hue),
             Segment(f" {glyph} ", styles[colour]),
         ]
         used = sum(cells(segment.text) for segment in head)
@@ -159,7 +159,3 @@ class LogView(Lines):
         if self.following and new_value < min(old_value, self.max_scroll_y):
             self.following, self.unseen = False, 0
             self._last_place = self.cursor
-
-
-def _who(line: LogLine) -> str:
-    return line.node if line.rank is None else f"r{line.rank}"

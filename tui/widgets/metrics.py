@@ -10,7 +10,7 @@ from hangtop.diagnosis.node import Gpu, Node
 from tui.looks.format import UNKNOWN
 from tui.looks.signs import link_sign
 from tui.looks.theme import Colour
-from tui.measure import cpu_percent, memory_percent, pulse_of, row_of
+from tui.measure import cpu_percent, memory_percent, row_of
 from tui.ordering.rows import RankRow
 from tui.view_model import ViewModel, letter_of
 
@@ -71,7 +71,7 @@ def _row(name: str) -> Callable[[Gpu], float | None]:
 
 def _gigabytes(row: RankRow, interval: float) -> float | None:
     del interval
-    return None if (pulse := pulse_of(row.rank)) is None else pulse.rss / 2**30
+    return None if (pulse := row.rank.looks.newest) is None else pulse.rss / 2**30
 
 
 def _limit(gpu: Gpu | None) -> float:

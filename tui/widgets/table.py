@@ -129,12 +129,12 @@ class Table(Lines, Generic[R]):
         self.repaint()
         self.post_message(self.Changed())
 
-    def sort_next(self, step: int) -> None:
-        """Order by the next of the columns shown, or the one before."""
+    def sort_next(self) -> None:
+        """Order by the next of the columns shown."""
         keys = [column.key for column in self.view.columns]
-        place = keys.index(self.sort_key) if self.sort_key in keys else -1 if step > 0 else 0
+        place = keys.index(self.sort_key) if self.sort_key in keys else -1
         self.sort_key = ""
-        self.sort_by(keys[(place + step) % len(keys)])
+        self.sort_by(keys[(place + 1) % len(keys)])
 
     def turn_order(self) -> None:
         """Order the other way round."""
