@@ -6,8 +6,10 @@ import pytest
 from textual.events import MouseScrollUp
 from textual.scrollbar import ScrollTo
 
+from collectors.fleet.transport import SshConfigError
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, hung, say
+from tui.app import HangtopApp, ScreenOptions
 from tui.panels.registry import PANELS
 
 
@@ -107,10 +109,31 @@ async def test_a_log_that_grew_behind_another_panel_is_followed_on_until_somebod
         await shown.pilot.pause()
         await shown.draw()
         assert "⏸ paused" in shown.text()
+        say(session, "node1", 0, NOW + 90, "late one", "and two")
+        await shown.draw()
+        assert "2 new" in shown.text()
+        assert "late one" not in shown.text()
         await shown.press("end")
         assert "● following" in shown.text()
+        assert "and two" in shown.lines()[-2]
         for y, told in ((80.0, "● following"), (10.0, "⏸ paused")):
             log.post_message(ScrollTo(y=y, animate=False))
             await shown.pilot.pause()
             await shown.draw()
             assert told in shown.text()
+
+
+async def test_a_session_that_cannot_begin_leaves_no_empty_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Paper().session()
+
+    async def refused() -> None:
+        raise SshConfigError("/home/ada/.ssh/config:3: 'nonsense' does not begin with a keyword")
+
+    monkeypatch.setattr(session, "start", refused)
+    app = HangtopApp(session, ScreenOptions(theme="hangtop"))
+    async with app.run_test() as pilot:
+        for _ in range(50):
+            await pilot.pause(0.05)
+            if app._exit:
+                break
+    assert "does not begin with a keyword" in str(app.never_began)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.made import gpu_row
 from tests.support.piloted import Screen, screen
-from tests.support.screens import NOW, Paper, hung, say
+from tests.support.screens import Paper, hung
 from tui.app import ScreenOptions
 
 
@@ -75,24 +75,6 @@ async def test_without_colour_nothing_has_a_colour_and_everything_can_be_read(mo
                     )
         await shown.press("1")
         assert re.search(r"[!▸]11 +A ", shown.text())
-
-
-async def test_the_log_follows_stops_and_counts_what_is_new() -> None:
-    session = Paper().session()
-    say(session, "node1", 0, NOW - 5, *(f"line {number}" for number in range(100)))
-    async with screen(session) as shown:
-        await shown.press("5")
-        assert "● following" in shown.text()
-        assert "line 99" in shown.lines()[-2]
-        await shown.press("up", "up")
-        assert "⏸ paused" in shown.text()
-        say(session, "node1", 0, NOW - 1, "late one", "and two")
-        await shown.draw()
-        assert "2 new" in shown.text()
-        assert "late one" not in shown.text()
-        await shown.press("end")
-        assert "and two" in shown.lines()[-2]
-        assert "● following" in shown.text()
 
 
 async def test_the_heat_map_shows_another_figure_and_errors_as_what_they_are() -> None:
