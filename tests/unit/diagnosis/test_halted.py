@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.jobs import ALL_REDUCE, BACKWARD, COMPUTING, READING, Sketch, first
+from tests.support.jobs import ALL_REDUCE, COMPUTING, READING, Sketch, first
 
 
 def test_stopped_by_a_debugger() -> None:
@@ -30,16 +30,6 @@ def test_frozen_by_a_control_group(state: str, wchan: str) -> None:
     assert "is frozen by its control group and holds up 3 others" in found.summary
     assert "/proc/1003/cgroup" in found.advice
     assert not found.next, "no signal thaws it"
-
-
-def test_uninterruptible() -> None:
-    job = Sketch()
-    job.ranks(0, 2, 3).at(BACKWARD)
-    job.ranks(1).at(READING, state="D").pulse(wchan="rpc_wait_bit_killable")
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("rank_uninterruptible", (1,))
-    assert "NFS" in found.summary
-    assert "(state D for 4 s)" in found.summary
 
 
 @pytest.mark.parametrize(

@@ -1,71 +1,20 @@
-"""Causes of findings: found by what findings speak of, and the same as by comparing every pair."""
+"""Findings that say the same are one, and causes stand before what they explain."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from hangtop.diagnosis.finding import LIKELY, Finding
-from hangtop.diagnosis.tables.kinds import ROWS, Effects, Kind, kind_row
-from hangtop.diagnosis.verdict.ranking import SEVERITIES, rank_findings
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
+from hangtop.diagnosis.verdict.ranking import rank_findings
 
-NAMES = st.lists(st.sampled_from(["node1:0", "node1:1", "node2:0"]), max_size=2, unique=True).map(tuple)
+SEEN = (Evidence(Observer.STACKS, "py-spy rank 1", 1.0, "T"), Evidence(Observer.PROCESS, "/proc/7", 1.0, "T"))
 
 
-def findings_of(row: Kind) -> st.SearchStrategy[list[Finding]]:
-    """Findings of kinds that explain one another, about a few things."""
-    finding = st.builds(
-        Finding,
-        kind=st.sampled_from(sorted({row.name}.union(*(effects.kinds for effects in row.explains)))),
-        severity=st.sampled_from(SEVERITIES),
-        weight=st.sampled_from([0.5, 0.9]),
-        summary=st.just("it is so"),
-        ranks=st.lists(st.integers(0, 2), max_size=2, unique=True).map(tuple),
-        nodes=st.lists(st.sampled_from(["node1", "node2"]), max_size=2, unique=True).map(tuple),
-        gpus=NAMES,
-        ports=NAMES,
-    )
-    return st.lists(finding, min_size=2, max_size=6)
-
-
-def shares(row: Effects, cause: Finding, effect: Finding) -> bool:
-    """They speak of the same thing."""
-    fields = {"rank": "ranks", "node": "nodes", "gpu": "gpus", "port": "ports"}
-    name = fields.get(row.where, "")
-    return not name or bool(set(getattr(cause, name)) & set(getattr(effect, name)))
-
-
-def explains(cause: Finding, effect: Finding) -> bool:
-    """One row of the table at least says so, and the cause is as severe, or is something broken."""
-    broken = kind_row(cause.kind).word == "at_risk" and cause.weight >= LIKELY
-    as_severe = SEVERITIES.index(cause.severity) <= SEVERITIES.index(effect.severity)
-    if cause.severity == "info" or not (as_severe or broken):
-        return False
-    rows = [effects for effects in kind_row(cause.kind).explains if effect.kind in effects.kinds]
-    return any(shares(effects, cause, effect) for effects in rows)
-
-
-def causes_of(effect: Finding, findings: Sequence[Finding]) -> list[Finding]:
-    """All findings but itself that explain it."""
-    return [other for other in findings if other is not effect and explains(other, effect)]
-
-
-@settings(max_examples=50)
-@given(st.sampled_from([row for row in ROWS if row.explains]).flatmap(findings_of))
-def test_a_finding_has_a_cause_where_some_pair_of_the_table_gives_it_one(findings: list[Finding]) -> None:
-    merged = rank_findings(findings)
-    roots = [finding for finding in merged if not finding.cause]
-    plain = [replace(finding, cause="") for finding in merged]
-    for finding, bare in zip(merged, plain, strict=True):
-        kinds = {other.kind for other in causes_of(bare, plain)}
-        if finding.cause:
-            assert finding.cause in kinds
-        else:  # where all explain one another in a circle, one is accused all the same
-            assert not kinds or roots == [finding]
+def test_two_sources_of_one_thing_are_one_finding_and_surer() -> None:
+    one = Finding("rank_stopped", "critical", 0.8, "a", ranks=(1,), evidence=SEEN[:1])
+    two = Finding("rank_stopped", "critical", 0.6, "b", ranks=(1,), evidence=SEEN[1:])
+    (merged,) = rank_findings([two, one])
+    assert (merged.summary, merged.evidence, merged.weight > 0.8) == ("a", SEEN, True)
 
 
 def test_the_nearest_of_several_causes_is_named() -> None:

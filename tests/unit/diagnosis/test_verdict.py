@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from collectors.samples.gpus import GpuFault
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import (
     ALL_REDUCE,
@@ -35,7 +33,6 @@ from tests.support.jobs import (
     port,
     source,
 )
-from tests.support.made import hello
 
 STACKS = [ALL_REDUCE, BACKWARD, BARRIER, COMPUTING, DESTROY, INIT, LOCKED, READING, c10d("recv"), c10d("send"), []]
 EVENTS = [
@@ -79,25 +76,6 @@ def test_time_outs_are_consequences_of_what_is_stuck() -> None:
         ("rank_stuck_in_data", ""), ("watchdog_timeout", "rank_stuck_in_data"),
     ]  # fmt: skip
     assert verdict.findings[1].weight < verdict.findings[0].weight
-
-
-def test_two_witnesses_of_one_thing_are_one_finding_and_surer() -> None:
-    one = Finding(
-        "rank_stopped",
-        "critical",
-        0.8,
-        "a",
-        ranks=(1,),
-        evidence=(Evidence(Observer.STACKS, "py-spy rank 1", 1.0, "T"),),
-    )
-    two = Finding(
-        "rank_stopped", "critical", 0.6, "b", ranks=(1,), evidence=(Evidence(Observer.PROCESS, "/proc/7", 1.0, "T"),)
-    )
-    merged = rank_findings([two, one])
-    assert len(merged) == 1
-    assert merged[0].weight > 0.8
-    assert [line.source for line in merged[0].evidence] == ["py-spy rank 1", "/proc/7"]
-    assert merged[0].summary == "a"
 
 
 # --- properties --------------------------------------------------------------------------------------------------
@@ -210,13 +188,6 @@ def test_a_job_is_not_healthy_while_ranks_of_it_cannot_be_seen_any_more() -> Non
     assert job.verdict().outcome == "unknown"
     job.ranks(2, 3).gone()
     assert "nothing is known of" not in job.verdict().summary, "they had ended before"
-
-
-def test_a_node_that_shows_a_part_and_its_ranks_is_as_healthy_as_any() -> None:
-    job = Sketch(world=4, nodes=2)
-    job.motion = MOVING
-    job.node("node2", link="limited", why="it sends too much", hello=hello())
-    assert job.verdict().outcome == "healthy"
 
 
 def test_a_wait_for_a_rank_whose_gpu_is_lost_is_a_hang_and_the_gpu_is_why() -> None:

@@ -17,7 +17,7 @@ from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.looks import Look, Looks
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, LOCKED, NOW, READING, Sketch, first, gpu, kinds
+from tests.support.jobs import ALL_REDUCE, LOCKED, NOW, READING, Sketch, first, kinds
 
 WHO = 2
 CODE = ["tune_kernels job.py:61", "main job.py:9"]
@@ -132,20 +132,6 @@ def test_the_rank_that_is_waited_for_is_named_at_once_and_accused_by_its_wake_se
     assert case.says in found.summary
 
 
-def test_a_rank_whose_own_gpu_computes_is_waited_for() -> None:
-    spin = {"utilization": 100, "power": 250.0, "sm_clock": 1900}
-    work = {"utilization": 90, "power": 600.0, "sm_clock": 1900}
-    job = Sketch(span=7.0, watched=7.0, stood_still=7.0)
-    job.ranks().at(ALL_REDUCE, state="R").pulse(cores=1.0)
-    job.ranks(WHO).at(CODE, syscall="futex")
-    rows = [[spin] * 6, [spin] * 6, [work] * 6, [spin] * 6]
-    job.node("node1", gpus=(gpu(0, rows[0], pids=[1000]), gpu(1, rows[1], pids=[1001])))
-    job.node("node2", gpus=(gpu(0, rows[2], pids=[1002]), gpu(1, rows[3], pids=[1003])))
-    verdict = job.verdict()
-    assert (verdict.outcome, first(verdict).ranks) == ("waiting", (WHO,)), verdict.summary
-    assert "its GPU computes" in verdict.summary
-
-
 FETCHES = ThreadWait(5001, "fetcher", "S", "recvfrom", "tcp 10.0.0.9:443")
 NAPS = ThreadWait(5002, "pt_nccl_watchdg", "S", "clock_nanosleep", "")
 
@@ -167,6 +153,16 @@ def test_a_native_thread_that_asks_a_service_is_no_lock_of_the_main_one(
         verdict = diagnose(replace(made, stacks=tuple(dumps)))
         assert (verdict.outcome, first(verdict).ranks) == (outcome, (WHO,)), verdict.summary
         assert ("its thread fetcher is in recvfrom on tcp 10.0.0.9:443" in verdict.summary) is (soon == "waiting")
+
+
+def test_processes_that_may_not_have_been_looked_at_yet_are_not_missed() -> None:
+    """Nor is the rank accused: they may compute for it."""
+    take = ["get /usr/lib/python3.11/multiprocessing/queues.py:103", "take_next results.py:20", "main run.py:9"]
+    job = Sketch()
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(WHO).at(take, syscall="read", waiting_on="pipe")
+    verdict = job.verdict()
+    assert (verdict.outcome, first(verdict).ranks) == ("waiting", (WHO,))
 
 
 @pytest.mark.parametrize(("others", "outcome"), [(5000.0, "hung"), (0.0, "waiting")])

@@ -57,12 +57,6 @@ def test_a_rank_that_spins_at_one_place_has_waited_no_longer_than_since_the_last
     assert (job.verdict().outcome == "hung") is hung
 
 
-@pytest.mark.parametrize("rows", [[COMPUTE] * 4, [COMPUTE, COMPUTE, SPIN, SPIN]])
-def test_ranks_whose_gpus_compute_wait_for_nobody(rows: list[dict[str, Any]]) -> None:
-    job = with_gpus(spinning(motion=MOVING), *rows)
-    assert (job.verdict().outcome, alarms(job.verdict())) == ("healthy", [])
-
-
 def test_the_busy_gpus_of_another_job_are_none_of_a_job_of_cpus() -> None:
     job = Sketch(stood_still=30.0, watched=30.0, span=20.0)
     job.ranks().at(ALL_REDUCE).pulse(cores=0.0)
@@ -91,13 +85,6 @@ def test_a_rank_in_a_function_that_no_other_is_in_is_named_as_possible(
     job = spinning()
     job.ranks(*odd).at(at_gpu(where), state="R").pulse(cores=1.0)
     assert (found(job).ranks, found(job).certainty) == (named, "possible")
-
-
-def test_stages_that_come_to_one_function_on_different_ways_are_not_named() -> None:
-    job = spinning()
-    for ranks, way in ((ALL, "forward schedule.py:50"), ((3,), "backward schedule.py:61")):
-        job.ranks(*ranks).at(at_gpu("communicate schedule.py:33", way, "main train.py:9"), state="R").pulse(cores=1.0)
-    assert (found(job).kind, found(job).ranks) == ("collective_stalled", ALL)
 
 
 def test_lines_say_nothing_of_a_job_that_moves_or_computes() -> None:
