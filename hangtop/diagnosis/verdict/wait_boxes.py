@@ -10,11 +10,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.collectives.progress import WaitEdge
-from hangtop.diagnosis.collectives.sources import waits_of
 from hangtop.diagnosis.finding import NAME_NOBODY, Finding, WaitBox
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.points import by_frames
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State
 
 _STATES: dict[State, str] = {
@@ -30,9 +28,8 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
         return ()
     blamed = set(findings[0].ranks) if findings and findings[0].kind not in NAME_NOBODY else set()
     edges: dict[int, list[WaitEdge]] = defaultdict(list)
-    for edge in (*job_status.job.once(waits_of), *by_frames(job_status.statuses.values())):
-        if edge.certain:
-            edges[edge.waiter].append(edge)
+    for edge in job_status.edges:
+        edges[edge.waiter].append(edge)
     groups = [*_groups(job_status, job_status.graph, blamed, edges)]
     place_of = {one.rank: place for place, group in enumerate(groups) for one in group}
     held_up = tuple(place for place, group in enumerate(groups) if group[0].rank in blamed)

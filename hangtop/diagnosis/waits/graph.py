@@ -10,13 +10,14 @@ Example: ranks 0, 1 and 3 are in ``all_reduce``, rank 2 reads a file: ``held_up`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median_low
 from typing import Literal
 
+from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.waits.odd import OddRanks, Source, odd_ranks, threads_of
-from hangtop.diagnosis.waits.points import Awaited, WaitPoint, peers_awaited, points_of, standing_part
+from hangtop.diagnosis.waits.points import WaitPoint, peers_awaited, points_of, standing_part
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state
 
 Pattern = Literal["held_up", "deadlock", "mismatch", "stalled", "unclear"]
@@ -54,12 +55,12 @@ class WaitGraph:
     """Ranks that none of these wait for go on."""
 
 
-def find_waits(statuses: Mapping[int, RankStatus], awaited: Callable[[], Awaited]) -> WaitGraph | None:
+def find_waits(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge]) -> WaitGraph | None:
     """Find who waits for whom in a job; None while nobody waits or the waits are seen to end and begin again.
 
-    ``awaited`` tells for which ranks a rank waits, by recorders, logs and frames; it is asked where some ranks go on.
+    ``edges`` tell for which ranks some ranks wait, by recorders, logs and frames.
     """
-    among = standing_part(statuses, awaited)
+    among = standing_part(statuses, edges)
     waits, part = in_state(among, *WAITS), len(among) < len(statuses)
     still = sum(one.frozen is not False for one in waits)
     if not still or still * 2 < len(waits):

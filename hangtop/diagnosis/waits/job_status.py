@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
 from collectors.samples.logs import LogEvent
+from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.collectives.sources import waits_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, TRICKLE_BYTES_PER_S
@@ -37,6 +37,8 @@ class JobStatus:
     statuses: Mapping[int, RankStatus]
     """By rank, including missing ones."""
     graph: WaitGraph | None
+    edges: tuple[WaitEdge, ...]
+    """For which ranks some ranks wait, by recorders, logs and frames, as far as one of them is sure."""
 
     def of(self, *states: State) -> tuple[RankStatus, ...]:
         """Ranks in any of these states, in order."""
@@ -147,19 +149,11 @@ def status_of_job(job: Job) -> JobStatus:
     """
     ordered = in_order(job)
     statuses = statuses_of(ordered)
-    graph = find_waits(statuses, lambda: _awaited(ordered, statuses))
+    edges = tuple(edge for edge in (*ordered.once(waits_of), *by_frames(statuses.values())) if edge.certain)
+    graph = find_waits(statuses, edges)
     if graph is not None and graph.pattern != "held_up" and on_its_way(ordered, statuses.values()):
         graph = None
-    return JobStatus(ordered, statuses, graph)
-
-
-def _awaited(job: Job, statuses: Mapping[int, RankStatus]) -> Mapping[int, set[int]]:
-    """For which ranks each rank waits, by recorders, logs and frames, as far as one of them is sure."""
-    found: dict[int, set[int]] = defaultdict(set)
-    for edge in (*job.once(waits_of), *by_frames(statuses.values())):
-        if edge.certain:
-            found[edge.waiter].update(edge.for_ranks)
-    return found
+    return JobStatus(ordered, statuses, graph, edges)
 
 
 def in_order(job: Job) -> Job:
@@ -193,15 +187,12 @@ def on_its_way(job: Job, statuses: Iterable[RankStatus]) -> bool:
     As over a path that loses packets: two ranks carried some between their last two looks, both since the job stands
     still.
     """
-    since = max(job.now - (job.stood_still or 0.0), 0.0)
-    return job.live and sum(_carries(one, since, job.now) for one in statuses if one.present) > 1
-
-
-def _carries(status: RankStatus, since: float, now: float) -> bool:
-    doing, looks = status.activity, status.readings
-    if doing is None or status.state not in WAITS or now - doing.at > FRESH_S:
-        return False
-    return (doing.carried or 0.0) >= TRICKLE_BYTES_PER_S and len(looks) > 1 and looks[-2].at >= since
+    since, carry = max(job.now - (job.stood_still or 0.0), 0.0), 0
+    for one in statuses if job.live else ():
+        doing, looks = one.activity, one.readings
+        if doing is not None and one.state in WAITS and len(looks) > 1 and looks[-2].at >= since:
+            carry += job.now - doing.at <= FRESH_S and (doing.carried or 0.0) >= TRICKLE_BYTES_PER_S
+    return carry > 1
 
 
 def native_wanted(job: Job) -> tuple[int, ...]:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.stacks.states import Activity
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_state
 
 PointKey = tuple[str, str, str, bool]
-Awaited: TypeAlias = Mapping[int, Iterable[int]]
-"""For which ranks each rank waits, as far as a source is sure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ def _key(doing: Activity | None) -> PointKey:
 # --- who waits for others than those who go on ------------------------------------------------------------------
 
 
-def standing_part(statuses: Mapping[int, RankStatus], awaited: Callable[[], Awaited]) -> Mapping[int, RankStatus]:
+def standing_part(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge]) -> Mapping[int, RankStatus]:
     """The ranks that stand still and those for which they wait, where all others go on; else all ranks.
 
     Independent pipelines and replicas stand still by themselves. A rank waits for those that a source names; else for
@@ -81,9 +78,11 @@ def standing_part(statuses: Mapping[int, RankStatus], awaited: Callable[[], Awai
     movers = {rank for rank, one in statuses.items() if one.frozen is False and one.present}
     if not standing or not movers:
         return statuses
-    named = awaited()
-    part = {one.rank for one in standing}.union(*(named.get(one.rank, ()) for one in standing))
-    unnamed = sorted((one for one in standing if not named.get(one.rank)), key=lambda one: one.held, reverse=True)
+    named: dict[int, set[int]] = defaultdict(set)
+    for edge in edges:
+        named[edge.waiter].update(edge.for_ranks)
+    part = {one.rank for one in standing}.union(*(named[one.rank] for one in standing))
+    unnamed = sorted((one for one in standing if not named[one.rank]), key=lambda one: one.held, reverse=True)
     at_point = {_key(one.activity): one for one in unnamed}  # of each point the rank that came last
     passed = {rank for rank in movers if all(_passed(statuses[rank], one) for one in at_point.values())}
     others = statuses.keys() - part if not unnamed else passed - part

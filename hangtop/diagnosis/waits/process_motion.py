@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.looks import Look
@@ -90,13 +91,8 @@ NO_MOTION = Motion()
 
 def motion(rank: Rank, since: float) -> Motion:
     """Sum up the looks at one rank's process from ``since`` on, and one before where fewer than two came after it."""
-    backwards = reversed(rank.looks)
-    last = first = next(backwards)
-    for look in backwards:
-        if look.at < since and first is not last:
-            break
-        first = look
-    moved = between(first, last)
+    late = [look for look in rank.looks if look.at >= since]
+    moved = between(late[0] if len(late) > 1 else rank.looks[-2:][0], rank.looks[-1])
     if not moved.span:
         return moved
     return replace(
@@ -146,11 +142,7 @@ def _halted_for(rank: Rank, state: str) -> float:
 
     One in state D may read, from a slow disk.
     """
-    last = since = rank.looks[-1]
-    for look in reversed(rank.looks):
-        if state_of(look.value) != state:
-            break
-        since = look
-    moved = between(since, last)
+    alike = [*takewhile(lambda look: state_of(look.value) == state, reversed(rank.looks))]
+    moved = between(alike[-1], alike[0])
     acts = (moved.switches or 0.0) > STILL_SWITCHES_PER_S or (state == "D" and moved.moves_data)
-    return 0.0 if acts else last.at - since.at
+    return 0.0 if acts else alike[0].at - alike[-1].at
