@@ -188,29 +188,22 @@ def _loads(job: Job) -> Mapping[int, Load]:
     found: dict[int, Load] = {}
     for owner in job.ranks:
         if owner.gone_at is None and (gpus := gpus_of(job, owner)):
-            loads = {_load(gpu) for gpu in gpus}
-            load = loads.pop() if len(loads) == 1 else "computing" if "computing" in loads else "mixed"
-            found[owner.rank] = "computing" if load == "mixed" and _computed(gpus, since) else load
+            loads = {_load(gpu, since) for gpu in gpus}
+            found[owner.rank] = loads.pop() if len(loads) == 1 else "computing" if "computing" in loads else "mixed"
     return found
 
 
-def _computed(gpus: Sequence[Gpu], since: float) -> bool:
-    """Whether a look at these GPUs since then met one that computes."""
-    looks = ((gpu, look) for gpu in gpus for look in list(gpu.looks)[-LAST:])
-    return any(look.at >= since and _of_look(gpu, look) == "computing" for gpu, look in looks)
-
-
-def _load(gpu: Gpu) -> Load:
+def _load(gpu: Gpu, since: float) -> Load:
+    """What all last looks at a GPU say together; ``computing`` where one of those since then says so."""
     looks = gpu.looks[-LAST:]
-    if len(looks) < LATE_LOOKS:
-        return "unknown"
     loads = {_of_look(gpu, look) for look in looks}
-    if len(loads) > 1:
-        return "unknown" if "unknown" in loads else "mixed"
+    if len(looks) < LATE_LOOKS or (len(loads) > 1 and "unknown" in loads):
+        return "unknown"
     limit, watts = _power(gpu)
     steady = not limit or not watts or max(watts) - min(watts) <= FLAT_POWER_SHARE * limit
-    load = loads.pop()
-    return "mixed" if load == "spinning" and not steady else load
+    if len(loads) == 1 and (steady or loads != {"spinning"}):
+        return loads.pop()
+    return "computing" if any(look.at >= since and _of_look(gpu, look) == "computing" for look in looks) else "mixed"
 
 
 def _power(gpu: Gpu) -> tuple[float | None, list[float]]:

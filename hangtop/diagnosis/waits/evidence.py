@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from signal import Signals
 from textwrap import shorten
 
@@ -38,24 +37,20 @@ def stack_of(status: RankStatus) -> Evidence | None:
 def process_of(status: RankStatus) -> Evidence | None:
     """Return what the kernel says of one rank's process; None when it says nothing."""
     doing, moved, pid = status.activity, status.motion, status.pid
-    words = []
-    state, wchan = moved.state, moved.wchan
-    if state:
-        words.append(f"state {state}")
-    if wchan and wchan != "0":
-        sleep = sleep_at(wchan)
-        words.append(
-            f"in the kernel at {wchan}" + (f" ({sleep.meaning})" if sleep.meaning and not sleep.ordinary else "")
-        )
-    if doing and doing.syscall not in ("", "none", "running"):
+    sleep = sleep_at(moved.wchan)
+    why = f" ({sleep.meaning})" if sleep.meaning and not sleep.ordinary else ""
+    words = [f"state {moved.state}" if moved.state else ""]
+    words.append(f"in the kernel at {moved.wchan}{why}" if moved.wchan not in ("", "0") else "")
+    if doing is not None and doing.syscall not in ("", "none", "running"):
         words.append(f"system call {doing.syscall}" + (f" on {doing.waiting_on}" if doing.waiting_on else ""))
     if moved.cpu is not None and moved.span:
         beside = f", {moved.threads:.2f} of them in its other threads" if (moved.threads or 0.0) >= 0.1 else ""
         words.append(f"{moved.cpu:.2f} cores over {duration(moved.span)}{beside}")
-    if doing and (doing.carried or 0.0) > TRICKLE_BYTES_PER_S:
+    if doing is not None and (doing.carried or 0.0) > TRICKLE_BYTES_PER_S:
         words.append(f"its connections carry {size(doing.carried or 0.0)}/s")
     source = f"/proc/{pid} on {status.node}" if pid else f"process of {rank_text(status.rank)}"
-    return Evidence(Observer.PROCESS, source, doing.at if doing else None, ", ".join(words)) if words else None
+    told = ", ".join(filter(None, words))
+    return Evidence(Observer.PROCESS, source, doing.at if doing else None, told) if told else None
 
 
 def evidence_of(status: RankStatus) -> tuple[Evidence, ...]:
@@ -64,19 +59,14 @@ def evidence_of(status: RankStatus) -> tuple[Evidence, ...]:
 
 
 def waiters_of(graph: WaitGraph) -> tuple[Evidence, ...]:
-    """Return where those who wait are waiting, one line a place."""
+    """Return where those who wait are waiting, one line a point, the largest first."""
     lines = []
-    for point in graph.points:
-        places: dict[str, list[RankStatus]] = {}
-        for member in point.members:
-            places.setdefault(member.where if point.kind == "device" and member.seen else "", []).append(member)
-        for members in sorted(places.values(), key=lambda members: -len(members)):
-            part = replace(point, members=tuple(members))
-            seen = any(member.seen for member in members)
-            observer, source = (Observer.STACKS, "py-spy") if seen else (Observer.PROCESS, "GPUs and processes of")
-            at = members[0].activity.at if members[0].activity else None
-            lines.append(Evidence(observer, f"{source} {ranks_text(part.ranks)}", at, f"waiting {part.told}"))
-    return tuple(lines[:PLACES_SHOWN])
+    for point in graph.points[:PLACES_SHOWN]:
+        seen, doing = any(member.seen for member in point.members), point.members[0].activity
+        observer, source = (Observer.STACKS, "py-spy") if seen else (Observer.PROCESS, "GPUs and processes of")
+        at = doing.at if doing is not None else None
+        lines.append(Evidence(observer, f"{source} {ranks_text(point.ranks)}", at, f"waiting {point.told}"))
+    return tuple(lines)
 
 
 def watch_of(graph: WaitGraph, looks: int) -> Evidence:

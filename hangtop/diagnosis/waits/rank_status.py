@@ -61,8 +61,6 @@ class RankStatus(NamedTuple):
     """Seconds for which it was seen in this state, at this place."""
     load: Load = "unknown"
     """What its own GPU does."""
-    native: bool = False
-    """Native frames of its own tell what its Python frames leave open."""
     frozen: bool | None = None
     """It stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
 
@@ -140,8 +138,7 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
     else:
         moved = NO_MOTION
     readings, beside = tuple(activity(look) for look in looks), tuple(look[0].beside for look in looks)
-    seen = status._replace(readings=readings, beside=beside, motion=moved, native=told is not None)
-    return with_activity(seen, told or doing)
+    return with_activity(status._replace(readings=readings, beside=beside, motion=moved), told or doing)
 
 
 def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:

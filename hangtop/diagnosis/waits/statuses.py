@@ -142,7 +142,7 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
         if one.state in WAITS and one.where:
             waits_at[one.where] = doing
         elif one.state == "working" and one.load != "computing" and not doing.moving:
-            if quiet and one.load == "spinning" and doing.native_would_tell and not one.native:
+            if quiet and one.load == "spinning" and doing.native_would_tell:
                 full = _means(doing, Meaning.GPU_FULL)
                 found[one.rank] = with_activity(one, full)
                 waits_at.setdefault(one.where, full)
@@ -167,20 +167,16 @@ def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[Ran
     """
     at_line: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for one in statuses if 2 < len(statuses) <= FEW else ():
-        for look in one.readings:
-            if _is_opaque(look):
-                at_line[look.where].append((look.at, one.rank))
+        for look in filter(_is_opaque, one.readings):
+            at_line[look.where].append((look.at, one.rank))
 
     def told(look: Activity) -> Activity:
-        there = {rank for at, rank in at_line[look.where] if _is_opaque(look) and abs(at - look.at) <= TOGETHER_S}
-        return _means(look, Meaning.GPU_FULL) if len(statuses) < 2 * len(there) < 2 * len(statuses) else look
+        there = {rank for at, rank in at_line.get(look.where, ()) if abs(at - look.at) <= TOGETHER_S}
+        most = len(statuses) < 2 * len(there) < 2 * len(statuses) and _is_opaque(look)
+        return _means(look, Meaning.GPU_FULL) if most else look
 
-    return [
-        one
-        if not at_line or (one.process is not None and draws_work_power(job, one.process))
-        else one._replace(readings=tuple(map(told, one.readings)))
-        for one in statuses
-    ]
+    computes = {one.rank for one in statuses if at_line and one.process and draws_work_power(job, one.process)}
+    return [one if one.rank in computes else one._replace(readings=tuple(map(told, one.readings))) for one in statuses]
 
 
 def _is_opaque(doing: Activity) -> bool:
@@ -202,16 +198,12 @@ def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
     is most likely the one that the others wait for, and only a read that pauses it is whole.
     """
     present = [(one, one.activity) for one in statuses if one.present and one.activity is not None]
-    torn = [one.rank for one, doing in present if doing.error == "torn" and not one.native][:MOST_TORN]
-    known = {_point(one, doing) for one, doing in present if one.native}
+    torn = [one.rank for one, doing in present if doing.error == "torn"][:MOST_TORN]
+    at_point = [((doing.place, doing.where, one.load), one.rank, doing) for one, doing in present if not doing.error]
+    known = {point for point, _, doing in at_point if not doing.native_would_tell}
     by_point: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for one, doing in present:
-        if not doing.error and doing.native_would_tell and not doing.moving and _point(one, doing) not in known:
-            by_point[_point(one, doing)].append(one.rank)
+    for point, rank, doing in at_point:
+        if not doing.moving and point not in known:
+            by_point[point].append(rank)
     groups = sorted(by_point.values(), key=lambda ranks: (-len(ranks), ranks))
     return (*torn, *(ranks[0] for ranks in groups[: MOST - len(torn)]))
-
-
-def _point(status: RankStatus, doing: Activity) -> tuple[str, ...]:
-    """What ranks must have in common for the native frames of one to speak for the others."""
-    return doing.place, doing.where, status.load
