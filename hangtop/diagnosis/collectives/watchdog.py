@@ -14,7 +14,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives.groups import WHOLE, WHOLE_NAME, name_of
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
-from hangtop.diagnosis.evidence.events import ranks_in, said
+from hangtop.diagnosis.evidence.events import log_events, ranks_in
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import known_ranks
 
@@ -44,7 +44,7 @@ class TimedOutGroup:
 
 def timed_out(job: Job) -> tuple[TimedOutGroup, ...]:
     """Groups with time-outs, the first to time out first."""
-    events = _without_errors(job, (*said(job, TIMEOUT), *said(job, STATUS)))
+    events = _without_errors(job, (*log_events(job, TIMEOUT), *log_events(job, STATUS)))
     named: dict[int | None, set[str]] = defaultdict(set)
     for event in events:
         named[event.rank] |= {_name(event)} - {""}
@@ -61,8 +61,8 @@ def _over_gloo(job: Job) -> list[TimedOutGroup]:
 
     By elimination: ranks that say nothing, while the others waited or lost their connections, had not come.
     """
-    events = said(job, "gloo.timeout")
-    spoke = {rank for kind in ("gloo.closed", "python.exception") for rank in ranks_in(said(job, kind))}
+    events = log_events(job, "gloo.timeout")
+    spoke = {rank for kind in ("gloo.closed", "python.exception") for rank in ranks_in(log_events(job, kind))}
     spoke.update(ranks_in(events))
     known = known_ranks(job)
     silent = known - spoke if spoke and 2 * len(known - spoke) <= len(known) else set()
@@ -80,7 +80,7 @@ def _without_errors(job: Job, events: Sequence[LogEvent]) -> list[LogEvent]:
     It calls that a collective time-out as well, "from this local rank", and so do the others that it tells to dump
     (ProcessGroupNCCL.cpp of torch 2.11).
     """
-    failed = {(event.source, event.rank) for event in said(job, ERROR)}
+    failed = {(event.source, event.rank) for event in log_events(job, ERROR)}
     late = {(event.source, event.rank) for event in events if event.kind == TIMEOUT}
     if failed and not late:
         return []

@@ -15,7 +15,7 @@ from hangtop.diagnosis.roster import home_of
 LINES_SHOWN = 4
 
 
-def said(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
+def log_events(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
     """Events of one kind, of any of these signatures where some are given; of living ranks only this run's.
 
     What other runs' processes on a node say is left out.
@@ -38,9 +38,9 @@ def said(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
     )
 
 
-def warned(job: Job, *signatures: str) -> tuple[LogEvent, ...]:
+def nccl_warnings(job: Job, *signatures: str) -> tuple[LogEvent, ...]:
     """Warnings of NCCL with any of these signatures."""
-    return said(job, "nccl.warn", *signatures)
+    return log_events(job, "nccl.warn", *signatures)
 
 
 def ranks_in(events: Iterable[LogEvent]) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ from math import inf
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of, words_of
-from hangtop.diagnosis.evidence.events import hosts_in, ranks_in, said, warned
+from hangtop.diagnosis.evidence.events import hosts_in, log_events, nccl_warnings, ranks_in
 from hangtop.diagnosis.failures.record import Failure, by_rank, failures
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.states import Activity
@@ -153,20 +153,20 @@ def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[Ran
 
 def told_to_end(job: Job) -> bool:
     """A batch system ended the job and gives a reason, or a signal told its launcher to end."""
-    reasons = {text_of(event, "reason") for event in said(job, "slurm.cancelled")}
-    return bool(reasons - {"user"}) or bool(said(job, "elastic.signal"))
+    reasons = {text_of(event, "reason") for event in log_events(job, "slurm.cancelled")}
+    return bool(reasons - {"user"}) or bool(log_events(job, "elastic.signal"))
 
 
 def lost_connections(job: Job) -> tuple[LogEvent, ...]:
     """Words of ranks that lost the connection to a peer: these ranks are victims."""
     told = [
-        *warned(job, "connection_closed", "ib_flush", "proxy"),
-        *(event for event in said(job, "torch.watchdog_error") if event.data.get("consequence") is True),
-        *said(job, "gloo.closed"),
+        *nccl_warnings(job, "connection_closed", "ib_flush", "proxy"),
+        *(event for event in log_events(job, "torch.watchdog_error") if event.data.get("consequence") is True),
+        *log_events(job, "gloo.closed"),
     ]  # fmt: skip
     lines = {(event.source, event.line, event.rank) for event in told}
     raised = [
-        event for event in said(job, "python.exception", "connection")
+        event for event in log_events(job, "python.exception", "connection")
         if event.data.get("survived") is not True and (event.source, event.line, event.rank) not in lines
         and not any("/multiprocessing/" in frame for frame in words_of(event, "frames")[-1:])  # to a child of its own
     ]  # fmt: skip
@@ -182,8 +182,8 @@ def finished_ranks(job: Job) -> tuple[LogEvent, ...]:
     """Words of ranks that they are done; those at exit only of ranks that tell no failure."""
     told, failed = failures(job), by_rank(failures(job))
     known = all(failure.rank is not None or failure.consequence for failure in told)
-    at_exit = [event for event in said(job, AT_EXIT) if event.rank not in failed] if known else []
-    return tuple(event for event in (*said(job, "job.finished"), *at_exit) if event.rank is not None)
+    at_exit = [event for event in log_events(job, AT_EXIT) if event.rank not in failed] if known else []
+    return tuple(event for event in (*log_events(job, "job.finished"), *at_exit) if event.rank is not None)
 
 
 def left_at_exit(job: Job) -> dict[int, LogEvent]:

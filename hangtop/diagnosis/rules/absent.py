@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import when
-from hangtop.diagnosis.evidence.events import event_line, ranks_in, said
+from hangtop.diagnosis.evidence.events import event_line, log_events, ranks_in
 from hangtop.diagnosis.failures.first import left_at_exit, left_before, lost_connections
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.failures.unheard import (
@@ -126,7 +126,7 @@ def left_early(job_status: JobStatus) -> Iterator[Finding]:
     By the rank's own word, after which others time out or lose their connections; or live, by its stack.
     """
     job, graph = job_status.job, job_status.graph
-    victims = (*said(job, "torch.watchdog_timeout"), *said(job, "gloo.timeout"), *lost_connections(job))
+    victims = (*log_events(job, "torch.watchdog_timeout"), *log_events(job, "gloo.timeout"), *lost_connections(job))
     exits = left_before(job, victims) if victims and not logs_behind(job_status) else ()
     waiters = set(ranks_in(victims))
     leavers: list[RankStatus] = []

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
-from hangtop.diagnosis.evidence.events import event_line, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import event_line, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.failures.first import RankEnd, ended_ranks, first_failure, left_before, lost_connections
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure
 from hangtop.diagnosis.failures.unheard import kernel_at, kernel_text, logs_behind, silent_ranks
@@ -115,7 +115,7 @@ def _killed(job: Job, end: RankEnd) -> Finding:
     memory = any(word.manner == "memory" or text_of(word.event, "reason") == "OOMKilled" for word in end.words)
     memory = memory or any(  # Slurm says of no task by name that the kernel killed one for want of memory
         event.rank is None and "task" not in event.data and event.host in ("", end.cause.event.host)
-        for event in said(job, "slurm.out_of_memory")
+        for event in log_events(job, "slurm.out_of_memory")
     )
     by = "the kernel: out of memory" if memory else "SIGKILL from outside (out of memory, a batch system, somebody)"
     advice = MORE_MEMORY if memory else LOOK_FOR_THE_KILL
@@ -125,8 +125,8 @@ def _killed(job: Job, end: RankEnd) -> Finding:
 def _told_elsewhere(job: Job, first: Failure) -> bool:
     """Whether a rule on what was waited for says more of the first failure than that the rank crashed."""
     in_torch = "torch/distributed" in " ".join(words_of(first.event, "frames"))
-    worker = first.signature == "worker_died" and bool(said(job, "torch.worker_died"))
-    return worker or first.signature in TIME_OUTS or (in_torch and bool(said(job, "torch.unresolved")))
+    worker = first.signature == "worker_died" and bool(log_events(job, "torch.worker_died"))
+    return worker or first.signature in TIME_OUTS or (in_torch and bool(log_events(job, "torch.unresolved")))
 
 
 # --- all who speak are victims ------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def _all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) 
     """Which rank left no word, by elimination; else who ended them all."""
     if closed and left_before(job, closed):
         return  # that is rank_left_early
-    timed_out = {event.rank for event in said(job, "torch.watchdog_timeout")}
+    timed_out = {event.rank for event in log_events(job, "torch.watchdog_timeout")}
     aimless = all(end.rank in timed_out or text_of(end.cause.event, "type") == "KeyboardInterrupt" for end in ends)
     victims = {end.rank for end in ends}
     silent = () if aimless and not closed else silent_ranks(job, victims, closed)
@@ -179,7 +179,7 @@ def wordless(ranks: Sequence[int], nodes: Sequence[str], kernel: LogEvent | None
 
 def _ended_from_outside(job: Job, ends: Sequence[RankEnd]) -> Iterator[Finding]:
     """All were told to end: by a batch system, by somebody, or by a launcher whose own reason is not in the logs."""
-    outside = [*said(job, "slurm.cancelled"), *said(job, "elastic.signal")]
+    outside = [*log_events(job, "slurm.cancelled"), *log_events(job, "elastic.signal")]
     signalled = [end for end in ends if any(word.signal in ENDING_SIGNALS for word in end.words)]
     if not outside and (not ends or len(signalled) < len(ends)):
         return

@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
-from hangtop.diagnosis.evidence.events import events_on, finished, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import events_on, finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.evidence.gpus import gpu_at, gpus_in, ranks_on_gpu
 from hangtop.diagnosis.failures.first import reported_rank
 from hangtop.diagnosis.failures.record import failures
@@ -34,13 +34,13 @@ Scope = Literal["job", "node", "process", "gpu"]
 ``process``: those of one node, and the ranks whose processes they name, upon which it is critical."""
 
 
-class Told(NamedTuple):
-    """Events of one kind, some of whose fields have one of these values."""
+class Line(NamedTuple):
+    """Lines of logs that are events of one kind, some of whose fields have one of these values."""
 
     kind: str
     fields: Mapping[str, tuple[object, ...]] = {}
 
-    def fits(self, event: LogEvent) -> bool:
+    def matches(self, event: LogEvent) -> bool:
         """Whether an event of this kind has those values."""
         return all(event.data.get(name) in values for name, values in self.fields.items())
 
@@ -49,8 +49,8 @@ class Told(NamedTuple):
 class EventRow:
     """Events of one kind, or of several that say the same, that are a finding."""
 
-    event: Told
-    also: tuple[Told, ...] = ()
+    event: Line
+    also: tuple[Line, ...] = ()
     """Events that say the same in other words."""
     kind: str
     severity: Severity = "critical"
@@ -68,9 +68,9 @@ class EventRow:
     scope: Scope = "job"
     where: Callable[[LogEvent], bool] | None = None
     """What an event must have besides."""
-    unless: tuple[Told, ...] = ()
+    unless: tuple[Line, ...] = ()
     """Events that say more: with one of them this row says nothing."""
-    beside: tuple[Told, ...] = ()
+    beside: tuple[Line, ...] = ()
     """Events of which one must be there, too."""
     last_resort: bool = False
     """Only of a job that is over and did not come to its end, where no rank failed by itself and NCCL gives no reason.
@@ -86,7 +86,7 @@ class EventRow:
         if self.scope != "job":
             yield from self._of_nodes(job)
             return
-        events = self._events(partial(said, job))
+        events = self._events(partial(log_events, job))
         if not events or _are_there(job, self.unless) or (self.beside and not _are_there(job, self.beside)):
             return
         if self.last_resort and (job.live or explained(job)):
@@ -100,7 +100,7 @@ class EventRow:
         told = (self.event, *self.also)
         return [
             event for kind in dict.fromkeys(one.kind for one in told) for event in of_kind(kind)
-            if any(one.kind == kind and one.fits(event) for one in told)
+            if any(one.kind == kind and one.matches(event) for one in told)
             and (self.where is None or self.where(event)) and (not self.ranks_in or numbers_of(event, self.ranks_in))
         ]  # fmt: skip
 
@@ -151,8 +151,8 @@ class EventRow:
         )  # fmt: skip
 
 
-def _are_there(job: Job, told: Iterable[Told]) -> bool:
-    return any(one.fits(event) for one in told for event in said(job, one.kind))
+def _are_there(job: Job, told: Iterable[Line]) -> bool:
+    return any(one.matches(event) for one in told for event in log_events(job, one.kind))
 
 
 def explained(job: Job) -> bool:
@@ -163,7 +163,7 @@ def explained(job: Job) -> bool:
 
 def nccl_failures(job: Job) -> tuple[LogEvent, ...]:
     """Warnings of NCCL after which its call fails on the rank that gives them, and connections tried in vain."""
-    return (*said(job, "nccl.warn", *FAILING), *filter(in_vain, said(job, "nccl.connect_retry")))
+    return (*log_events(job, "nccl.warn", *FAILING), *filter(in_vain, log_events(job, "nccl.connect_retry")))
 
 
 def in_vain(event: LogEvent) -> bool:

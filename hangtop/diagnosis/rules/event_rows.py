@@ -12,7 +12,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, cuda_error, signal_name
 from hangtop.diagnosis.finding import Severity
-from hangtop.diagnosis.rules.engine import EventRow, Told, in_vain
+from hangtop.diagnosis.rules.engine import EventRow, Line, in_vain
 from hangtop.diagnosis.rules.launches import STACKS
 from hangtop.diagnosis.rules.nvlink import FABRIC_UP
 
@@ -29,14 +29,14 @@ ADAPTER_WORKS = ("Cable unplugged", "insufficient power", "High Temperature")
 def _nccl(signatures: str, kind: str, weight: float, summary: str, advice: str, severity: Severity = "critical"
           ) -> EventRow:  # fmt: skip
     """Warnings of NCCL with one of these signatures."""
-    event = Told("nccl.warn", {"signature": tuple(signatures.split())})
+    event = Line("nccl.warn", {"signature": tuple(signatures.split())})
     return EventRow(event=event, kind=kind, severity=severity, weight=weight, summary=summary, advice=advice)
 
 
 def _gpu(problems: str, kind: str, summary: str) -> EventRow:
     """Problems of a GPU that its driver tells without an Xid: NVIDIA's and AMD's."""
     return EventRow(
-        event=Told("kernel.gpu", {"problem": tuple(problems.split())}), kind=kind, weight=0.85, scope="gpu",
+        event=Line("kernel.gpu", {"problem": tuple(problems.split())}), kind=kind, weight=0.85, scope="gpu",
         summary=f"{{node}}: {summary}", advice=DRAIN_GPU,
     )  # fmt: skip
 
@@ -44,12 +44,12 @@ def _gpu(problems: str, kind: str, summary: str) -> EventRow:
 def _machine(problem: str, weight: float, summary: str) -> EventRow:
     """A failure of the machine itself, the surer the nearer to the root: a panic follows from most of the others."""
     return EventRow(
-        event=Told("kernel.machine", {"problem": (problem,)}), kind="kernel_trouble", weight=weight, scope="node",
+        event=Line("kernel.machine", {"problem": (problem,)}), kind="kernel_trouble", weight=weight, scope="node",
         summary=f"{{node}}: {summary}", advice=DRAIN_NODE,
     )  # fmt: skip
 
 
-def _limit(summary: str, advice: str, event: Told, *also: Told) -> EventRow:
+def _limit(summary: str, advice: str, event: Line, *also: Line) -> EventRow:
     """A limit of the node, of the container or of the process that was reached."""
     return EventRow(event=event, also=also, kind="limit_reached", weight=0.9, summary=summary, advice=advice)
 
@@ -80,26 +80,26 @@ MACHINES = (
     _machine("pcie", 0.85, "a PCIe device reports an error that could not be corrected, or was lost"),
     _machine("panic", 0.83, "the kernel panicked"),
     EventRow(
-        event=Told("kernel.hung_task"), also=(Told("kernel.lockup"),), kind="kernel_trouble", severity="warning",
+        event=Line("kernel.hung_task"), also=(Line("kernel.lockup"),), kind="kernel_trouble", severity="warning",
         weight=0.8, scope="process",
         summary="a task or a CPU is stuck in the kernel of {node}[: {process}][, for {seconds}]",
         advice="Storage or a driver does not answer; drain the node if it does not come back.",
     ),
     EventRow(
-        event=Told("kernel.sxid", {"fatal": (True,)}), also=(Told("kernel.fabric_manager", {"fatal": (True,)}),),
+        event=Line("kernel.sxid", {"fatal": (True,)}), also=(Line("kernel.fabric_manager", {"fatal": (True,)}),),
         kind="nvlink_errors", weight=0.9, scope="node", example={"code": 12028},
         summary="a fatal error of NVLink or an NVSwitch was reported on {node}",
         advice="Drain the node; restart it and its fabric manager.",
     ),
     EventRow(
-        event=Told("kernel.link"), kind="kernel_trouble", weight=0.8, scope="node",
+        event=Line("kernel.link"), kind="kernel_trouble", weight=0.8, scope="node",
         where=lambda event: not any(words in text_of(event, "problem") for words in ADAPTER_WORKS),
         example={"device": "mlx5_0", "problem": "health compromised"}, other={"problem": "Cable unplugged"},
         summary="{node}: the network adapter {device} does not work ({problem})",
         advice="Drain the node; reset the adapter or restart the node, and look at its firmware and seating.",
     ),
     EventRow(
-        event=Told("gpu.unseen"), kind="gpu_lost", weight=0.8, example={"error": "Driver/library version mismatch"},
+        event=Line("gpu.unseen"), kind="gpu_lost", weight=0.8, example={"error": "Driver/library version mismatch"},
         summary="the driver shows no GPU{on}: NVML says {error}",
         advice="After a mismatch: restart the node, or reload the module. Else look at dmesg for an Xid; in a "
         "container, whether it lost its devices (systemd's daemon-reload does that): start it anew.",
@@ -131,8 +131,8 @@ def _proves(kind: str, event: LogEvent) -> bool:
 
 CUDA = tuple(
     EventRow(
-        event=Told("torch.cuda_error"),
-        also=tuple(map(Told, ("torch.watchdog_error", "nccl.warn", "python.exception", "process.signal"))),
+        event=Line("torch.cuda_error"),
+        also=tuple(map(Line, ("torch.watchdog_error", "nccl.warn", "python.exception", "process.signal"))),
         kind=kind, weight=0.9, where=partial(_proves, kind), example={"error": error}, other={"error": "assert"},
         summary="CUDA told {who}[: {error}][: {message}][: {what}]", advice=advice,
     ) for kind, _, error, advice in CUDA_HARDWARE
@@ -141,28 +141,28 @@ CUDA = tuple(
 LIMITS = (
     _limit("{who} could not get shared memory (/dev/shm){on}",
            "Start the container with --shm-size=16g or --ipc=host; NCCL alone wants 1 GB.",
-           Told("host.shared_memory"), Told("nccl.warn", {"signature": ("shared_memory",)}),
-           Told("torch.worker_died", {"reason": ("bus",)})),
+           Line("host.shared_memory"), Line("nccl.warn", {"signature": ("shared_memory",)}),
+           Line("torch.worker_died", {"reason": ("bus",)})),
     _limit("file descriptors ran out on {who}", "Raise the limit of open files (ulimit -n 1048576).",
-           Told("host.open_files"), Told("nccl.warn", {"signature": ("open_files",)})),
+           Line("host.open_files"), Line("nccl.warn", {"signature": ("open_files",)})),
     _limit("{who} could not start another process or thread",
            "Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
-           "OMP_NUM_THREADS=1 need less.", Told("host.processes")),
+           "OMP_NUM_THREADS=1 need less.", Line("host.processes")),
     _limit("the InfiniBand driver could not pin memory for {who}[: {error}]",
            "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
-           Told("nccl.warn", {"signature": ("ib_memory",)})),
+           Line("nccl.warn", {"signature": ("ib_memory",)})),
 )  # fmt: skip
 
 NCCL = (
     EventRow(
-        event=Told("nccl.warn", {"signature": ("duplicate_gpu",)}), kind="duplicate_gpu", weight=0.95,
+        event=Line("nccl.warn", {"signature": ("duplicate_gpu",)}), kind="duplicate_gpu", weight=0.95,
         ranks_in="group_ranks", example={"group_ranks": [0, 1], "device": "1b000"},
         summary="{who} use the same GPU[, {device}]",
         advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), and no CUDA_VISIBLE_DEVICES by hand "
         "under torchrun.",
     ),
     EventRow(
-        event=Told("nccl.connect_retry"), also=(Told("nccl.warn", {"signature": ("connect_failed",)}),),
+        event=Line("nccl.connect_retry"), also=(Line("nccl.warn", {"signature": ("connect_failed",)}),),
         kind="nccl_connect_failed", weight=0.8, where=in_vain, example={"tried": 34, "peer": "10.0.0.7<5>"},
         other={"tried": 3}, summary="{who} cannot connect to a peer[: {peer}]",
         advice="Wrong interface (NCCL_SOCKET_IFNAME), a firewall between the nodes, or the peer was not up: probe the "
@@ -178,7 +178,7 @@ NCCL = (
     _nccl("version_mismatch", "nccl_version_mismatch", 0.95, "ranks run different versions of NCCL",
           "Give every node the same image, or the same wheel of torch."),
     EventRow(
-        event=Told("nccl.warn", {"signature": ("truncated",)}), also=(Told("gloo.size_mismatch"),),
+        event=Line("nccl.warn", {"signature": ("truncated",)}), also=(Line("gloo.size_mismatch"),),
         kind="collective_size_mismatch", weight=0.75, accuses=False,
         summary="{who} received a message of another size than expected[: {bytes} bytes from {peer}, {expected} "
         "expected]",
@@ -194,7 +194,7 @@ NCCL = (
           "an InfiniBand port of this host reported an error{on}[ (device {device})]",
           "Check cable and transceiver of that port.", "warning"),
     EventRow(
-        event=Told("torch.cuda_error", {"signature": ("invalid_device",)}), kind="invalid_device", weight=0.9,
+        event=Line("torch.cuda_error", {"signature": ("invalid_device",)}), kind="invalid_device", weight=0.9,
         summary="{who} asks for a GPU that it does not have",
         advice="Compare LOCAL_RANK with CUDA_VISIBLE_DEVICES: LOCAL_RANK counts within that list.",
     ),
@@ -202,62 +202,62 @@ NCCL = (
 
 JOBS = (
     EventRow(
-        event=Told("torch.unresolved"), kind="init_hang", weight=0.85,
-        beside=(Told("torch.store_retry"), Told("torch.store_timeout", {"phase": ("connect",)}),
-                Told("python.exception", {"signature": ("store", "rendezvous")})),
+        event=Line("torch.unresolved"), kind="init_hang", weight=0.85,
+        beside=(Line("torch.store_retry"), Line("torch.store_timeout", {"phase": ("connect",)}),
+                Line("python.exception", {"signature": ("store", "rendezvous")})),
         example={"address": "node0"}, summary="MASTER_ADDR[ {address}] does not resolve",
         advice="Use an address that every node resolves, or the first node's IP address.",
     ),
     EventRow(
-        event=Told("torch.unused_parameters"), kind="unused_parameters", weight=0.93, example={"names": "head.weight"},
+        event=Line("torch.unused_parameters"), kind="unused_parameters", weight=0.93, example={"names": "head.weight"},
         summary="parameters got no gradient in this step ({who})[: {names}]",
         advice="Use every parameter in the loss on every rank, or find_unused_parameters=True.",
     ),
     EventRow(
-        event=Told("torch.desync"), kind="collective_mismatch", weight=0.85, ranks_in="lagging",
+        event=Line("torch.desync"), kind="collective_mismatch", weight=0.85, ranks_in="lagging",
         example={"lagging": [1]}, summary="{who} did not join[ #{seq}]", advice=STACKS,
     ),
     EventRow(
-        event=Told("torch.barrier_failed"), kind="collective_mismatch", weight=0.85, ranks_in="missing",
+        event=Line("torch.barrier_failed"), kind="collective_mismatch", weight=0.85, ranks_in="missing",
         example={"missing": [1]}, advice=STACKS,
         summary="{who} did not come to the monitored barrier that the others wait in",
     ),
     EventRow(
-        event=Told("torch.taken_down"), kind="watchdog_timeout", weight=0.5, last_resort=True,
-        unless=tuple(Told(f"torch.watchdog_{word}") for word in ("timeout", "status", "error", "stuck")), accuses=False,
+        event=Line("torch.taken_down"), kind="watchdog_timeout", weight=0.5, last_resort=True,
+        unless=tuple(Line(f"torch.watchdog_{word}") for word in ("timeout", "status", "error", "stuck")), accuses=False,
         summary="torch's watchdog took {who} down: NCCL operations failed or timed out, which ones is not in what was "
         "read",
         advice="A consequence: look at the lines before, and at the logs of the other ranks.",
     ),
     EventRow(
-        event=Told("torch.watchdog_error"), kind="rank_crashed", weight=0.5, last_resort=True,
+        event=Line("torch.watchdog_error"), kind="rank_crashed", weight=0.5, last_resort=True,
         where=_failed_by_itself, example={"error": "NCCL error: unhandled system error"},
         other={"error": "NCCL error: remote process exited", "consequence": True},
-        unless=(Told("torch.watchdog_timeout"),), summary="{who} failed in NCCL: {error}",
+        unless=(Line("torch.watchdog_timeout"),), summary="{who} failed in NCCL: {error}",
         advice="NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks.",
     ),
     EventRow(
-        event=Told("torch.watchdog_stuck"), kind="gil_hang", weight=0.6,
-        unless=(Told("torch.watchdog_timeout"), Told("torch.watchdog_status"), Told("torch.dump_signal")),
+        event=Line("torch.watchdog_stuck"), kind="gil_hang", weight=0.6,
+        unless=(Line("torch.watchdog_timeout"), Line("torch.watchdog_status"), Line("torch.dump_signal")),
         summary="NCCL's watchdog of {who} made no progress itself, so the GIL or a CUDA call there is stuck",
         advice="Dump the stacks there with native frames; look for Xid lines on the nodes.",
     ),
     EventRow(
-        event=Told("host.memory"), kind="host_out_of_memory", weight=0.88,
+        event=Line("host.memory"), kind="host_out_of_memory", weight=0.88,
         summary="{who} could not get memory of the host[: it asked for {tried}]",
         advice="Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
         "pinned or cached data, or more memory.",
     ),
     EventRow(
-        event=Told("torch.worker_died"), kind="rank_crashed", weight=0.85, where=_worker_lost,
+        event=Line("torch.worker_died"), kind="rank_crashed", weight=0.85, where=_worker_lost,
         example={"reason": "killed"}, other={"reason": "killed", "signal": "Terminated"},
         summary="a data loader worker of {who} was lost[: {reason}]",
         advice="Killed workers are mostly out of memory: look at the kernel log, use fewer workers or cache less; "
         "num_workers=0 shows the real error.",
     ),
     EventRow(
-        event=Told("torch.out_of_memory"),
-        also=(Told("python.exception", {"signature": ("out_of_memory",)}), Told("nccl.warn", {"signature": ("cuda",)})),
+        event=Line("torch.out_of_memory"),
+        also=(Line("python.exception", {"signature": ("out_of_memory",)}), Line("nccl.warn", {"signature": ("cuda",)})),
         kind="gpu_out_of_memory", weight=0.92, example={"asked": "20.00 MiB"},
         where=lambda event: event.kind != "nccl.warn" or "out of memory" in text_of(event, "error"),
         summary="{who} ran out of GPU memory[ asking for {asked}]",
@@ -265,24 +265,24 @@ JOBS = (
         "fragmented. Where other GPUs have room, this one carries more than its share, or something else is on it.",
     ),
     EventRow(
-        event=Told("engine.timeout"), kind="watchdog_timeout", weight=0.6, accuses=False,
+        event=Line("engine.timeout"), kind="watchdog_timeout", weight=0.6, accuses=False,
         example={"call": "execute_model", "seconds": 300},
         summary="the engine's {call} got no answer[ on tensor-parallel worker {worker}][ for {seconds}]",
         advice="Dump the stacks of all workers while it hangs (py-spy dump): the odd one is to blame.",
     ),
     EventRow(
-        event=Told("launcher.lost_node"), kind="node_unreachable", weight=0.85,
+        event=Line("launcher.lost_node"), kind="node_unreachable", weight=0.85,
         summary="the launcher cannot reach a node{on}[: {why}]",
         advice="Look at that node: did it restart or run out of memory, was the daemon killed, is its network up?",
     ),
     EventRow(
-        event=Told("python.exception", {"signature": ("child_failed",)}), kind="child_failed_no_detail", weight=0.6,
+        event=Line("python.exception", {"signature": ("child_failed",)}), kind="child_failed_no_detail", weight=0.6,
         last_resort=True, accuses=False,
         summary="a rank failed, and only its launcher's words were recorded: nothing tells which rank, and why",
         advice="Look at the output of the ranks, above the launcher's: the cause stands there.",
     ),
     EventRow(
-        event=Told("log.error", {"told": ("exception", "exit")}), kind="rank_crashed", weight=0.4, where=_fatal,
+        event=Line("log.error", {"told": ("exception", "exit")}), kind="rank_crashed", weight=0.4, where=_fatal,
         last_resort=True, example={"type": "ValueError", "message": "bad shard"}, other={"told": "level"},
         summary="{who} ended with an error: [{type}: ][{message}][exit code {exitcode}]",
         advice="Only its last words are here: look at the traceback in that rank's own output.",

@@ -14,7 +14,7 @@ from hangtop.diagnosis.collectives.counts import progress_by_log, progress_by_ra
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, differing_field, leading, vote
 from hangtop.diagnosis.collectives.watchdog import TimedOutGroup, timed_out
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
-from hangtop.diagnosis.evidence.events import LINES_SHOWN, event_line, finished, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import LINES_SHOWN, event_line, finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who, who_wait
@@ -187,7 +187,7 @@ def fingerprints(job: Job) -> Iterator[Finding]:
 
     Each line names a pair of ranks only, so what every rank ran is gathered from all of them and put to the vote.
     """
-    events, ran = said(job, "torch.fingerprint"), dict[int, str]()
+    events, ran = log_events(job, "torch.fingerprint"), dict[int, str]()
     differs = {word for event in events for word in words_of(event, "differs")}
     sizes = bool(differs) and differs <= {"shape", "dtype"}
     for event in events:
@@ -204,7 +204,7 @@ def fingerprints(job: Job) -> Iterator[Finding]:
 def tracebacks(job: Job) -> Iterator[Finding]:
     """collective_mismatch by the tracebacks of a time-out: ranks were in different operations of torch.distributed."""
     ended = [
-        (event, calls[-1]) for event in said(job, "python.exception", "collective_timeout", "connection")
+        (event, calls[-1]) for event in log_events(job, "python.exception", "collective_timeout", "connection")
         if event.rank is not None and (calls := CALL.findall("\n".join(words_of(event, "frames"))))
     ]  # fmt: skip
     if any(text_of(event, "signature") == "collective_timeout" for event, _ in ended):

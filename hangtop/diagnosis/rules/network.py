@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.evidence.event_fields import text_of
-from hangtop.diagnosis.evidence.events import hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Port
@@ -132,7 +132,7 @@ def socket_fallback(job: Job) -> Iterator[Finding]:
     """network_socket_fallback: NCCL uses plain sockets, on nodes with active InfiniBand or RoCE ports."""
     fast, at = {name for name, node in job.nodes.items() if any(map(_is_fast, node.ports.values()))}, home_of(job)
     events = [
-        event for event in said(job, "nccl.network")
+        event for event in log_events(job, "nccl.network")
         if text_of(event, "network").lower().startswith("socket")
         and event.rank is not None and at.get(event.rank, event.host) in fast
     ]  # fmt: skip

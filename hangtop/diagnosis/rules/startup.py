@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import IdleLauncher
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
-from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, ranks_in, said
+from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
@@ -144,7 +144,7 @@ def _master(status: RankStatus) -> str:
 
 def address_in_use(job: Job) -> Iterator[Finding]:
     """address_in_use: the rendezvous port is taken; with the process that holds it."""
-    events = said(job, "torch.address_in_use")
+    events = log_events(job, "torch.address_in_use")
     port = next((number for event in events if (number := number_of(event, "port")) is not None), None)
     held = [
         f"{listed(use.listeners, 2)} on {name}" for name, node in sorted(job.nodes.items())
@@ -168,10 +168,10 @@ def store_timeout(job: Job) -> Iterator[Finding]:
     A launcher's warning is no time-out. A rendezvous that lost its store (the process that serves it ended first, or
     cannot be reached) is one where the run did not come to its end.
     """
-    raised = [event for event in said(job, "elastic.rendezvous") if not text_of(event, "warned")]
+    raised = [event for event in log_events(job, "elastic.rendezvous") if not text_of(event, "warned")]
     waits = [event for event in raised if text_of(event, "problem") == "timeout"]
     lost = [event for event in raised if text_of(event, "problem") == "connection" and not finished(job)]
-    events = [*said(job, "torch.store_timeout"), *waits] or lost
+    events = [*log_events(job, "torch.store_timeout"), *waits] or lost
     if not events:
         return
     counted = next((event for event in events if number_of(event, "joined") is not None), None)
@@ -210,7 +210,7 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
     the lines of the other ranks are not there.
     """
     by_comm: dict[str, dict[int, LogEvent]] = defaultdict(dict)
-    for event in said(job, "nccl.init") if not said(job, "torch.watchdog_timeout") else ():
+    for event in log_events(job, "nccl.init") if not log_events(job, "torch.watchdog_timeout") else ():
         if text_of(event, "comm_id") and (place := number_of(event, "group_rank")) is not None:
             by_comm[text_of(event, "comm_id")][place] = event
     for comm, phases in sorted(by_comm.items()):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.rules.engine import EventRow, Told
+from hangtop.diagnosis.rules.engine import EventRow, Line
 from hangtop.diagnosis.rules.event_rows import EVENT_ROWS
 from hangtop.diagnosis.tables.kinds import KINDS
 from tests.support.jobs import Sketch, after
@@ -18,7 +18,7 @@ NODE = "node2"
 RANK = 2
 
 
-def told(row: EventRow, *more: Told, live: bool = False, fields: Mapping[str, Any] | None = None) -> Job:
+def told(row: EventRow, *more: Line, live: bool = False, fields: Mapping[str, Any] | None = None) -> Job:
     """A job in which the row's example was said, and what else is given."""
     job = Sketch(world=4, nodes=2) if live else after()
     job.node(NODE)
@@ -74,7 +74,7 @@ def test_a_job_that_goes_on_may_have_got_over_it(row: EventRow) -> None:
 
 @pytest.mark.parametrize("row", [row for row in EVENT_ROWS if row.last_resort], ids=name_of)
 def test_a_failure_that_is_known_says_more(row: EventRow) -> None:
-    raised = Told("python.exception", {"type": ("ValueError",), "message": ("bad shard",)})
+    raised = Line("python.exception", {"type": ("ValueError",), "message": ("bad shard",)})
     assert list(row(told(row, raised))) == []
 
 
