@@ -188,8 +188,6 @@ class Node:
     tick: Tick | None = None
     ticks: int = 0
     """Ticks of the present stream."""
-    version: int = 0
-    """Moves whenever anything here changes."""
     roster: int = 0
     """Moves whenever a rank, GPU, port or interface appears, ends or becomes another."""
     clock_offset: float | None = None

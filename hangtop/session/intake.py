@@ -49,7 +49,6 @@ class Intake:
         """Apply the samples of one chunk, in order (see :class:`collectors.fleet.sink.Sink`)."""
         state, arrived = self._node(node), self.now()
         state.seen_at = arrived
-        state.version += 1
         for flush in _flushes(samples):
             here = SampleContext(self.state, state, self._flushed(state, flush, arrived))
             shift = shift_of(state.clock_offset)
@@ -85,7 +84,6 @@ class Intake:
         if node.link != change.link or not node.since:
             node.since = change.at
         node.link, node.why, node.next_try = change.link, change.why, change.next_try
-        node.version += 1
         self.recordings.take(change.node, [change])
 
     def bad_line(self, node: str, text: str, why: str) -> None:
@@ -93,7 +91,6 @@ class Intake:
         here, begin = self._node(node), redact.shapes(text)[:200]
         here.bad_lines += 1
         here.last_bad = f"{why}: {begin}"
-        here.version += 1
         self.recordings.take(node, [BadLine(begin, why)])
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:

@@ -17,22 +17,16 @@ REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check", "
 def completed(verdict: Verdict, options: SessionOptions, nodes: Collection[str]) -> Verdict:
     """The verdict with commands that work from here; ``nodes`` are the session's."""
     # without targets a command looks at this machine as the session does; with its name it would want ssh to it
-    own, more = frozenset(nodes) if names_no_node(options) else frozenset[str](), _way(options)
-    if not (own or more) or not any(found.next for found in verdict.findings):
-        return verdict
-    findings = (
-        replace(found, next=tuple(_step(step, own, more) for step in found.next)) if found.next else found
-        for found in verdict.findings
-    )
+    own, way = frozenset(nodes) if names_no_node(options) else frozenset[str](), _way(options)
+    findings = [replace(found, next=tuple(_step(step, own, way) for step in found.next)) for found in verdict.findings]
     return replace(verdict, findings=tuple(findings))
 
 
-def _step(step: NextStep, own: Collection[str], more: str) -> NextStep:
+def _step(step: NextStep, own: Collection[str], way: str) -> NextStep:
     words = step.command.split()
-    if words[:1] != ["hangtop"] or len(words) < 2 or words[1] not in REACHING:
+    if words[:1] != ["hangtop"] or words[1] not in REACHING:
         return step
-    kept = " ".join(word for word in words if word not in own)
-    return replace(step, command=f"{kept} {more}".strip() if more and not kept.endswith(more) else kept)
+    return replace(step, command=" ".join([*(word for word in words if word not in own), *filter(None, [way])]))
 
 
 def _way(options: SessionOptions) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -29,9 +29,6 @@ RAS_SAFE = (2, 29)
 RAS_GAP, RAS_PERIOD, RAS_RETRY = 1.5, 15.0, 120.0
 """Seconds from an answer to the next question until so many tell whether counts stand still, from then on between two
 questions, and after which a job whose RAS did not answer is asked again."""
-RAS_NODES, RAS_SLOW = 3, 5.0
-"""Nodes at which RAS is asked, at the most, where the first has no answer about this job, if that took less than so
-many seconds."""
 CLOCK_SLACK = 1.0
 """Seconds by which the start of a process, reckoned from that of its machine, may be off."""
 
@@ -119,36 +116,22 @@ class JobSources:
             await asyncio.sleep(RAS_GAP)
 
     async def _ras_answers(self, ranks: Sequence[Rank]) -> bool:
-        """Ask RAS once; whether it tells of these ranks, as an answer about other processes is not taken."""
-        session, now = self._session, self._session.now()
-        for asked in asked_ranks(ranks):
-            report = await self._ask(asked, now)
-            if report is not None and about(report, ranks):
-                session.take_report(report)
-                return True
-            if session.now() - now > RAS_SLOW:
-                break
-        self._ras_at = now + RAS_RETRY
-        return False
-
-    async def _ask(self, asked: Rank, now: float) -> RasReport | None:
-        """The answer of this rank's RAS; None where it gives none."""
+        """Ask the RAS of one rank, which answers for the whole job; whether it tells of these ranks."""
         from collectors.probes import ras
 
+        session, now = self._session, self._session.now()
+        asked = min(ranks, key=lambda rank: rank.process.rank)
+        where = ras.address(asked.process.env.get("NCCL_RAS_ADDR", ""))
         try:
-            where = ras.address(asked.process.env.get("NCCL_RAS_ADDR", ""))
-            node, python = self._session.transport(asked.node), self._session.python(asked.node)
-            return await ras.ask(node, python, asked.process.pid, where, now)
+            node, python = session.transport(asked.node), session.python(asked.node)
+            report = await ras.ask(node, python, asked.process.pid, where, now)
         except TransportError:
-            return None
-
-
-def asked_ranks(ranks: Iterable[Rank]) -> list[Rank]:
-    """The first rank of each of a few nodes: RAS answers for the whole job, but another job there may have its port."""
-    first: dict[str, Rank] = {}
-    for rank in sorted(ranks, key=lambda one: one.process.rank):
-        first.setdefault(rank.node, rank)
-    return list(first.values())[:RAS_NODES]
+            report = None
+        if report is None or not about(report, ranks):
+            self._ras_at = now + RAS_RETRY
+            return False
+        session.take_report(report)
+        return True
 
 
 def has_safe_ras(versions: Mapping[str, str]) -> bool:

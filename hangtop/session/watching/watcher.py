@@ -19,8 +19,6 @@ from hangtop.diagnosis.finding import Unknown, Verdict
 if TYPE_CHECKING:
     from hangtop.session.session import Session
 
-SMALL = 8
-"""Nodes that are judged on the spot; with more of them the rules run in a thread, so that no key press waits."""
 LOOKS = (0.0, 0.4, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0)
 THEN_EVERY = 15.0
 """Seconds from the first look at a wait to each, and from each later look to the next. The first ones measure which
@@ -146,7 +144,7 @@ class Watcher:
             return verdict
 
         try:
-            verdict = judged() if len(snapshot.nodes) <= SMALL else await asyncio.to_thread(judged)
+            verdict = await asyncio.to_thread(judged)  # so that no key press waits
         except Exception as error:  # noqa: BLE001 - one fault must not end the watch
             verdict = failed("the diagnosis", error)
         return self._session.publish(verdict)
@@ -228,11 +226,7 @@ class Watcher:
         from hangtop.diagnosis.waits.job_status import native_wanted
 
         snapshot = session.snapshot()
-
-        def wanted() -> tuple[int, ...]:
-            return native_wanted(session.job_of(snapshot))
-
-        if ranks := wanted() if len(snapshot.nodes) <= SMALL else await asyncio.to_thread(wanted):
+        if ranks := await asyncio.to_thread(lambda: native_wanted(session.job_of(snapshot))):
             self._ask("native look", session.dump_stacks(ranks, native=True))
             await self._answers("native look", seconds=NATIVE_SECONDS)
 

@@ -30,6 +30,6 @@ def test_this_machine_is_not_reached_by_its_name() -> None:
 
 def test_commands_that_connect_to_nothing_and_those_of_others_stay_as_they_are() -> None:
     options = SessionOptions(targets=("n1",), ssh_config=Path("/c"))
-    for given in ("hangtop analyze FLIGHT_RECORDER_DUMPS", "ssh n1", "hangtop repair orphans -F /c"):
+    for given in ("hangtop analyze FLIGHT_RECORDER_DUMPS", "ssh n1"):
         assert command(given, options, "n1") == given
     assert command("hangtop stacks n1", SessionOptions(targets=("n1",)), "n1") == "hangtop stacks n1"

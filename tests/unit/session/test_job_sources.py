@@ -1,4 +1,4 @@
-"""The job's own witnesses: dumps from the nodes' disks, and RAS through the connection, about this job alone."""
+"""The job's own sources: dumps from the nodes' disks, and RAS through the connection, about this job alone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -21,55 +19,49 @@ from collectors.formats import flight_recorder
 from collectors.node.nccl.ras import RasPlace, connect
 from collectors.probes import ras
 from collectors.probes.recorder import Dump
+from collectors.samples.collectives import RasReport
+from collectors.samples.ranks import RankProcess
+from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.node import Rank
+from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
+from hangtop.session.watching import job_sources, triage, watcher
 from hangtop.session.watching.job_sources import about, has_safe_ras
+from tests.support.local_session import LocalSession, local_session
 from tests.support.made import process, tick
+from tests.support.ras_server import RasServer, ras_server
+from tests.unit.session.test_watcher import MovedFeed
 
 
-def document(pid: int) -> str:
-    status = {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False}
-    member = {
-        "rank": 0, "host": "node1", "pid": pid, "cuda_dev": 0, "nvml_dev": 0, "status": status,
-        "collective_counts": {"AllReduce": 12},
-    }  # fmt: skip
-    counts = {"ranks_count": 1, "missing_ranks_count": 0}
-    communicator = {"hash": "0x27a0", "size": 1, **counts, "ranks": [member], "missing_ranks": []}
-    return json.dumps({"nccl_version": "2.28.9", "communicators_count": 1, "communicators": [communicator], "ras": {}})
+def status(*members: tuple[int, int, int], version: str = "2.30.7") -> str:
+    """RAS's answer of one communicator; members are rank, pid and how many AllReduces they launched."""
+    well = {"init_state": 0, "async_error": 0, "finalize_called": False, "destroy_flag": False, "abort_flag": False}
+    ranks = [
+        {
+            "rank": rank, "host": "node1", "pid": pid, "cuda_dev": 0, "nvml_dev": 0, "status": well,
+            "collective_counts": {"AllReduce": launched},
+        }
+        for rank, pid, launched in members
+    ]  # fmt: skip
+    one = {"hash": "0x1", "size": len(ranks), "ranks_count": len(ranks), "missing_ranks_count": 0, "ranks": ranks}
+    known = {"nccl_version": version, "communicators_count": 1, "communicators": [one | {"missing_ranks": []}]}
+    return json.dumps(known | {"ras": {}})
 
 
-@asynccontextmanager
-async def server(answer: str) -> AsyncIterator[int]:
-    """A RAS socket: answers the commands in lines, and closes after the status."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while line := (await reader.readline()).decode().strip():
-            if line.startswith("CLIENT"):
-                writer.write(b"SERVER PROTOCOL 2\n")
-            elif line.startswith("SET FORMAT"):
-                writer.write(b"OK\n")
-            else:
-                writer.write(answer.encode())
-                break
-        await writer.drain()
-        writer.close()
-
-    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
-    async with listening:
-        yield listening.sockets[0].getsockname()[1]
+async def answer(text: str) -> RasReport:
+    async with ras_server(RasServer(status=text)) as server:
+        return await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", server.port), 5.0)
 
 
 async def test_an_answer_in_json() -> None:
-    async with server(document(77)) as port:
-        report = await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", port), 5.0)
+    report = await answer(status((0, 77, 12)))
     assert report.communicators[0].ranks[0].counts == {"AllReduce": 12}
 
 
 async def test_nonsense_is_an_error() -> None:
-    async with server("nothing of the kind\n") as port:
-        with pytest.raises(TransportError, match="RAS socket"):
-            await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", port), 5.0)
+    with pytest.raises(TransportError, match="RAS socket"):
+        await answer("nothing of the kind\n")
 
 
 async def test_nobody_listens() -> None:
@@ -131,8 +123,7 @@ def test_which_nccl_may_be_asked(version: str, expected: bool) -> None:
 
 
 async def test_a_report_about_others_is_not_this_job_s() -> None:
-    async with server(document(77)) as port:
-        report = await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", port), 5.0)
+    report = await answer(status((0, 77, 12)))
     assert about(report, [Rank("node1", process(0, 77))])
     assert not about(report, [Rank("node1", process(0, 78))])
     assert about(report, [Rank("node1", process(0, 78, own_pid=77))]), "in a container it is known by another number"
@@ -157,3 +148,64 @@ async def test_a_dump_with_collectives_from_before_its_rank_began_is_another_run
     why = await session.job_sources.keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
     assert (0 in session.state.recorders) is kept
     assert ("another run" in why) is not kept
+
+
+# --- when RAS is asked by itself: never of a job that is seen to move ------------------------------------------------
+
+
+@pytest.mark.parametrize(("moving", "asked"), [(True, 0), (None, 1), (False, 1)])
+async def test_a_job_that_moves_is_not_asked(monkeypatch: pytest.MonkeyPatch, moving: bool | None, asked: int) -> None:
+    session = Session(SessionOptions(), feed=MovedFeed())
+    questions: list[float] = []
+
+    async def ras() -> None:
+        questions.append(session.now())
+
+    monkeypatch.setattr(session.job_sources, "ras", ras)
+    moves = property(lambda _: JobMotion(moving=moving), lambda _, value: None)
+    monkeypatch.setattr(type(session.progress), "motion", moves, raising=False)
+    monkeypatch.setattr(Progress, "stood_still", property(lambda _: 30.0, lambda _, value: None), raising=False)
+    await session.watcher.step()
+    await asyncio.sleep(0)
+    assert len(questions) == asked
+    await session.close()
+
+
+def job(port: int, *ranks: RankProcess, monkeypatch: pytest.MonkeyPatch) -> LocalSession:
+    """Ranks on this machine whose NCCL has RAS at this port, and whose job stands still."""
+    monkeypatch.setattr(Progress, "stood_still", property(lambda _: 30.0, lambda _, value: None), raising=False)
+    monkeypatch.setattr(job_sources, "RAS_GAP", 0.05)
+    monkeypatch.setattr(triage, "AT_LEAST_TO", 1.0)
+    env, versions = {"NCCL_RAS_ADDR": f"127.0.0.1:{port}"}, {"nccl": "2.30.7"}
+    return local_session(*(rank._replace(env=env, versions=versions) for rank in ranks), read_only=True)
+
+
+async def test_triage_asks_a_job_that_stands_still_until_its_counts_are_known_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own = os.getpid()
+    async with ras_server(RasServer(status=status((0, own, 7), (1, 1, 6)))) as server:
+        ranks = process(0, own, world_size=2), process(1, 1, world_size=2)
+        session = job(server.port, *ranks, monkeypatch=monkeypatch)
+        verdict = await triage.watch_until_sure(session, 0.5, lambda _: None)
+    assert server.heard.count("VERBOSE STATUS") == 3
+    assert len(session.state.ras) == 3
+    assert verdict.outcome == "hung"
+    assert verdict.findings[0].ranks == (1,), "it launched one less"
+
+
+async def test_triage_of_a_job_that_moves_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ras_server(RasServer(status=status((0, os.getpid(), 7)))) as server:
+        session = job(server.port, process(0, os.getpid(), world_size=1), monkeypatch=monkeypatch)
+        monkeypatch.setattr(Progress, "stood_still", property(lambda _: 0.1, lambda _, value: None), raising=False)
+        await triage.watch_until_sure(session, 0.5, lambda _: None)
+    assert server.heard == []
+
+
+async def test_a_ras_that_never_answers_is_waited_for_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watcher, "OPEN_SECONDS", 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listening:  # the kernel accepts, and nobody answers
+        session = job(listening.getsockname()[1], process(0, os.getpid(), world_size=1), monkeypatch=monkeypatch)
+        async with asyncio.timeout(8):
+            await triage.watch_until_sure(session, 0.5, lambda _: None)
+    assert not session.state.ras

@@ -14,7 +14,6 @@ from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.job_status import status_of_job
-from hangtop.session.job_selection import select_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import hello, process, pulse, tick
@@ -26,11 +25,6 @@ TORCH = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.p
 def nameless(pid: int, **fields: Any) -> RankProcess:
     given = {"local_rank": None, "world_size": None, "launcher": "", "master_port": None, "library": "torch"}
     return process(-1, pid, **{**given, "command": SPAWNED % pid, **fields})
-
-
-def of(node: str, sample: RankProcess, gone_at: float | None = None) -> Rank:
-    number = sample.rank if sample.rank >= 0 else Unnumbered(node, sample.pid)
-    return Rank(node, sample._replace(rank=number), gone_at=gone_at)
 
 
 def pids(ranks: tuple[Rank, ...]) -> list[int]:
@@ -136,27 +130,3 @@ def test_an_idle_notebook_beside_a_job_that_hangs_is_not_accused(watched: Watche
     verdict = watched.verdict()
     assert (verdict.outcome, verdict.findings[0].ranks) == ("hung", (1,))
     assert [rank.process.pid for rank in watched.session.living()] == [51, 52, 53]
-
-
-def test_processes_that_run_what_the_ranks_run_are_of_the_job() -> None:
-    ranks = [of("node1", process(rank, 20 + rank, command="python train.py")) for rank in range(2)]
-    same = of("node2", nameless(30, command="python train.py"))
-    meets = of("node2", nameless(31, command="python other.py", master_port=29500))
-    another = of("node2", nameless(32, command="python train.py", uid=1000))
-    parted = select_job([*ranks, same, meets, another])
-    assert (pids(parted.ranks), pids(parted.bystanders), parted.others) == ([20, 21, 30, 31], [32], ())
-
-
-def test_of_processes_without_numbers_the_largest_group_is_the_job() -> None:
-    job = [of(node, nameless(pid)) for node in ("node1", "node2") for pid in (51, 52)]
-    notebook = of("node1", nameless(60, command="python -m ipykernel", started=500.0))
-    parted = select_job([notebook, *job])
-    assert (pids(parted.ranks), pids(parted.bystanders)) == ([51, 51, 52, 52], [60])
-
-
-def test_two_jobs_of_one_program_are_told_apart_by_where_they_meet() -> None:
-    large = [of("node1", nameless(pid, master_port=29500)) for pid in (51, 52, 53)]
-    small = [of("node1", nameless(pid, master_port=29501)) for pid in (61, 62)]
-    early = of("node1", nameless(54))
-    parted = select_job([*small, *large, early])
-    assert (pids(parted.ranks), pids(parted.bystanders)) == ([51, 52, 53, 54], [61, 62])
