@@ -106,24 +106,22 @@ class PageSource(Source):
         return StepCount(path, pulse.pid, number, "step", float(step), pulse.step_at, grown, 0)
 
 
-def find(proc: str, pid: int, uid: int) -> Optional[PageFile]:
-    """The page of a process of this user; None where there is none, or it may not be looked for."""
-    folder = "%s/%d/fd" % (proc, pid)
-    named: List[str] = []
+def find(proc: str, pid: int, uid: Optional[int] = None) -> Optional[PageFile]:
+    """The page of a process, of this user where one is given; None where there is none, or it may not be looked for."""
+    folder, status = "%s/%d/fd" % (proc, pid), read_status(proc, pid)
+    if status is None or uid not in (None, status.uid):
+        return None
     for number in sorted(int(name) for name in list_folder(folder) if name.isdigit())[:FILES]:
-        path = "%s/%d" % (folder, number)
-        named += [path] if link(path).startswith(_NAME) else []
-    status = read_status(proc, pid) if named else None
-    places = [PageFile(pid, status.inner_pid, path, uid) for path in named] if status is not None else []
-    return next((place for place in places if place.told()[0] is not None), None)
+        place = PageFile(pid, status.inner_pid, "%s/%d" % (folder, number), status.uid)
+        if link(place.path).startswith(_NAME) and place.told()[0] is not None:
+            return place
+    return None
 
 
 def told_pipe(pid: int, proc: str = "/proc") -> str:
     """Beginning of the path of the recorder's pipe that a process opened itself, as its page says; empty for none."""
-    status = read_status(proc, pid)
-    place = None if status is None else find(proc, pid, status.uid)
-    data = b"" if place is None else place.read()
-    return _text_at(data, layout.SAID, layout.SAID_LIMIT).partition("\n")[0]
+    place = find(proc, pid)
+    return "" if place is None else _text_at(place.read(), layout.SAID, layout.SAID_LIMIT).partition("\n")[0]
 
 
 # --- the bytes of a page ---------------------------------------------------------------------------------------------
