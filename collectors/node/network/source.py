@@ -60,26 +60,21 @@ class NetworkSource(Source):
 
     def _port_uses(self) -> Iterator[PortUse]:
         """Who listens on the ports of ranks, and on the usual ones; one that was never in use is not told of."""
-        networks: Dict[int, Set[int]] = {os.getpid(): self._named}
-        """By a process in whose network they are."""
         for rank in self.shared.ranks:
-            if rank.master_port is not None:
-                elsewhere = foreign_network(rank.pid, self.proc)
-                (networks.setdefault(rank.pid, set()) if elsewhere else self._named).add(rank.master_port)
-        for pid, ports in networks.items():
-            owners: Dict[int, Set[Optional[int]]] = {port: set() for port in ports}
-            try:
-                for one in tcp_sockets(pid, 1 << LISTEN, proc=self.proc):
-                    if one.port in owners:
-                        likely = [pid for rank in self.shared.ranks for pid in (rank.pid, rank.parent)]
-                        owners[one.port].add(self._owners.find(one.inode, likely))
-            except OSError:  # a network that may not be entered, or a container without netlink
-                continue
-            self._told |= {port for port, found in owners.items() if found}
-            for port, found in owners.items():
-                if port in self._told:
-                    listeners = sorted(self._describe(owner) for owner in found if owner is not None)
-                    yield PortUse(port, listeners, bool(found))
+            if rank.master_port is not None and not foreign_network(rank.pid, self.proc):
+                self._named.add(rank.master_port)
+        owners: Dict[int, Set[Optional[int]]] = {port: set() for port in self._named}
+        likely = [pid for rank in self.shared.ranks for pid in (rank.pid, rank.parent)]
+        try:
+            for one in tcp_sockets(os.getpid(), 1 << LISTEN, proc=self.proc):
+                if one.port in owners:
+                    owners[one.port].add(self._owners.find(one.inode, likely))
+        except OSError:  # a container without netlink
+            return
+        self._told |= {port for port, found in owners.items() if found}
+        for port in self._told:
+            listeners = sorted(self._describe(owner) for owner in owners[port] if owner is not None)
+            yield PortUse(port, listeners, bool(owners[port]))
 
     def _describe(self, pid: int) -> str:
         """``pid command`` of a listener."""
