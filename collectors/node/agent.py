@@ -88,9 +88,6 @@ class Agent:
         """Take bytes of the control line; whatever comes shows that the link is alive."""
         watchdog.arm(self._silence)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > wire.LINE_LIMIT:
-            self._rest = b""
-            self._fault("control", "a line of the control line was too long")
         for line in lines:
             try:
                 control = wire.decode_control(line)

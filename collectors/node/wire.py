@@ -14,9 +14,6 @@ from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, 
 
 from collectors.samples.control import Beat, Lent, Settings
 
-LINE_LIMIT = 1 << 20
-"""Bytes after which a control line without an end is given up."""
-
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 
 

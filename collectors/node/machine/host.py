@@ -23,9 +23,8 @@ class HostSource(Source):
     name = "host"
     period = 2.0
 
-    def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys", shm: str = "/dev/shm") -> None:
+    def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._shm = shm
         self._booted = round(boot_time(), 1)
         said = _DRIVER.search(read_text(self.proc + "/driver/nvidia/version"))
         driver = said.group(1) if said else read_text(self.sys + "/module/nvidia/version")
@@ -40,7 +39,7 @@ class HostSource(Source):
             pattern.match(read_text(self.proc + path))
             for pattern, path in ((_LOAD, "/loadavg"), (_PRESSURE, "/pressure/io"))
         )
-        total, used = _usage(self._shm)
+        total, used = _usage("/dev/shm")
         yield HostFacts(
             cpus=os.cpu_count() or 1,
             memory_total=memory.get("MemTotal", 0),
