@@ -18,8 +18,10 @@ from hangtop.session.state import JobState
 
 LOCAL = ("loopback",)
 """Kinds of interfaces behind which no other node is."""
-GRAINS = {1: 900, 10: 8640}
-"""Seconds of a cell, and cells: 15 minutes, and a day."""
+FINE, COARSE = 1, 10
+"""Seconds of a cell."""
+MOST_CELLS = {FINE: 900, COARSE: 8640}
+"""15 minutes, and a day."""
 HOLD = 5
 """Seconds for which a value holds when nothing was added: looks come a little later than once a second."""
 
@@ -37,7 +39,7 @@ class Series:
     """One figure of a job over time."""
 
     def __init__(self) -> None:
-        self._cells: dict[int, dict[int, Span]] = {seconds: {} for seconds in GRAINS}
+        self._cells: dict[int, dict[int, Span]] = {seconds: {} for seconds in MOST_CELLS}
         """By the seconds of a cell, by its number since the epoch."""
         self.newest: float | None = None
         """The value that came last."""
@@ -54,30 +56,22 @@ class Series:
             if last is not None and (number - last - 1) * seconds < HOLD:
                 cells.update(dict.fromkeys(range(last + 1, number), cells[last]))
             cells[number] = _joined([*([cells[number]] if number in cells else []), Span(value, value)])
-            while len(cells) > GRAINS[seconds]:
+            while len(cells) > MOST_CELLS[seconds]:
                 del cells[next(iter(cells))]
 
     def spans(self, begin: float, step: float, count: int) -> list[Span | None]:
-        """``count`` stretches of ``step`` seconds from ``begin`` on; each None where nothing was seen.
-
-        They are read at the coarsest grain that is no coarser than needed, or else at the finest that reaches so far.
-        """
-        fit = [seconds for seconds in reversed(self._cells) if seconds <= step]
-        reach = self._reach([*fit, *self._cells])
-        return [self._span(begin + number * step, step, reach) for number in range(count)]
+        """``count`` stretches of ``step`` seconds from ``begin`` on; each None where nothing was seen."""
+        return [self._span(begin + number * step, step) for number in range(count)]
 
     def at(self, moment: float) -> float | None:
         """The mean of the finest cell that holds a moment; None where nothing was seen."""
-        found = self._span(moment, 0.0, self._reach(list(self._cells)))
+        found = self._span(moment, 0.0)
         return None if found is None else found.mean
 
-    def _reach(self, grains: Sequence[int]) -> list[tuple[int, float]]:
-        """Seconds of a cell of these grains, each with the time from which on it has any."""
-        return [(seconds, next(iter(self._cells[seconds]), inf) * seconds) for seconds in grains]
-
-    def _span(self, start: float, length: float, reach: Sequence[tuple[int, float]]) -> Span | None:
-        """What was seen from a time on, by the first of these grains that reaches back so far, else by the last."""
-        seconds = next((seconds for seconds, since in reach if since <= start), reach[-1][0])
+    def _span(self, start: float, length: float) -> Span | None:
+        """What was seen from a time on, by the fine cells where the stretch is short and they reach back so far."""
+        long_ago = start < next(iter(self._cells[FINE]), inf) * FINE
+        seconds = COARSE if length >= COARSE or long_ago else FINE
         cells, first = self._cells[seconds], floor(start / seconds + 1e-9)
         end = max(first + 1, floor((start + length) / seconds + 1e-9))
         seen = [cells[number] for number in range(first, end) if number in cells]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from hangtop import __version__
 from hangtop.session.entries import About, Payload, RecordingError
-from hangtop.session.options import SessionOptions, job_of_slurm
+from hangtop.session.options import SessionOptions
 from hangtop.session.state import Change, JobState
 
 if TYPE_CHECKING:  # with zstandard and SQLite: not before something is to be kept
@@ -41,10 +41,8 @@ class Recordings:
         self._recorder: Recorder | None = None
         self.played: Recording | None = None
         """The recording that the session plays."""
-        self.no_past = "the past is not kept"
-        """Why, for people."""
         self.fault = ""
-        """Why a recording ended too soon; empty while all is well."""
+        """Why nothing is recorded any more, or could be; empty while all is well."""
         self.kept: Path | None = None
         """Where the past is once the session is closed; None where nothing was seen, or nothing could be kept."""
 
@@ -86,7 +84,6 @@ class Recordings:
         try:
             self._recorder.add(self._now(), node, payloads)
         except RecordingError as error:
-            self.fault = str(error)
             self._end(f"{'recording ended' if self._named else 'the past is no longer kept'}: {error}")
         if len(self._state.nodes) > MOST_NODES and not self._named:
             self._end(f"of a job of more than {MOST_NODES} nodes no past is kept: hangtop record keeps it")
@@ -107,7 +104,7 @@ class Recordings:
 
     def _end(self, why: str) -> None:
         """Keep it no longer; of a past nothing is left, as the disk may be full."""
-        self.no_past = why
+        self.fault = why
         self._state.changes.append(Change(self._now(), "", why))
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
@@ -117,9 +114,8 @@ class Recordings:
 
     def _about(self) -> About:
         options = self._options
-        by_others = options.hostfile or options.via or job_of_slurm(options)
-        targets = sorted(self._state.nodes) if by_others and not options.targets else options.targets
-        return About(__version__, list(targets), options.interval, options.patience, options.label)
+        targets = list(options.targets) or sorted(self._state.nodes)
+        return About(__version__, targets, options.interval, options.patience, options.label)
 
 
 def past_folder() -> Path:

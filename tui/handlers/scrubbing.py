@@ -72,7 +72,7 @@ async def show_moment(app: HangtopApp, at: float | None) -> None:
         timeline.at = None
         app.show_session(app.head)
     elif past is None:
-        app.say(f"only now can be shown: {app.head.recordings.no_past}", "warning")
+        app.say(f"only now can be shown: {app.head.recordings.fault or 'no past is kept'}", "warning")
     else:
         if at < past.first:
             app.say(f"nothing is kept of before {clock(past.first, millis=False)}")
