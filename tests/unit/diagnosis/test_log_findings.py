@@ -36,16 +36,13 @@ def lost(*ranks: int, **data: Any) -> list[Event]:
     return closed + say("python.exception", *ranks, ago=8.0, **fields, **data)
 
 
+LATE: dict[str, Any] = {"op": "ALLREDUCE", "seq": 7, "ran_ms": 600_000, "group_name": "default_pg", "source": "job.log"}
+SAME: dict[str, Any] = {"rank_b": 1, "shape_a": [4], "shape_b": [4], "differs": ["op"]}
+
+
 def late(*ranks: int | None, **data: Any) -> list[Event]:
     """Time-outs of the watchdogs of these ranks, in one log."""
-    fields: dict[str, Any] = {
-        "op": "ALLREDUCE",
-        "seq": 7,
-        "ran_ms": 600_000,
-        "group_name": "default_pg",
-        "source": "job.log",
-    }
-    return say("torch.watchdog_timeout", *ranks, **fields | data)
+    return say("torch.watchdog_timeout", *ranks, **LATE | data)
 
 
 def status(rank: int, enqueued: int, **data: Any) -> list[Event]:
@@ -59,16 +56,7 @@ def failed(rank: int, exitcode: int, ago: float = 6.0, **data: Any) -> list[Even
 
 def pair(rank: int, a: str, b: str, **differs: Any) -> list[Event]:
     """A line of torch's DETAIL: what this rank ran, and what the other one did."""
-    fields: dict[str, Any] = {
-        "rank_a": rank,
-        "op_a": a,
-        "shape_a": [4],
-        "rank_b": 1,
-        "op_b": b,
-        "shape_b": [4],
-        "differs": ["op"],
-    }
-    return say("torch.fingerprint", rank, **fields | differs)
+    return say("torch.fingerprint", rank, **SAME | {"rank_a": rank, "op_a": a, "op_b": b} | differs)
 
 
 def of_group(guid: str, name: str, *ranks: int, silent: int | None = None, **data: Any) -> list[Event]:

@@ -103,39 +103,25 @@ def test_a_bar_says_how_long_a_step_takes(rate: str, every: float | None) -> Non
     assert (told(log).value, told(log).at, told(log).every) == (101.0, NOW, every)
 
 
-def test_a_count_that_begins_anew_counts_again_and_one_that_goes_to_and_fro_does_not() -> None:
+@pytest.mark.parametrize(
+    ("pieces", "grown", "fresh", "name", "value"),
+    [
+        ([f"step {n}\n" for n in (10, 11, 12, 0, 1, 2, 3)], 4, 1, "step", 3.0),
+        ([f"step {n}\n" for n in (5, 6, 5, 6, 5, 6, 5)], 1, 1, "step", 6.0),
+        ([f"epoch {n} done\nstep {100 * n}\nsave:  45%|████| {n}/9 [00:10<00:12]\n" for n in range(3)],
+         6, 3, "step", 200.0),
+        ([f"reading shard {n}\ncompiling the forward pass\n" for n in range(20)], 0, 2, "", None),
+        (["step 1198\nstep 1199\n", "step 12", "00 loss 0.3\n"], 2, 1, "step", 1200.0),
+    ],
+    ids=["begins anew", "to and fro", "a step before an epoch and a bar", "a new kind of line is news once",
+         "a line in two pieces"],
+)  # fmt: skip
+def test_what_grows(pieces: list[str], grown: int, fresh: int, name: str, value: float | None) -> None:
     log = LogSteps()
-    for n in (10, 11, 12, 0, 1, 2, 3):
-        read(log, f"step {n}\n")
-    assert told(log).grown == 2 + 2
-    log = LogSteps()
-    for n in (5, 6, 5, 6, 5, 6, 5):
-        read(log, f"step {n}\n")
-    assert told(log).grown == 1
-
-
-def test_the_step_is_told_rather_than_the_epoch_or_a_bar() -> None:
-    log = LogSteps()
-    for n in range(3):
-        read(log, f"epoch {n} done\nstep {100 * n}\nsave:  45%|████| {n}/9 [00:10<00:12]\n")
-    assert (told(log).name, told(log).value) == ("step", 200.0)
-
-
-def test_a_new_kind_of_line_is_news_once() -> None:
-    log = LogSteps()
-    read(log, "reading shard 3\n", live=False)
-    for n in range(20):
-        read(log, f"reading shard {n}\ncompiling the forward pass\n")
-    assert (told(log).grown, told(log).fresh) == (0, 1)
-
-
-def test_a_line_that_comes_in_two_pieces_is_one() -> None:
-    log = LogSteps()
-    read(log, "step 1198\nstep 1199\n", live=False)
-    read(log, "step 12")
-    assert told(log).value == 1199.0
-    read(log, "00 loss 0.3\n")
-    assert (told(log).value, told(log).grown) == (1200.0, 1)
+    for piece in pieces:
+        read(log, piece)
+    assert told(log)[3:5] == (name, value)
+    assert (told(log).grown, told(log).fresh) == (grown, fresh)
 
 
 @pytest.mark.parametrize(
