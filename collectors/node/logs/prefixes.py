@@ -1,6 +1,7 @@
 """What stands in front of a record, and whose the record is by that.
 
-Labels of launchers and loggers, times, escape codes and JSON are taken off a line; what is left may name a rank, too.
+Labels of launchers and loggers, times, escape codes and JSON are taken off a line. What is left may name an engine's
+worker, and NCCL's records name their process.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ def _unlabelled(text: str, number: int, now: float) -> Line:
             at = at if found is None else found
         if "pid" in said:
             pid, tag = int(said["pid"]), said["pid"]
-            rank = rank_of("(" + said.get("front", "")) if rank is None else rank
+            rank = place_of("(" + said.get("front", "")) if rank is None else rank
         rank = int(said["rank"]) if "rank" in said else rank
         local = int(said["local"]) if "local" in said else local
         host, tag, program = said.get("host", host), said.get("tag", tag), said.get("program", program)
@@ -174,24 +175,14 @@ def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":
 # --- whose a record is, where no label told --------------------------------------------------------------------------
 
 FRONT = 200
-"""Characters of a line within which a word of rank or host is taken for a label."""
+"""Characters of a line within which a worker or a process is taken for its writer."""
 _OF_ONE_PROCESS = (
     "python.", "process.", "torch.cuda_error", "torch.out_of_memory", "torch.worker_died", "host.", "log.error",
     "gpu.unseen", "engine.", "torch.address_in_use",
 )  # fmt: skip
 """Kinds of events of one process. Watchdogs, NCCL and launchers name ranks that may be a group's, or another's."""
-_RANK = re.compile(
-    r"(?i)(?<![A-Za-z0-9.])(?:(?P<before>[a-z]{1,12})[ _-])?(?:mpi|pt|dist|world|global)?[ _-]?rank[ _:=#\"'-]{0,4}"
-    r"\[?(?P<rank>\d{1,6})(?:/\d{1,6}|of\d{1,6})?(?![\w.])"
-)
-"""A rank in any form: a field ``| rank=3 |`` of loguru, a key of logfmt."""
-_OTHERS = frozenset(
-    "local node group machine from to peer src dst with by per of next prev previous source remote tp pp dp cp ep sp"
-    " root target waiting for max min num tensor pipeline data".split()
-)
-"""Words in front of ``rank`` that make it somebody else's, or another count."""
-_TENSOR = re.compile(r"(?:^|[\[( _])(?:(?:DP|PP)0[ _])*TP(\d{1,4})(?:[ _](?:DP|PP|EP)0)*[\]) ]")
-"""The place in a tensor-parallel group, which is the rank where there is no other axis."""
+_PLACE = re.compile(r"(?:(?:^|[\[( _])(?:(?:DP|PP)0[ _])*TP|\(\w+ rank=)(\d{1,4})(?:[ _](?:DP|PP|EP)0)*[\]) ]")
+"""The place in a tensor-parallel group, as vLLM and SGLang write it: the rank where there is no other axis."""
 _NCCL = re.compile(
     r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10}(?P<device> \[\d+\])?(?![.:\d])"
 )
@@ -209,15 +200,10 @@ def owner_of(event: ParsedEvent, line: Line) -> Tuple[Optional[int], str, Option
     said = _NCCL.search(front) if of_nccl else _NCCL.match(front)
     if said is not None and (of_nccl or said.group("device")):
         host, pid = host or said.group("host"), number(said.group("pid")) if pid is None else pid
-    return rank_of(front) if rank is None and not of_nccl else rank, host, pid
+    return place_of(front) if rank is None and not of_nccl else rank, host, pid
 
 
-def rank_of(text: str) -> Optional[int]:
-    """The one rank that a text names as its own; None where it names none or several."""
-    found = {
-        number(match.group("rank"))
-        for match in _RANK.finditer(text)
-        if (match.group("before") or "").lower() not in _OTHERS
-    }
-    tensor = None if found else _TENSOR.search(text[:80])
-    return found.pop() if len(found) == 1 else None if tensor is None else number(tensor.group(1))
+def place_of(text: str) -> Optional[int]:
+    """The rank of an engine's worker, by its place; None where a text names none."""
+    found = _PLACE.search(text[:80])
+    return None if found is None else int(found.group(1))
