@@ -158,6 +158,6 @@ def kernel_events(lines: Sequence[Tuple[float, str]], source: str) -> List[LogEv
     for (at, said), key in zip(lines, raw):
         mask = masks.get(key, 0) & matching.KERNEL
         if mask:
-            line = Line(0, said[:KERNEL_LINE], LogWriter(), at, None, labelled=False, program="kernel")
+            line = Line(0, said[:KERNEL_LINE], LogWriter(), at, labelled=False, program="kernel")
             reader.read(line, mask, bytes)
     return reader.told()

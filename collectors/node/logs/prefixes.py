@@ -49,11 +49,9 @@ _LABELS = (
     # a logger's level, time and place
     (r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?"
      r"(?:\[[\w./-]+\.py:\d+\]|[\w.-]+\.py:\d+\]) ?"),
-    # kubelet's files, kubectl logs --prefix, stern, Docker Compose
+    # kubelet's files, kubectl logs --prefix
     r"(?:stdout|stderr)(?: [FP] |: )",
     r"\[pod/(?P<host>[^/\]]+)/[^\]]*\] ",
-    r"(?P<host>(?!step|epoch|iter|batch)[a-z][a-z0-9_.-]{0,80}[a-z0-9][-_]\d{1,4})[ ]+\| ",
-    r"(?P<tag>[A-Za-z][\w.-]*)[ ]+\| ",
     # pdsh, mpirun of a cloud: a host by its address, or by a name with a digit
     r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): ",
     (r"(?P<host>(?!(?:gpu|epoch|step|loss|iter|batch|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm|nvidia)"
@@ -69,7 +67,7 @@ class LogWriter(NamedTuple):
     rank: Optional[int] = None
     local_rank: Optional[int] = None
     host: str = ""
-    tag: str = ""
+    pid: Optional[int] = None
 
 
 class Line(NamedTuple):
@@ -80,7 +78,6 @@ class Line(NamedTuple):
     stream: LogWriter
     at: Optional[float]
     """Time among the labels in front; :func:`moment` looks into the text too."""
-    pid: Optional[int]
     labelled: bool
     """True when a label or a time stood in front: a wrapped line's second half has none."""
     program: str = ""
@@ -101,9 +98,8 @@ def records(raw: bytes, number: int, now: float) -> Iterator[Line]:
     for piece in pieces[1:]:
         line = first._replace(text=piece) if of_json else _unlabelled(piece, number, now)
         stream = first.stream if line.stream == LogWriter() else line.stream
-        pid = line.pid or (first.pid if stream == first.stream else None)
         at = first.at if line.at is None else line.at
-        yield line._replace(text=seen(line.text), stream=stream, at=at, pid=pid, labelled=True)
+        yield line._replace(text=seen(line.text), stream=stream, at=at, labelled=True)
 
 
 def seen(text: str) -> str:
@@ -118,7 +114,7 @@ def moment(record: Line, now: float) -> Optional[float]:
 
 def _unlabelled(text: str, number: int, now: float) -> Line:
     """One record without what stands in front of it, and what this tells."""
-    start, rank, local, host, tag, program = text, None, None, "", "", ""
+    start, rank, local, host, program = text, None, None, "", ""
     at: Optional[float] = None
     pid: Optional[int] = None
     warned = False
@@ -134,13 +130,13 @@ def _unlabelled(text: str, number: int, now: float) -> Line:
             found = times.find(said["time"], now)
             at = at if found is None else found
         if "pid" in said:
-            pid, tag = int(said["pid"]), said["pid"]
+            pid = int(said["pid"])
             rank = place_of("(" + said.get("front", "")) if rank is None else rank
         rank = int(said["rank"]) if "rank" in said else rank
         local = int(said["local"]) if "local" in said else local
-        host, tag, program = said.get("host", host), said.get("tag", tag), said.get("program", program)
+        host, program = said.get("host", host), said.get("program", program)
         warned = warned or said.get("level") == "WARNING"
-    return Line(number, text, LogWriter(rank, local, host, tag), at, pid, text is not start, program, warned)
+    return Line(number, text, LogWriter(rank, local, host, pid), at, text is not start, program, warned)
 
 
 @lru_cache(1)
@@ -192,7 +188,7 @@ _NCCL = re.compile(
 def owner_of(event: ParsedEvent, line: Line) -> Tuple[Optional[int], str, Optional[int]]:
     """Rank, host and process of an event: by its own word, by the label of its line, else by the text's beginning."""
     rank = event.rank if event.rank is not None else line.stream.rank
-    pid = event.pid if event.pid is not None else line.pid
+    pid = event.pid if event.pid is not None else line.stream.pid
     host, front = event.host or line.stream.host, line.text.partition("\n")[0][:FRONT]
     of_nccl = event.kind.startswith("nccl.")
     if not of_nccl and not event.kind.startswith(_OF_ONE_PROCESS):

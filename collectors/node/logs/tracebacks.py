@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import List, Optional, Tuple
 
-from collectors.node.logs import exceptions, steps
+from collectors.node.logs import exceptions
 from collectors.node.logs.prefixes import Line
 from collectors.node.logs.records import Outcome, Record, begins_record
 from collectors.node.logs.rule import Data, ParsedEvent
@@ -110,8 +110,6 @@ class Traceback(Record):
                 self._message[-1] = text
                 return True
             return text[:1] in (" ", "\t") and self._taken < MESSAGE_LINES * FRAMES
-        if _counts(text):
-            return False
         if not _BACKTRACE.match(text):
             self._message.append(text)
         return True
@@ -152,9 +150,3 @@ class Traceback(Record):
         if ignored or (caught and not _UNCAUGHT.search(self.text)):
             data["survived"] = True
         return Outcome([ParsedEvent("python.exception", data)], self.text, "" if ignored else self.chain)
-
-
-def _counts(text: str) -> bool:
-    """Whether a line counts steps: training writes it, and no exception's message goes on so."""
-    small = text[: steps.LONGEST].lower()
-    return not steps.is_trouble(small) and steps.counted(small) is not None
