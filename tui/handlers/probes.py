@@ -6,8 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.phrasing import rank_text
+from hangtop.diagnosis.phrasing import folded_names, rank_text
 from hangtop.session.state import Change
 from tui.handlers.ask import ActionRefused, asks, run
 from tui.looks.format import plural

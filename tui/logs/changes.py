@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable
 from itertools import islice
 
-from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.phrasing import ranks_text
+from hangtop.diagnosis.phrasing import folded_names, ranks_text
 from hangtop.session.state import Change, Changes
 from tui.looks.format import plural
 from tui.looks.signs import is_outcome, sign_of

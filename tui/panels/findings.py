@@ -8,8 +8,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from hangtop.diagnosis.finding import Finding, Observer
-from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.phrasing import folded, outcome_words
+from hangtop.diagnosis.phrasing import folded, folded_names, outcome_words
 from hangtop.diagnosis.unnumbered import numbered
 from tui.looks.format import plural
 from tui.looks.signs import SEVERITIES

@@ -12,8 +12,7 @@ from hangtop.diagnosis.evidence.events import hosts_in, lines, log_events, ranks
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Port
-from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import count, listed, ranks_text
+from hangtop.diagnosis.phrasing import count, listed, nodes_text, ranks_text
 from hangtop.diagnosis.roster import home_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 

@@ -13,8 +13,7 @@ from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, log_eve
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who
+from hangtop.diagnosis.phrasing import count, duration, listed, nodes_text, of_several, ranks_text, who
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules.stuck import COMING_UP, coming_up
 from hangtop.diagnosis.stacks.states import Meaning

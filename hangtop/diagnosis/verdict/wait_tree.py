@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.node_names import nodes_text
-from hangtop.diagnosis.phrasing import count, of_several, ranks_text
+from hangtop.diagnosis.phrasing import count, nodes_text, of_several, ranks_text
 from hangtop.diagnosis.unnumbered import unnumbered
 
 SHOWN = 12

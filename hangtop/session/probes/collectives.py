@@ -11,8 +11,7 @@ from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured import probes
 from hangtop.diagnosis.node import Node
-from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.phrasing import count, size
+from hangtop.diagnosis.phrasing import count, folded_names, size
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_of, table
 from hangtop.session.probes.pairs import LOADS, measured
 from hangtop.session.session import Session

@@ -13,8 +13,7 @@ from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.measured.probes import infiniband_findings, outcome, path_findings, report_of
-from hangtop.diagnosis.node_names import folded_names
-from hangtop.diagnosis.phrasing import count, listed
+from hangtop.diagnosis.phrasing import count, folded_names, listed
 from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of, table
 from hangtop.session.session import Session
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.failures.unheard import logs_behind
 from hangtop.diagnosis.waits.job_status import status_of_job
-from tests.support.jobs import ALL_REDUCE, MOVING, NOW, Sketch, first, kinds
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch, first, kinds
 
 OK = {"logs": SourceState("logs", "ok", "", NOW - 60)}
 
@@ -33,18 +33,6 @@ def test_a_rank_is_called_killed_once_every_node_has_read_its_logs() -> None:
         half = job_of(ago=5, read=read)
         assert "rank_killed" not in kinds(half.verdict())
         assert not told(half)
-
-
-def test_the_first_to_fail_is_known_when_logs_were_read_since() -> None:
-    job = Sketch(motion=MOVING)
-    for index in (1, 2):
-        job.node(f"node{index}", sources=OK, logs_read=NOW - 2)
-    assert told(job)
-    job.says("python.exception", 1, ago=1.0, type="ValueError", message="bad shard")
-    assert not told(job)
-    for index in (1, 2):
-        job.node(f"node{index}", logs_read=NOW - 0.5)
-    assert told(job)
 
 
 def lost(*, read: float) -> Sketch:

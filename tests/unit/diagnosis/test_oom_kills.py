@@ -44,15 +44,3 @@ def test_a_kill_at_the_end_of_a_rank_that_was_seen_is_told(ago: float, told: boo
     found = first(job.says("kernel.oom", node="node2", ago=ago, pid=31_337, process="python").verdict())
     assert (found.kind, found.ranks) == ("rank_killed", (3,))
     assert ("the kernel killed process 31337" in found.summary) is told
-
-
-@pytest.mark.parametrize(("ago", "told"), [(11.0, True), (40.0, False)])
-def test_a_counter_stands_in_for_a_log_that_is_refused(ago: float, told: bool) -> None:
-    job = Sketch(age=AGE)
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(3).gone(ago=10.0)
-    found = first(job.says("cgroup.oom_kill", node="node2", ago=ago, cgroup="/job_7", kills=1).verdict())
-    assert (found.kind, found.ranks) == ("rank_killed", (3,))
-    assert (
-        "the kernel killed 1 process of control group /job_7 there 11 s ago, out of memory" in found.summary
-    ) is told

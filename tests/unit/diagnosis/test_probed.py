@@ -10,7 +10,7 @@ import pytest
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, NOW, Sketch, first, kinds
+from tests.support.jobs import ALL_REDUCE, NOW, Sketch, first
 
 NODES = ("node1", "node2", "node3", "node4")
 
@@ -46,11 +46,3 @@ def test_a_slow_node_is_the_root_of_a_stall() -> None:
 )  # fmt: skip
 def test_without_a_fresh_measurement_that_says_so_the_stall_stays(reports: tuple[ProbeReport, ...]) -> None:
     assert first(verdict(stalled(), *reports)).kind == "collective_stalled"
-
-
-def test_a_rank_that_is_seen_to_hold_the_others_up_comes_first() -> None:
-    job = stalled()
-    job.ranks(5).at(["read_shard data.py:88", "__next__ loader.py:51", "step loop.py:30", "main loop.py:9"])
-    found = verdict(job, report("node1"))
-    assert (first(found).kind, first(found).ranks) == ("rank_stuck_in_data", (5,))
-    assert "bandwidth_low" in kinds(found)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from hangtop.diagnosis.job import JobMotion
 from tests.support.jobs import READING, Sketch, alarms, first, gpu
 
@@ -37,14 +35,6 @@ def test_ranks_whose_gpus_compute_are_not_said_to_wait() -> None:
     job = moving(640.0)
     assert "straggler_rank" not in [found.kind for found in job.verdict().findings]
     assert alarms(job.verdict()) == []
-
-
-@pytest.mark.parametrize("state", ["R", "S"])
-def test_without_gpu_figures_the_line_at_which_most_ranks_are_met_tells_that_they_wait(state: str) -> None:
-    job = moving(125.0, state=state)
-    job.made_nodes.clear()
-    found = first(job.verdict())
-    assert (found.kind, found.ranks) == ("straggler_rank", (2,))
 
 
 def test_a_rank_that_prepares_before_the_first_step_is_not_slow() -> None:
