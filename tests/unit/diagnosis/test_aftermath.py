@@ -56,11 +56,6 @@ def test_one_answer_of_ras_proves_nothing() -> None:
     assert [finding.kind for finding in job.verdict().findings] == ["collective_mismatch"]
 
 
-def test_hardware_that_ended_a_run_is_a_crash() -> None:
-    job = after().says("torch.cuda_error", 1, ago=9, error="uncorrectable ECC error encountered", signature="ecc")
-    assert job.verdict().outcome == "crashed"
-
-
 def test_who_named_no_node_is_told_how_others_are_watched() -> None:
     sketch = Sketch(world=0)
     sketch.by_number.clear()

@@ -13,7 +13,6 @@ from tests.support.jobs import (
     MOVING,
     NOW,
     Sketch,
-    after,
     alarms,
     first,
     kinds,
@@ -27,18 +26,6 @@ def victim(job: Sketch, *ranks: int, ago: float = 50.0) -> Sketch:
         job.says("python.exception", rank, ago=ago, type="RuntimeError", message="Connection closed by peer",
                  signature="connection", consequence=True)  # fmt: skip
     return job
-
-
-def lost(job: Sketch, *ranks: int, source: str) -> Sketch:
-    """Ranks that say in this log that they lost their connections."""
-    for rank in ranks:
-        job.says("gloo.closed", rank, ago=50.0, peer="[10.0.0.2]:4000", source=source)
-    return job
-
-
-def test_in_one_log_of_a_small_job_silence_is_a_word() -> None:
-    found = first(lost(after(3), 0, 2, source="job.out").verdict())
-    assert (found.kind, found.ranks) == ("rank_killed", (1,))
 
 
 def test_failures_before_a_restart_are_history() -> None:

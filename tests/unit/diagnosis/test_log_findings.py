@@ -112,7 +112,14 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     "a rank that torchrun lists neither as failed nor as ended": (
         [*lost(0, 1, 3), *failed(3, 1, root=True, local_rank=1, source="n2.err")], "rank_killed", (2,), "left no word",
     ),
+    "silence in the one log of a small job": (
+        say("gloo.closed", 0, 2, peer="[10.0.0.2]:4000", source="job.out"), "rank_killed", (1,), "left no word",
+    ),
     # NCCL and the network
+    "NVLink SHARP memory that cannot be bound": (
+        say("nccl.warn", 1, signature="nvls", text="Failed to bind NVLS memory: CUDA error 401"), "nvlink_fabric_down",
+        (1,), "CUDA told rank 1",
+    ),
     "a dead link makes victims": (
         [*say("nccl.warn", 1, ago=60, signature="ib_retry_exceeded", peer="10.0.0.7", device="mlx5_2"),
          *say("nccl.warn", 0, ago=59, signature="connection_closed"), *late(0)],
@@ -208,7 +215,7 @@ def judged(events: list[Event], world: int = 4) -> Sketch:
 @pytest.mark.parametrize("case", CASES)
 def test_the_first_finding(case: str) -> None:
     events, kind, ranks, words = CASES[case]
-    world = 8 if any(event.rank is not None and event.rank > 3 for event in events) or "earliest" in case else 4
+    world = 8 if "earliest" in case else 3 if "small" in case else 4
     found = first(judged(events, world).verdict())
     assert (found.kind, found.ranks) == (kind, ranks)
     assert words in found.summary
@@ -225,6 +232,7 @@ def test_what_its_user_ended_is_no_crash(case: str) -> None:
     [
         [*raised(1, survived=True), *say("elastic.finished")],
         say("nccl.connect_retry", 3, tried=3),
+        say("torch.program_exit", 0, 1, 2, 3, ago=3),
         say("torch.worker_died", 1, worker_pid=5, reason="killed", signal="Terminated"),
         say("launcher.exit", launcher="deepspeed"),
     ],

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import pytest
 
 from collectors.samples.gpus import FabricService, GpuFabric
 from collectors.samples.host import HostFacts
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.looks import Look
-from tests.support.jobs import NOW, Sketch, after, gpu
+from tests.support.jobs import NOW, Sketch, gpu
 
 UP = FabricService("nvidia-fabricmanager", "running", "/dev/nvidia-nvswitch0", "process 7")
 DOWN = FabricService("nvidia-fabricmanager", "down", "/dev/nvidia-nvswitch0", "systemctl: failed")
@@ -61,17 +58,3 @@ def test_a_daemon_that_is_down_where_devices_need_it() -> None:
     )
     (found,) = told("Completed", "Success", services=[UP, IMEX])
     assert "nvidia-imex is down (nvidia-imex-ctl: WAITING_FOR_PEERS)" in found.summary
-
-
-@pytest.mark.parametrize(
-    ("kind", "fields"),
-    [
-        ("torch.cuda_error", {"error": "system not yet initialized", "signature": "initialization"}),
-        ("nccl.warn", {"signature": "nvls", "text": "Failed to bind NVLS memory: CUDA error 401"}),
-    ],
-)
-def test_errors_that_only_a_fabric_that_is_not_up_gives_are_told_of_the_node(kind: str, fields: dict[str, Any]) -> None:
-    job = after().says(kind, 1, ago=9, **fields)
-    found = next(one for one in job.verdict().findings if one.kind == "nvlink_fabric_down")
-    assert (found.severity, found.ranks, found.cause) == ("critical", (1,), "")
-    assert "Fabric Manager and IMEX" in found.advice

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.jobs import ALL_REDUCE, Sketch, after, first, kinds
+from tests.support.jobs import ALL_REDUCE, Sketch, first
 
 RAISED: dict[str, Any] = {"type": "KeyError", "message": "'lr'", "signature": "user", "consequence": False}
 
@@ -37,10 +37,3 @@ def test_who_raised_says_so_too_and_crashed(seen: bool) -> None:
     job = waiting(seen=seen).says("python.exception", 2, ago=12.0, **RAISED).says("torch.program_exit", 2, ago=11.0)
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("rank_crashed", (2,))
-
-
-def test_all_who_end_without_destroying_their_groups_are_no_fault() -> None:
-    job = after()
-    for rank in range(4):
-        job.says("torch.program_exit", rank, ago=3.0 - 0.1 * rank)
-    assert kinds(job.verdict()) == []
