@@ -162,9 +162,9 @@ def probing(cluster: Cluster) -> Iterator[subprocess.Popen[str]]:
     )  # fmt: skip
     assert come_to(cluster.nodes, PROBING, 99, 30)
     time.sleep(1.0)  # into the import of torch, or past it
-    yield process
-    process.kill()
-    process.wait()
+    with process:
+        yield process
+        process.kill()
 
 
 @pytest.mark.torch
