@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from collectors.probes.allreduce.run import AllreduceProbe, ProbePlan, bandwidth
 from collectors.probes.allreduce.worker import ProbeNode
 from collectors.probes.pairs import Bisection
 from collectors.probes.running import NodeAccess
-from collectors.samples.probes import NcclTest, ProbePair, ProbeRank, ProbeReport
+from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.measured.probes import findings
 from tests.support.paper_probe import PaperTransport, PaperWorker
 
@@ -80,6 +81,34 @@ def test_a_bad_node_stands_alone(count: int, speed: float | None, kind: str, nam
 @pytest.mark.parametrize(("speed", "kind"), [(None, "path_blocked"), (0.1, "bandwidth_low")])
 def test_a_bad_link_is_told_from_its_nodes(count: int, speed: float | None, kind: str) -> None:
     assert bisect(count, {frozenset(("node1", "node2")): speed})[0] == [(kind, ("node1", "node2"))]
+
+
+# --- what a report proves ----------------------------------------------------------------------------------------
+
+NODES = ("node1", "node2", "node3", "node4")
+
+
+def report(slow: str = "", figures: tuple[ProbeFigure, ...] = (), absent: str = "") -> ProbeReport:
+    """Four nodes whose pairs run at 1 GB/s, but for those of ``slow``, which lose packets as well."""
+    pairs = [ProbePair(a, b, *((0.05, 0.04) if slow in (a, b) else (1.0, 0.0)), "") for a, b in combinations(NODES, 2)]
+    gone = ProbeRank(-1, absent, "absent", "no connection to this node")
+    seats = [gone if name == absent else ProbeRank(i, name, "done", "") for i, name in enumerate(NODES)]
+    return ProbeReport("gloo", 4, 0.0, 1.0, "done", "", seats, list(figures), pairs, {})
+
+
+def test_loss_explains_slowness() -> None:
+    assert [(found.kind, found.nodes) for found in findings(report("node2"))] == [("packet_loss", ("node2",))]
+
+
+def test_an_absent_node_is_named() -> None:
+    (found,) = findings(report(absent="node2"))
+    assert (found.kind, found.nodes) == ("probe_absent", ("node2",))
+    assert found.summary == "node2 took no part in the probe: no connection to this node"
+
+
+def test_wrong_values_name_rank_and_node() -> None:
+    (found,) = findings(report(figures=(ProbeFigure("all_reduce", 1 << 20, 0.01, 0.1, 0.2, [2]),)))
+    assert (found.kind, found.ranks, found.nodes) == ("silent_corruption", (2,), ("node3",))
 
 
 # --- the whole probe ---------------------------------------------------------------------------------------------
