@@ -139,7 +139,7 @@ async def test_a_fault_of_the_rules_is_shown_and_watching_goes_on(
     assert "ZeroDivisionError" in verdict.unknown[0].why
     monkeypatch.setattr("hangtop.diagnosis.verdict.verdict.diagnose", watched._diagnose)
     await watched.run(1, still=False)
-    assert watched.session.verdict is watched.verdict
+    assert watched.session.verdict == watched.verdict
 
 
 async def test_stacks_of_a_node_without_connection_are_dumps_with_an_error() -> None:
