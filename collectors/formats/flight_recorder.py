@@ -1,9 +1,7 @@
-"""Flight recorder dumps of torch 2.1 to 2.14, pickled or JSON, of NCCL, nccl2 and gloo, without torch.
+"""Flight recorder dumps of torch 2.4 to 2.14, pickled or JSON, of NCCL, nccl2 and gloo, without torch.
 
 What is not the same everywhere (checked on dumps of torch 2.13, and in the sources of the others):
 
-- 2.1 pickles a bare list of entries, with ``seq_id`` and times in microseconds; 2.3 brings ``collective_seq_id`` and
-  ``p2p_seq_id``, 2.4 the version, ``pg_config`` and ``pg_status``.
 - ``pg_status`` is keyed by ``pg_id``, which counts the groups of one process: ranks 0 and 2 call two different groups
   ``1``. Entries carry both that number and the group's name, which is what ranks have in common.
 - gloo leaves ``pg_config`` without names and ``state`` at ``scheduled`` for ever: ``retired`` and the status tell.
@@ -12,7 +10,6 @@ What is not the same everywhere (checked on dumps of torch 2.13, and in the sour
 - ``send A->B`` and ``recv A<-B`` are ranks of the group, A the rank itself (``pointToPoint`` in
   ``ProcessGroupNCCL.cpp``); the ``ranks`` of ``pg_config`` are text, in the order of the group. ``recv 3<-?`` is from
   anybody.
-- 2.3 and before have no ``is_p2p``; the operation's name tells.
 
 A dump is plain data; a pickle that names any class is refused before anything is made of it.
 """
@@ -33,7 +30,6 @@ LARGEST = 64 << 20
 """Bytes of a dump that are read at most."""
 
 _PEER = re.compile(r"(?:send|recv)\w{0,40}\s{1,4}(\d{1,9})\s{0,4}(?:->|<-)\s{0,4}(\d{1,9}|\?)")
-_SIDED = re.compile(r"i?(?:send|recv)(?![a-z])|recv_?any", re.IGNORECASE)
 _RANK = re.compile(r"(?<!\d)(\d{1,7})(?:\.(?:json|pkl|pickle|dump|bin))?$")
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 
@@ -43,10 +39,7 @@ def read(data: bytes, source: str, rank: int | None = None) -> RecorderDump:
 
     Raises :class:`BadFormat` when they are no dump.
     """
-    whole = _document(data)
-    if isinstance(whole, list | tuple):
-        whole = {"entries": whole}
-    known = mapping(whole)
+    known = mapping(_document(data))
     given = items(known.get("entries"), ENTRIES)
     if not {"pg_status", "pg_config"} & known.keys() and not any("profiling_name" in mapping(entry) for entry in given):
         raise BadFormat("no flight recorder dump: it has no entries")
@@ -94,15 +87,11 @@ def _document(data: bytes) -> object:
 def _collective(entry: Loose, rank: int) -> Collective:
     name = text(entry.get("profiling_name"), 200)
     backend, _, op = name.rpartition(":")
-    told = entry.get("is_p2p")
-    p2p = told is True or (told is None and _SIDED.match(op) is not None)
+    p2p = entry.get("is_p2p") is True
     ends = _PEER.search(op) if p2p else None
     group = items(entry.get("process_group"), 2)
     state = text(entry.get("state"), 20)
     sequence = integer(entry.get("p2p_seq_id" if p2p else "collective_seq_id"))
-    if sequence is None:
-        sequence = integer(entry.get("seq_id"))
-    retired = entry.get("retired")
     return Collective(
         rank=rank,
         group=text(group[0]) if group else _group_id(entry),
@@ -115,7 +104,7 @@ def _collective(entry: Loose, rank: int) -> Collective:
         input_sizes=_sizes(entry.get("input_sizes")),
         input_dtypes=[text(dtype, 40) for dtype in items(entry.get("input_dtypes"), 64)],
         state=state,
-        retired=retired is True or (retired is None and state == "completed"),
+        retired=entry.get("retired") is True,
         created=_time(entry, "time_created"),
         started=_time(entry, "time_discovered_started"),
         completed=_time(entry, "time_discovered_completed"),
@@ -140,11 +129,8 @@ def _sizes(value: object) -> list[list[int]]:
 
 
 def _time(entry: Loose, name: str) -> float | None:
-    for suffix, unit in (("_ns", 1e9), ("_us", 1e6)):
-        value = integer(entry.get(name + suffix))
-        if value:
-            return value / unit
-    return None
+    nanoseconds = integer(entry.get(f"{name}_ns"))
+    return nanoseconds / 1e9 if nanoseconds else None
 
 
 def _milliseconds(value: object) -> float | None:
