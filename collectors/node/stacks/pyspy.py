@@ -26,7 +26,6 @@ class WantsPySpy(NamedTuple):
 
     machine: str
     """``x86_64``, ``aarch64``."""
-    why: str
 
 
 class InputLines:
@@ -70,7 +69,7 @@ def find_or_borrow(lines: InputLines, given: str) -> Optional[str]:
     found = find(given)
     if found is not None:
         return found
-    say(WantsPySpy(os.uname().machine, "py-spy %s" % (given + " cannot be run here" if given else "is not here")))
+    say(WantsPySpy(os.uname().machine))
     try:
         lent = decode_control(lines.next(FETCH_SECONDS) or b"")
         return borrow(base64.b64decode(lent.content)) if isinstance(lent, Lent) and lent.content else None
