@@ -62,9 +62,9 @@ class P2POp:
     """Place of its batch's end, or of the operation itself where it is in none: what the host launched at once."""
 
     @property
-    def way(self) -> tuple[Group, int, int | None]:
+    def way(self) -> tuple[Group, int | None, int | None]:
         """Group, sender and receiver."""
-        return (self.group, self.rank, self.peer) if self.sends else (self.group, self.peer or 0, self.rank)
+        return (self.group, self.rank, self.peer) if self.sends else (self.group, self.peer, self.rank)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,9 @@ def p2p_edges(found: Recorded) -> Iterator[WaitEdge]:
     all of a rank's batches), so both sides are counted from the beginning. Where a dump does not go back so far, only
     open operations are compared, and of a batch with several peers nothing is certain.
     """
-    sides: dict[tuple[Group, int, int | None], dict[bool, list[P2POp]]] = defaultdict(lambda: {True: [], False: []})
+    sides: dict[tuple[Group, int | None, int | None], dict[bool, list[P2POp]]] = defaultdict(
+        lambda: {True: [], False: []}
+    )
     peers: dict[tuple[int, int], set[int | None]] = defaultdict(set)
     for op in found.p2p:
         peers[op.rank, op.step].add(op.peer)

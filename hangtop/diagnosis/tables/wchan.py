@@ -30,15 +30,11 @@ _BEGINNINGS: tuple[tuple[tuple[str, ...], str, bool], ...] = (
     (("jbd2", "ext4", "xfs_", "btrfs", "submit_bio", "sync_"), "waits for a local file system", True),
     (("balance_dirty",), "writes faster than its disk", True),
     (("vfork", "wait_for_vfork"), "waits for a child of vfork", True),
-    (
-        ("kernel_clone", "_do_fork"),
-        "waits until a program that it starts is loaded; the mount it lies on may not answer",
-        False,
-    ),
+    (("kernel_clone", "_do_fork"), "starts a program whose mount may not answer", False),
     (("rwsem_", "down_read", "down_write", "mmap_"), "waits for a lock of its address space", True),
     (
         ("percpu_rwsem", "percpu_down", "__percpu_down", "sb_start", "__sb_start"),
-        "waits as on a file system that is frozen (a snapshot, fsfreeze)",
+        "waits as on a frozen file system",
         True,
     ),
     (("throttle", "mem_cgroup"), "its cgroup is out of memory", False),
