@@ -31,11 +31,9 @@ STAT = "7 (py) thon) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 1 0 100 1000
     [
         ("wait4", "0x4b 0x7ffd 0x0 0x0", "process 75"),
         ("wait4", "0xffffffffffffffff 0x7ffd 0x0 0x0", ""),
-        ("wait4", "0xffffffff 0x7ffd 0x0 0x0", ""),
         ("wait4", "0x4d 0x7ffd 0x0 0x0", ""),
         ("wait4", "0x5 0x7ffd 0x0 0x0", "process 76"),
         ("waitid", "0x1 0x4b 0x7ffd 0x4", "process 75"),
-        ("waitid", "0x0 0x4b 0x7ffd 0x4", ""),
     ],
 )
 def test_the_one_process_whose_end_a_call_waits_for(tmp_path: Path, call: str, arguments: str, waiting_on: str) -> None:
