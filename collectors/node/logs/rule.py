@@ -18,9 +18,8 @@ Data = Dict[str, Value]
 _DIGITS = 24
 """Characters of a number, with its sign and some room, that 64 bits can hold."""
 _INTEGERS = frozenset(
-    "seq group_rank timeout_ms ran_ms numel_in work enqueued started completed seconds size port code pid exitcode"
-    " failed_pid closed_pid killed_pid worker_pid attempts_left joined expected ms task worker cpu gpu local_rank"
-    " from_rank reporter tried status bytes color key rank_a rank_b seq_a seq_b wrong finished".split()
+    "seq group_rank timeout_ms ran_ms enqueued started completed seconds size port code pid exitcode failed_pid"
+    " worker_pid joined expected ms task cpu gpu local_rank from_rank tried status bytes rank_a rank_b finished".split()
 )
 _LISTS = frozenset(("lagging", "missing", "group_ranks"))
 SIGNAL_WORDS = {

@@ -152,10 +152,10 @@ RULES = (
                   "op_b": "ALLREDUCE"}, "torch c10d/ProcessGroupWrapper.cpp"), read=_fingerprint,
          begins="is running collective: CollectiveFingerPrint(?!.*differ in the following aspects:)"),
     Rule("torch.barrier_failed", "failed to pass monitoredBarrier",
-         r"(?:\[Rank (?P<reporter>\d+)\]:\s*)?Ranks? (?P<missing>\d+(?:,\s*\d+)*)\s+failed to pass monitoredBarrier in"
+         r"Ranks? (?P<missing>\d+(?:,\s*\d+)*)\s+failed to pass monitoredBarrier in"
          r" (?P<timeout_ms>\d+)\s*ms",
          Example("RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 2000 ms",
-                 {"reporter": 0, "missing": [1, 3], "timeout_ms": 2000}, "torch c10d/ProcessGroupGloo.cpp")),
+                 {"missing": [1, 3], "timeout_ms": 2000}, "torch c10d/ProcessGroupGloo.cpp")),
     Rule("torch.unused_parameters", "finished reduction in the prior|producing the loss|did not receive grad for rank",
          r"Parameter(?:s| indices) which did not receive grad for rank \d{1,9}: (?P<names>\S[^\r\n]{0,2000}?)(?:\s{2}"
          r"|\s*$)|(?:Expected to have finished reduction in the prior iteration|parameters that were not used in "
