@@ -116,7 +116,7 @@ class Helper(NamedTuple):
     pid: int
     rank_pid: int
     role: str
-    """``data_worker``, ``compile_worker`` or ``helper``."""
+    """``data_worker`` for one of a loader that is named so, or ``helper``."""
     state: str
     wchan: str
     cpu: float
