@@ -57,15 +57,15 @@ class Document(NamedTuple):
     """A kind of file, or of what a text holds."""
 
     kind: str
-    looks_like: Callable[[bytes, str], bool]
-    """Told by the first bytes and the name."""
+    looks_like: Callable[[bytes], bool]
+    """Told by the first bytes."""
     take: Callable[[bytes, Member, Contents], int]
     """Adds what the file says; gives how many things that were. Raises :class:`BadFormat`."""
 
 
 def document_of(documents: tuple[Document, ...], member: Member) -> Document | None:
     """Which of the kinds a file is; None where it is none of them."""
-    return next((one for one in documents if one.looks_like(member.head, member.name)), None)
+    return next((one for one in documents if one.looks_like(member.head)), None)
 
 
 def read_document(document: Document, member: Member, contents: Contents) -> Recognised:
@@ -133,14 +133,14 @@ def _nvidia_smi(data: bytes, member: Member, contents: Contents) -> int:
 
 
 DOCUMENTS: tuple[Document, ...] = (
-    Document("flight recorder dump", lambda head, _: flight_recorder.looks_like(head), _recorder),
-    Document("NCCL RAS report", lambda head, _: head.lstrip()[:1] == b"{" and ras.looks_like(_text(head)), _ras),
+    Document("flight recorder dump", flight_recorder.looks_like, _recorder),
+    Document("NCCL RAS report", lambda head: head.lstrip()[:1] == b"{" and ras.looks_like(_text(head)), _ras),
 )
 """Files that are read as a whole, the surest first."""
 
 TOOLS: tuple[Document, ...] = (
-    Document("NCCL RAS report", lambda head, _: ras.looks_like(_text(head)), _ras),
-    Document("stacks", lambda head, _: stack_text.looks_like(_text(head)), _stacks),
-    Document("nvidia-smi output", lambda head, _: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi),
+    Document("NCCL RAS report", lambda head: ras.looks_like(_text(head)), _ras),
+    Document("stacks", lambda head: stack_text.looks_like(_text(head)), _stacks),
+    Document("nvidia-smi output", lambda head: nvidia_smi_text.looks_like(_text(head[:4096])), _nvidia_smi),
 )
 """What tools print, looked for where a text begins: it is read as a log too, as many a job's output begins so."""
