@@ -161,7 +161,10 @@ def finding_lines(answer: Answer, *, colour: bool) -> Iterator[str]:
             yield from _wrapped("→ " + finding.advice, "   ")
         yield from (f"   $ {step.command}" for step in finding.next)
     if len(verdict.waits) > 1:
-        yield from ("", "who waits for whom:", *(f"   {row.head}{row.text}" for row in tree_rows(verdict.waits)))
+        rows = tree_rows(verdict.waits)
+        yield from ("", "who waits for whom:", *(f"   {row.head}{row.text}" for row in rows))
+        if left := len(verdict.waits) - len(rows):
+            yield f"   … and {count(left, 'more point')}"
     if verdict.unknown:
         yield from ("", "not known:")
         for unknown in verdict.unknown:

@@ -30,10 +30,9 @@ def wait_tree(boxes: Sequence[WaitBox]) -> list[tuple[int, list[Piece]]]:
     """A line a box behind its place: who holds the others up first, below each who waits for it; at most 64."""
     lines: list[tuple[int, list[Piece]]] = []
     for row in tree_rows(boxes, MOST):
-        if row.place >= 0:
-            colour = Colour.BAD if boxes[row.place].blamed else Colour.TEXT
-            text = f"{letter_of(row.place)} {row.text}"
-            lines.append((row.place, [(f" {row.head}", Colour.DIM), (text, colour)]))
+        colour = Colour.BAD if boxes[row.place].blamed else Colour.TEXT
+        text = f"{letter_of(row.place)} {row.text}"
+        lines.append((row.place, [(f" {row.head}", Colour.DIM), (text, colour)]))
     return lines
 
 

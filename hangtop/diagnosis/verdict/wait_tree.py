@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.phrasing import count, nodes_text, of_several, ranks_text
+from hangtop.diagnosis.phrasing import nodes_text, of_several, ranks_text
 from hangtop.diagnosis.unnumbered import unnumbered
 
 SHOWN = 12
-"""Boxes in a text; the others are counted."""
+"""Boxes in a text."""
 BLAMED = "◀ holds the others up"
 """Ends the line of a box that is blamed."""
 
@@ -22,7 +22,7 @@ class TreeRow(NamedTuple):
     """A box in the tree of waits."""
 
     place: int
-    """Among all boxes; -1 of the row that counts the boxes for which there was no room."""
+    """Among all boxes."""
     head: str
     """The lines of the tree before its text."""
     text: str
@@ -39,7 +39,7 @@ def tree_rows(boxes: Sequence[WaitBox], most: int = SHOWN) -> list[TreeRow]:
 
     def free(places: Sequence[int]) -> list[int]:
         """Those that have no place in the tree yet, which they get now."""
-        taken = [place for place in places if place not in known][: most - len(known)]
+        taken = [place for place in dict.fromkeys(places) if place not in known][: most - len(known)]
         known.update(taken)
         return taken
 
@@ -53,8 +53,6 @@ def tree_rows(boxes: Sequence[WaitBox], most: int = SHOWN) -> list[TreeRow]:
     roots = [place for place, box in enumerate(boxes) if not box.waits_for] or list(range(min(1, len(boxes))))
     for root in free(sorted(roots, key=lambda place: (not boxes[place].blamed, place))):
         grow(root, "", "")
-    if left := len(boxes) - len(rows):
-        rows.append(TreeRow(-1, "", f"… and {count(left, 'more point')}"))
     return rows
 
 
