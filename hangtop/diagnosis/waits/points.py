@@ -73,8 +73,7 @@ def standing_part(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge])
     Independent pipelines and replicas stand still by themselves. A rank waits for those that a source names; else for
     every rank but those that were met in the same operation and went on: theirs is one of another group.
     """
-    waits = ((one, one.activity) for one in in_state(statuses, "waiting") if one.frozen is True)
-    standing = [one for one, doing in waits if doing is not None and doing.kind not in ("code", "sleep")]
+    standing = [one for one in in_state(statuses, "waiting") if one.frozen is True]
     movers = {rank for rank, one in statuses.items() if one.frozen is False and one.present}
     if not standing or not movers:
         return statuses

@@ -38,8 +38,6 @@ class Motion:
     """… and by processes that it forked."""
     helpers_bytes: float | None = None
     """Bytes per second that those read and wrote lately."""
-    helper_runs: bool = False
-    """One of them was ready to run when it was looked at last."""
     switches: float | None = None
     """Voluntary context switches of the main thread per second."""
     preempted: float = 0.0
@@ -75,8 +73,8 @@ class Motion:
 
     @property
     def helped(self) -> bool:
-        """Processes that it forked work for it, be it with the little that an overloaded node gives them."""
-        return (self.helpers_cpu or 0.0) > IDLE_CORES or self.helper_runs
+        """Processes that it forked work for it."""
+        return (self.helpers_cpu or 0.0) > IDLE_CORES
 
     @property
     def wakes(self) -> bool:
@@ -93,13 +91,8 @@ def motion(rank: Rank, since: float) -> Motion:
     """Sum up the looks at one rank's process from ``since`` on, and one before where fewer than two came after it."""
     late = [look for look in rank.looks if look.at >= since]
     moved = between(late[0] if len(late) > 1 else rank.looks[-2:][0], rank.looks[-1])
-    if not moved.span:
-        return moved
-    return replace(
-        moved,
-        helper_runs=any(helper.state == "R" for helper in rank.helpers.values()),
-        halted_for=_halted_for(rank, moved.state) if moved.state in HALTED else 0.0,
-    )
+    halted = bool(moved.span) and moved.state in HALTED
+    return replace(moved, halted_for=_halted_for(rank, moved.state)) if halted else moved
 
 
 def between(first: Look[RankPulse], last: Look[RankPulse]) -> Motion:
