@@ -9,7 +9,10 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,11 +26,12 @@ from collectors.samples.collectives import RasReport
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.node import Rank
+from hangtop.session.intake import ANSWER_SEEN
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.watching import job_sources, triage, watcher
-from hangtop.session.watching.job_sources import about, has_safe_ras
+from hangtop.session.watching.job_sources import JobSources, about, has_safe_ras
 from tests.support.local_session import LocalSession, local_session
 from tests.support.made import process, tick
 from tests.support.ras_server import RasServer, ras_server
@@ -148,6 +152,30 @@ async def test_a_dump_with_collectives_from_before_its_rank_began_is_another_run
     why = await session.job_sources.keep(Dump("node1", 0, "/tmp/gloo_hang_0", 1.9e9, data, "", ""))
     assert (0 in session.state.recorders) is kept
     assert ("another run" in why) is not kept
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_ranks_answer_from_the_question_until_their_samples_have_told_of_it(
+    monkeypatch: pytest.MonkeyPatch, fails: bool
+) -> None:
+    session = local_session(process(0, os.getpid()))
+    (node,) = session.state.nodes.values()
+    seen: list[dict[int, float]] = []
+
+    async def asked(*_: Any, fresh: bool) -> Sequence[Dump]:
+        seen.append(dict(node.answering))
+        if fails:
+            raise TransportError("it is gone")
+        return []
+
+    monkeypatch.setattr("collectors.probes.recorder.fetch", asked)
+    asking = JobSources(session)
+    await asking.recorders()
+    assert (seen[0], node.answering) == ({}, {}), "what lies on a disk is read, and the rank does nothing for it"
+    before = session.now()
+    await asking.recorders(fresh=True)
+    assert seen[1] == {os.getpid(): inf}
+    assert before + ANSWER_SEEN <= node.answering[os.getpid()] < inf
 
 
 # --- when RAS is asked by itself: never of a job that is seen to move ------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from collectors.fleet.sink import LinkChange
+from collectors.samples.ranks import RankPulse
 from hangtop.session.motion.progress import HALF_LIFE, Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -91,3 +92,31 @@ def test_our_own_look_that_stopped_a_process_is_no_movement_of_its() -> None:
     job.run(10, sleeps)
     job.intake.stacks("node1", [stack(1000, "wait", at=job.now, method="native")])
     assert job.run(1, works) == pytest.approx(10, abs=1)
+
+
+# --- answers to a question of ours ----------------------------------------------------------------------------------
+
+
+def dumps(p: RankPulse) -> RankPulse:
+    """Writes a flight recorder's dump while its main thread spins."""
+    return spins(p)._replace(written_bytes=(p.written_bytes or 0) + (40 << 20))
+
+
+def test_a_dump_that_was_asked_for_moves_nothing() -> None:
+    job = Job()
+    job.run(20, spins)
+    job.intake.state.nodes["node1"].answering.update((pid, job.now + 3.0) for pid in range(1000, 1004))
+    job.run(3, dumps)
+    assert (job.progress.motion.moving, job.progress.stood_still) == (False, 22.0)
+    job.run(4, spins)
+    assert job.progress.motion.moving is False, "nor does what it was told afterwards"
+
+
+def test_what_is_written_unasked_and_later_is_motion() -> None:
+    job = Job()
+    job.run(20, spins)
+    job.run(3, dumps)
+    assert job.progress.motion.moving is True
+    job.intake.state.nodes["node1"].answering.update((pid, job.now - 3.0) for pid in range(1000, 1004))
+    job.run(3, dumps)
+    assert job.progress.motion.moving is True
