@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
 
@@ -16,10 +18,13 @@ from hangtop.cli.options import FILE, SectionedCommand, screen
 @screen
 @click.option("--at", "seconds", metavar="S", type=click.FloatRange(min=0), default=inf, show_default="its end",
               help="As it was after S seconds.")  # fmt: skip
-@click.option("--json", is_flag=True, help="No screen: the verdict at that moment as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="No screen: the verdict at that moment as JSON.")
 @click.option("--text", is_flag=True, help="No screen: the same for people.")
+@click.option("--events", is_flag=True, help="No screen: verdicts, links and marks, a JSON object a line.")
 @click.option("--samples", is_flag=True, help="No screen: all that was recorded, [time, node, kind, value] a line.")
-def command(theme: str, bell: bool, file: str | None, seconds: float, json: bool, text: bool, samples: bool) -> None:
+def command(
+    theme: str, bell: bool, file: str | None, seconds: float, as_json: bool, text: bool, events: bool, samples: bool
+) -> None:  # fmt: skip
     """Show a recording, any moment of it, or judge it; without FILE, what the last screen saw.
 
     With --json or --text the exit code is that of hangtop triage.
@@ -28,10 +33,10 @@ def command(theme: str, bell: bool, file: str | None, seconds: float, json: bool
 
     began = time.monotonic()
     path = _newest() if file is None else Path(file)
-    if samples:
-        _print_samples(path)
+    if events or samples:
+        (_print_events if events else _print_samples)(path)
         return
-    if not (json or text):
+    if not (as_json or text):
         from hangtop.cli.screen import show
 
         show(replay_session(path, seconds), theme, bell=bell)
@@ -42,7 +47,14 @@ def command(theme: str, bell: bool, file: str | None, seconds: float, json: bool
         click.echo(f"hangtop: {path}: {recording.damage}; what came before is judged", err=True)
     from hangtop.cli.answer import Answer, finish, reply_of
 
-    finish(reply_of(Answer(session.diagnose(), session.job(), time.monotonic() - began)), as_json=json)
+    finish(reply_of(Answer(session.diagnose(), session.job(), time.monotonic() - began)), as_json=as_json)
+
+
+def _print_events(path: Path) -> None:
+    from hangtop.session.replay import changes_of
+
+    for change in changes_of(path):
+        click.echo(json.dumps(asdict(change)))
 
 
 def _print_samples(path: Path) -> None:

@@ -17,7 +17,7 @@ from hangtop.session.entries import OTHERS, BadLine, Entry
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.session import Feed, Session
-from hangtop.session.state import Changes, Kept
+from hangtop.session.state import Change, Changes, Kept
 
 LOOK = 1.0
 """Recorded seconds between two looks at progress: those of a live session, …"""
@@ -151,6 +151,21 @@ def played(path: Path, seconds: float = inf) -> Session:
     for _ in session.player.steps(session):
         pass
     return session
+
+
+def changes_of(path: Path) -> list[Change]:
+    """What happened in a recording as it is played and judged: verdicts, links of nodes and what became of ranks.
+
+    Raises :class:`RecordingError`.
+    """
+    session = replay_session(path)
+    player, judge_at = session.player, 0.0
+    assert player is not None
+    for _ in player.steps(session):
+        if player.at >= judge_at or player.ended:
+            session.diagnose()
+            judge_at = player.at + JUDGED
+    return [change for _, change in session.state.changes if change.kind != "hangtop"]
 
 
 class SeekedSession(Session):

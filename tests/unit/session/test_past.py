@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
+from hangtop.cli.replay import command as replay_command
 from hangtop.diagnosis.node import Node
 from hangtop.session import recordings
 from hangtop.session.entries import RecordingError
@@ -75,6 +77,16 @@ async def test_a_recording_is_small_and_replays_into_the_same_state(tmp_path: Pa
     assert len(lines) == len(list(recording.entries())) > 1000
     assert [kind for _, _, kind, _ in lines[:2]] == ["LinkChange", "Hello"]
     assert path.stat().st_size < 20 * len(lines)
+
+
+async def test_what_happened_in_a_recording_is_told_for_scripts(tmp_path: Path) -> None:
+    path = tmp_path / "x.hangtop"
+    await _record(path, seconds=90)
+    done = CliRunner().invoke(replay_command, ["--events", str(path)])
+    told = [json.loads(line) for line in done.output.splitlines()]
+    assert told[0] == {"at": 1000.0, "node": "node1", "text": "rank 0 started", "kind": "started"}
+    assert {one["kind"] for one in told} == {"started", "unknown", "healthy", "hung"}
+    assert sorted(told, key=lambda one: one["at"]) == told
 
 
 async def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
