@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, List
+from typing import Dict, Iterator, List
 
 from collectors.node.logs import exceptions, times, tracebacks
 from collectors.node.logs.prefixes import Line
@@ -15,12 +15,16 @@ from collectors.node.logs.rule import Data, ParsedEvent, number, signal_name, si
 
 OPENER = re.compile(r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$")
 _ENTRY = re.compile(r"^\s*(?:\[\d+\]:|={10,}|\*{10,}|-{10,})\s*$")
+_END = re.compile(r"^\s*={10,}\s*$")
+"""Behind the root cause."""
 _FIELD = re.compile(r"^\s{0,4}(time|host|rank|exitcode|error_file|traceback|msg)\s*:\s?(.*)$")
+_MORE = re.compile(r"^  |^\s*$|^\s*<NO_OTHER_FAILURES>")
+"""Lines of a report that begin nothing: what a field quotes, over several lines, is indented."""
 _RANK = re.compile(r"(\d{1,9})(?: \(local_rank: (\d{1,9})\))?")
 _EXIT = re.compile(r"(-?\d+) \(pid: (\d+)\)(?:\s+\((SIG\w+)\))?")
 _NO_DETAIL = re.compile(r"To enable traceback see|Signal \d+ \(SIG\w+\) received|Process failed with exitcode")
 _QUOTES = ("traceback", "msg")
-"""Fields that quote what the rank had raised, over several lines."""
+"""Fields that quote what the rank had raised."""
 _STRANGERS, _LINES = 2, 60
 """Lines of others within a report; lines of one entry that its event carries."""
 
@@ -31,79 +35,66 @@ class ElasticReport(Record):
     def __init__(self, line: Line, now: float) -> None:
         super().__init__(line)
         self._now = now
-        self._root = "Root Cause" in line.text
+        self._lines = [line]
         self._strangers = 0
-        self._events: List[ParsedEvent] = []
-        self._begin(line)
-
-    def _begin(self, line: Line) -> None:
-        self._first = line
-        """The line that begins the entry: its number, or a rule between two."""
-        self._lines: List[str] = [line.text] if line.text.strip().startswith("[") else []
-        self._fields: Dict[str, List[str]] = {}
-        """Lines of each field."""
-        self._last = ""
+        self._root = "Root Cause" in line.text
 
     def take(self, line: Line) -> bool:
         """Whether the line belongs to the report."""
-        taken = self._takes(line)
+        taken = any(pattern.match(line.text) for pattern in (_FIELD, _MORE, _ENTRY, OPENER))
+        if taken:
+            self._lines.append(line)
         self._strangers = 0 if taken else self._strangers + 1
-        self.over = self._strangers > _STRANGERS
+        self._root = self._root or "Root Cause" in line.text
+        self.over = self._strangers > _STRANGERS or (self._root and _END.match(line.text) is not None)
         return taken
-
-    def _takes(self, line: Line) -> bool:
-        text = line.text
-        opens = OPENER.match(text) is not None
-        if opens or _ENTRY.match(text):
-            self._finish()
-            self._root = "Root Cause" in text or (self._root and not opens)
-            self._begin(line)
-            return True
-        if len(self._lines) < _LINES:
-            self._lines.append(text)
-        field = _FIELD.match(text)
-        if field is not None:
-            self._last = field.group(1)
-            self._fields.setdefault(self._last, [field.group(2).strip()])
-            return True
-        if self._last in _QUOTES:
-            self._fields[self._last].append(text[2:] if text.startswith("  ") else text)
-        of_message = self._last in _QUOTES and text.startswith("  ")
-        return of_message or not text.strip() or "<NO_OTHER_FAILURES>" in text
 
     def end(self) -> Outcome:
         """Events of all entries."""
-        self._finish()
-        return Outcome(self._events, "")
+        events: List[ParsedEvent] = []
+        entry: List[Line] = []
+        root = False
+        for line in self._lines:
+            opens = OPENER.match(line.text) is not None
+            if opens or _ENTRY.match(line.text):
+                events += self._entry(entry, root)
+                entry = []
+                root = "Root Cause" in line.text or (root and not opens)
+            entry.append(line)
+        return Outcome([*events, *self._entry(entry, root)], "")
 
-    def _finish(self) -> None:
-        """Add the event of the entry that is under way, and the exception that it quotes."""
-        entry = {name: lines[0] for name, lines in self._fields.items()}
-        rank, ended = _RANK.match(entry.get("rank", "")), _EXIT.match(entry.get("exitcode", ""))
+    def _entry(self, lines: List[Line], root: bool) -> Iterator[ParsedEvent]:
+        """The event of one entry, and the exception that it quotes."""
+        fields: Dict[str, List[str]] = {}
+        last = ""
+        for line in lines:
+            field = _FIELD.match(line.text)
+            if field is not None:
+                last = field.group(1)
+                fields.setdefault(last, [field.group(2).strip()])
+            elif last in _QUOTES:
+                fields[last].append(line.text[2:])
+        said = {name: of_field[0] for name, of_field in fields.items()}
+        rank, ended = _RANK.match(said.get("rank", "")), _EXIT.match(said.get("exitcode", ""))
         if rank is None:
             return
-        data: Data = {"root": self._root, "failed_rank": int(rank.group(1))}
+        data: Data = {"root": root, "failed_rank": int(rank.group(1))}
         if rank.group(2):
             data["local_rank"] = int(rank.group(2))
         if ended is not None:
             code = number(ended.group(1))
             signal = signal_name(ended.group(3)) if ended.group(3) else signal_of_exit(code or 0)
             data.update(exitcode=code, failed_pid=number(ended.group(2)), **({"signal": signal} if signal else {}))
-        quoted = next((self._fields[name] for name in _QUOTES if name in self._fields), [""])
+        quoted = next((fields[name] for name in _QUOTES if name in fields), [""])
         raised = self._raised(quoted)
-        said = quoted[0].strip('"')
-        if raised:
-            data["message"] = ("%(type)s: %(message)s" % raised[0].data)[:1000]
-        elif said and not _NO_DETAIL.search(said):
-            data["message"] = said[:1000]
-        failure = ParsedEvent(
-            "elastic.failure", data, times.find(entry.get("time", ""), self._now), None, entry.get("host", ""), None,
-            self._first.number, "\n".join(self._lines).rstrip(),
-        )  # fmt: skip
-        self._events.append(failure)
+        message = "%(type)s: %(message)s" % raised[0].data if raised else quoted[0].strip('"')
+        if message and not _NO_DETAIL.search(message):
+            data["message"] = message[:1000]
+        text = "\n".join(line.text for line in lines[:_LINES] if not _ENTRY.match(line.text) or "[" in line.text)
+        at, host = times.find(said.get("time", ""), self._now), said.get("host", "")
+        yield ParsedEvent("elastic.failure", data, at, None, host, None, lines[0].number, text.rstrip())
         for one in raised:
-            own = failure._replace(kind=one.kind, data=one.data, rank=int(rank.group(1)), text=one.text)
-            self._events.append(own)
+            yield one._replace(at=at, rank=int(rank.group(1)), host=host, line=lines[0].number)
 
     def _raised(self, quoted: List[str]) -> List[ParsedEvent]:
         """The exception whose traceback an entry quotes."""
