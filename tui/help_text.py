@@ -22,17 +22,16 @@ _GROUPS = {"Overview": "overview", "Time": "overview", "Logs": "logs"}
 def help_dialog(name: str, panel: Panel) -> TextDialog:
     """Make the help; the present panel's own keys come first, its columns, and the fields that its filter knows.
 
-    Keys that need what this panel cannot do are dim: others do something else here.
+    Keys that need what this panel cannot do are dim.
     """
     can = panel.can
-    taken = {key for action in ACTIONS if action.needs and action.valid(can) for key in action.keys.split(",")}
     groups = list(dict.fromkeys(action.group for action in ACTIONS))
     groups.sort(key=lambda group: _GROUPS.get(group) != name)
     lines: Content = [[(f"{BY_NAME[name].title}: {BY_NAME[name].help}", Colour.INFO)]]
     for group in groups:
         lines += [[], [(group, Colour.STRONG)]]
         for action in (action for action in ACTIONS if action.group == group):
-            here = action.valid(can) and (action.needs != "" or not taken.issuperset(action.keys.split(",")))
+            here = action.valid(can)
             opens = BY_NAME.get(action.id.removeprefix("panel."))
             told = f"{opens.title}: {action.help}" if opens is not None else action.help
             mark = "  (not here)" if not here else "  (not read-only)" if action.changes else ""

@@ -67,11 +67,6 @@ class Timeline:
         """Show more (1) or less (-1) time."""
         self._zoom = max(0, min(len(ZOOMS) - 1, self._place + step))
 
-    @property
-    def toggles(self) -> str:
-        """What Space does."""
-        return "pause" if self.at is None else "back to the newest"
-
     def told(self) -> tuple[str, str]:
         """Which moment is shown, and how that lies to the newest one; both empty for what is live and now."""
         player, at = self.head.player, self.shown

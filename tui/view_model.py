@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hangtop.session.session import Session
 
 MOVING = frozenset({"healthy", "slow"})
+"""Verdicts of a job that was seen to move."""
 LOUD = frozenset({"hung", "crashed", "at_risk", "slow"})
 """Verdicts of a job in which something is wrong."""
 
@@ -94,11 +95,6 @@ class ViewModel:
         """How many things are wrong; what only follows from others is not counted."""
         verdict = self.session.verdict
         return 0 if verdict is None else sum(not finding.cause for finding in verdict.findings)
-
-    @property
-    def moves(self) -> bool:
-        """The verdict is one of a job that was seen to move."""
-        return self.outcome in MOVING
 
     @property
     def crashed(self) -> bool:

@@ -79,12 +79,12 @@ class Scene:
         with Watch(self.path(".htr"), words, inside) as watch:
             watch.wait_live(self.names)
             time.sleep(SETTLE)
-            watch.usage.begin()
+            watch.begin()
             began = time.time()
             yield watch
             if quits:
+                assert watch.grown < MEMORY
                 watch.quit()
-            assert watch.usage.grown < MEMORY
             links = watch.links()
         assert not [change for change in links if change.node in undisturbed and change.at >= began]
         deadline = time.monotonic() + LEFT

@@ -34,7 +34,7 @@ SAYS = {
 NO_SAMPLE = "(no sample|no samples|unknown kind|without an end|malformed|cut off|depth|flood)"
 
 
-@pytest.mark.parametrize("harm", hostile_node.HARM)
+@pytest.mark.parametrize("harm", hostile_node.HARM, ids=lambda harm: harm.replace(" ", "_"))
 def test_a_hostile_stream_is_told_and_holds_up_neither_keys_nor_other_nodes(harm: str, scene: Scene) -> None:
     with scene.watched() as watch:
         struck = time.time()

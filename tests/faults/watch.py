@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -30,48 +28,10 @@ TABS = "[Overview]"
 """… and what a screen of some width without it begins with."""
 KEYS = 10.0
 """Seconds after which a key has been answered, on a machine that plays all nodes and does other things, too."""
-PAGE = os.sysconf("SC_PAGE_SIZE")
 STAYS = 0.3
 """Seconds for which the screen must show what a key has done."""
 LOOK = 0.3
 """Seconds between two looks at a recording."""
-
-
-class Usage:
-    """Memory of a process, looked at five times a second until it ends."""
-
-    def __init__(self, pid: int) -> None:
-        self._folder = Path("/proc", str(pid))
-        self._ended = threading.Event()
-        self.most = self.memory()
-        self._before = self.most
-        self.thread = threading.Thread(target=self._look, daemon=True)
-        self.thread.start()
-
-    def memory(self) -> float:
-        """Resident MB now; zero when the process is gone."""
-        try:
-            return int((self._folder / "statm").read_text().split()[1]) * PAGE / 1e6
-        except (OSError, IndexError):
-            return 0.0
-
-    def begin(self) -> None:
-        """Count from now on."""
-        self._before = self.most = self.memory()
-
-    @property
-    def grown(self) -> float:
-        """MB from the beginning to the greatest."""
-        return max(0.0, self.most - self._before)
-
-    def end(self) -> None:
-        """Look no more."""
-        self._ended.set()
-        self.thread.join()
-
-    def _look(self) -> None:
-        while not self._ended.wait(0.2):
-            self.most = max(self.most, self.memory())
 
 
 class Watch:
@@ -85,12 +45,24 @@ class Watch:
     def __enter__(self) -> Watch:
         self.terminal.__enter__()
         self.pid = self.terminal.pid()
-        self.usage = Usage(self.pid)
         return self
 
     def __exit__(self, *of: object) -> None:
-        self.usage.end()
         self.terminal.__exit__(None, None, None)
+
+    def begin(self) -> None:
+        """Measure its memory from now on."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")  # the peak begins anew: proc_pid_clear_refs(5)
+        self._before = self._memory("VmRSS")
+
+    @property
+    def grown(self) -> float:
+        """MB from then to the peak."""
+        return self._memory("VmHWM") - self._before
+
+    def _memory(self, field: str) -> float:
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        return int(status.partition(f"{field}:")[2].split()[0]) / 1e3
 
     @property
     def ended(self) -> bool:
@@ -175,7 +147,6 @@ class Watch:
 
     def wait_ended(self, seconds: float = 20.0) -> None:
         """Wait until it has left the terminal."""
-        self.usage.end()
         began = time.monotonic()
         while not self.ended:
             assert time.monotonic() < began + seconds, f"it does not end:\n{self.terminal.screen()}"

@@ -55,8 +55,7 @@ def recorders(app: HangtopApp) -> Probe:
 
     living = [rank for rank in app.session.job().ranks if rank.gone_at is None]
     armed = [rank for rank in living if PIPE in rank.process.env]
-    nodes = plural(len({rank.node for rank in armed}), "node")
-    brief = f"{plural(len(armed), 'rank')} on {nodes}, one byte into the pipe of each, then the dumps are fetched"
+    brief = f"{plural(len(armed), 'rank')}, one byte into the pipe of each, then the dumps are fetched; the job goes on"
     command = "\n".join(f"on {rank.node}: printf 1 > {rank.process.env[PIPE]}{rank.rank}.pipe" for rank in armed)
     if not armed:
         brief, command = "no rank can be asked for a dump; those that lie on the nodes are fetched", HOW_TO_ENABLE
@@ -64,19 +63,17 @@ def recorders(app: HangtopApp) -> Probe:
     async def ask(_: Say) -> ProbeResult:
         dumps = await app.session.job_sources.recorders(fresh=True)
         came = sum(bool(dump.size) for dump in dumps)
-        summary = f"flight recorder dumps of {plural(came, 'rank')}; findings are made of them"
+        summary = f"flight recorder dumps of {plural(came, 'rank')}"
         if came:
-            app.head.state.changes.append(Change(app.head.now(), "", summary.partition(";")[0], "dump"))
-        lines = [
+            app.head.state.changes.append(Change(app.head.now(), "", summary, "dump"))
+        lines = (
             f"{rank_text(dump.rank):<10}{dump.node}  "
             f"{f'{dump.size:,} bytes from {dump.path}' if dump.size else dump.why}"
             for dump in sorted(dumps, key=lambda dump: dump.rank)
-        ]
-        if dumps and not came and not armed:
-            lines += ["", HOW_TO_ENABLE]
+        )
         return ProbeResult("Flight recorder dumps", "ok" if came else "failed", summary, tuple(lines))
 
-    return Probe("Flight recorder", f"{brief}; the job goes on", command, ask)
+    return Probe("Flight recorder", brief, command, ask)
 
 
 async def flame_graph(app: HangtopApp) -> None:

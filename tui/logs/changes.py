@@ -19,8 +19,6 @@ LONG = 32
 """Cells of names of nodes beyond which only their number is told: what happened to them stands behind them."""
 MATTERS = 5
 """From this rank on the newest of a kind stays on view, however much happened since."""
-STARTING = 60.0
-"""Seconds from the beginning on in which sources of samples that come late are no news: all begin at once."""
 WIDELY = frozenset({"started", "back", "lost", "late"})
 """What is told of several nodes in one line; of what ends it matters where it did first."""
 _SOURCE = re.compile(r"\w+: \w+ → \w+(?::|$)")
@@ -59,23 +57,19 @@ def _line(happened: str, group: list[Change]) -> Change:
     return Change(first.at, "", f"{text} on {nodes}" if nodes else text, first.kind)
 
 
-def chosen(changes: Changes, most: int, began: float = 0.0) -> list[Change]:
+def chosen(changes: Changes, most: int) -> list[Change]:
     """At most ``most`` lines, the newest first: the newest of all, and the last one of each kind that matters.
 
     So ranks that come and go do not push out what the verdict says, a node that was lost or a port that went down.
-    What matters to hangtop alone is none of it, and neither are its own sources that come late as it begins.
+    What matters to hangtop alone is none of it, and neither are its own sources that come late: 6 Nodes tells of them.
     """
     lines: list[Change] = []
     for kind in changes.owners():
         if kind != "hangtop":
-            lines += told((one for one in changes.of(kind) if not _is_chatter(one, began)), most)
+            lines += told((one for one in changes.of(kind) if _SOURCE.match(one.text) is None), most)
     lines.sort(key=lambda line: (-line.at, -sign_of(line.kind).rank))
     newest_of = {line.kind: line for line in reversed(lines) if sign_of(line.kind).rank >= MATTERS}
     matter = sorted(newest_of.values(), key=lambda line: (-sign_of(line.kind).rank, -line.at))
     verdict = [line for line in lines if is_outcome(line.kind)][:1]
     kept = {id(line): line for line in (*lines[:1], *verdict, *matter, *lines)}
     return sorted(islice(kept.values(), most), key=lambda line: -line.at)
-
-
-def _is_chatter(change: Change, began: float) -> bool:
-    return change.kind in ("late", "back") and change.at < began + STARTING and _SOURCE.match(change.text) is not None

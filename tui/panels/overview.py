@@ -129,7 +129,7 @@ class OverviewPanel(Panel):
     def _draw_happened(self) -> None:
         """What happened, the newest first."""
         most = max(1, self.happened.size.height - 1)
-        listed = chosen(self.model.state.changes, most, self.model.state.started)
+        listed = chosen(self.model.state.changes, most)
         self.happened.show([change_line(one) for one in listed] or [[(" nothing yet", Colour.DIM)]], "what happened")
 
     def _draw_ranks(self) -> None:

@@ -13,6 +13,7 @@ from tui.panels.base import Place, TextWanted
 from tui.panels.item_panel import ItemPanel
 from tui.panels.story import MANY, stopped_since
 from tui.texts.stacked import Entry, entries, full_stack, group_item
+from tui.view_model import MOVING
 from tui.widgets.lines import Piece
 
 WHOLE = 16
@@ -47,7 +48,7 @@ class StacksPanel(ItemPanel[LooksMerged]):
     def lay_out(self) -> None:
         """Write the groups."""
         groups = () if self.made is None else self.made.merged.groups
-        waiting, moves = self.model.waiting, self.model.moves
+        waiting, moves = self.model.waiting, self.model.outcome in MOVING
         self.feed([group_item(group, self.nodes_of(group.ranks), waiting, moves=moves) for group in groups])
         self.bar.show(self._totals())
 

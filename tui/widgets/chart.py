@@ -152,7 +152,8 @@ class TimeChart(Lines, can_focus=False):
         timeline = self.model.timeline
         moment, where = timeline.told()
         shown = f"{moment}, {where} " if moment else ""
-        keys = f" [ ] {timeline.name}  , . scrub  n mark  Space {timeline.toggles} ─"
+        toggles = "pause" if timeline.at is None else "back to the newest"
+        keys = f" [ ] {timeline.name}  , . scrub  n mark  Space {toggles} ─"
         return strip_of(ruled(f" time {shown}", keys, width), width, self.palette)
 
     def _verdicts(self, width: int) -> Strip:
