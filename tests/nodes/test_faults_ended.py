@@ -36,7 +36,7 @@ def test_first_failure_and_victims(nursery: Nurseries) -> None:
     assert "KeyError" in of_raised.data["summary"]
     assert "check_ranges" in of_raised.data["summary"]
     assert of_memory.named() == ("crashed", "gpu_out_of_memory", [0])
-    assert "20.0 GiB" in of_memory.data["summary"]
+    assert "20.00 GiB" in of_memory.data["summary"]
     for answer in (of_killed, of_raised, of_memory):
         assert all(finding["cause"] for finding in answer.findings[1:]), "the rest are consequences, and say of what"
 
