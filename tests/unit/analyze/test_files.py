@@ -42,6 +42,7 @@ INSIDE = {"x.tar/n1/rank0.log": LONG, "x.tar/n1/rank1.log": b"small\n", "x.tar/n
         ("x.tar", ARCHIVE, INSIDE),
         ("x.tar", gzip.compress(ARCHIVE), INSIDE),
     ],
+    ids=["log", "gzip", "tar", "gzip in tar's name"],
 )
 def test_what_is_in_files_and_archives(tmp_path: Path, name: str, data: bytes, found: dict[str, bytes]) -> None:
     (tmp_path / name).write_bytes(data)
@@ -73,6 +74,7 @@ def test_what_cannot_be_read(tmp_path: Path) -> None:
         ("fr_3.json.gz", b'{"pg_status": {}, "entries": "', b"a", 200 * MIB),
         ("ras.json.gz", b'{"nccl_version": "2", "communicators_count": 1, "communicators": [', b"{},", 16 * MIB),
     ],
+    ids=["entries", "text", "communicators"],
 )
 def test_documents_that_swell(tmp_path: Path, name: str, begin: bytes, pump: bytes, size: int) -> None:
     with gzip.open(tmp_path / name, "wb", compresslevel=1) as file:
