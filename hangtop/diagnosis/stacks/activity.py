@@ -69,7 +69,7 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     mine = [dump for dump in ordered if dump.pid == dump.rank_pid] or ordered
     helpers = [dump for dump in ordered if dump.pid != mine[0].pid]
     newest = mine[-1]
-    looks = [seen for dump in mine if (seen := _look_at(dump, helpers)) is not None]
+    looks = [seen for dump in mine if not _torn(dump, mine) and (seen := _look_at(dump, helpers)) is not None]
     last = looks[-1] if looks and looks[-1].dump is newest else None
     child = target_of(newest.waiting_on).process
     rates = [_carried(mine), _carried([one for one in helpers if one.pid == child])]
@@ -112,6 +112,15 @@ def _without_frames(newest: StackDump) -> Activity:
         "unknown", meaning, "", meaning.words, meaning.waits, frozenset(), error=error or "torn",
         said=said or "no main thread in the dump", since=newest.at,
     )  # fmt: skip
+
+
+def _torn(dump: StackDump, mine: Sequence[StackDump]) -> bool:
+    """Whether a look found no Python frames on the main thread, as of a program that is over, and none confirms it.
+
+    A look that does not stop the process now and then finds none where there are some.
+    """
+    empty = [one for one in mine if one.main is not None and all(frame.native for frame in one.main.frames)]
+    return dump.method == "nonblocking" and empty == [dump]
 
 
 def _look_at(dump: StackDump, helpers: Sequence[StackDump]) -> _Look | None:

@@ -34,17 +34,27 @@ def test_a_busy_loop_is_named_by_the_function_that_it_does_not_leave() -> None:
 
 
 @pytest.mark.parametrize(
-    ("frames", "left"),
+    ("frames", "looks", "left"),
     [
-        ([f"select {STDLIB}/selectors.py:415", f"Popen._communicate {STDLIB}/subprocess.py:2108"], False),
-        ([f"wait {STDLIB}/threading.py:327", f"_shutdown {STDLIB}/threading.py:1590"], True),
-        ([f"call_function {TORCH}/_dynamo/variables/builtin.py:9", f"helper {SCRIPT}:4"], False),
-        ([], True),
+        ([f"select {STDLIB}/selectors.py:415", f"Popen._communicate {STDLIB}/subprocess.py:2108"], 1, False),
+        ([f"wait {STDLIB}/threading.py:327", f"_shutdown {STDLIB}/threading.py:1590"], 1, True),
+        ([f"call_function {TORCH}/_dynamo/variables/builtin.py:9", f"helper {SCRIPT}:4"], 1, False),
+        ([], 2, True),
+        ([], 1, False),
     ],
-    ids=["a wait that lost its outer frames", "Python's end", "work that lost them", "no frame at all"],
+    ids=[
+        "a wait that lost its outer frames",
+        "Python's end",
+        "work that lost them",
+        "no frame, twice",
+        "no frame, once",
+    ],
 )
-def test_a_main_thread_at_pythons_end_or_without_a_frame_has_left_the_program(frames: list[str], left: bool) -> None:
-    assert (activity([dump(thread(*frames))]).kind == "shutdown") is left
+def test_a_main_thread_at_pythons_end_or_without_a_frame_has_left_the_program(
+    frames: list[str], looks: int, left: bool
+) -> None:
+    seen = [dump(thread(*frames), at=float(look)) for look in range(looks)]
+    assert (activity(seen).kind == "shutdown") is left
 
 
 # --- threads -----------------------------------------------------------------------------------------------------
