@@ -55,6 +55,10 @@ _GOES_ON = re.compile(
 """A further part of a word of a shell, ``a\\ "b c"'d'``: a quote begins one if it is closed and no blank follows."""
 _KEY = re.compile(r"(?<![\w/])[0-9a-f]{40}(?!\w)")
 """A key without a beginning of its own, as ``wandb login`` takes it, in a command line; that of a commit goes too."""
+_PASSWORD = re.compile(
+    r"(?P<kept>(?<![\w.-])(?:curl\b[^|;&\n]{0,300}?\s(?:-u|--user)[\s=]?[^\s:]{1,100}:|sshpass\s-p\s?))\S{1,400}"
+)
+"""Passwords of curl and sshpass, which no name announces."""
 
 _ENDINGS = (
     "token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credential", "credentials", "key",
@@ -134,7 +138,7 @@ def _end_of_value(text: str, found: Match[str]) -> int:
 
 def within(text: str) -> str:
     """A text that may hold a command line or settings, its secrets redacted."""
-    return shapes(settings(_KEY.sub(REDACTED, text)))
+    return shapes(settings(_PASSWORD.sub(r"\g<kept>" + REDACTED, _KEY.sub(REDACTED, text))))
 
 
 def command(words: Sequence[str], limit: int = 2048) -> str:
@@ -155,7 +159,7 @@ def command(words: Sequence[str], limit: int = 2048) -> str:
             shown.append(within(part))
         option = (part.startswith("-") or _VARIABLE.match(name)) and not equals
         redact_next = bool(option) and sounds_secret(name)
-    return " ".join(shown)[:limit]
+    return _PASSWORD.sub(r"\g<kept>" + REDACTED, " ".join(shown))[:limit]
 
 
 def event_text(text: str) -> str:

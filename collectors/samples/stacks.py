@@ -38,17 +38,6 @@ def main_thread(threads: Sequence[ThreadStack], pid: int) -> Optional[ThreadStac
     return next(named, None) or next(first, None)
 
 
-class QueuedPath(NamedTuple):
-    """A TCP connection to another machine that has data in its queue which were not sent yet."""
-
-    port: int
-    """At this end."""
-    far: str
-    """``10.0.0.7:40001``."""
-    acked: int
-    """Bytes that the far end has acknowledged so far."""
-
-
 BESIDE = 16
 """Threads beside the main one that a look tells of at most."""
 
@@ -106,8 +95,6 @@ class StackDump(NamedTuple):
     """Bytes per second that they carried while it was looked at; None where that is not told, or took too short."""
     unanswered: List[str] = []  # noqa: RUF012 (never written to)
     """Far ends of its TCP connections, as ``10.0.0.7:40001``, that acknowledge nothing of what is sent to them."""
-    queued: List[QueuedPath] = []  # noqa: RUF012 (never written to)
-    """Its TCP connections that have more to send than they get rid of, at most the eight with the most."""
     addresses: List[str] = []  # noqa: RUF012 (never written to)
     """Its own addresses of its connections to other machines, where its network is a container's, not the node's."""
     beside: List[ThreadWait] = []  # noqa: RUF012 (never written to)

@@ -17,7 +17,6 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tu
 from collectors.node.files import link, list_folder
 from collectors.node.netlink import attributes, dump, netlink
 from collectors.node.processes.namespaces import foreign_network, in_network_of
-from collectors.samples.stacks import QueuedPath
 
 ESTABLISHED, TIME_WAIT, LISTEN = 1, 6, 10
 """States, as in include/net/tcp_states.h."""
@@ -31,8 +30,8 @@ SHARED = 0.1
 UNANSWERED = 4
 """Times that something was sent again from which on nobody answers there: three seconds. For a process that is stopped
 the kernel still acknowledges, so that this tells of the network or of a machine that is gone."""
-MOST, QUEUES = 64, 8
-"""Far ends and own addresses of a process, and connections with something to send, that are told."""
+MOST = 64
+"""Far ends and own addresses of a process that are told."""
 
 _SOCK_DIAG = 4  # NETLINK_SOCK_DIAG; the module socket has no name for it
 _BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
@@ -42,8 +41,8 @@ _REQUEST = struct.Struct("=BBBxI2s2s44x")
 _SOCKET = struct.Struct("=BBBB 2s2s 16s16s 24x II")
 """Of struct inet_diag_msg: family, state, timer and how often it ran out, both ports (big endian), both addresses, uid,
 inode."""
-_TCP_INFO = struct.Struct("=120x QQ 8x I")
-"""Of struct tcp_info: bytes_acked, bytes_received, and notsent_bytes (Linux 4.6)."""
+_TCP_INFO = struct.Struct("=120x QQ")
+"""Of struct tcp_info: bytes_acked and bytes_received (Linux 4.1)."""
 _INODE = re.compile(r"socket:\[(\d{1,20})\]$")
 
 
@@ -63,8 +62,7 @@ class TcpSocket(NamedTuple):
     """Times that the same was sent again without an answer."""
     acknowledged: int
     received: int
-    unsent: int
-    """Bytes that were sent and acknowledged, that were received, and that wait to be sent; 0 where it is not told."""
+    """Bytes that were sent and acknowledged, and that were received; 0 where it is not told."""
 
     @property
     def leaves(self) -> bool:
@@ -148,7 +146,6 @@ class ProcessTraffic(NamedTuple):
     carried: Optional[int] = None
     carrying: Optional[float] = None
     unanswered: List[str] = []  # noqa: RUF012 (never written to)
-    queued: List[QueuedPath] = []  # noqa: RUF012 (never written to)
     addresses: List[str] = []  # noqa: RUF012 (never written to)
 
 
@@ -187,10 +184,8 @@ class CarriedBytes:
         mine = [connections[inode] for inode in inodes if inode in connections]
         outward = [one for one in mine if one.leaves]
         own = {one.local.rpartition(":")[0].strip("[]") for one in outward if namespace}
-        queued = sorted(QueuedPath(one.port, one.remote, one.acknowledged) for one in outward if one.unsent)
         return at, ProcessTraffic(
             carried=sum(one.acknowledged + one.received for one in mine),
             unanswered=sorted({one.remote for one in mine if one.unacknowledged >= UNANSWERED})[:MOST],
-            queued=queued[:QUEUES],
             addresses=sorted(own)[:MOST],
         )

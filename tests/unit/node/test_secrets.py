@@ -46,6 +46,8 @@ SECRET = "hunter2butlonger"
         ["train.py", f"https://store/x.tar?sv=1&sig={SECRET}%3D&se=2"],
         ["train.py", "wandb_v1_" + "a1B2" * 8],
         ["sh", "-c", "wandb login " + "a1b2" * 10 + " && python train.py"],
+        ["curl", "-s", "-u", f"me:{SECRET}", "https://host/x"],
+        ["sh", "-c", f"sshpass -p {SECRET} ssh -p 22 host"],
     ],
 )
 def test_no_secret_is_shown(words: list[str]) -> None:
