@@ -1,7 +1,7 @@
-"""Write the pages that are made from rows: the tables of ``findings.md``, and ``log-events.md``.
+"""Write the pages that are made: the tables of ``findings.md``, ``log-events.md``, and the man page ``hangtop.1``.
 
-``python docs/make_pages.py`` after a kind, an event rule or a log rule was added or changed; tests say where that was
-forgotten.
+``python docs/make_pages.py`` after a kind, an event rule, a log rule or a command was added or changed; tests say where
+that was forgotten.
 """
 
 from __future__ import annotations
@@ -10,13 +10,18 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import click
+
 from collectors.node.logs.rules import RULES
+from hangtop import __version__
+from hangtop.cli.main import group
 from hangtop.diagnosis.rules.engine import EventRow
 from hangtop.diagnosis.rules.event_rows import EVENT_ROWS
 from hangtop.diagnosis.tables.kinds import ROWS, WAITS_END, Kind
 
 FINDINGS = Path(__file__).with_name("findings.md")
 LOG_EVENTS = Path(__file__).with_name("log-events.md")
+MAN_PAGE = Path(__file__).with_name("hangtop.1")
 MADE = re.compile(r"<!-- made: (?P<name>\w+) -->\n.*?<!-- end -->", re.DOTALL)
 """A part of the page that is made from rows."""
 
@@ -88,6 +93,36 @@ def log_events_page() -> str:
     return _HEAD + "".join(f"| `{kind}` | {rows[kind][0]} | {rows[kind][1]} |\n" for kind in sorted(rows))
 
 
+def man_page() -> str:
+    """``hangtop.1``: what ``--help`` says of hangtop and of each command, in man(7)'s macros.
+
+    A list of options that several commands share stands with the first of them.
+    """
+    shared: set[str] = set()
+    lines = [f'.TH HANGTOP 1 "" "hangtop {__version__}" "User Commands"', ".SH NAME", "hangtop \\- " + _sentence(group)]
+    for path, said in _helps(group, click.Context(group, info_name="hangtop", terminal_width=100)):
+        parts = [part for part in said.split("\n\n") if part not in shared]
+        shared.update(part for part in parts if part.partition("\n")[0].endswith(":"))
+        lines += [f".SH {path.upper()}", ".nf", *"\n\n".join(parts).replace("\\", "\\e").splitlines(), ".fi"]
+    return "\n".join(lines) + "\n"
+
+
+def _helps(command: click.Command, context: click.Context) -> Iterator[tuple[str, str]]:
+    """Each command with its words, a group before its commands."""
+    yield context.command_path, command.get_help(context)
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            inner = command.get_command(context, name)
+            assert inner is not None
+            yield from _helps(inner, click.Context(inner, parent=context, info_name=name))
+
+
+def _sentence(command: click.Command) -> str:
+    """What a command does, as the name line of a man page has it."""
+    return (command.help or "").partition(".")[0]
+
+
 if __name__ == "__main__":
     FINDINGS.write_text(findings_page(FINDINGS.read_text(encoding="utf-8")), encoding="utf-8")
     LOG_EVENTS.write_text(log_events_page(), encoding="utf-8")
+    MAN_PAGE.write_text(man_page(), encoding="utf-8")

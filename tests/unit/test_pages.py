@@ -28,6 +28,10 @@ def test_the_page_of_log_events_is_made_from_the_rows(maker: dict[str, Any]) -> 
     assert maker["log_events_page"]() == (DOCS / "log-events.md").read_text(encoding="utf-8"), "run docs/make_pages.py"
 
 
+def test_the_man_page_is_made_from_the_commands(maker: dict[str, Any]) -> None:
+    assert maker["man_page"]() == (DOCS / "hangtop.1").read_text(encoding="utf-8"), "run docs/make_pages.py"
+
+
 @pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "README.md"])
 def test_every_source_file_that_a_page_names_is_there(page: str) -> None:
     """By the end of its path: pages write ``waits/graph.py`` for ``hangtop/diagnosis/waits/graph.py``."""
