@@ -47,6 +47,15 @@ async def test_enter_goes_from_node_to_rank_to_its_log_and_esc_all_the_way_back(
         assert "[Nodes]" in shown.lines()[1]
 
 
+async def test_a_panel_opened_by_its_number_counts_all_its_rows_again() -> None:
+    async with screen() as shown:
+        await shown.press("6", "enter")
+        assert "ranks shown" in shown.text()
+        await shown.press("escape", "2")
+        assert "[Ranks]" in shown.lines()[1]
+        assert "ranks shown" not in shown.text()
+
+
 async def test_a_filter_acts_while_it_is_typed_and_says_what_is_wrong() -> None:
     async with screen() as shown:
         await shown.press("2", "slash", *"rank=3,7-9")

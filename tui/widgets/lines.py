@@ -105,8 +105,8 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         self._painted.clear()
 
     def on_resize(self) -> None:
-        """Lay out for the new size at once."""
-        self._painted.clear()
+        """Lay out for the new size at once; lines that were taken while it was hidden are painted now."""
+        self.repaint()
         if self.size.width:
             self.resized()
 
