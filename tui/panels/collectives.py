@@ -46,7 +46,10 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
     """Communicators, and in each a line for ranks that have launched the same."""
 
     NAME = "collectives"
-    EMPTY = "r asks for flight recorder dumps"
+    EMPTY = (
+        "no source has told of collectives yet: r asks the ranks for flight recorder dumps; "
+        "time-outs of watchdogs, NCCL RAS and NCCL's log are shown as they come"
+    )
     CAN = frozenset({"enter", "copy", "node", "ranks"})
 
     def source(self) -> Hashable:

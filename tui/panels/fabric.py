@@ -36,7 +36,7 @@ def _blamed(model: ViewModel) -> Hashable:
 
 
 def _totals(model: ViewModel, rows: Sequence[LinkRow]) -> list[Piece]:
-    """How many ports are up, which errors grow, how much TCP sends again."""
+    """How many ports are up, which errors grow, how much TCP resends."""
     shown = [(row.node, row.link) for row in rows if isinstance(row.link, Port)]
     heard = [port for node, port in shown if not model.stale(node)]
     silent, growing = len(shown) - len(heard), sum(bool(grown_errors(port)) for port in heard)
@@ -47,7 +47,7 @@ def _totals(model: ViewModel, rows: Sequence[LinkRow]) -> list[Piece]:
         if node.segments_per_s and node.retransmitted_per_s is not None and not model.stale(node)
     ]
     share, worst = max(shares, default=(0.0, ""))
-    tcp = f"TCP sent again {share:.2f}% at most ({worst})"
+    tcp = f"TCP resends up to {share:.2f}% ({worst})"
     return [
         (up, Colour.STRONG),
         *counts(

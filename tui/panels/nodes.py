@@ -80,7 +80,7 @@ def node_columns(model: ViewModel) -> Sequence[Column[Node]]:
         Column("link", "link", 12, lambda row: row.link, _link_piece),
         Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
         Column("age", "heard", 6, unheard, form=age, align="right", help="since the last sample came"),
-        Column("says", "says", 16, lambda row: _says(row)[0], _says, most=60,
+        Column("says", "sources", 16, lambda row: _says(row)[0], _says, most=60,
                help="why the link is as it is; else which sources answer"),
         Column("ranks", "ranks", 5, lambda row: sum(r.gone_at is None for r in row.ranks.values()), align="right"),
         Column("gpus", "gpus", 4, lambda row: len(row.gpus), align="right"),

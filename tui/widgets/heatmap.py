@@ -27,6 +27,8 @@ MANY = 128
 """Nodes beyond which a node has one cell."""
 ACROSS = (200, 160, 128, 100, 80, 64, 50, 40, 32, 25, 20, 16, 10)
 """Such nodes side by side: numbers that make the first name of a line easy to count on from."""
+UNSEEN = 4
+"""Cells of a node as long as no GPU and no rank is known: they say how its connection is."""
 _HERE = Style(underline=True, bold=True)
 
 
@@ -57,7 +59,7 @@ def grid_of(model: ViewModel, metric: Metric, width: int, limit: int) -> Grid:
         fitting = ((cell, across) for cell in (2, 1) for across in ACROSS if across * cell <= width - label - 1)
         cell, across = next((found for found in fitting if -(-nodes // found[1]) <= limit), (1, width - label - 1))
         return Grid(label, 0, cell, cell, max(1, across), -(-nodes // max(1, across)), far=True)
-    each = max((len(node.gpus) or len(node.ranks) for node in model.nodes), default=1) or 1
+    each = max((len(node.gpus) or len(node.ranks) for node in model.nodes), default=0) or UNSEEN
     rank = len(str(model.ranks[-1].number)) if model.ranks else 1
     for number, digits in ((rank, metric.digits + 1), (0, metric.digits), (0, 1)):
         block = label + each * (number + digits + 1) + 1
