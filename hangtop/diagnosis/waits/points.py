@@ -31,9 +31,13 @@ class WaitPoint:
 
     @property
     def told(self) -> str:
-        """``in all_reduce at train (train.py:31)``, ``for their own GPU at log_metrics (train.py:85)``."""
+        """``in all_reduce at train (train.py:31)``, ``for their own GPU at log_metrics (train.py:85)``.
+
+        Native frames of one rank name the collective for all of its point, in whose ``backward`` the others were met.
+        """
         own = "for its own GPU" if len(self.members) == 1 else "for their own GPU"
-        name = self.op or {"store": "a store wait", "code": "C code"}.get(self.kind, self.kind)
+        seen = next((one.activity.op for one in self.members if one.activity is not None and one.activity.op), "")
+        name = self.op or seen or {"store": "a store wait", "code": "C code"}.get(self.kind, self.kind)
         return (own if self.kind == "device" else f"in {name}") + (f" at {self.where}" if self.where else "")
 
     @property
