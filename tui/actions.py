@@ -98,7 +98,7 @@ ACTIONS: tuple[Action, ...] = (
            going.copy, "hangtop", "", 10),
     Action("metric.next", "v", "Figure", "Next figure in the cells: utilisation, memory, power, temperature.",
            in_panel("next_metric"), "Overview", "metric", 4),
-    Action("waits", "W", "Who waits", "Who waits for whom; Enter goes to the stack, the group or the ranks of a line.",
+    Action("waits", "W", "Waits", "Which ranks wait for which; Enter goes to a stack, a group or the ranks of a line.",
            going.show_waits, "Job"),
     Action("log.severity", "w", "Severity", "All lines; warnings and worse; errors alone.",
            in_panel("next_severity"), "Logs", "log", 5),

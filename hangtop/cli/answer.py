@@ -162,7 +162,7 @@ def finding_lines(answer: Answer, *, colour: bool) -> Iterator[str]:
         yield from (f"   $ {step.command}" for step in finding.next)
     if len(verdict.waits) > 1:
         rows = tree_rows(verdict.waits)
-        yield from ("", "who waits for whom:", *(f"   {row.head}{row.text}" for row in rows))
+        yield from ("", "which ranks wait for which:", *(f"   {row.head}{row.text}" for row in rows))
         if left := len(verdict.waits) - len(rows):
             yield f"   … and {count(left, 'more point')}"
     if verdict.unknown:

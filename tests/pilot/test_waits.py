@@ -51,7 +51,7 @@ async def test_w_lists_who_waits_and_enter_goes_to_the_stack_and_back() -> None:
         assert "[Findings" in shown.lines()[1]
         shown.session.verdict = Verdict("healthy", "all is well")
         await shown.press("W")
-        assert shown.notices()[-1] == "nobody waits for anybody: the job is healthy"
+        assert shown.notices()[-1] == "no rank waits for another: the job is healthy"
 
 
 async def test_a_chain_longer_than_the_screen_is_a_list_to_its_end() -> None:

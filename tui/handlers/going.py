@@ -70,7 +70,7 @@ def show_details(app: HangtopApp) -> None:
 
 
 def show_waits(app: HangtopApp) -> None:
-    """List who waits for whom; Enter goes to what a line stands for."""
+    """List which ranks wait for which; Enter goes to what a line stands for."""
     from tui.dialogs.asking import ChoiceDialog
     from tui.texts.findings import wait_tree
 
@@ -78,14 +78,14 @@ def show_waits(app: HangtopApp) -> None:
     if not boxes:
         verdict = app.session.verdict
         why = "no verdict yet" if verdict is None else f"the job is {verdict.outcome}"
-        raise ActionRefused(f"nobody waits for anybody: {why}")
+        raise ActionRefused(f"no rank waits for another: {why}")
     tree = wait_tree(boxes)
 
     def take(place: int | None) -> None:
         if place is not None:
             app.run_worker(app.go(_behind(boxes[tree[place][0]], app.model)), name="go", exit_on_error=False)
 
-    app.push_screen(ChoiceDialog("Who waits for whom", [(text_of([line]), "") for _, line in tree]), take)
+    app.push_screen(ChoiceDialog("Which ranks wait for which", [(text_of([line]), "") for _, line in tree]), take)
 
 
 def _behind(box: WaitBox, model: ViewModel) -> Place:

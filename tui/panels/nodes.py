@@ -81,7 +81,7 @@ def node_columns(model: ViewModel) -> Sequence[Column[Node]]:
         Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
         Column("age", "heard", 6, unheard, form=age, align="right", help="since the last sample came"),
         Column("says", "sources", 16, lambda row: _says(row)[0], _says, most=60,
-               help="why the link is as it is; else which sources answer"),
+               help="which sources answer; of a node that is not live why"),
         Column("ranks", "ranks", 5, lambda row: sum(r.gone_at is None for r in row.ranks.values()), align="right"),
         Column("gpus", "gpus", 4, lambda row: len(row.gpus), align="right"),
         Column("load", "load", 5, lambda row: row.load.load if row.load else None,

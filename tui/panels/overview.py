@@ -123,8 +123,8 @@ class OverviewPanel(Panel):
 
     def _draw_waits(self) -> None:
         verdict = self.model.session.verdict
-        nobody = ", nobody is surely the odd one" if verdict is not None and verdict.names_nobody else ""
-        self.waits.show([line for _, line in wait_tree(self.model.waits)], f"who waits for whom{nobody}")
+        nobody = ", none surely stands out" if verdict is not None and verdict.names_nobody else ""
+        self.waits.show([line for _, line in wait_tree(self.model.waits)], f"which ranks wait for which{nobody}")
 
     def _draw_happened(self) -> None:
         """What happened, the newest first."""

@@ -127,12 +127,12 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
         Column("step", "step", 7, last_step, form=number, align="right",
                help="the last training step that it said is done: by its log, or by hangtop.inside"),
         Column("doing", "now", 16, doing, doing_piece, most=42,
-               help="where it is: behind the letter of its box in who waits for whom; else its phase, or the code of "
-                    "the last look at its stack"),
+               help="where the rank is: behind the letter of its group of ranks that wait alike; else its phase, or "
+                    "the code of the last look at its stack"),
         Column("waits", "waits for", 10, lambda row: model.waiting.waits_for(row.number) or None, most=18,
-               colour=Colour.WARN, help="whom it waits for, by the letter of their box"),
+               colour=Colour.WARN, help="the ranks that it waits for, by their letter"),
         Column("still", "still", 7, lambda row: _still(model, row), form=age, align="right", colour=Colour.WARN,
-               help="for how long it has not moved: who stopped first is waited for"),
+               help="for how long the rank has not moved: the one that stopped first is waited for"),
         Column("gpu", "gpu", 3, gpu_value(lambda gpu: gpu.index), align="right", help="index of its GPU on the node"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
                help="share of time in which some kernel ran on its GPU; one that only waits counts as well"),

@@ -38,7 +38,7 @@ PANELS = (
     PanelEntry("nodes", "Nodes", "tui.panels.nodes:NODES", "Connections and sources: what is known, what is not, why"),
     PanelEntry("findings", "Findings", "tui.panels.findings:findings_panel", "What is wrong, the proof, the next key"),
     PanelEntry(
-        "stacks", "Stacks", "tui.panels.stacks:StacksPanel", "All ranks' stacks merged: who is where, fewest first"
+        "stacks", "Stacks", "tui.panels.stacks:StacksPanel", "Stacks of all ranks merged: which are where, fewest first"
     ),
     PanelEntry(
         "collectives",

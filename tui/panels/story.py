@@ -33,7 +33,7 @@ def story(model: ViewModel) -> list[Piece]:
         waiting = sum(len(box.ranks) for box in model.waits if box.waits_for)
         when = "" if since is None else f"since {clock(since, millis=False)}, {age(model.now - since)}"
         waits = f"{plural(waiting, 'rank')} {'waits' if waiting == 1 else 'wait'}" if waiting else ""
-        keys = "next: 7 proof, 8 stacks, W who waits, x report"
+        keys = "next: 7 proof, 8 stacks, W waits, x report"
         return [(when, Colour.TEXT), *step, (waits, Colour.TEXT), (keys, Colour.INFO)]
     ended = sum(row.rank.gone_at is not None for row in model.ranks)
     if model.crashed:
@@ -76,7 +76,7 @@ def figures(model: ViewModel, metric: Metric) -> list[Piece]:
         return [("no GPU and no rank is known", Colour.STRONG)]
     pieces: list[Piece] = []
     if metric is WAITS:
-        pieces.append(("who waits", Colour.STRONG))
+        pieces.append(("waits", Colour.STRONG))
         for place, box in enumerate(model.waits[:4]):
             who = ranks_text(box.ranks) if len(box.ranks) < 4 else plural(len(box.ranks), "rank")
             pieces.append((f"{letter_of(place)} {who}", Colour.BAD if box.blamed else Colour.TEXT))

@@ -48,7 +48,7 @@ def finding_text(finding: Finding, chain: Sequence[WaitBox] = ()) -> Content:
     if finding.advice:
         lines += [[], *[[(f"   {line}", Colour.TEXT)] for line in finding.advice.splitlines()]]
     if chain:
-        lines += [[], [("   who waits for whom", Colour.DIM)]]
+        lines += [[], [("   which ranks wait for which", Colour.DIM)]]
         lines += [[("    ", Colour.DIM), *line] for _, line in wait_tree(chain)]
     for evidence in finding.evidence:
         when = "" if evidence.at is None else f"  {clock(evidence.at, millis=False)}"

@@ -78,7 +78,7 @@ def _limit(gpu: Gpu | None) -> float:
     return (gpu.facts.power_limit if gpu and gpu.facts else None) or 700.0
 
 
-WAITS = Metric("who waits", "", 2)
+WAITS = Metric("waits", "", 2)
 OF_GPUS = (
     Metric("utilisation", "%", 3, _row("utilization"), field="utilization"),
     Metric("memory", "%", 3, memory_percent, field="memory_used"),
