@@ -88,7 +88,7 @@ def _trace_lines(seen: TracePicture) -> Iterator[str]:
 
 def _summary(files: Sequence[Recognised]) -> Iterator[str]:
     """What was recognised, by kind, and what was not, by name."""
-    yield from ("", "read:")
+    yield from ("", "read:" if files else "read: no file")
     for kind, count in Counter(file.kind for file in files if file.kind).most_common():
         own = [file for file in files if file.kind == kind]
         names = ", ".join(file.name for file in own[:3]) + (" …" if count > 3 else "")

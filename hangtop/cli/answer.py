@@ -181,9 +181,10 @@ def _scope(answer: Answer) -> str:
         return f"what was read names {count(speaking, 'rank') if speaking else 'no rank'}{took}"
     live = sum(n.link in {"live", "limited", "offline"} for n in job.nodes.values())
     ranks, without = sum(rank.rank >= 0 for rank in job.ranks), len(job.unnumbered)
-    of = "" if job.world_size is None else f" of {job.world_size:,}"
+    world = job.world_size if ranks <= (job.world_size or 0) else None  # files of several jobs may name more
+    of = "" if world is None else f" of {world:,}"
     parts = [f"{live:,} of {count(len(job.nodes), 'node')}"]
-    parts += [f"{ranks:,}{of} {'rank' if (job.world_size or ranks) == 1 else 'ranks'}"] if ranks or not without else []
+    parts += [f"{ranks:,}{of} {'rank' if (world or ranks) == 1 else 'ranks'}"] if ranks or not without else []
     parts += [f"{count(without, 'process', 'processes')} without a rank number"] if without else []
     parts += [f"watched {job.watched:.0f} s"] if job.live else []
     return f"{', '.join(parts)}{took}"

@@ -112,7 +112,7 @@ def probe_reply(result: ProbeResult, job: Job, began: float, options: SessionOpt
     code = UNREACHABLE if answer.exit_code == UNREACHABLE else int(result.outcome != "ok")
     head = f"{outcome_words(result.outcome).upper()}  {answer.verdict.summary}"
     found = list(finding_lines(answer, colour=wants_colour(sys.stdout)))
-    return Reply(document, (head, "", *result.lines, *found), code)
+    return Reply(document, (head, *(("", *result.lines) if result.lines else ()), *found), code)
 
 
 async def agree(question: str, *, yes: bool) -> None:

@@ -39,7 +39,7 @@ def command(
     if not (as_json or text):
         from hangtop.cli.screen import show
 
-        show(replay_session(path, seconds), theme, bell=bell)
+        show(replay_session(path, seconds), theme, bell=bell, instead="--text and --json answer without one")
         return
     session = played(path, seconds)
     recording = session.recordings.played

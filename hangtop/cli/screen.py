@@ -33,8 +33,10 @@ def command(options: SessionOptions, theme: str, bell: bool, record: str | None)
     show(session, theme, bell=bell)
 
 
-def show(session: Session, theme: str, *, bell: bool) -> None:
-    """Show a session until the user leaves, and say then where its past is kept.
+def show(
+    session: Session, theme: str, *, bell: bool, instead: str = "hangtop triage and hangtop analyze answer in text"
+) -> None:
+    """Show a session until the user leaves, and say then where its past is kept; ``instead`` needs no terminal.
 
     Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme, what the session
     raises that cannot begin, and :class:`~hangtop.cli.terminal.EndedBySignalError` when a signal ended it.
@@ -46,7 +48,7 @@ def show(session: Session, theme: str, *, bell: bool) -> None:
     if theme and theme not in app.available_themes:
         raise click.UsageError(f"no theme {theme}; there are {', '.join(sorted(app.available_themes))}")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):  # Textual reads from the one and writes to the other
-        raise click.UsageError("the screen needs a terminal; hangtop triage and hangtop analyze answer in text")
+        raise click.UsageError(f"the screen needs a terminal; {instead}")
 
     async def shown() -> None:
         when_asked_to_end(app.exit, came)  # of a terminal that is gone, too, nothing that was seen is lost

@@ -191,7 +191,7 @@ class JobState:
 
 THINGS = {
     "ranks": 4096, "gpus": 256, "ports": 512, "interfaces": 2048, "port_uses": 256, "log_files": 2048, "steps": 2048,
-    "disks": 256, "sources": 64, "faults": 256, "launchers": 64,
+    "disks": 256, "fabric": 256, "fabric_services": 64, "sources": 64, "faults": 256, "launchers": 64,
 }  # fmt: skip
 """Things of one kind on one node; more than any node has."""
 

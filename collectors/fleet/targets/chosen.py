@@ -99,7 +99,7 @@ def _split_port(rest: str, word: str) -> tuple[str, int | None]:
 
 
 def _unfold(text: str, word: str) -> list[str]:
-    wrong = TargetError(f"{word[:60]!r} is no set of nodes of at most {MOST_NODES}")
+    wrong = TargetError(f"{word[:60]!r} is no set of nodes such as node[1-8], or names more than {MOST_NODES:,}")
     if not _HOST.match(_BRACKETS.sub("0", text)):  # no operators and groups of ClusterShell, which may run commands
         raise wrong
     count = 1

@@ -1,8 +1,9 @@
 """A rule: what one kind of line looks like, the event that it gives, and the example that is its test.
 
 Rules are rows of the tables in :mod:`collectors.node.logs.rules`, a file a subject. Named groups of the pattern are the
-fields of the event. Three names say whose the event is instead: ``by_host``, ``by_rank`` and ``by_pid``. A group whose
-name ends in ``_2`` or ``_3`` stands for the field without the ending: alternatives of one pattern may give one field.
+fields of the event: text, but numbers where ``_INTEGERS`` or ``_LISTS`` names them. Three names say whose the event is
+instead: ``by_host``, ``by_rank`` and ``by_pid``. A group whose name ends in ``_2`` or ``_3`` stands for the field
+without the ending: alternatives of one pattern may give one field.
 """
 
 from __future__ import annotations

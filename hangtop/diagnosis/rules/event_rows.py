@@ -1,6 +1,6 @@
 """What is a finding as soon as a log says it: one row a finding, by what prints the line.
 
-Signatures of NCCL's warnings are those of ``docs/log-events.md``.
+Signatures of NCCL's warnings are given in ``collectors/node/logs/rules/nccl.py``.
 """
 
 from __future__ import annotations
@@ -281,6 +281,7 @@ JOBS = (
         summary="a rank failed, and only its launcher's words were recorded: nothing tells which rank, and why",
         advice="Look at the output of the ranks, above the launcher's: the cause stands there.",
     ),
+    # the fatal line of a rank of which nothing else is known
     EventRow(
         event=Line("log.error", {"told": ("exception", "exit")}), kind="rank_crashed", weight=0.4, where=_fatal,
         last_resort=True, example={"type": "ValueError", "message": "bad shard"}, other={"told": "level"},
@@ -288,6 +289,5 @@ JOBS = (
         advice="Only its last words are here: look at the traceback in that rank's own output.",
     ),
 )  # fmt: skip
-"""The last row is the fatal line of a rank of which nothing else is known."""
 
 EVENT_ROWS = (*MACHINES, *CUDA, *LIMITS, *NCCL, *JOBS)
