@@ -22,8 +22,8 @@ STRAGGLERS = 2.0
 """Seconds that the first nodes wait for the last ones, once half of them are there."""
 SETTLE, NEEDED = 0.6, 6.0
 """Seconds from a node's first tick that its slower sources are waited for; those that the command cannot do without."""
-SOURCES = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "fabric")
-"""Every source that all nodes have."""
+AWAITED = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "fabric")
+"""Sources whose first word a command that asks once waits for."""
 STEP = 0.05
 """Seconds between two looks whether it can be decided."""
 MOST = 8
@@ -86,7 +86,7 @@ async def all_answered(session: Session, say: Callable[[str], None], needs: Coll
 
 async def all_spoken(session: Session, needs: Collection[str] = ()) -> None:
     """Wait until every source of the nodes has looked once; longer for those that are needed."""
-    for sources, seconds in ((SOURCES, SETTLE), (needs, NEEDED)):
+    for sources, seconds in ((AWAITED, SETTLE), (needs, NEEDED)):
         began = time.monotonic()
         while time.monotonic() - began < seconds:
             ticking = [node for node in session.state.nodes.values() if node.tick is not None and node.link == "live"]

@@ -27,7 +27,7 @@ _DEFAULT = click.core.ParameterSource.DEFAULT
 @click.command("triage", cls=SectionedCommand)
 @connection()
 @click.option("--watch", metavar="S", type=click.FloatRange(1, 3600), default=WATCH, show_default=True,
-              help="Seconds to watch before answering.")  # fmt: skip
+              help="Seconds to watch before answering; an open question is watched for longer.")  # fmt: skip
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md).")
 @click.option("--record", metavar="FILE", type=FILE, help="Also keep what was seen, for replay.")
 @click.pass_context

@@ -178,5 +178,5 @@ def _of_files(job_status: JobStatus) -> str:
         return f"{count(len(looks), 'rank')} looked at: {listed(looks, 2)}; nobody is seen to hold up the others"
     job = job_status.job
     if not (job.recorders or job.ras or job.progress or any(not one.kind.startswith("log.") for one in job.events)):
-        return "nothing to judge: nothing that is known stands in what was read"
+        return "nothing to judge: what was read has no line that hangtop knows"
     return "nothing wrong was found in what was read, and it does not say how the run ended"
