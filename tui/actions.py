@@ -62,8 +62,8 @@ class Action:
 _MOVES: tuple[tuple[Move, str, str], ...] = (
     ("up", "up,k", "One line up"),
     ("down", "down,j", "One line down"),
-    ("left", "left,h", "Columns or text to the left"),
-    ("right", "right,l", "Columns or text to the right"),
+    ("left", "left,h", "Cursor, columns or text to the left"),
+    ("right", "right,l", "Cursor, columns or text to the right"),
     ("page_up", "pageup,ctrl+b", "One page up"),
     ("page_down", "pagedown,ctrl+f", "One page down"),
     ("first", "home,g", "To the first line"),
@@ -75,12 +75,6 @@ ACTIONS: tuple[Action, ...] = (
         Action(f"panel.{entry.name}", str(number), entry.title, f"{entry.help}.", going.opens(entry.name), "Panels")
         for number, entry in enumerate(PANELS, 1)
     ),
-    Action("panel.next", "tab", "Next panel", "Open the panel to the right.", going.opens(beside=1), "Panels"),
-    Action("panel.previous", "shift+tab", "Panel before", "Open the panel to the left.",
-           going.opens(beside=-1), "Panels"),
-    Action("overview.back", "left", "Back in time", "Show an earlier moment, on every panel.",
-           scrubbing.scrubs(-1), "Time", "time"),
-    Action("overview.forth", "right", "On in time", "Show a later moment.", scrubbing.scrubs(1), "Time", "time"),
     *(Action(f"move.{how}", keys, text, f"{text}.", in_panel("move", how), "Moving") for how, keys, text in _MOVES),
     Action("enter", "enter", "In", "Go in: node, rank, its log; a finding's proof; a rank's full stack.",
            going.enter, "Moving", "enter", 1),
@@ -105,12 +99,11 @@ ACTIONS: tuple[Action, ...] = (
     Action("log.next", "n", "Next alarm", "To the next warning or error.", in_panel("go_alarm", 1), "Logs", "log", 5),
     Action("log.previous", "N", "Alarm before", "To the warning or error before.",
            in_panel("go_alarm", -1), "Logs", "log"),
-    Action("time.toggle", "space", "Pause", "Stand still at this moment; go on from the newest one.",
-           scrubbing.toggle, "Time", "time", 6),
-    Action("time.live", "0", "Now", "To the newest moment, from any panel.", scrubbing.live, "Time"),
-    Action("time.back", "comma", "Back in time", "Show an earlier moment, from any panel.",
+    Action("time.toggle", "space", "Pause", "Stand still at this moment, or go back to the newest, on every panel.",
+           scrubbing.toggle, "Time", "", 6),
+    Action("time.back", "comma", "Back in time", "Show an earlier moment, on every panel.",
            scrubbing.scrubs(-1), "Time"),
-    Action("time.forth", "full_stop", "On in time", "Show a later moment, from any panel.",
+    Action("time.forth", "full_stop", "On in time", "Show a later moment, on every panel.",
            scrubbing.scrubs(1), "Time"),
     Action("time.closer", "left_square_bracket", "Less time", "Show half as much time or less, more closely.",
            scrubbing.zooms(-1), "Time"),
@@ -159,8 +152,8 @@ ACTIONS: tuple[Action, ...] = (
 BY_ID = {action.id: action for action in ACTIONS}
 
 _WORDS = {
-    "escape": "Esc", "enter": "Enter", "space": "Space", "tab": "Tab", "shift+tab": "S-Tab", "pageup": "PgUp",
-    "pagedown": "PgDn", "home": "Home", "end": "End", "f1": "F1",
+    "escape": "Esc", "enter": "Enter", "space": "Space", "pageup": "PgUp", "pagedown": "PgDn", "home": "Home",
+    "end": "End", "f1": "F1",
 }  # fmt: skip
 """Keys that are words; of all others Textual knows the character."""
 

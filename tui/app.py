@@ -200,7 +200,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         action = BY_ID[name]
         if action.asks and not self.session.can_act:
             past = self.head.can_act
-            what = "this is a moment of the past, 0 goes to now" if past else "this shows what was recorded"
+            what = "this is a moment of the past, Space goes to now" if past else "this shows what was recorded"
             self.say(f"{action.title}: {what}; no node can be asked", "warning")
         elif action.changes and self.session.options.read_only:
             self.say(f"{action.title}: refused, because --read-only was given", "warning")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class MainScreen(Screen[None], inherit_bindings=False):
-    """It has no keys of its own (Textual's would take Tab)."""
+    """It has no keys of its own: the application has those of all actions."""
 
     def __init__(self, model: ViewModel, first: str) -> None:
         super().__init__(id="_default")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.widgets import ContentSwitcher
 
 from tui.panels.base import Panel, Place
-from tui.panels.registry import BY_NAME, PANELS
+from tui.panels.registry import BY_NAME
 from tui.view_model import ViewModel
 
 
@@ -74,11 +74,6 @@ class Stage(ContentSwitcher):
             return []
         steps = [*((step.panel, step.scope) for step in self._way), (self.top, self.panel.scope)]
         return [f"{BY_NAME[name].title} {scope}".rstrip() for name, scope in steps]
-
-    def beside(self, step: int) -> str:
-        """Name of the panel to the right or left."""
-        names = [entry.name for entry in PANELS]
-        return names[(names.index(self.top) + step) % len(names)]
 
 
 def _narrow(panel: Panel, scope: str, query: str) -> None:

@@ -13,7 +13,7 @@ from tui.actions import ACTIONS, BY_ID, Action
 from tui.app import HangtopApp, ScreenOptions
 from tui.handlers.ask import asks
 
-HOME = {"again": "6", "log": "5", "metric": "1", "time": "1"}
+HOME = {"again": "6", "log": "5", "metric": "1"}
 """Panel on which an action with this need can be tried; the ranks otherwise."""
 
 

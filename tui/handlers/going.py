@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from tui.widgets.table import Table
 
 
-def opens(name: str = "", *, beside: int = 0) -> Callable[[HangtopApp], object]:
-    """Make the handler that opens a panel by its name, or the one to the right (1) or left (-1)."""
+def opens(name: str) -> Callable[[HangtopApp], object]:
+    """Make the handler that opens a panel by its name."""
 
     async def run(app: HangtopApp) -> None:
-        await app.stage.open(name or app.stage.beside(beside))
+        await app.stage.open(name)
         app.tick()
 
     return run

@@ -58,11 +58,6 @@ async def toggle(app: HangtopApp) -> None:
     app.tick()
 
 
-async def live(app: HangtopApp) -> None:
-    """To the newest moment."""
-    await show_moment(app, None)
-
-
 async def show_moment(app: HangtopApp, at: float | None) -> None:
     """Show this moment, as near to it as is known; None is the newest."""
     timeline, past = app.model.timeline, app.head.recordings.past

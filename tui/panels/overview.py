@@ -43,7 +43,7 @@ class OverviewPanel(Panel):
     """Time above; the heat map; who waits for whom, what happened, and the ranks or their last lines."""
 
     NAME = "overview"
-    CAN = frozenset({"enter", "metric", "node", "ranks", "details", "time"})
+    CAN = frozenset({"enter", "metric", "node", "ranks", "details"})
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)

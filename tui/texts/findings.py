@@ -21,9 +21,9 @@ MOST = 64
 """Boxes of who waits for whom that are told one by one."""
 
 
-def plain(lines: Iterable[str], colour: Colour = Colour.TEXT) -> Content:
+def plain(lines: Iterable[str]) -> Content:
     """Lines of remote text."""
-    return [[(line, colour)] for text in lines for line in (text.splitlines() or [""])]
+    return [[(line, Colour.TEXT)] for text in lines for line in (text.splitlines() or [""])]
 
 
 def wait_tree(boxes: Sequence[WaitBox]) -> list[tuple[int, list[Piece]]]:

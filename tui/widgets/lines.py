@@ -42,8 +42,8 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
     class Entered(Message):
         """A row, a group, a box or a cell was clicked twice."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002 (Textual's name)
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
+        super().__init__(id=id)
         self._painted: dict[int, Strip] = {}
         self._painted_width = 0
 

@@ -53,8 +53,8 @@ class Metric:
     """Of a row; what nvidia-smi says instead of a number is kept under this name."""
 
     def text(self, value: float) -> str:
-        """A value in a cell; less than ten gigabytes with a tenth, or small ranks had none."""
-        return f"{value:.1f}" if self.unit == "G" and value < 9.95 else f"{min(value, 9999):.0f}"
+        """A value in a cell."""
+        return f"{min(value, 9999):.0f}"
 
     def values(self, model: ViewModel, node: Node) -> list[float]:
         """The values on one node."""
@@ -69,11 +69,6 @@ def _row(name: str) -> Callable[[Gpu], float | None]:
     return lambda gpu: None if (row := row_of(gpu)) is None else getattr(row, name)
 
 
-def _gigabytes(row: RankRow, interval: float) -> float | None:
-    del interval
-    return None if (pulse := row.rank.looks.newest) is None else pulse.rss / 2**30
-
-
 def _limit(gpu: Gpu | None) -> float:
     return (gpu.facts.power_limit if gpu and gpu.facts else None) or 700.0
 
@@ -85,10 +80,7 @@ OF_GPUS = (
     Metric("power", "W", 4, _row("power"), full=_limit, field="power"),
     Metric("temperature", "°C", 3, _row("temperature"), full=lambda _: 90.0, field="temperature"),
 )
-OF_RANKS = (
-    Metric("CPU", "%", 3, of_rank=lambda row, interval: cpu_percent(row.rank, row.node, interval)),
-    Metric("memory", "G", 3, of_rank=_gigabytes, full=lambda _: 64.0),
-)
+OF_RANKS = (Metric("CPU", "%", 3, of_rank=lambda row, interval: cpu_percent(row.rank, row.node, interval)),)
 """To add a figure of the map, add its line."""
 
 
