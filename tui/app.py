@@ -10,7 +10,7 @@ import inspect
 import os
 from collections import deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -56,8 +56,8 @@ class ScreenOptions:
 
     theme: str = ""
     """Name of a theme; empty picks by what the terminal can show."""
-    report_folder: Path | None = None
-    """Where incident reports go; None is the present folder."""
+    report_folder: Path = field(default_factory=Path.cwd)
+    """Where incident reports, captures and flame graphs go."""
     bell: bool = True
     """Ring when a hung or crashed verdict newly appears."""
 

@@ -43,7 +43,7 @@ async def test_a_dialog_fits_and_leaves_what_the_first_line_says(keys: str) -> N
         assert shown.lines()[:2] == banner
         lines = box(shown)
         assert all(line[0] + line[-1] in {"││", "╭╮", "╰╯"} for line in lines)
-        assert "Esc" in lines[-2] or "n leave it" in lines[-2], "what can be pressed is the last thing that is said"
+        assert "Esc" in lines[-2] or "n cancel" in lines[-2], "what can be pressed is the last thing that is said"
         assert not any("…" in line for line in lines)
 
 
@@ -75,13 +75,13 @@ async def test_what_touches_the_job_says_so_in_a_line_and_shows_its_command(key:
         await shown.press(key)
         before = box(shown)
         assert brief in " ".join(shown.text().replace("│", " ").split())
-        assert "e exact command" in before[-2]
+        assert "e show command" in before[-2]
         await shown.press("e")
         assert command in shown.text()
         await shown.press("e")
         assert box(shown) == before
         await shown.press("n")
-        assert "exact command" not in shown.text()
+        assert "show command" not in shown.text()
 
 
 def report(busbw: float) -> ProbeReport:
@@ -129,7 +129,7 @@ async def test_escape_stops_what_runs_and_it_cleans_up_first(monkeypatch: pytest
         await shown.pilot.press("a", "y")  # without waiting for its end
         await shown.pilot.pause(0.05)
         assert "pairs, round 1 of 3" in shown.text()
-        assert "Esc stops it, and cleans up on the nodes" in shown.text()
+        assert "Esc stops the run and cleans up on the nodes" in shown.text()
         await shown.press("escape")
         assert ended == ["cleaned up"]
         assert "CANCELLED  stopped on request" in shown.text()

@@ -27,10 +27,10 @@ class ConfirmDialog(Dialog[bool]):
     """Says in one line what will be done; ``e`` shows the exact command, only ``y`` runs it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "answer(True)", "run it"),
-        Binding("e", "exact", "exact command"),
-        Binding("c", "copy", "copy it"),
-        Binding("n,escape,q,enter", "answer(False)", "leave it"),
+        Binding("y", "answer(True)", "run"),
+        Binding("e", "exact", "show command"),
+        Binding("c", "copy", "copy command"),
+        Binding("n,escape,q,enter", "answer(False)", "cancel"),
         Binding("up,k", "scroll('up')", "up", show=False),
         Binding("down,j", "scroll('down')", "down", show=False),
     ]
@@ -53,7 +53,7 @@ class ConfirmDialog(Dialog[bool]):
 
     def action_copy(self) -> None:
         """Copy the command."""
-        self.copy(self._command, "the command was")
+        self.copy(self._command, "command")
 
     def action_scroll(self, how: str) -> None:
         """Scroll by lines."""
@@ -94,7 +94,7 @@ class ChoiceDialog(Dialog[int | None]):
     """Its answer is the place in the list; ``notes`` are shown below and cannot be chosen."""
 
     WIDE = True
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "answer(None)", "leave it")]
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "answer(None)", "cancel")]
 
     def __init__(self, title: str, choices: Sequence[tuple[str, str]], notes: Sequence[str] = ()) -> None:
         """``choices`` are titles, and what has to be known before one is chosen."""

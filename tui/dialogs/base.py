@@ -94,7 +94,7 @@ class TextDialog(Dialog[None]):
 
     def action_copy(self) -> None:
         """Copy everything."""
-        self.copy(text_of(self.text.content), "all of it was")
+        self.copy(text_of(self.text.content), "text")
 
     def action_close(self) -> None:
         """Close."""
@@ -105,7 +105,7 @@ class RunningDialog(TextDialog):
     """Shows what is said while something runs, then the answer. Escape calls ``stop`` first, then closes."""
 
     def __init__(self, title: str, stop: Callable[[], object]) -> None:
-        super().__init__(f"{title}   (Esc stops it, and cleans up on the nodes)", [])
+        super().__init__(f"{title}   (Esc stops the run and cleans up on the nodes)", [])
         self.running = True
         self._stop = stop
         self._began = time.monotonic()

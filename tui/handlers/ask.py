@@ -21,14 +21,10 @@ def asks(make: Callable[[HangtopApp], Probe | Awaitable[Probe]]) -> Callable[[Ha
 
     async def offered(app: HangtopApp) -> None:
         made = make(app)
-        offer(app, await made if inspect.isawaitable(made) else made)
+        probe = await made if inspect.isawaitable(made) else made
+        confirm(app, (probe.title, probe.brief, probe.command, probe.risk), lambda: run(app, probe))
 
     return lambda app: app.run_worker(offered(app), name="ask", exit_on_error=False)
-
-
-def offer(app: HangtopApp, probe: Probe) -> None:
-    """Show what it does and ask; it is begun after a yes, or at once where nothing runs elsewhere."""
-    confirm(app, (probe.title, probe.brief, probe.command, probe.risk), lambda: run(app, probe))
 
 
 def confirm(app: HangtopApp, told: tuple[str, str, str, str], go: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -46,7 +42,7 @@ def confirm(app: HangtopApp, told: tuple[str, str, str, str], go: Callable[[], C
 
 
 async def run(app: HangtopApp, probe: Probe) -> None:
-    """Run it under a dialog that shows its progress, then its answer, and mark it on the line of time."""
+    """Run a probe under a dialog that shows its progress, then its answer, and keep the answer."""
     from hangtop.session.probes import run_probe
     from tui.dialogs.base import RunningDialog
     from tui.texts.findings import answer_text

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import shlex
 import subprocess
-from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hangtop.session.live import shell_words
@@ -21,7 +19,7 @@ async def write_report(app: HangtopApp) -> None:
     """Write an incident report and say where."""
     from tui.texts.report import Report
 
-    first, *others = await asyncio.to_thread(Report(app.model).write, app.options.report_folder or Path.cwd())
+    first, *others = await asyncio.to_thread(Report(app.model).write, app.options.report_folder)
     app.say(f"written: {', '.join([first.name, *(path.suffix for path in others)])} in {first.parent}")
 
 
@@ -50,26 +48,22 @@ def open_shell(app: HangtopApp) -> None:
     if node is None:
         raise ActionRefused("no node under the cursor")
     command, wrong = shell_words(node, app.session.options), ""
+    shown = shlex.join(command)
     try:
         with app.suspend():
-            print(f"hangtop: {shown(command)}   (exit brings the screen back)", flush=True)  # noqa: T201 (on the bare terminal)
+            print(f"hangtop: {shown}   (exit brings the screen back)", flush=True)  # noqa: T201 (on the bare terminal)
             # nothing may leave this block by an exception: Textual would not take the terminal back
             try:
                 status = subprocess.call(command)
             except OSError as error:
                 wrong = f"{command[0]} cannot be run here: {error.strerror}"
             else:
-                wrong = f"{command[0]} could not reach {node}: {shown(command)}" if status == 255 else ""
+                wrong = f"{command[0]} could not reach {node}: {shown}" if status == 255 else ""
     except SuspendNotSupported:
-        raise ActionRefused(f"this terminal cannot be handed over; run: {shown(command)}") from None
+        raise ActionRefused(f"this terminal cannot be handed over; run: {shown}") from None
     if wrong:
         app.say(wrong, "error")
     app.tick()
-
-
-def shown(command: Sequence[str]) -> str:
-    """The command as a shell would take it."""
-    return shlex.join(command)
 
 
 def try_again(app: HangtopApp) -> None:

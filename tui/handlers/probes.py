@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from hangtop.diagnosis.phrasing import folded_names, rank_text
@@ -83,7 +82,7 @@ async def flame_graph(app: HangtopApp) -> None:
     ranks = set(app.panel.selection().ranks)
     if not ranks:
         raise ActionRefused("no rank here: go to one")
-    probe = flame_probe(app.session, ranks, _folder(app), seconds=FLAME_SECONDS)
+    probe = flame_probe(app.session, ranks, app.options.report_folder, seconds=FLAME_SECONDS)
     app.run_worker(run(app, probe), name=probe.title, exit_on_error=False)
 
 
@@ -91,7 +90,7 @@ def capture(app: HangtopApp) -> Probe:
     """Capture packet headers of the job's network."""
     from hangtop.session.probes.capture import capture_probe
 
-    return capture_probe(app.session, _folder(app), seconds=CAPTURE_SECONDS)
+    return capture_probe(app.session, app.options.report_folder, seconds=CAPTURE_SECONDS)
 
 
 def fabric(app: HangtopApp) -> Awaitable[Probe]:
@@ -153,8 +152,3 @@ def _choose(app: HangtopApp, title: str, offers: Sequence[Offer], notes: Sequenc
             asks(offers[place].make)(app)
 
     app.push_screen(ChoiceDialog(title, [(one.title, one.detail) for one in offers], notes), take)
-
-
-def _folder(app: HangtopApp) -> Path:
-    """Where files of answers go."""
-    return app.options.report_folder or Path.cwd()

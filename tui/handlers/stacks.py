@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,6 @@ def dump(*, everybody: bool = False) -> Callable[[HangtopApp], object]:
 def native(app: HangtopApp) -> None:
     """Look at the stacks of the chosen ranks with native frames."""
     from collectors.node.stacks.pyspy import dump_command
-    from tui.handlers.own import shown
 
     ranks = _chosen(app)
     rows = [row for row in app.model.ranks if row.number in ranks and row.rank.gone_at is None]
@@ -39,9 +39,8 @@ def native(app: HangtopApp) -> None:
         raise ActionRefused("no living rank to look at")
     where = f"{plural(len(ranks), 'rank')} on {plural(len({row.node.name for row in rows}), 'node')}"
     commands = [
-        f"{row.node.name}: {shown(dump_command('py-spy', row.rank.process.pid, 'native', True))}" for row in rows
+        f"{row.node.name}: {shlex.join(dump_command('py-spy', row.rank.process.pid, 'native', True))}" for row in rows
     ]
-
     brief = f"{where}, native stacks, each paused for about 25 ms, half a second of CPU each"
     confirm(app, ("Dump native", brief, "\n".join(commands), ""), lambda: _dumped(app, ranks, native=True))
 

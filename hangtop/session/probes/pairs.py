@@ -17,7 +17,7 @@ from hangtop.diagnosis.phrasing import count, folded_names, listed
 from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of, table
 from hangtop.session.session import Session
 
-LOADS = "The probe loads their network for some seconds."
+LOADS = "The probe loads the network of these nodes for some seconds."
 PATHS = ("path", "connect µs", "round trip µs", "MTU", "GB/s", "resent", "by")
 PORTS = ("port", "state", "link layer", "largest MTU", "MTU")
 DIRECTIONS = ("direction", "Gb/s", "")
