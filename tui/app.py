@@ -1,4 +1,4 @@
-"""The application: one session, one tick, panels on a stage, every key from the registry of actions."""
+"""The application: one session, one tick, one panel on top, every key from the registry of actions."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tui.looks.format import reason
 from tui.looks.text import harmless
 from tui.looks.theme import OWN, SIXTEEN, Palette, palette_of
 from tui.main_screen import MainScreen
+from tui.panel_switcher import PanelSwitcher
 from tui.panels.base import Panel, Place
 from tui.panels.registry import PANELS
-from tui.stage import Stage
 from tui.terminal import Alarm, TerminalDriver
 from tui.view_model import ViewModel
 from tui.widgets.lines import Content, Lines
@@ -95,14 +95,14 @@ class HangtopApp(App[None], inherit_bindings=False):
         return SIXTEEN if self._plain or self.console.color_system == "standard" else OWN.name
 
     @property
-    def stage(self) -> Stage:
+    def switcher(self) -> PanelSwitcher:
         """The panels."""
-        return self.main.stage
+        return self.main.switcher
 
     @property
     def panel(self) -> Panel:
         """The panel on top."""
-        return self.stage.panel
+        return self.switcher.panel
 
     # --- its life ------------------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class HangtopApp(App[None], inherit_bindings=False):
 
     async def go(self, place: Place) -> None:
         """Go in, and draw."""
-        await self.stage.go(place)
+        await self.switcher.go(place)
         self.tick()
 
     def show_session(self, session: Session) -> None:
@@ -241,7 +241,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         if session is not self.session:
             self.session = session
             self.model.show(session)
-            for panel in self.stage.panels.values():
+            for panel in self.switcher.panels.values():
                 panel.renew()
         self.tick()
 

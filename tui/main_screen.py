@@ -10,9 +10,9 @@ from textual.screen import Screen
 
 from tui.actions import ACTIONS
 from tui.frame import Crumbs, KeyFooter, PanelTabs
+from tui.panel_switcher import PanelSwitcher
 from tui.panels.base import TextWanted
 from tui.panels.filterline import FilterLine
-from tui.stage import Stage
 from tui.view_model import ViewModel
 from tui.widgets.banner import Banner
 from tui.widgets.lines import Lines
@@ -26,7 +26,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def __init__(self, model: ViewModel, first: str) -> None:
         super().__init__(id="_default")
-        self.model, self.stage = model, Stage(model, first)
+        self.model, self.switcher = model, PanelSwitcher(model, first)
         self.banner, self.tabs, self.crumbs, self.footer = Banner(model), PanelTabs(), Crumbs(), KeyFooter()
         self._keys: object = None
         """What the footer's keys depend on."""
@@ -38,24 +38,24 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         """From above."""
-        yield from (self.banner, self.tabs, self.crumbs, self.stage, self.footer)
+        yield from (self.banner, self.tabs, self.crumbs, self.switcher, self.footer)
 
     def on_mount(self) -> None:
         """Draw the first frame."""
-        self.stage.panel.main.focus()
+        self.switcher.panel.main.focus()
         self.hangtop.tick()
 
     def draw(self) -> None:
         """Draw the latest state."""
-        self.stage.panel.draw()
+        self.switcher.panel.draw()
         self.banner.draw()
         self.draw_frame()
 
     def draw_frame(self) -> None:
         """Draw what stands around the panel: another one may be on top, or the cursor elsewhere in it."""
-        panel, can_act = self.stage.panel, self.model.session.can_act
-        self.tabs.tell(self.stage.top, self.model.causes)
-        self.crumbs.tell(self.stage.trail, panel.query_text)
+        panel, can_act = self.switcher.panel, self.model.session.can_act
+        self.tabs.tell(self.switcher.top, self.model.causes)
+        self.crumbs.tell(self.switcher.trail, panel.query_text)
         if (panel.can, can_act) != self._keys:
             self._keys = panel.can, can_act
             useless = (one for one in ACTIONS if not one.valid(panel.can) or (one.asks and not can_act))
@@ -95,4 +95,4 @@ class MainScreen(Screen[None], inherit_bindings=False):
         """Show all keys."""
         from tui.help_text import help_dialog
 
-        self.hangtop.push_screen(help_dialog(self.stage.top, self.stage.panel))
+        self.hangtop.push_screen(help_dialog(self.switcher.top, self.switcher.panel))

@@ -23,7 +23,7 @@ def opens(name: str) -> Callable[[HangtopApp], object]:
     """Make the handler that opens a panel by its name."""
 
     async def run(app: HangtopApp) -> None:
-        await app.stage.open(name)
+        await app.switcher.open(name)
         app.tick()
 
     return run
@@ -55,7 +55,7 @@ async def enter(app: HangtopApp) -> None:
 
 async def back(app: HangtopApp) -> None:
     """Take the filter away, or go back."""
-    if await app.stage.back():
+    if await app.switcher.back():
         app.tick()
 
 

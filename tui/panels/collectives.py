@@ -82,7 +82,7 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
             if waits is not None:
                 alike[Standing.WAITS, f"waits in {waits.name} #{waits.seq}"].append(rank)
             elif rank in untold or last is None:
-                alike[Standing.UNTOLD, "nothing is known of it"].append(rank)
+                alike[Standing.UNTOLD, "last launch unknown"].append(rank)
             else:
                 standing = Standing.BEHIND if rank in behind else Standing.LAUNCHED
                 alike[standing, f"launched #{last.seq} last" if last.seq >= 0 else "launched nothing"].append(rank)

@@ -41,6 +41,7 @@ FORMS: Mapping[str, Callable[[Any], str]] = {
     **dict.fromkeys(("utilization", "memory_utilization", "waited", "sm"), lambda share: f"{share}%"),
     **dict.fromkeys(("cpu_user", "cpu_system", "helpers_cpu"), lambda seconds: f"{seconds:.1f} s"),
     "speed": lambda speed: f"{speed} Mb/s",
+    "wchan": lambda name: "none" if name == "0" else name,
     "event_reasons": lambda mask: throttling(mask)[0] or "nothing",
 }
 """How values of samples are told, by the name of the field; all others as they are."""

@@ -110,9 +110,9 @@ class LogsPanel(Panel):
         view, book, moment, line = self.view, self.book, self.model.timeline.at, self.view.current
         pieces: list[Piece] = [(" ● following", Colour.OK)]
         if moment is not None:
-            pieces = [(f" ⏸ all until {clock(moment, millis=False)}", Colour.INFO)]
+            pieces = [(f" ⏸ lines until {clock(moment, millis=False)}", Colour.INFO)]
         elif not self.model.session.live:
-            pieces = [(" ■ all that was written", Colour.INFO)]
+            pieces = [(" ■ the whole logs", Colour.INFO)]
         elif not view.following:
             new = f" · {view.unseen:,} new" if view.unseen else ""
             pieces = [(" ⏸ paused", Colour.WARN), (new, Colour.ACCENT)]
@@ -125,8 +125,8 @@ class LogsPanel(Panel):
         left_out = sum(file.left_out for node in self.model.nodes for file in node.log_files.values())
         for there, text in (
             (book.lowest, f"{SEVERITIES[book.lowest]} and worse"),
-            (book.skipped, f"{book.skipped:,} lines of a flood not fetched"),
-            (left_out, f"▲ {size(left_out)} not even read there"),
+            (book.skipped, f"{book.skipped:,} lines not fetched, they came too fast"),
+            (left_out, f"▲ {size(left_out)} not read on the nodes"),
         ):
             pieces += [(f"   {text}", Colour.WARN)] if there else []
         self.bar.show(pieces)

@@ -15,7 +15,7 @@ from tui.looks.theme import Colour
 from tui.measure import last_step, seconds_a_step
 from tui.ordering.rows import RankRow, ranks_on_node
 from tui.panels.base import Panel, Place, Selection
-from tui.panels.story import change_line, figures, story
+from tui.panels.job_line import change_line, figures, job_line
 from tui.texts.findings import wait_tree
 from tui.texts.lastlines import last_line_of_each, lines_of, paths_of
 from tui.view_model import ViewModel
@@ -79,7 +79,7 @@ class OverviewPanel(Panel):
             return
         self._draw_waits()
         self._share_room()
-        self.bar.show(self._fitting(story(self.model)), self._fitting(figures(self.model, self.heat.metric)))
+        self.bar.show(self._fitting(job_line(self.model)), self._fitting(figures(self.model, self.heat.metric)))
         for part in (self.time, self.heat):
             if part.display:
                 part.draw()
@@ -92,7 +92,8 @@ class OverviewPanel(Panel):
         left = self.size.height - 2
         charts = next((lines for least, lines in CHARTS if left >= least), 0)
         left -= charts
-        lower = max(self.happened.virtual_size.height, self.lines.virtual_size.height)
+        ranks = 0 if self.model.suspects else 2 + min(LISTED, len(self.model.ranks))  # all that it would list
+        lower = max(self.happened.virtual_size.height, self.lines.virtual_size.height, ranks)
         lower += self.heat.grid.lines + (self.waits.virtual_size.height if self.model.waits else 0)
         while wide and charts > SMALL and left - lower >= TALL:
             charts, left = charts + TALL, left - TALL

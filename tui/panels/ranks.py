@@ -53,7 +53,7 @@ EMPTY = (
 def _totals(model: ViewModel, rows: Sequence[RankRow]) -> list[Piece]:
     """How many ranks, in which states."""
     count = model.count
-    alive, what = (count.ranks_alive, "alive") if model.session.live else (count.ranks, "told of")
+    alive, what = (count.ranks_alive, "alive") if model.session.live else (count.ranks, "known")
     of = "" if count.world_size is None else f" of {count.world_size:,}"
     heard = [row for row in rows if row.rank.gone_at is None and not model.stale(row.node)]
     own = [row for row in heard if not model.strange(row.node, row.rank.process.pid)]

@@ -11,7 +11,7 @@ from tui.looks.format import age, plural
 from tui.looks.theme import Colour
 from tui.panels.base import Place, TextWanted
 from tui.panels.item_panel import ItemPanel
-from tui.panels.story import MANY, stopped_since
+from tui.panels.job_line import MANY, stopped_since
 from tui.texts.stacked import Entry, entries, full_stack, group_item
 from tui.view_model import MOVING
 from tui.widgets.lines import Piece

@@ -19,7 +19,7 @@ MANY = 256
 """Ranks up to which all are asked since when they stand still, where nobody is blamed."""
 
 
-def story(model: ViewModel) -> list[Piece]:
+def job_line(model: ViewModel) -> list[Piece]:
     """Parts of the line, the most telling first."""
     verdict, count = model.session.verdict, model.count
     if verdict is None or not model.ranks:
@@ -50,7 +50,7 @@ def story(model: ViewModel) -> list[Piece]:
     if (pace := steps.per_second(model.now)) is not None and pace > 0:
         pieces.append((f"{1 / pace:.3g} s a step" if pace < 1 else f"{pace:.3g} steps/s", Colour.TEXT))
     odd = model.causes
-    told = f"{plural(odd, 'finding')}, 7 tells" if odd else "nothing odd"
+    told = f"{plural(odd, 'finding')}, next: 7 proof" if odd else "nothing odd"
     return [*pieces, *step, (told, Colour.WARN if odd else Colour.DIM)]
 
 

@@ -1,4 +1,4 @@
-"""Which panel is on top, and the way back from where drilling down has led."""
+"""The panel on top, and the way back from where drilling down has led."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from tui.panels.registry import BY_NAME
 from tui.view_model import ViewModel
 
 
-class Stage(ContentSwitcher):
+class PanelSwitcher(ContentSwitcher):
     """Holds the panels that were opened, one of them on top."""
 
     def __init__(self, model: ViewModel, first: str) -> None:
         panel = BY_NAME[first].load()(model)
-        super().__init__(panel, id="stage", initial=panel.id)
+        super().__init__(panel, id="switcher", initial=panel.id)
         self.model = model
         self.top = first
         self.panels: dict[str, Panel] = {first: panel}
