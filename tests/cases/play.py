@@ -81,6 +81,9 @@ PLACES = {
     "destroy": RankPlace(DESTROY),
     "kernel": SPINS,
     "kernel, asleep between polls": SPINS._replace(syscall="clock_nanosleep", state="S", moves=polls),
+    "nap in the function that saves": RankPlace(
+        ["to_host accel.py:40", "save_checkpoint ckpt.py:27", "main loop.py:93"], "clock_nanosleep", moves=polls
+    ),
     "other kernel": SPINS._replace(frames=[SYNCHRONIZE, "evaluate loop.py:130", "main loop.py:97"]),
     # is waited for
     "pipe": RankPlace(READING, "read", "pipe"),
@@ -88,6 +91,7 @@ PLACES = {
     "remote read": RankPlace(["fetch_shard store.py:40", "main loop.py:88"], "recvfrom", "tcp 10.9.0.7:443"),
     "file": RankPlace(READING, "read", "/data/shard-0007.bin", "D"),
     "checkpoint": RankPlace([*SAVE, "main loop.py:93"], "write", "/ckpt/model.pt", "D"),
+    "save to a pipe": RankPlace(["save_checkpoint ckpt.py:23", "main loop.py:93"], "write", "pipe"),
     "lock": RankPlace(["acquire_slot pool.py:14", "train_step loop.py:36", "main loop.py:90"]),
     "child": RankPlace(["wait tokenizer.py:52", "main loop.py:70"], "wait4", "child 4711"),
     "sleep": RankPlace(["retry_upload upload.py:77", "main loop.py:95"], "clock_nanosleep", "its clock for 900 s more"),

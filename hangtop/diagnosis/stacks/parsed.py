@@ -80,7 +80,7 @@ def _parse(frames: Sequence[Frame], view: Meaning | None, *, main: bool) -> Pars
         label = f"waits to {'receive from' if 'recv' in op else 'send to'} {rank_text(found.peer)}"
     by_frame = peers is not None or program is not None
     shown = words if by_frame or meaning.kind not in ("code", "unknown") else ""
-    open_ended = waits == "unknown" or (waits in ("device", "nothing") and meaning.kind in _MAY_BE_WAITS)
+    open_ended = waits == "unknown" or (waits in ("device", "nothing", "time") and meaning.kind in _MAY_BE_WAITS)
     says = Activity(
         meaning.kind, meaning, op if meaning.kind in (*_NAMED_BY_CALLERS, "shutdown") else "", label, waits,
         frozenset(context), world=found.world, peer=found.peer,

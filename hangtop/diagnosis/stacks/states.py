@@ -64,7 +64,7 @@ class Meaning(Enum):
     DATA = "data", "unknown", "reads data"
     SAVES = "checkpoint", "storage", "saves a checkpoint"
     LOADS = "checkpoint", "storage", "loads a checkpoint"
-    CHECKPOINT = "checkpoint", "unknown", "saves or loads a checkpoint"
+    CHECKPOINT = "checkpoint", "unknown", "is saving or loading a checkpoint"
     COMPILES = "compile", "unknown", "compiles"
     BACKWARD = "backward", "unknown", "in backward"
     FORWARD = "forward", "unknown", "in a forward pass"

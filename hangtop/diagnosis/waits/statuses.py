@@ -181,7 +181,8 @@ def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[Ran
 
 def _is_opaque(doing: Activity) -> bool:
     """Python frames end at a line of the user's that called C code, and do not tell what that waits for."""
-    open_ended = doing.kind in ("code", "sleep") and doing.waits in ("nothing", "unknown", "time")
+    named = doing.kind in ("code", "sleep") or doing.by_name  # a function's name tells no wait
+    open_ended = named and doing.waits in ("nothing", "unknown", "time")
     return open_ended and not doing.by_frame and bool(doing.where) and not doing.error
 
 
