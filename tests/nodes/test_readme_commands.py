@@ -55,7 +55,7 @@ def test_a_command_of_the_readme(line: str, environment: dict[str, str], tmp_pat
         [*HANGTOP, *words], capture_output=True, text=True, timeout=180, check=False, env=environment, cwd=tmp_path
     )
     assert done.returncode in (0, 1), done.stderr
-    assert done.stdout
+    assert done.stdout or (tmp_path / "job.rec").exists()
     assert "Traceback" not in done.stderr
 
 

@@ -64,7 +64,7 @@ ENDS = _set("child_failed_no_detail", "init_hang", "rank_left_early", "rank_miss
 
 HOLDS_UP = (_job(WAITS_END, "init_hang", "waiting"), _same("rank", "collective_mismatch"))
 DISAGREES = (_job(WAITS_END, "child_failed_no_detail", "rank_crashed"),)
-RANK_ENDS = (_job(WAITS_END, ENDS, "gil_hang"),)
+RANK_ENDS = (_job(WAITS_END, ENDS, "gil_hang", "waiting"),)
 NO_START = (_job(WAITS_END, ENDS, "gil_hang", "rank_crashed", "nccl_init_failed"),)
 LOST_PEER = (_job("nccl_remote_error"),)
 BROKEN_GPU = (_same("rank", STUCK, GONE, "gil_hang", "rank_uninterruptible", "waiting"), _job(WAITS_END, "init_hang"))
