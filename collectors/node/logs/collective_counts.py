@@ -125,7 +125,7 @@ class CommunicatorProgress:
                 if match is not None:
                     self._record(match, line, launched)
 
-    def _record(self, match: "Match[str]", line: prefixes.Line, launched: int) -> None:
+    def _record(self, match: "Match[str]", line: prefixes.LabelledLine, launched: int) -> None:
         rest, printed, op = match.group("rest", "count", "op")
         pointer = _POINTER.match(rest)
         host, pid = match.group("host") or line.stream.host, int(match.group("pid") or 0)

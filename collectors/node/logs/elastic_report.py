@@ -9,7 +9,7 @@ import re
 from typing import Dict, Iterator, List
 
 from collectors.node.logs import exceptions, times, tracebacks
-from collectors.node.logs.prefixes import Line
+from collectors.node.logs.prefixes import LabelledLine
 from collectors.node.logs.records import Outcome, Record
 from collectors.node.logs.rule import Data, ParsedEvent, number, signal_name, signal_of_exit
 
@@ -32,14 +32,14 @@ _STRANGERS, _LINES = 2, 60
 class ElasticReport(Record):
     """Takes the lines of one report."""
 
-    def __init__(self, line: Line, now: float) -> None:
+    def __init__(self, line: LabelledLine, now: float) -> None:
         super().__init__(line)
         self._now = now
         self._lines = [line]
         self._strangers = 0
         self._root = "Root Cause" in line.text
 
-    def take(self, line: Line) -> bool:
+    def take(self, line: LabelledLine) -> bool:
         """Whether the line belongs to the report."""
         taken = any(pattern.match(line.text) for pattern in (_FIELD, _MORE, _ENTRY, OPENER))
         if taken:
@@ -52,7 +52,7 @@ class ElasticReport(Record):
     def end(self) -> Outcome:
         """Events of all entries."""
         events: List[ParsedEvent] = []
-        entry: List[Line] = []
+        entry: List[LabelledLine] = []
         root = False
         for line in self._lines:
             opens = OPENER.match(line.text) is not None
@@ -63,7 +63,7 @@ class ElasticReport(Record):
             entry.append(line)
         return Outcome([*events, *self._entry(entry, root)], "")
 
-    def _entry(self, lines: List[Line], root: bool) -> Iterator[ParsedEvent]:
+    def _entry(self, lines: List[LabelledLine], root: bool) -> Iterator[ParsedEvent]:
         """The event of one entry, and the exception that it quotes."""
         fields: Dict[str, List[str]] = {}
         last = ""

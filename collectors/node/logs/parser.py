@@ -12,7 +12,7 @@ from typing import Dict, List, Optional, Sequence, Tuple
 
 from collectors.node.logs import matching, prefixes
 from collectors.node.logs.collective_counts import COUNT, Block, CommunicatorProgress, without_varying
-from collectors.node.logs.prefixes import Line, LogWriter
+from collectors.node.logs.prefixes import LabelledLine, LogWriter
 from collectors.node.logs.reader import Reader
 from collectors.samples.logs import CommProgress, LogEvent
 
@@ -158,6 +158,6 @@ def kernel_events(lines: Sequence[Tuple[float, str]], source: str) -> List[LogEv
     for (at, said), key in zip(lines, raw):
         mask = masks.get(key, 0) & matching.KERNEL
         if mask:
-            line = Line(0, said[:KERNEL_LINE], LogWriter(), at, labelled=False, program="kernel")
+            line = LabelledLine(0, said[:KERNEL_LINE], LogWriter(), at, labelled=False, program="kernel")
             reader.read(line, mask, bytes)
     return reader.told()

@@ -70,7 +70,7 @@ class LogWriter(NamedTuple):
     pid: Optional[int] = None
 
 
-class Line(NamedTuple):
+class LabelledLine(NamedTuple):
     """One record. ``text`` keeps the indentation that followed the labels."""
 
     number: int
@@ -86,7 +86,7 @@ class Line(NamedTuple):
     """True when a label told the level of warnings."""
 
 
-def records(raw: bytes, number: int, now: float) -> Iterator[Line]:
+def records(raw: bytes, number: int, now: float) -> Iterator[LabelledLine]:
     """The records of one line: one as a rule, several when ranks or a progress bar wrote into one another."""
     text = raw[:LONGEST].decode("utf-8", "replace")
     if "\x1b" in text:
@@ -107,12 +107,12 @@ def seen(text: str) -> str:
     return text if len(text) <= SEEN else text[: SEEN - _AT_END - 3] + " … " + text[-_AT_END:]
 
 
-def moment(record: Line, now: float) -> Optional[float]:
+def moment(record: LabelledLine, now: float) -> Optional[float]:
     """Time of a record: the one in front of it, else the one that its text begins with."""
     return times.find(record.text, now) if record.at is None else record.at
 
 
-def _unlabelled(text: str, number: int, now: float) -> Line:
+def _unlabelled(text: str, number: int, now: float) -> LabelledLine:
     """One record without what stands in front of it, and what this tells."""
     start, rank, local, host, program = text, None, None, "", ""
     at: Optional[float] = None
@@ -136,7 +136,7 @@ def _unlabelled(text: str, number: int, now: float) -> Line:
         local = int(said["local"]) if "local" in said else local
         host, program = said.get("host", host), said.get("program", program)
         warned = warned or said.get("level") == "WARNING"
-    return Line(number, text, LogWriter(rank, local, host, pid), at, text is not start, program, warned)
+    return LabelledLine(number, text, LogWriter(rank, local, host, pid), at, text is not start, program, warned)
 
 
 @lru_cache(1)
@@ -185,7 +185,7 @@ _NCCL = re.compile(
 """``host:pid:tid [cudaDev]`` in front of NCCL's records; a time of day looks like it."""
 
 
-def owner_of(event: ParsedEvent, line: Line) -> Tuple[Optional[int], str, Optional[int]]:
+def owner_of(event: ParsedEvent, line: LabelledLine) -> Tuple[Optional[int], str, Optional[int]]:
     """Rank, host and process of an event: by its own word, by the label of its line, else by the text's beginning."""
     rank = event.rank if event.rank is not None else line.stream.rank
     pid = event.pid if event.pid is not None else line.stream.pid

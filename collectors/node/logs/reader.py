@@ -8,7 +8,7 @@ from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import redact
 from collectors.node.logs import elastic_report, matching, prefixes, times, tracebacks
-from collectors.node.logs.prefixes import Line, LogWriter
+from collectors.node.logs.prefixes import LabelledLine, LogWriter
 from collectors.node.logs.records import Continued, Record
 from collectors.node.logs.rule import ParsedEvent
 from collectors.samples.logs import LogEvent
@@ -83,7 +83,7 @@ class Reader:
             if not 0 <= now - waiting.touched <= longest:  # a clock that was set back must not make it wait for a day
                 self._end(stream)
 
-    def read(self, line: Line, mask: int, before: Before) -> None:
+    def read(self, line: LabelledLine, mask: int, before: Before) -> None:
         """Take one line; ``mask`` has the bits of the words that it has."""
         self._seen += 1
         if mask & matching.NAMES and len(self._workers) < _REMEMBERED:
@@ -110,7 +110,7 @@ class Reader:
         """The last line on which exactly that was said, the event's own at least: the same is not told again."""
         return max(event.line, self._said.get(_exactly(event), 0))
 
-    def _opened(self, line: Line, mask: int) -> Optional[Record]:
+    def _opened(self, line: LabelledLine, mask: int) -> Optional[Record]:
         """The record of several lines that a line begins."""
         if mask & matching.OPENS:
             if elastic_report.OPENER.match(line.text):
@@ -144,7 +144,7 @@ class Reader:
             record.line = record.line._replace(stream=stream._replace(rank=int(spawned.group(1))))
         self._open[stream] = record
 
-    def _continues(self, line: Line) -> bool:
+    def _continues(self, line: LabelledLine) -> bool:
         """Whether the line belongs to a record that is open."""
         stream = line.stream
         record = self._open.get(stream)
@@ -160,7 +160,7 @@ class Reader:
             self._end(stream)
         return taken
 
-    def _dated(self, line: Line) -> Line:
+    def _dated(self, line: LabelledLine) -> LabelledLine:
         """The line with its time: that in it, else that of reading."""
         at = prefixes.moment(line, self.now)
         return line._replace(at=self.read_at if at is None else at)
@@ -181,7 +181,7 @@ class Reader:
                 raised = event._replace(data={**event.data, "raised": True})
                 self._tell(record.line, raised, message, record.after)
 
-    def _tell(self, line: Line, parsed: ParsedEvent, text: str, after: Optional[float]) -> None:
+    def _tell(self, line: LabelledLine, parsed: ParsedEvent, text: str, after: Optional[float]) -> None:
         """Pass an event on with its time, its owner and its text, unless it was told before."""
         data = dict(parsed.data)
         if line.stream.local_rank is not None:

@@ -6,7 +6,7 @@ import re
 from typing import Callable, List, NamedTuple, Optional
 
 from collectors.node.logs import prefixes
-from collectors.node.logs.prefixes import Line
+from collectors.node.logs.prefixes import LabelledLine
 from collectors.node.logs.rule import ParsedEvent
 
 _BEGINS = re.compile(
@@ -36,7 +36,7 @@ class Outcome(NamedTuple):
 class Record:
     """Takes lines of one stream until it is over."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: LabelledLine) -> None:
         self.over = False
         self.line = line
         """Its first line."""
@@ -48,7 +48,7 @@ class Record:
         """Number of the last line of its stream, and when that came."""
         self.touched = 0.0
 
-    def take(self, line: Line) -> bool:
+    def take(self, line: LabelledLine) -> bool:
         """Whether the line belongs to the record."""
         raise NotImplementedError
 
@@ -60,13 +60,13 @@ class Record:
 class Continued(Record):
     """A record of rules of one kind that goes on for a few lines, until they say all of it; ``read`` applies them."""
 
-    def __init__(self, line: Line, read: Callable[[str], Optional[ParsedEvent]]) -> None:
+    def __init__(self, line: LabelledLine, read: Callable[[str], Optional[ParsedEvent]]) -> None:
         super().__init__(line)
         self._read = read
         self._lines = [line.text]
         self._event, self._text = read(line.text), line.text
 
-    def take(self, line: Line) -> bool:
+    def take(self, line: LabelledLine) -> bool:
         """Whether the line goes on with the record, and says more of it."""
         if (line.labelled and line.at is not None) or begins_record(line.text) or not line.text.strip():
             self.over = True

@@ -6,7 +6,7 @@ import re
 from typing import List, Optional, Tuple
 
 from collectors.node.logs import exceptions
-from collectors.node.logs.prefixes import Line
+from collectors.node.logs.prefixes import LabelledLine
 from collectors.node.logs.records import Outcome, Record, begins_record
 from collectors.node.logs.rule import Data, ParsedEvent
 
@@ -46,7 +46,7 @@ TEXT = 4000
 class Traceback(Record):
     """Takes the lines that follow an opening; the exception's line and its message end it."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: LabelledLine) -> None:
         super().__init__(line)
         opener = line.text
         self._front = opener[: max(0, opener.find("Traceback ("))]
@@ -61,7 +61,7 @@ class Traceback(Record):
         self._dated: Optional[bool] = None
         """Whether its own lines bear a time: where none does, one behind the message that does is a logger's."""
 
-    def take(self, line: Line) -> bool:
+    def take(self, line: LabelledLine) -> bool:
         """Whether the line belongs to the traceback."""
         self._dated = line.at is not None if self._dated is None else self._dated
         self.over = line.at is not None and not self._dated and bool(self._message)

@@ -33,17 +33,17 @@ DMESG_EVERY = 30.0
 _KMSG = re.compile(rb"(\d+),\d+,(\d+),[^;]*;([^\n]*)")
 _DMESG = re.compile(r"^(?:<\d+>)?\[ *(\d+\.\d+)\](?:\[[^\]]*\])? ?(.*)$")
 
-Line = Tuple[float, str]
+KernelLine = Tuple[float, str]
 """Seconds since boot, and what is said."""
 
 
-def parse_kmsg(record: bytes) -> Optional[Line]:
+def parse_kmsg(record: bytes) -> Optional[KernelLine]:
     """One record of /dev/kmsg (Documentation/ABI/testing/dev-kmsg)."""
     found = _KMSG.match(record)
     return None if found is None else (int(found.group(2)[:18]) / 1e6, text(found.group(3)))
 
 
-def parse_dmesg(said: str) -> List[Line]:
+def parse_dmesg(said: str) -> List[KernelLine]:
     """Dmesg's lines, raw (``-r``) or not."""
     found = (_DMESG.match(line) for line in said.splitlines())
     return [(float(match.group(1)[:24]), match.group(2)) for match in found if match]
@@ -91,7 +91,7 @@ class KernelSource(Source):
         self._first = False
         self._caught_up = fresh or len(lines) < BACKLOG_LINES
 
-    def _lines(self) -> List[Line]:
+    def _lines(self) -> List[KernelLine]:
         """Lines since the last call, oldest first. Raises :class:`Denied`."""
         try:
             if self._kmsg < 0:
@@ -111,9 +111,9 @@ class KernelSource(Source):
         why = "; ".join(filter(None, [why, self._refused]))
         raise Denied(why + (" (%s)" % "; ".join(ways_out) if ways_out else ""))
 
-    def _records(self) -> List[Line]:
+    def _records(self) -> List[KernelLine]:
         """Records of /dev/kmsg, one a read, without waiting."""
-        lines: List[Line] = []
+        lines: List[KernelLine] = []
         while len(lines) < BACKLOG_LINES:
             try:
                 line = parse_kmsg(os.read(self._kmsg, 8192))
@@ -124,7 +124,7 @@ class KernelSource(Source):
             lines += [line] if line is not None else []
         return lines
 
-    def _dmesg(self) -> List[Line]:
+    def _dmesg(self) -> List[KernelLine]:
         moment = time.monotonic()
         if moment < self._dmesg_at:
             return []

@@ -11,7 +11,7 @@ from collectors.node.logs.parser import LogParser
 from tests.support.logs import NOW, only, parse
 
 
-def one(text: str) -> line.Line:
+def one(text: str) -> line.LabelledLine:
     records = list(line.records(text.encode(), 1, NOW))
     assert len(records) == 1
     return records[0]
