@@ -39,6 +39,7 @@ def test_a_throttled_gpu_and_a_port_that_flaps(
     devices.hold(job)
     devices.benches["node1"].plant("gpu1 throttled")
     asked = Triage(nursery.cluster, case=job.case)
+    asked.await_watching(4)
     second = nursery.cluster.node("node2")
     for downs in range(1, 8):  # down for less than a look: whoever judges just then would rightly say that it is down
         devices.port(second, downs=downs)

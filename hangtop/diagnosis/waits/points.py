@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.stacks.states import Activity
+from hangtop.diagnosis.tables.thresholds import STOOD_STILL_S
 from hangtop.diagnosis.waits.rank_status import RankStatus, in_state
 
 PointKey = tuple[str, str, str, bool]
@@ -75,9 +76,11 @@ def standing_part(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge])
     """The ranks that stand still and those for which they wait, where all others go on; else all ranks.
 
     Independent pipelines and replicas stand still by themselves. A rank waits for those that a source names; else for
-    every rank but those that were met in the same operation and went on: theirs is one of another group.
+    every rank but those that were met in the same operation and went on: theirs is one of another group. A wait that
+    is shorter than a stand-still of the job belongs to the rhythm of a part that moves.
     """
-    standing = [one for one in in_state(statuses, "waiting") if one.frozen is True]
+    waiting = in_state(statuses, "waiting")
+    standing = [one for one in waiting if one.frozen is True and one.held >= STOOD_STILL_S]
     movers = {rank for rank, one in statuses.items() if one.frozen is False and one.present}
     if not standing or not movers:
         return statuses
