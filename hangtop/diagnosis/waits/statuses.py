@@ -117,7 +117,9 @@ def _at_the_store(statuses: Iterable[RankStatus]) -> dict[int, RankStatus]:
     found: dict[int, RankStatus] = {}
     for one in statuses:
         doing, port = one.activity, one.process.process.master_port if one.process is not None else None
-        if doing is not None and not doing.error and doing.meaning is Meaning.NETWORK and doing.target.port == port:
+        if port is None or doing is None or doing.error or doing.meaning is not Meaning.NETWORK:
+            continue
+        if doing.target.port == port:
             found[one.rank] = with_activity(one, _means(doing, Meaning.STORE))
     return found
 

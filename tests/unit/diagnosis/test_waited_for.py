@@ -176,18 +176,20 @@ def test_what_every_rank_writes_is_no_work_of_the_one_that_is_waited_for(others:
 
 
 @pytest.mark.parametrize(
-    ("port", "outcome"), [(29500, "hung"), (443, "waiting")], ids=["the job's store", "another service"]
+    ("master_port", "waiting_on", "outcome"),
+    [(29500, "tcp 10.0.0.1:29500", "hung"), (29500, "tcp 10.0.0.1:443", "waiting"), (None, "", "waiting")],
+    ids=["the job's store", "another service", "no port of either is known"],
 )
 @pytest.mark.parametrize("spin", [False, True])
 def test_a_rank_that_polls_its_connection_to_the_store_waits_for_other_ranks(
-    port: int, outcome: str, *, spin: bool
+    master_port: int | None, waiting_on: str, outcome: str, *, spin: bool
 ) -> None:
     """``store.wait`` for a key that nobody sets, while the others are in a collective or wait for their GPUs."""
     job = Sketch(span=7.0, watched=7.0, stood_still=7.0)
     others = ["synchronize /env/site-packages/torch/cuda/__init__.py:985", "iterate job.py:48", "main job.py:66"]
     job.ranks().at(others if spin else ALL_REDUCE, state="R" if spin else "S").pulse(cores=float(spin))
-    job.ranks(WHO).at(["hand_in job.py:58", "main job.py:69"], syscall="poll", waiting_on=f"tcp 10.0.0.1:{port}")
-    job.ranks(WHO).pulse(cores=0.0).process(master_port=29500)
+    job.ranks(WHO).at(["hand_in job.py:58", "main job.py:69"], syscall="poll", waiting_on=waiting_on)
+    job.ranks(WHO).pulse(cores=0.0).process(master_port=master_port)
     job.motion = JobMotion(False, last_step=40, last_step_at=NOW - 9.0)
     verdict = job.verdict()
     assert (verdict.outcome, first(verdict).ranks) == (outcome, (WHO,)), verdict.summary
