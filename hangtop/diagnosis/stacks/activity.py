@@ -69,7 +69,7 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     mine = [dump for dump in ordered if dump.pid == dump.rank_pid] or ordered
     helpers = [dump for dump in ordered if dump.pid != mine[0].pid]
     newest = mine[-1]
-    looks = [seen for dump in mine if not _torn(dump, mine) and (seen := _look_at(dump, helpers)) is not None]
+    looks = [seen for dump in _untorn(mine) if (seen := _look_at(dump, helpers)) is not None]
     last = looks[-1] if looks and looks[-1].dump is newest else None
     child = target_of(newest.waiting_on).process
     rates = [_carried(mine), _carried([one for one in helpers if one.pid == child])]
@@ -90,6 +90,7 @@ def _over_looks(looks: Sequence[_Look], last: _Look) -> Activity:
     where = _stays(looks) if moving else next(iter(last.user), None)
     return says._replace(
         where=place(where) if where is not None else "",
+        function=place(where, line=False) if where is not None else "",
         place=last.place,
         frames=last.frames,
         moving=moving,
@@ -114,13 +115,14 @@ def _without_frames(newest: StackDump) -> Activity:
     )  # fmt: skip
 
 
-def _torn(dump: StackDump, mine: Sequence[StackDump]) -> bool:
-    """Whether a look found no Python frames on the main thread, as of a program that is over, and none confirms it.
+def _untorn(mine: Sequence[StackDump]) -> Sequence[StackDump]:
+    """Leave out a look that found no Python frames on the main thread, as of a program that is over, if it is alone.
 
-    A look that does not stop the process now and then finds none where there are some.
+    A look that does not stop the process now and then finds none where there are some; of a program that is over the
+    next one finds none, too.
     """
     empty = [one for one in mine if one.main is not None and all(frame.native for frame in one.main.frames)]
-    return dump.method == "nonblocking" and empty == [dump]
+    return [one for one in mine if len(empty) != 1 or one is not empty[0] or one.method != "nonblocking"]
 
 
 def _look_at(dump: StackDump, helpers: Sequence[StackDump]) -> _Look | None:

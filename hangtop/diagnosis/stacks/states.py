@@ -185,6 +185,8 @@ class Activity(NamedTuple):
     one."""
     by_frame: bool = False
     """A frame gave the meaning, not the kernel (state, system call) or the user's line itself."""
+    function: str = ""
+    """The function of :attr:`where`, without the line."""
     place: str = ""
     """The folded frames joined by ``;``, that of a user frame which is itself running without its line: ranks with
     equal places are at the same point of the program."""
@@ -223,11 +225,6 @@ class Activity(NamedTuple):
     carried: float | None = None
     """Bytes per second that its TCP connections carried between the last two looks, or those of the one process for
     whose end it waits, where they are more; None where that is not told."""
-
-    @property
-    def function(self) -> str:
-        """The function of :attr:`where`, without the line."""
-        return _LINE.sub(")", self.where)
 
     @property
     def target(self) -> BlockedOn:

@@ -25,7 +25,7 @@ FRESH_S = 30.0
 YOUNG_WAIT_S = 1.8
 """Ours: two looks of a short watch that show the same; cheap signals come once a second: they must be still twice."""
 
-TRAINING = frozenset({"collective", "p2p", "device", "backward", "forward", "evaluation", "checkpoint"})
+TRAINING = frozenset({"collective", "p2p", "device", "backward", "forward", "checkpoint"})
 """Kinds of what a rank is met in once it has begun to train."""
 
 
