@@ -100,15 +100,17 @@ class ReplayFeed(RecordedFeed):
             await asyncio.wait([self._task])
 
     async def _play(self, session: Session) -> None:
-        judge_at = self.at
-        for _ in self.steps(session):
+        for judge in self.steps(session):
             await asyncio.sleep(0)
-            if self.at >= judge_at or self.ended:
+            if judge:
                 await session.watcher.judge()
-                judge_at = self.at + JUDGED
 
-    def steps(self, session: Session) -> Iterator[None]:
-        """Play, with a look at progress as often as in a live session, in the recording's own time."""
+    def steps(self, session: Session) -> Iterator[bool]:
+        """Play, with a look at progress as often as in a live session, in the recording's own time.
+
+        Each step tells whether a verdict is due: it is every few recorded seconds, and at the end.
+        """
+        judge_at = self.at
         entries = self.recording.entries(self.until)
         entry = next(entries, None)
         while not self.ended:
@@ -120,7 +122,9 @@ class ReplayFeed(RecordedFeed):
                 entry = next(entries, None)
             self.deliver(session, due, at)
             session.tick()
-            yield
+            judge = self.at >= judge_at or self.ended
+            judge_at = self.at + JUDGED if judge else judge_at
+            yield judge
 
 
 def replay_session(path: Path, seconds: float = inf) -> Session:
@@ -159,12 +163,10 @@ def changes_of(path: Path) -> list[Change]:
     Raises :class:`RecordingError`.
     """
     session = replay_session(path)
-    player, judge_at = session.player, 0.0
-    assert player is not None
-    for _ in player.steps(session):
-        if player.at >= judge_at or player.ended:
+    assert session.player is not None
+    for judge in session.player.steps(session):
+        if judge:
             session.diagnose()
-            judge_at = player.at + JUDGED
     return [change for _, change in session.state.changes if change.kind != "hangtop"]
 
 

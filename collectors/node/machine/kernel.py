@@ -1,9 +1,9 @@
 """Source ``kernel``: what the kernel says about GPUs, memory, tasks, links and file servers.
 
 The kernel's log is read from /dev/kmsg, else by dmesg under sudo where the user allows it: nothing else tells of the
-Xid that came before hangtop did. Kernel stamps count seconds
-since boot and drift from the wall clock over weeks: a line that comes while the log is watched has the time of now.
-Where the log may not be read, the counters of the ranks' control groups tell of kills for want of memory at least.
+Xid that came before hangtop did. Kernel stamps count seconds since boot and drift from the wall clock over weeks: a
+line that comes while the log is watched has the time of now. Where the log may not be read, the counters of the ranks'
+control groups tell of kills for want of memory at least.
 """
 
 from __future__ import annotations
