@@ -6,7 +6,7 @@ from math import ceil, floor
 from typing import NamedTuple
 
 from hangtop.session.session import Session
-from hangtop.session.state import TimelineMark, marks
+from hangtop.session.state import Change, marks
 from tui.looks.format import age, clock
 
 ZOOMS = {"1m": 60, "2m": 120, "5m": 300, "15m": 900, "1h": 3600, "6h": 21_600, "1d": 86_400}
@@ -43,7 +43,7 @@ class Timeline:
         """The moment that is shown; None is now."""
         self._zoom: int | None = None
         """Place in :data:`ZOOMS`; None until somebody chose: as much as there is."""
-        self._marks: tuple[int, list[TimelineMark]] = (0, [])
+        self._marks: tuple[int, list[Change]] = (0, [])
 
     @property
     def span(self) -> int:
@@ -100,7 +100,7 @@ class Timeline:
         return Window(begin, step, columns)
 
     @property
-    def marks(self) -> list[TimelineMark]:
+    def marks(self) -> list[Change]:
         """What happened, the oldest first."""
         changes = self.head.state.changes
         if changes.total != self._marks[0]:

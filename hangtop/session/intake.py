@@ -3,24 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from collectors.fleet.sink import LinkChange
 from collectors.node import redact
 from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
+from collectors.samples.gpus import (
+    FabricService,
+    GpuFabric,
+    GpuFacts,
+    GpuFault,
+    GpuProcesses,
+    GpuSample,
+    NvlinkCounters,
+    Topology,
+)
+from collectors.samples.host import Disk, HostFacts, HostSample
+from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
+from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import Frame, StackDump
-from collectors.samples.stream import Hello, Tick
+from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import LinkWord, Node
-from hangtop.session.apply import devices, messages, ranks, stream  # noqa: F401 - each registers its functions
+from hangtop.session.apply import devices, logs, processes
 from hangtop.session.apply.clock import TIMES, ClockOffset, shift_of, shifted
-from hangtop.session.apply.dispatch import APPLIERS, SampleContext
 from hangtop.session.entries import BadLine
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings
-from hangtop.session.state import ChangeKind, JobState, surplus
+from hangtop.session.state import ChangeKind, JobState, SampleContext, surplus
 
 MOST_FRAMES = 16_384
 """Frames that are remembered, so that ranks at one place share them."""
@@ -28,6 +42,100 @@ NO_PAUSE = frozenset({"nonblocking", "none"})
 """Ways to read stacks that do not stop the process."""
 ANSWER_SEEN = 2.5
 """Seconds after which samples no longer tell what a rank did because it was asked: that it was stopped, or wrote."""
+
+CONFIRM_TICKS = 4
+"""Ticks of a new stream after which a rank that it has not named is gone: its sources start apart."""
+
+Apply: TypeAlias = Callable[[SampleContext, Any], None]
+
+
+def newest(name: str) -> Apply:
+    """Keep the newest sample of a kind of which a node has one, as it came, in this attribute of the node."""
+    return lambda here, sample: setattr(here.node, name, sample)
+
+
+def by_first(name: str) -> Apply:
+    """The same of a kind of which a node has several, told apart by their first field."""
+    return lambda here, sample: getattr(here.node, name).__setitem__(sample[0], sample)
+
+
+def hello(here: SampleContext, sample: Hello) -> None:
+    """A stream began: what was known of processes must be named again to count as alive."""
+    node, before = here.node, here.node.hello
+    if before is not None and before.boot_id and sample.boot_id and before.boot_id != sample.boot_id:
+        here.note("was rebooted", "lost")
+        for rank in node.ranks.values():
+            processes.end_rank(here, rank, here.at)
+        for port in node.ports.values():
+            port.counters = port.before = port.first = {}
+    node.hello, node.ticks, node.logs_read = sample, 0, None
+    node.sources, node.faults, node.launchers = {}, {}, {}
+    node.unconfirmed = frozenset(pid for pid, rank in node.ranks.items() if rank.gone_at is None)
+    for rank in node.ranks.values():
+        rank.helpers, rank.cpu_wait = {}, None
+
+
+def tick(here: SampleContext, sample: Tick) -> None:
+    """A flush is complete: what did not move in it stood still."""
+    node = here.node
+    node.tick = sample
+    node.ticks += 1
+    devices.settle_rates(node, here.at)
+    if node.unconfirmed and node.ticks >= CONFIRM_TICKS and node.answers("ranks"):
+        for pid in node.unconfirmed & node.ranks.keys():
+            processes.end_rank(here, node.ranks[pid], here.at)
+        node.unconfirmed = frozenset()
+
+
+def source_state(here: SampleContext, sample: SourceState) -> None:
+    """A source came into a new state."""
+    before = here.node.sources.get(sample.source)
+    here.node.sources = {**here.node.sources, sample.source: sample}
+    if before is not None and before.state != sample.state:
+        why = f": {sample.why}" if sample.why else ""
+        here.note(f"{sample.source}: {before.state} → {sample.state}{why}", "back" if sample.state == "ok" else "late")
+
+
+APPLIERS: dict[type, Apply] = {
+    Hello: hello,
+    Tick: tick,
+    SourceState: source_state,
+    Fault: by_first("faults"),
+    HostFacts: newest("host"),
+    HostSample: newest("load"),
+    Disk: by_first("disks"),
+    RankProcess: processes.rank,
+    RankPulse: processes.pulse,
+    RankGone: processes.gone,
+    Helper: processes.helper,
+    HelperGone: processes.helper_gone,
+    CpuWait: processes.cpu_wait,
+    IdleLauncher: processes.launcher,
+    InsidePulse: processes.page_pulse,
+    InsideResult: processes.page_result,
+    InsideGone: processes.page_gone,
+    GpuFacts: devices.gpu_facts,
+    GpuProcesses: devices.gpu_processes,
+    GpuSample: devices.gpu_row,
+    GpuFault: devices.gpu_fault,
+    GpuFabric: devices.gpu_fabric,
+    NvlinkCounters: devices.nvlink,
+    FabricService: by_first("fabric_services"),
+    Topology: devices.topology,
+    PortFacts: devices.port,
+    PortCounters: devices.port_counters,
+    PortUse: by_first("port_uses"),
+    Interface: devices.interface,
+    InterfaceCounters: devices.interface_counters,
+    TcpCounters: devices.tcp,
+    LogFile: logs.file,
+    LogLines: logs.lines,
+    LogEvent: logs.event,
+    LogsRead: logs.read,
+    CommProgress: logs.collectives,
+    StepCount: logs.steps,
+}
+"""What is done with each kind of sample."""
 assert APPLIERS.keys() == set(SAMPLES), "a kind of sample has no applier"
 
 
@@ -54,8 +162,7 @@ class Intake:
             shift = shift_of(state.clock_offset)
             for sample in flush:
                 kind = type(sample)
-                taken = shifted(sample, TIMES[kind], shift) if shift and kind in TIMES else sample
-                APPLIERS[kind](here, taken)
+                APPLIERS[kind](here, shifted(sample, TIMES[kind], shift) if shift and kind in TIMES else sample)
         much = surplus(state)
         if much and state.link == "live":
             self.link(LinkChange(node, "limited", f"it names {much}: more is not kept", arrived))
@@ -80,7 +187,7 @@ class Intake:
         node = self._node(change.node)
         if node.link != change.link and (node.since or change.link != "connecting"):
             why = f": {change.why}" if change.why else ""
-            SampleContext(self.state, node, change.at).note(change.link + why, _kind(node.link, change.link))
+            self.state.note(change.at, change.link + why, _kind(node.link, change.link), node.name)
         if node.link != change.link or not node.since:
             node.since = change.at
         node.link, node.why, node.next_try = change.link, change.why, change.next_try
@@ -95,10 +202,9 @@ class Intake:
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
-        named = [(node, _with_known_frames(dump)) for dump in dumps]
         until = self.now() + ANSWER_SEEN
         self._node(node).answering.update((dump.pid, until) for dump in dumps if dump.method not in NO_PAUSE)
-        self.state.stacks.extend(named)
+        self.state.stacks.extend((node, _with_known_frames(dump)) for dump in dumps)
         self.recordings.take(node, dumps)
 
     def take_report(self, said: RecorderDump | RasReport) -> None:

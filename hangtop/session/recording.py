@@ -9,7 +9,6 @@ taken in between. The past of a live session is such a file, whose oldest rows g
 from __future__ import annotations
 
 import sqlite3
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from math import inf
@@ -41,6 +40,7 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 }
 _decode_line = msgspec.json.Decoder(tuple[float, str, str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
+_pack = zstandard.ZstdCompressor(level=3).compress
 
 
 class Recorder:
@@ -49,15 +49,13 @@ class Recorder:
     def __init__(self, path: Path, about: About, began: float, limit: float = inf) -> None:
         """Create the file, for its owner alone; one that is there is never overwritten."""
         self.path = path
+        self.first = began
+        """The oldest moment that can be shown."""
         self._limit = limit
-        self._written = 0
-        self._starts = deque([(began, 1, 0)])
-        """From where on all can be shown: the time, the number of the block, and the bytes that stand before it."""
         self._lines: list[bytes] = []
         self._size = 0
-        self._began = self._last = began
+        self._began = self._last = self._snapshot_at = began
         self._newest = Newest()
-        self._pack = zstandard.ZstdCompressor(level=3).compress
         try:
             path.touch(mode=0o600, exist_ok=False)
         except FileExistsError:
@@ -65,17 +63,10 @@ class Recorder:
         except OSError as error:
             raise RecordingError(f"{path}: cannot be written: {error.strerror}") from None
         self._file = sqlite3.connect(path, isolation_level=None)
-        try:
-            self._file.executescript(SCHEMA)
-        except sqlite3.Error as error:
-            raise RecordingError(f"{error}: {path} cannot be written") from None
+        for statement in SCHEMA.split(";"):
+            self._execute(statement)
         self._execute("INSERT INTO about VALUES (?)", _encode(about).decode())
         self._write([], began, began)
-
-    @property
-    def first(self) -> float:
-        """The oldest moment that can be shown."""
-        return self._starts[0][0]
 
     def add(self, at: float, node: str, payloads: Iterable[Payload]) -> None:
         """Add what came together."""
@@ -90,31 +81,17 @@ class Recorder:
         self._last = max(self._began, at)  # a wall clock may be set back; a block's times never run backwards
         if self._size >= BLOCK_BYTES or self._last - self._began >= BLOCK_SECONDS:
             self.flush()
-        if at - self._starts[-1][0] >= SNAPSHOT_SECONDS:
-            self._snapshot(at)
+        if at - self._snapshot_at >= SNAPSHOT_SECONDS:
+            self.flush()
+            self._write(map(_line, self._newest.entries()), at, at, snapshot=True)
+            self._snapshot_at = at
+            self._make_room()
 
     def flush(self) -> None:
         """Write what is left."""
         if self._lines:
             lines, self._lines, self._size = self._lines, [], 0
             self._write(lines, self._began, self._last)
-
-    def _snapshot(self, at: float) -> None:
-        """Write what is known; with a limit, make room."""
-        self.flush()
-        before = self._written
-        number = self._write(map(_line, self._newest.entries()), at, at, snapshot=True)
-        starts = self._starts
-        starts.append((at, number, before))
-        if self._written - starts[0][2] > self._limit:
-            while len(starts) > 1 and self._written - starts[0][2] > self._limit:
-                starts.popleft()
-            self._execute("DELETE FROM block WHERE id < ?", starts[0][1])
-
-    def opened(self) -> Recording:
-        """The recording as far as it was written, to be read."""
-        self.flush()
-        return Recording(self.path)
 
     def close(self, at: float) -> None:
         """Write what is left; end the file, which was written until ``at``."""
@@ -124,23 +101,24 @@ class Recorder:
         finally:
             self._file.close()
 
-    def abandon(self) -> None:
-        """End the file as it is."""
-        self._file.close()
+    def _make_room(self) -> None:
+        """Delete all before the second snapshot, and again, until the rest is within the limit."""
+        second = "SELECT id, last FROM block WHERE snapshot AND id > (SELECT min(id) FROM block) ORDER BY id LIMIT 1"
+        while self._execute("SELECT sum(length(body)) FROM block")[0] > self._limit and (row := self._execute(second)):
+            self._execute("DELETE FROM block WHERE id < ?", row[0])
+            self.first = row[1]
 
-    def _write(self, lines: Iterable[bytes], first: float, last: float, *, snapshot: bool = False) -> int:
-        """Write a block; its number."""
+    def _write(self, lines: Iterable[bytes], first: float, last: float, *, snapshot: bool = False) -> None:
         data = b"\n".join(lines)
-        body = self._pack(data)
-        self._written += len(body)
-        row = (first, last, snapshot, len(data), body)
-        return self._execute("INSERT INTO block (first, last, snapshot, size, body) VALUES (?, ?, ?, ?, ?)", *row)
+        row = (first, last, snapshot, len(data), _pack(data))
+        self._execute("INSERT INTO block (first, last, snapshot, size, body) VALUES (?, ?, ?, ?, ?)", *row)
 
-    def _execute(self, statement: str, *values: object) -> int:
-        """Run a statement; the number of the row that it added, if any."""
+    def _execute(self, statement: str, *values: object) -> Any:
+        """Run a statement; its first row, if any."""
         try:
-            return self._file.execute(statement, values).lastrowid or 0
+            return self._file.execute(statement, values).fetchone()
         except sqlite3.Error as error:
+            self._file.close()
             # Why comes first: a panel that is narrow shows the beginning.
             raise RecordingError(f"{error}: {self.path} cannot be written any more") from None
 
@@ -170,10 +148,6 @@ class Recording:
         if not bounds.FIRST_MOMENT <= self.first <= self.last <= bounds.LAST_MOMENT:
             raise RecordingError(f"{path}: is damaged: it holds times that no calendar knows")
 
-    def opened(self) -> Recording:
-        """This one: as :meth:`Recorder.opened`."""
-        return self
-
     def entries(self, until: float = inf, *, since: float = -inf) -> Iterator[Entry]:
         """All that was taken in up to a time, in order; of what came before ``since`` the newest snapshot, if any.
 
@@ -186,9 +160,12 @@ class Recording:
         )
         try:
             for line in self._lines(blocks, since, until):
-                entry = _entry(line)
-                if entry is not None and entry.at <= until:
-                    yield entry
+                at, node, kind, value = _decode_line(line)
+                if not bounds.FIRST_MOMENT <= at <= bounds.LAST_MOMENT:
+                    self.damage = f"damaged: {at} is no time"
+                    return
+                if at <= until and kind in _DECODERS:
+                    yield Entry(at, node, _DECODERS[kind].decode(value))
         except (msgspec.DecodeError, ValueError) as error:
             self.damage = f"damaged: {error}"
 
@@ -203,7 +180,11 @@ class Recording:
             with closing(self._connected()) as connected:
                 for (number,) in connected.execute(blocks, values).fetchall():
                     size, body = connected.execute(query, (number, LARGEST)).fetchone() or (-1, b"")
-                    yield from filter(None, _unpacked(body, size).split(b"\n"))
+                    if not 0 <= size <= LARGEST or zstandard.frame_content_size(body) != size:
+                        self.damage = "damaged: a block's size is not what it says"
+                        return
+                    data = zstandard.ZstdDecompressor().decompress(body, max_output_size=size)
+                    yield from filter(None, data.split(b"\n"))
         except (sqlite3.Error, zstandard.ZstdError, ValueError, TypeError) as error:
             self.damage = f"damaged, or cut off: {error}"
 
@@ -215,21 +196,6 @@ class Recording:
             connected.close()
             raise sqlite3.DatabaseError("it has not the tables of one")
         return connected
-
-
-def _unpacked(body: bytes, size: int) -> bytes:
-    """The lines of a block. Raises :class:`ValueError` and :class:`zstandard.ZstdError` for a damaged one."""
-    if not 0 <= size <= LARGEST or zstandard.frame_content_size(body) != size:
-        raise ValueError("a block's size is not what it says")
-    return zstandard.ZstdDecompressor().decompress(body, max_output_size=size)
-
-
-def _entry(line: bytes) -> Entry | None:
-    """One line decoded; None for a kind that is recorded no more. Raises :class:`ValueError` for a damaged one."""
-    at, node, kind, value = _decode_line(line)
-    if not bounds.FIRST_MOMENT <= at <= bounds.LAST_MOMENT:
-        raise ValueError(f"{at} is no time")
-    return Entry(at, node, _DECODERS[kind].decode(value)) if kind in _DECODERS else None
 
 
 def _line(entry: Entry) -> bytes:

@@ -6,7 +6,6 @@ The last while, the past, lies in the user's own folder and stays there when the
 from __future__ import annotations
 
 import secrets
-import shutil
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,17 +14,13 @@ from typing import TYPE_CHECKING
 from hangtop import __version__
 from hangtop.session.entries import About, Payload, RecordingError
 from hangtop.session.options import SessionOptions
-from hangtop.session.state import Change, JobState
+from hangtop.session.state import JobState
 
 if TYPE_CHECKING:  # with zstandard and SQLite: not before something is to be kept
     from hangtop.session.recording import Recorder, Recording
 
 LIMIT, KEPT = 128 << 20, 8
 """Bytes of a past: half an hour of 64 nodes with eight GPUs each, half a day of a small job; and how many are kept."""
-SPARE = 0.1
-"""Of the room that is left on the disk, what the past may take."""
-MOST_NODES = 512
-"""Nodes of a job whose past is kept: beyond that it would take a tenth of a core, and reach back a few minutes."""
 SUFFIX = ".hangtop"
 
 
@@ -51,31 +46,41 @@ class Recordings:
         """What was taken in, as far back as it is kept, or, of a replay, all; None while nothing is kept."""
         return self._recorder or self.played
 
-    def record(self, path: Path) -> Recorder:
-        """Write all that comes from now on to a file, until this is closed. Raises :class:`RecordingError`."""
-        from hangtop.session.recording import Recorder
+    def opened(self) -> Recording | None:
+        """The same, as far as it was written, to be read."""
+        from hangtop.session.recording import Recording
 
+        if self._recorder is None:
+            return self.played
+        self._recorder.flush()
+        return Recording(self._recorder.path)
+
+    def record(self, path: Path) -> None:
+        """Write all that comes from now on to a file, until this is closed. Raises :class:`RecordingError`."""
         self._named = True
-        self._recorder = Recorder(path, self._about(), self._now())
-        return self._recorder
+        self._begin(path)
 
     def keep_past(self, folder: Path | None = None, limit: float = LIMIT) -> None:
         """Keep what comes from now on for a while in a file of this folder, where it is not recorded anyway."""
-        from hangtop.session.recording import Recorder
-
         if self.past is not None:
             return
         folder = folder or past_folder()
         began = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._now()))
-        path = folder / f"{began}-{secrets.token_hex(3)}{SUFFIX}"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for old in pasts(folder)[: 1 - KEPT]:
                 old.unlink(missing_ok=True)
-            limit = min(limit, shutil.disk_usage(folder).free * SPARE)
-            self._recorder = Recorder(path, self._about(), self._now(), limit)
+            self._begin(folder / f"{began}-{secrets.token_hex(3)}{SUFFIX}", limit)
         except (OSError, RecordingError) as error:
             self._end(f"the past cannot be kept: {error}")
+
+    def _begin(self, path: Path, limit: float = float("inf")) -> None:
+        from hangtop.session.recording import Recorder
+
+        options = self._options
+        targets = list(options.targets) or sorted(self._state.nodes)
+        about = About(__version__, targets, options.interval, options.patience, options.label)
+        self._recorder = Recorder(path, about, self._now(), limit)
 
     def take(self, node: str, payloads: Sequence[Payload]) -> None:
         """Add what was taken in."""
@@ -85,8 +90,6 @@ class Recordings:
             self._recorder.add(self._now(), node, payloads)
         except RecordingError as error:
             self._end(f"{'recording ended' if self._named else 'the past is no longer kept'}: {error}")
-        if len(self._state.nodes) > MOST_NODES and not self._named:
-            self._end(f"of a job of more than {MOST_NODES} nodes no past is kept: hangtop record keeps it")
 
     def close(self) -> None:
         """End it; a past in which no node spoke is removed."""
@@ -97,25 +100,18 @@ class Recordings:
             recorder.close(self._now())
         except RecordingError as error:
             self.fault = str(error)
-        if not self._named:
-            self.kept = recorder.path if any(node.seen_at for node in self._state.nodes.values()) else None
-            if self.kept is None:
-                recorder.path.unlink(missing_ok=True)
+        if not self._named and any(node.seen_at for node in self._state.nodes.values()):
+            self.kept = recorder.path
+        elif not self._named:
+            recorder.path.unlink(missing_ok=True)
 
     def _end(self, why: str) -> None:
         """Keep it no longer; of a past nothing is left, as the disk may be full."""
         self.fault = why
-        self._state.changes.append(Change(self._now(), "", why))
+        self._state.note(self._now(), why)
         recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            recorder.abandon()
         if recorder is not None and not self._named:
             recorder.path.unlink(missing_ok=True)
-
-    def _about(self) -> About:
-        options = self._options
-        targets = list(options.targets) or sorted(self._state.nodes)
-        return About(__version__, targets, options.interval, options.patience, options.label)
 
 
 def past_folder() -> Path:

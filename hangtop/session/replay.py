@@ -17,7 +17,7 @@ from hangtop.session.entries import OTHERS, BadLine, Entry
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.session import Feed, Session
-from hangtop.session.state import Change, Changes, Kept
+from hangtop.session.state import Change
 
 LOOK = 1.0
 """Recorded seconds between two looks at progress: those of a live session, …"""
@@ -34,13 +34,12 @@ BEFORE = 60.0
 
 
 class RecordedFeed(Feed):
-    """What every feed from a recording has in common."""
+    """Delivers entries of a recording; ``at`` is the moment that is shown."""
 
     unreached = "this is a recording"
 
     def __init__(self, at: float) -> None:
         self.at = at
-        """The moment that is shown."""
 
     def now(self) -> float:
         """The moment that is shown."""
@@ -57,20 +56,16 @@ class RecordedFeed(Feed):
                 session.samples(node, cast("list[NamedTuple]", payloads))
                 continue
             for payload in payloads:
-                _deliver(session, node, payload)
+                match payload:
+                    case LinkChange():
+                        session.link(payload)
+                    case BadLine(text, why):
+                        session.bad_line(node, text, why)
+                    case StackDump():
+                        session.stacks(node, [payload])
+                    case RecorderDump() | RasReport():
+                        session.take_report(payload)
         self.at = until
-
-
-def _deliver(session: Session, node: str, payload: object) -> None:
-    match payload:
-        case LinkChange():
-            session.link(payload)
-        case BadLine(text, why):
-            session.bad_line(node, text, why)
-        case StackDump():
-            session.stacks(node, [payload])
-        case RecorderDump() | RasReport():
-            session.take_report(payload)
 
 
 class ReplayFeed(RecordedFeed):
@@ -79,9 +74,8 @@ class ReplayFeed(RecordedFeed):
     def __init__(self, recording: Recording, until: float) -> None:
         """``until`` is the moment at which to end, if the recording reaches so far."""
         super().__init__(recording.first)
-        self.recording = recording
+        self._recording = recording
         self.until = min(until, recording.last)
-        self._step = CLOSER if recording.last - recording.first <= SHORT else LOOK
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -110,12 +104,13 @@ class ReplayFeed(RecordedFeed):
 
         Each step tells whether a verdict is due: it is every few recorded seconds, and at the end.
         """
-        judge_at = self.at
-        entries = self.recording.entries(self.until)
+        recording, judge_at = self._recording, self.at
+        often = CLOSER if recording.last - recording.first <= SHORT else LOOK
+        entries = recording.entries(self.until)
         entry = next(entries, None)
         while not self.ended:
             silence = (self.until if entry is None else entry.at) - self.at
-            at = min(self.at + max(self._step, silence / LOOKS), self.until)
+            at = min(self.at + max(often, silence / LOOKS), self.until)
             due = []
             while entry is not None and entry.at <= at:
                 due.append(entry)
@@ -148,26 +143,22 @@ def replay_session(path: Path, seconds: float = inf) -> Session:
     return session
 
 
-def played(path: Path, seconds: float = inf) -> Session:
-    """A session that has taken in a recording, or its first seconds. Raises :class:`RecordingError`."""
+def played(path: Path, seconds: float = inf, *, judged: bool = False) -> Session:
+    """A session that has taken in a recording, or its first seconds; ``judged`` now and then, as a live one is.
+
+    Raises :class:`~hangtop.session.entries.RecordingError`.
+    """
     session = replay_session(path, seconds)
     assert session.player is not None
-    for _ in session.player.steps(session):
-        pass
+    for due in session.player.steps(session):
+        if due and judged:
+            session.diagnose()
     return session
 
 
 def changes_of(path: Path) -> list[Change]:
-    """What happened in a recording as it is played and judged: verdicts, links of nodes and what became of ranks.
-
-    Raises :class:`RecordingError`.
-    """
-    session = replay_session(path)
-    assert session.player is not None
-    for judge in session.player.steps(session):
-        if judge:
-            session.diagnose()
-    return [change for _, change in session.state.changes if change.kind != "hangtop"]
+    """What happened in a recording: verdicts, links of nodes and what became of ranks. Raises as :func:`played`."""
+    return [change for _, change in played(path, judged=True).state.changes if change.kind != "hangtop"]
 
 
 class SeekedSession(Session):
@@ -184,21 +175,11 @@ class SeekedSession(Session):
         """Take from the session that runs what it keeps itself, as far as it was known at this moment."""
         at, now, here = self.now(), head.state, self.state
         here.started = now.started
-        here.changes = Changes()
-        for _, change in now.changes:
-            if change.at <= at:
-                here.changes.append(change)
-        here.stacks.clear()
+        here.changes = now.changes.only(lambda change: change.at <= at)
+        here.log_lines = now.log_lines.only(lambda lines: lines.at <= at)
+        here.events = now.events.only(lambda event: event.at is None or event.at <= at)
         here.stacks.extend((node, dump) for node, dump in now.stacks if dump.at <= at)
-        here.ras.clear()
         here.ras.extend(look for look in now.ras if look.at <= at)
-        here.log_lines, here.events = Kept(), Kept()
-        for node, lines in now.log_lines:
-            if lines.at <= at:
-                here.log_lines.add(node, lines)
-        for node, event in now.events:
-            if event.at is None or event.at <= at:
-                here.events.add(node, event)
         self.verdict = head.history.verdict_at(at)
         self.history = head.history
         self.probed = [report for report in head.probed if report.at <= at]

@@ -19,7 +19,6 @@ from hangtop.session.intake import Intake
 from hangtop.session.job_selection import select_job, with_ranks
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions, completed, names_no_node
-from hangtop.session.state import Change
 from hangtop.session.watching.job_sources import JobSources
 from hangtop.session.watching.looking import StackLooks
 from hangtop.session.watching.watcher import Watcher
@@ -200,7 +199,7 @@ class Session(Intake):
         before, self.verdict = self.verdict, verdict
         self.history.judged(self.now(), verdict)
         if before is None or before.outcome != verdict.outcome:
-            self.state.changes.append(Change(self.now(), "", verdict.summary, verdict.outcome))
+            self.state.note(self.now(), verdict.summary, verdict.outcome)
         if before is None or says(before) != says(verdict):
             for tell in self.on_verdict:
                 tell(before, verdict)

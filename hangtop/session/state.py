@@ -6,9 +6,8 @@ moves is kept for about a minute: what must be kept for longer is a recording's 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Generic, Literal, TypeVar
@@ -18,7 +17,7 @@ from collectors.samples.logs import CommProgress, LogEvent, LogLines
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Outcome
 from hangtop.diagnosis.looks import MOST_LOOKS, Look
-from hangtop.diagnosis.node import Node
+from hangtop.diagnosis.node import Node, Rank
 
 T = TypeVar("T")
 
@@ -77,6 +76,14 @@ class Kept(Generic[T]):
                 later.append((number, owner, item))
         return [(owner, item) for _, owner, item in sorted(later, key=itemgetter(0))]
 
+    def only(self, wanted: Callable[[T], bool]) -> Kept[T]:
+        """Those of which something is true."""
+        found: Kept[T] = Kept(self._memory)
+        for owner, item in self:
+            if wanted(item):
+                found.add(owner, item)
+        return found
+
     def __iter__(self) -> Iterator[tuple[str, T]]:
         return iter(self.since(0))
 
@@ -105,59 +112,28 @@ class Change:
     kind: ChangeKind = "other"
 
 
-class Changes(Kept[Change]):
-    """What happened, by kind."""
-
-    def append(self, change: Change) -> None:
-        """Note one."""
-        self.add(change.kind, change)
-
-
 TOGETHER = 5.0
 """Seconds within which the same thing happened once."""
 SILENT: frozenset[ChangeKind] = frozenset({"hangtop", "other", "starting", "unknown"})
 """What is no mark."""
 
 
-@dataclass(slots=True)
-class TimelineMark:
-    """One mark."""
-
-    at: float
-    until: float
-    """When the last of what is told here happened."""
-    kind: ChangeKind
-    node: str
-    """The first node; empty for the job as a whole."""
-    text: str
-    """Of the first."""
-    count: int = 1
-
-
-def marks(changes: Iterable[Change]) -> list[TimelineMark]:
-    """Marks of what happened, the oldest first; ``changes`` come as they were noted, some a little late."""
-    found: list[TimelineMark] = []
-    last: dict[ChangeKind, TimelineMark] = {}
+def marks(changes: Iterable[Change]) -> list[Change]:
+    """What a timeline shows, the oldest first: of what happened several times on end, the first time."""
+    found: list[Change] = []
+    last: dict[ChangeKind, float] = {}
     for change in sorted(changes, key=lambda change: change.at):
-        if change.kind in SILENT:
-            continue
-        known = last.get(change.kind)
-        if known is not None and change.at - known.until <= TOGETHER:
-            known.until = change.at
-            known.count += 1
-            continue
-        mark = last[change.kind] = TimelineMark(change.at, change.at, change.kind, change.node, change.text)
-        found.append(mark)
+        if change.kind not in SILENT and change.at - last.get(change.kind, float("-inf")) > TOGETHER:
+            found.append(change)
+        last[change.kind] = change.at
     return found
 
 
-def beside(found: list[TimelineMark], at: float, step: int) -> TimelineMark | None:
+def beside(found: Sequence[Change], at: float, step: int) -> Change | None:
     """The next mark after a time (``step`` 1), or the last one before it (-1); None where there is none."""
-    place = bisect_right(found, at, key=lambda mark: mark.at)
     if step > 0:
-        return found[place] if place < len(found) else None
-    before = [mark for mark in found[:place] if mark.at < at]
-    return before[-1] if before else None
+        return next((mark for mark in found if mark.at > at), None)
+    return next((mark for mark in reversed(found) if mark.at < at), None)
 
 
 # --- all of it --------------------------------------------------------------------------------------------------------
@@ -172,7 +148,8 @@ class JobState:
 
     started: float = 0.0
     nodes: dict[str, Node] = field(default_factory=dict)
-    changes: Changes = field(default_factory=Changes)
+    changes: Kept[Change] = field(default_factory=Kept)
+    """By kind, so that many of one push out none of another."""
     log_lines: Kept[LogLines] = field(default_factory=Kept)
     """(node, lines) as they came."""
     events: Kept[LogEvent] = field(default_factory=Kept)
@@ -188,23 +165,41 @@ class JobState:
         """Looks at one GPU or rank that are kept: fewer in a large job."""
         return max(LEAST_LOOKS, min(MOST_LOOKS, LOOKS_OF_ALL // max(1, len(self.nodes))))
 
+    def note(self, at: float, text: str, kind: ChangeKind = "other", node: str = "") -> None:
+        """Remember a change that people want to see."""
+        self.changes.add(kind, Change(at, node, text, kind))
 
-THINGS = {
-    "ranks": 4096, "gpus": 256, "ports": 512, "interfaces": 2048, "port_uses": 256, "log_files": 2048, "steps": 2048,
-    "disks": 256, "fabric": 256, "fabric_services": 64, "sources": 64, "faults": 256, "launchers": 64,
-}  # fmt: skip
+
+@dataclass(slots=True)
+class SampleContext:
+    """Where the samples of one flush belong."""
+
+    job: JobState
+    node: Node
+    at: float
+    """This machine's time of the flush; the times inside its samples are on this machine's clock already."""
+
+    def note(self, text: str, kind: ChangeKind = "other") -> None:
+        """Remember a change on this node that people want to see."""
+        self.job.note(self.at, text, kind, self.node.name)
+
+    def rank(self, pid: int | None) -> Rank | None:
+        """The rank of a process on this node."""
+        return None if pid is None else self.node.ranks.get(pid)
+
+
+THINGS = ("ranks", "gpus", "ports", "interfaces", "port_uses", "log_files", "steps", "disks", "fabric",
+          "fabric_services", "sources", "faults", "launchers")  # fmt: skip
+MOST_THINGS = 4096
 """Things of one kind on one node; more than any node has."""
 
 
 def surplus(node: Node) -> str:
     """Let go of what is too much on a node, the latest first; says what that was, empty for nothing."""
-    told = []
-    for name, most in THINGS.items():
+    much = [name for name in THINGS if len(getattr(node, name)) > MOST_THINGS]
+    for name in much:
         things = getattr(node, name)
-        if len(things) > most:
-            for key in list(things)[most:]:
-                del things[key]
-            told.append(f"{name.replace('_', ' ')} beyond {most:,}")
-    if told:
+        for key in list(things)[MOST_THINGS:]:
+            del things[key]
         node.roster += 1
-    return ", ".join(told)
+    return ", ".join(f"{name.replace('_', ' ')} beyond {MOST_THINGS:,}" for name in much)

@@ -43,8 +43,8 @@ def test_a_healthy_job_is_left_alone(case: Case) -> None:
 @pytest.mark.parametrize("case", FAULTS, ids=lambda case: case.id)
 def test_a_recording_gets_the_same_answer(case: Case, tmp_path: Path) -> None:
     player = Player(case)
-    recorder = player.session.recordings.record(tmp_path / "case.hangtop")
+    player.session.recordings.record(tmp_path / "case.hangtop")
     verdict = player.play().diagnose()
-    recorder.close(player.now)
+    player.session.recordings.close()
     again = played(tmp_path / "case.hangtop").diagnose()
     assert (again.outcome, again.summary) == (verdict.outcome, verdict.summary)

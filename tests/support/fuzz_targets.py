@@ -40,10 +40,10 @@ from collectors.probes.remote.repair import Signalled
 from collectors.probes.running import Unreadable, answer
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
-from hangtop.session.entries import About, RecordingError
+from hangtop.session.entries import RecordingError
 from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import Recorder, Recording
+from hangtop.session.recording import Recording
 from hangtop.session.session import Session
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, PING, ROUTE
 from tests.support.made import gpu_row, hello, process, pulse, tick
@@ -214,9 +214,10 @@ def _archives() -> tuple[bytes, ...]:
 def _recorded() -> bytes:
     path = in_file(b"", "seed.hangtop")
     path.unlink()
-    recorder = Recorder(path, About("1", ["a"], 1.0, 1.0, ""), 1.0)
-    recorder.add(2.0, "a", [hello(1.0), process(0), tick(1.0, 1)])
-    recorder.close(3.0)
+    session = Session(SessionOptions(), clock=lambda: 2.0)
+    session.recordings.record(path)
+    session.samples("a", [hello(1.0), process(0), tick(1.0, 1)])
+    session.recordings.close()
     return path.read_bytes()
 
 

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hangtop.diagnosis.phrasing import folded_names, rank_text
-from hangtop.session.state import Change
 from tui.handlers.ask import ActionRefused, asks, run
 from tui.looks.format import plural
 from tui.texts.findings import findings_text, plain
@@ -64,7 +63,7 @@ def recorders(app: HangtopApp) -> Probe:
         came = sum(bool(dump.size) for dump in dumps)
         summary = f"flight recorder dumps of {plural(came, 'rank')}"
         if came:
-            app.head.state.changes.append(Change(app.head.now(), "", summary, "dump"))
+            app.head.state.note(app.head.now(), summary, "dump")
         lines = (
             f"{rank_text(dump.rank):<10}{dump.node}  "
             f"{f'{dump.size:,} bytes from {dump.path}' if dump.size else dump.why}"

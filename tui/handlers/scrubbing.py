@@ -82,10 +82,10 @@ async def _shown(app: HangtopApp) -> None:
 
     timeline, head = app.model.timeline, app.head
     await asyncio.sleep(0)  # of several keys at once only the last counts
-    at, past = timeline.at, head.recordings.past
+    at, past = timeline.at, head.recordings.opened()
     if at is None or past is None:
         return
-    moment = await asyncio.to_thread(SeekedSession, head.options, past.opened(), at)
+    moment = await asyncio.to_thread(SeekedSession, head.options, past, at)
     if timeline.at == at:
         moment.show(head)
         app.show_session(moment)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from itertools import islice
 
 from hangtop.diagnosis.phrasing import folded_names, ranks_text
-from hangtop.session.state import Change, Changes
+from hangtop.session.state import Change, Kept
 from tui.looks.format import plural
 from tui.looks.signs import is_outcome, sign_of
 from tui.looks.text import cells
@@ -57,7 +57,7 @@ def _line(happened: str, group: list[Change]) -> Change:
     return Change(first.at, "", f"{text} on {nodes}" if nodes else text, first.kind)
 
 
-def chosen(changes: Changes, most: int) -> list[Change]:
+def chosen(changes: Kept[Change], most: int) -> list[Change]:
     """At most ``most`` lines, the newest first: the newest of all, and the last one of each kind that matters.
 
     So ranks that come and go do not push out what the verdict says, a node that was lost or a port that went down.

@@ -11,7 +11,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from hangtop.session.history import WORDS, Span
-from hangtop.session.state import TimelineMark
+from hangtop.session.state import Change
 from tui.looks.format import age, count, size, watts
 from tui.looks.signs import sign_of
 from tui.looks.text import cells, fit
@@ -168,7 +168,7 @@ class TimeChart(Lines, can_focus=False):
 
     def _marked(self, width: int) -> Strip:
         """How far back it reaches, and what happened; of several in one column the worst."""
-        placed: dict[int, TimelineMark] = {}
+        placed: dict[int, Change] = {}
         for mark in self.model.timeline.marks:
             column = self._window.column(mark.at)
             if column is not None and (

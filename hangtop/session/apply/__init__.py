@@ -1,1 +1,1 @@
-"""How each kind of sample changes the job's state: one function a kind, one file a family, found by class."""
+"""How samples change the state of a job: one function a kind, one file a family; the table is in the intake."""

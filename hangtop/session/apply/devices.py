@@ -18,7 +18,7 @@ from collectors.samples.gpus import (
 )
 from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port
-from hangtop.session.apply.dispatch import SampleContext, applies
+from hangtop.session.state import SampleContext
 
 PROCESSES = 1024
 """Processes on the GPUs of a node that are told apart."""
@@ -57,21 +57,18 @@ def _place_processes(node: Node) -> None:
         gpu.processes = () if gpu.facts is None else tuple(users.get(bus_key(gpu.facts.bus_id), ()))
 
 
-@applies(GpuFacts)
 def gpu_facts(here: SampleContext, sample: GpuFacts) -> None:
     """What does not move in a GPU."""
     _gpu(here.node, sample.gpu).facts = sample
     _place_processes(here.node)
 
 
-@applies(GpuProcesses)
 def gpu_processes(here: SampleContext, sample: GpuProcesses) -> None:
     """The whole compute-apps list."""
     here.node.gpu_processes = tuple(sample.processes[:PROCESSES])
     _place_processes(here.node)
 
 
-@applies(GpuSample)
 def gpu_row(here: SampleContext, sample: GpuSample) -> None:
     """A row of nvidia-smi."""
     gpu = _gpu(here.node, sample.gpu)
@@ -79,7 +76,6 @@ def gpu_row(here: SampleContext, sample: GpuSample) -> None:
     _set_fault(here, gpu, None)
 
 
-@applies(GpuFault)
 def gpu_fault(here: SampleContext, sample: GpuFault) -> None:
     """A line that is no row, or a missing index; an empty text says that it answers again."""
     index, fault = sample.gpu, sample if sample.text else None
@@ -102,7 +98,6 @@ def _set_fault(here: SampleContext, gpu: Gpu, fault: GpuFault | None) -> None:
     gpu.fault = fault
 
 
-@applies(NvlinkCounters)
 def nvlink(here: SampleContext, sample: NvlinkCounters) -> None:
     """Errors and traffic of one NVLink."""
     gpu = _gpu(here.node, sample.gpu)
@@ -116,7 +111,6 @@ def nvlink(here: SampleContext, sample: NvlinkCounters) -> None:
             gpu.nvlink_grown[sample.link] = grown
 
 
-@applies(GpuFabric)
 def gpu_fabric(here: SampleContext, sample: GpuFabric) -> None:
     """How far a GPU has come in joining its fabric; when that was first seen counts."""
     known = here.node.fabric.get(sample.gpu)
@@ -124,7 +118,6 @@ def gpu_fabric(here: SampleContext, sample: GpuFabric) -> None:
         here.node.fabric[sample.gpu] = Look(here.at, sample)
 
 
-@applies(Topology)
 def topology(here: SampleContext, sample: Topology) -> None:
     """How GPUs and NICs are connected; rows that do not fit the devices are dropped."""
     size = len(sample.devices)
@@ -135,7 +128,6 @@ def topology(here: SampleContext, sample: Topology) -> None:
 # --- the network ---------------------------------------------------------------------------------------------------
 
 
-@applies(PortFacts)
 def port(here: SampleContext, sample: PortFacts) -> None:
     """A port's state."""
     name = intern(f"{sample.device}/{sample.port}")
@@ -152,7 +144,6 @@ def port(here: SampleContext, sample: PortFacts) -> None:
     known.changes = (*known.changes, Look(here.at, sample))[-CHANGES:]
 
 
-@applies(PortCounters)
 def port_counters(here: SampleContext, sample: PortCounters) -> None:
     """Counters of one port that changed."""
     port = here.node.ports.get(f"{sample.device}/{sample.port}")
@@ -171,7 +162,6 @@ def port_counters(here: SampleContext, sample: PortCounters) -> None:
     port.at, port.span = here.at, here.at - port.at
 
 
-@applies(Interface)
 def interface(here: SampleContext, sample: Interface) -> None:
     """A network interface."""
     known = here.node.interfaces.get(sample.name)
@@ -183,7 +173,6 @@ def interface(here: SampleContext, sample: Interface) -> None:
     known.facts = sample
 
 
-@applies(InterfaceCounters)
 def interface_counters(here: SampleContext, sample: InterfaceCounters) -> None:
     """Traffic and losses of an interface."""
     known = here.node.interfaces.get(sample.name)
@@ -198,7 +187,6 @@ def interface_counters(here: SampleContext, sample: InterfaceCounters) -> None:
     known.counters, known.at = sample, here.at
 
 
-@applies(TcpCounters)
 def tcp(here: SampleContext, sample: TcpCounters) -> None:
     """TCP segments, and those sent again."""
     node, before = here.node, here.node.tcp

@@ -12,7 +12,6 @@ from collectors.fleet.transport import TransportError
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.apply.clock import shift_of
-from hangtop.session.state import Change
 
 if TYPE_CHECKING:
     from collectors.probes.stacks import DumpRequest
@@ -51,9 +50,7 @@ class StackLooks:
         dumps = [(node, dump) for node, part in zip(pids, parts, strict=True) for dump in part]
         if dumps and not unasked:
             seen = len({(node, dump.rank_pid) for node, dump in dumps})
-            session.state.changes.append(
-                Change(session.now(), "", f"stacks of {count(seen, 'rank')} were read", "dump")
-            )
+            session.state.note(session.now(), f"stacks of {count(seen, 'rank')} were read", "dump")
         return dumps
 
     async def _of_node(self, node: str, pids: Sequence[int], request: DumpRequest) -> list[StackDump]:

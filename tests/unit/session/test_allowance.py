@@ -8,7 +8,7 @@ from collectors.samples.logs import CommProgress, LogEvent, LogFile
 from collectors.samples.ranks import Helper
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
-from hangtop.session.state import MEMORY, THINGS
+from hangtop.session.state import MEMORY, MOST_THINGS
 from tests.support.made import hello, process, tick
 
 
@@ -31,7 +31,7 @@ def test_a_million_ranks_of_one_node_are_not_kept() -> None:
         made.samples("bad", [process(n)._replace(pid=n + 5000) for n in range(start, start + 1000)])
     assert time.thread_time() - began < 8.0
     bad, good = made.state.nodes["bad"], made.state.nodes["good"]
-    assert len(bad.ranks) <= THINGS["ranks"]
+    assert len(bad.ranks) <= MOST_THINGS
     assert bad.link == "limited"
     assert "ranks beyond 4,096" in bad.why
     assert (good.link, len(good.ranks)) == ("live", 1)
@@ -46,7 +46,7 @@ def test_files_processes_and_communicators_are_bounded() -> None:
     blank = CommProgress("c", 0, 1, None, "h", 1, "AllReduce", 1, "f", 1, 1, None, "s", 1)
     made.samples("bad", [blank._replace(comm=str(n)) for n in range(70_000)])
     bad = made.state.nodes["bad"]
-    assert len(bad.log_files) == THINGS["log_files"]
+    assert len(bad.log_files) == MOST_THINGS
     assert len(bad.gpu_processes) == 1024
     assert len(bad.ranks[rank].helpers) == 1024
     assert len(made.state.progress) == 65_536

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from hangtop.session.state import MEMORY, Change, Changes
+from hangtop.session.state import MEMORY, JobState
 
 MOST = MEMORY // 1000
 
 
 def test_many_of_one_kind_push_out_none_of_another_and_are_bounded_themselves() -> None:
-    changes = Changes()
-    changes.append(Change(0.0, "", "rank 3 holds up 7", "hung"))
-    changes.append(Change(1.0, "node2", "lost: cut", "lost"))
+    state = JobState()
+    changes = state.changes
+    state.note(0.0, "rank 3 holds up 7", "hung", "")
+    state.note(1.0, "lost: cut", "lost", "node2")
     for number in range(MOST):
-        changes.append(Change(2.0 + number, "node1", f"rank {number} started", "started"))
-        changes.append(Change(2.0 + number, "node1", "samples late", "late"))
+        state.note(2.0 + number, f"rank {number} started", "started", "node1")
+        state.note(2.0 + number, "samples late", "late", "node1")
     kept = [change for _, change in changes]
     assert [change.kind for change in kept[:2]] == ["hung", "lost"]
     assert MOST // 2 < len(kept) == len(changes) <= MOST

@@ -139,9 +139,9 @@ def watched(
 
 
 def moment(session: PaperSession, second: float) -> SeekedSession:
-    past = session.recordings.past
+    past = session.recordings.opened()
     assert past is not None
-    return SeekedSession(session.options, past.opened(), NOW + second)
+    return SeekedSession(session.options, past, NOW + second)
 
 
 @pytest.mark.parametrize("second", [3, int(SNAPSHOT_SECONDS), 2 * int(SNAPSHOT_SECONDS) + 5])

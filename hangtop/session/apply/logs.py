@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from hangtop.diagnosis.node import Steps
-from hangtop.session.apply.dispatch import SampleContext, applies
+from hangtop.session.state import SampleContext
 
 TOLD = 8
 """Words of one log on its steps that are remembered."""
@@ -16,7 +16,6 @@ COMMUNICATORS = 65_536
 """Communicators of all ranks of a node that are known at once."""
 
 
-@applies(LogFile)
 def file(here: SampleContext, sample: LogFile) -> None:
     """A followed file, or one that cannot be read."""
     before = here.node.log_files.get(sample.path)
@@ -26,13 +25,11 @@ def file(here: SampleContext, sample: LogFile) -> None:
         rank.log_at = here.at
 
 
-@applies(LogLines)
 def lines(here: SampleContext, sample: LogLines) -> None:
     """Lines of a file on view, its last old ones first."""
     here.job.log_lines.add(here.node.name, sample)
 
 
-@applies(LogEvent)
 def event(here: SampleContext, sample: LogEvent) -> None:
     """A line that says something."""
     here.job.events.add(here.node.name, sample)
@@ -44,14 +41,12 @@ def event(here: SampleContext, sample: LogEvent) -> None:
         here.note(sample.text.partition("\n")[0][:200], "kernel")
 
 
-@applies(LogsRead)
 def read(here: SampleContext, sample: LogsRead) -> None:
     """How far its logs are read."""
     here.node.logs_read = sample.at
 
 
-@applies(CommProgress)
-def progress(here: SampleContext, sample: CommProgress) -> None:
+def collectives(here: SampleContext, sample: CommProgress) -> None:
     """Last collective that a rank launched on a communicator."""
     # a rank that has no number there is told apart by its process
     key = here.node.name, sample.comm, sample.rank if sample.rank >= 0 else -1 - (sample.pid or 0)
@@ -66,7 +61,6 @@ def progress(here: SampleContext, sample: CommProgress) -> None:
         rank.launched += max(0, sample.launched - before.launched)
 
 
-@applies(StepCount)
 def steps(here: SampleContext, sample: StepCount) -> None:
     """How far a log says that training is."""
     known = here.node.steps.setdefault(sample.path, Steps(sample))

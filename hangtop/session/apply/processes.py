@@ -7,8 +7,7 @@ from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, 
 from hangtop.diagnosis.node import Inside, Rank
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import Unnumbered
-from hangtop.session.apply.dispatch import SampleContext, applies
-from hangtop.session.state import THINGS
+from hangtop.session.state import SampleContext
 
 HELPERS = 1024
 """Processes that one rank forked, at most."""
@@ -16,14 +15,11 @@ GONE_KEPT = 64
 """Ended processes kept a node: enough for the last runs, bounded under a crash loop."""
 
 
-@applies(RankProcess)
-def process(here: SampleContext, sample: RankProcess) -> None:
+def rank(here: SampleContext, sample: RankProcess) -> None:
     """A rank's process was seen, or a fact about it changed."""
     here.node.unconfirmed -= {sample.pid}
     ranks = here.node.ranks
     known = ranks.get(sample.pid)
-    if known is None and len(ranks) > THINGS["ranks"]:
-        return  # of a node that names too many, which is shown limited, no others cost anything
     if sample.rank < 0:
         sample = sample._replace(rank=Unnumbered(here.node.name, sample.pid))
     here.node.roster += 1
@@ -40,7 +36,6 @@ def process(here: SampleContext, sample: RankProcess) -> None:
     here.note(f"{rank_text(sample.rank)} started", "started")
 
 
-@applies(RankPulse)
 def pulse(here: SampleContext, sample: RankPulse) -> None:
     """A rank's process moved."""
     if (rank := here.rank(sample.pid)) is not None:
@@ -52,7 +47,6 @@ def pulse(here: SampleContext, sample: RankPulse) -> None:
         rank.looks.take(here.at, sample, here.job.looks_kept)
 
 
-@applies(RankGone)
 def gone(here: SampleContext, sample: RankGone) -> None:
     """A rank's process is no longer there, or turned out to be none."""
     rank = here.rank(sample.pid)
@@ -72,7 +66,6 @@ def end_rank(here: SampleContext, rank: Rank, at: float) -> None:
         here.note(f"{rank_text(rank.process.rank)} is gone", "ended")
 
 
-@applies(Helper)
 def helper(here: SampleContext, sample: Helper) -> None:
     """A process that a rank forked."""
     rank = here.rank(sample.rank_pid)
@@ -80,21 +73,18 @@ def helper(here: SampleContext, sample: Helper) -> None:
         rank.helpers[sample.pid] = sample
 
 
-@applies(HelperGone)
 def helper_gone(here: SampleContext, sample: HelperGone) -> None:
     """Such a process ended."""
     if (rank := here.rank(sample.rank_pid)) is not None:
         rank.helpers.pop(sample.pid, None)
 
 
-@applies(CpuWait)
 def cpu_wait(here: SampleContext, sample: CpuWait) -> None:
     """How a rank gets its CPU."""
     if (rank := here.rank(sample.pid)) is not None:
         rank.cpu_wait = sample
 
 
-@applies(IdleLauncher)
 def launcher(here: SampleContext, sample: IdleLauncher) -> None:
     """A launcher runs on a node without a rank, or does no longer."""
     here.node.launchers.pop(sample.pid, None)
@@ -102,7 +92,6 @@ def launcher(here: SampleContext, sample: IdleLauncher) -> None:
         here.node.launchers[sample.pid] = sample
 
 
-@applies(InsidePulse)
 def page_pulse(here: SampleContext, sample: InsidePulse) -> None:
     """Step and phase of a rank."""
     if (rank := here.rank(sample.pid)) is not None:
@@ -110,7 +99,6 @@ def page_pulse(here: SampleContext, sample: InsidePulse) -> None:
         rank.inside = Inside(sample, () if rank.inside is None else rank.inside.results)
 
 
-@applies(InsideResult)
 def page_result(here: SampleContext, sample: InsideResult) -> None:
     """What came of a check; what another group found still holds."""
     rank = here.rank(sample.pid)
@@ -123,7 +111,6 @@ def page_result(here: SampleContext, sample: InsideResult) -> None:
     rank.inside = rank.inside._replace(results=(*others, sample))
 
 
-@applies(InsideGone)
 def page_gone(here: SampleContext, sample: InsideGone) -> None:
     """Its page is no longer there."""
     if (rank := here.rank(sample.pid)) is not None:
