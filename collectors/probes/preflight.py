@@ -29,9 +29,7 @@ class Survey:
         return next((one.value for one in listening if isinstance(one.value, int)), None)
 
 
-async def survey(
-    nodes: Sequence[NodeAccess], *, master: str, port: int, master_node: str, paths: Sequence[str]
-) -> Survey:
+async def survey(nodes: Sequence[NodeAccess], *, master: str, port: int, master_node: str) -> Survey:
     """Ask all nodes. The master's node listens on the rendezvous port if that is free, and everybody on one of its own.
 
     Every node then connects to the master's port and ephemeral port, and the master's node to the ephemeral port of
@@ -41,7 +39,7 @@ async def survey(
 
     async def look(stack: AsyncExitStack, node: NodeAccess) -> None:
         wanted = [0, port] if node.name == master_node else [0]
-        arguments = {"listen": wanted, "paths": list(paths), "master": master}
+        arguments = {"listen": wanted, "master": master}
         try:
             asking = observing(node, ENTRY, arguments, LOOK_SECONDS)
             found.answers[node.name] = await stack.enter_async_context(asking)

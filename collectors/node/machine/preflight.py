@@ -23,31 +23,22 @@ from collectors.node.wire import say
 from collectors.samples.asked import Observation
 
 
-def look(paths: List[str], master: str) -> Iterator[Observation]:
+def look(master: str) -> Iterator[Observation]:
     """What this node says of itself."""
     yield Observation("loopback", "", True, tcp.loopback())
     # what a login gets here, and so a rank started by ssh: soft and hard limit, -1 is unlimited
     yield Observation("limit", "memlock", list(resource.getrlimit(resource.RLIMIT_MEMLOCK)), "")
-    yield from map(storage, paths)
+    with suppress(OSError):
+        shm = os.statvfs("/dev/shm")
+        yield Observation("disk", "/dev/shm", [shm.f_blocks * shm.f_frsize, shm.f_bavail * shm.f_frsize], "")
     # Yama's scope (0 to 3; 0 where the kernel has no Yama), whether this user is root, and holds CAP_SYS_PTRACE
     scope = int(read_or_none("/proc/sys/kernel/yama/ptrace_scope") or b"0")
     yield Observation("ptrace", "", [scope, os.getuid() == 0, procfs.may_trace_all()], "")
-    own = socket.gethostname()
-    for name in filter(None, dict.fromkeys([own, master])):
-        addresses, why = tcp.resolve(name)
-        yield Observation("own_name" if name == own else "resolve", name, list(addresses), why)
+    if master:
+        addresses, why = tcp.resolve(master)
+        yield Observation("resolve", master, list(addresses), why)
     yield from firewalls()
     yield from pcie()
-
-
-def storage(path: str) -> Observation:
-    """Size, free bytes and free inodes of a file system that a job writes to."""
-    try:
-        found = os.statvfs(path)
-    except OSError as error:
-        return Observation("disk", path, None, tcp.reason(error))
-    size = found.f_frsize
-    return Observation("disk", path, [found.f_blocks * size, found.f_bavail * size, found.f_favail], "")
 
 
 def reach(targets: List[Tuple[str, int]]) -> Iterator[Observation]:
@@ -83,12 +74,11 @@ def _accept(listener: socket.socket) -> None:
 
 @watchdog.program
 def main(arguments: Dict[str, object]) -> None:
-    """Entry. ``listen``: ports, ``connect``: [host, port] pairs, ``paths``, ``master``; ``look``: whether to look."""
+    """Entry. ``listen``: ports, ``connect``: [host, port] pairs, ``master``; ``look``: whether to look."""
     answers = list(listen([int(str(port)) for port in _list(arguments, "listen")]))
     say(*answers)
     targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
-    paths, master = [str(path) for path in _list(arguments, "paths")], str(arguments.get("master", ""))
-    looked = look(paths, master) if arguments.get("look", True) else iter(())
+    looked = look(str(arguments.get("master", ""))) if arguments.get("look", True) else iter(())
     say(*looked, *reach(targets), Observation("done", "", True, ""))
     if any(one.value for one in answers):
         watchdog.stay()

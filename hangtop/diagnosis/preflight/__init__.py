@@ -1,1 +1,1 @@
-"""Nodes × checks, before a job or beside one: what would stop it, and the command that mends it."""
+"""What would stop a job on nodes, checked before it starts."""

@@ -195,7 +195,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("zombie_process", "none", 8, "processes of another run hold GPUs of the job",
          (_same("gpu", "gpu_out_of_memory"),)),
     Kind("preflight_failed", "none", 8,
-         "before the start: memory that may be locked, /dev/shm, disk, rendezvous port, an address, loop-back, "
+         "before the start: memory that may be locked, /dev/shm, rendezvous port, an address, loop-back, "
          "tracing, or PCIe traffic that goes through the CPU"),
     Kind("node_limited", "none", 8, "a node shows only a part"),
     Kind("probe_absent", "none", 8, "a node took no part in a probe"),

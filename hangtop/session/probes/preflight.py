@@ -11,11 +11,10 @@ from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.preflight.checks import cells, findings
-from hangtop.diagnosis.preflight.scene import CheckCell, Preflight
+from hangtop.diagnosis.preflight.rows import CheckCell, Preflight
 from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of
 from hangtop.session.session import Session
 
-PATHS = ("/tmp", "/dev/shm")
 NEEDED = ("ranks", "host", "software", "network", "gpus", "fabric", "topology")
 """Sources that the checks look at: one that has not spoken yet would make a cell wrong, not only empty."""
 MARKS = {"fail": "✗", "warn": "!", "unknown": "?", "ok": "✓", "": "·"}
@@ -32,7 +31,7 @@ def preflight_probe(session: Session, master: tuple[str, int] | None = None) -> 
         places = [place for place in nodes_of(session, scene.job)[0] if place.name in answering]
         say(f"surveying {count(len(places), 'node')}")
         host, port = scene.master
-        found = await survey(places, master=host, port=port, master_node=scene.master_node, paths=PATHS)
+        found = await survey(places, master=host, port=port, master_node=scene.master_node)
         silent = {name: why.removeprefix(f"{name}: ") for name, why in found.errors.items()}
         return result(cells(replace(scene, answers=found.answers, silent=silent)))
 
