@@ -21,6 +21,7 @@ from pathlib import Path
 
 from benchmarks.report import FigureRow, report
 from collectors.fleet import payload
+from collectors.node.ranks.search import YOUNG
 
 SETTLE = 8.0
 """Seconds at the start that count as start-up."""
@@ -120,7 +121,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         processes = start_processes(given.ranks, given.others, Path(folder))
         try:
-            time.sleep(1)
+            time.sleep(YOUNG)
             run = AgentRun("BENCHMARK=node_side", given.sources and given.sources.split(","))
             run.watch(SETTLE + given.seconds)
         finally:

@@ -14,10 +14,15 @@ from tests.support.fake_proc import FakeProc
 
 
 class Clock:
-    """A monotonic clock that a test moves."""
+    """A monotonic clock that a test moves; the machine was booted just before."""
+
+    CLOCK_BOOTTIME = 7
 
     def __init__(self) -> None:
         self.now = 1000.0
+
+    def clock_gettime(self, _clock: int) -> float:
+        return self.now - 1000.0
 
     def monotonic(self) -> float:
         return self.now

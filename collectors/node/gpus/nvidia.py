@@ -132,7 +132,7 @@ class GpuUsers(Source):
     """Who computes on NVIDIA's GPUs, with their shares of the SMs as NVML tells them."""
 
     name = "gpu_processes"
-    period = retry = APPS_PERIOD
+    period = APPS_PERIOD
     deadline = 10.0
 
     def look(self, _now: float) -> Iterator[NamedTuple]:

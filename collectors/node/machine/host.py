@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Dict, Iterator, NamedTuple, Optional, Tuple
+from typing import Iterator, NamedTuple, Optional, Tuple
 
-from collectors.node.files import read_text
-from collectors.node.processes.procfs import boot_time
+from collectors.node.files import read_or_none, read_text
+from collectors.node.processes.procfs import boot_time, colon_field
 from collectors.node.source import Shared, Source
 from collectors.samples.host import HostFacts, HostSample
 
 _DRIVER = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
-_MEMORY = re.compile(r"^(\w+):[ \t]+(\d{1,18}) kB", re.MULTILINE)
 _LOAD = re.compile(r"(\d{1,9}\.\d+) \S+ \S+ (\d{1,9})/")
 _PRESSURE = re.compile(r"some avg10=(\d{1,3}\.\d+)")
 
@@ -33,8 +32,7 @@ class HostSource(Source):
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
         """Facts (the filter keeps them from being sent twice) and what moves."""
-        told = _MEMORY.findall(read_text(self.proc + "/meminfo"))
-        memory: Dict[str, int] = {name: int(size) * 1024 for name, size in told}
+        memory = read_or_none(self.proc + "/meminfo") or b""
         load, pressure = (
             pattern.match(read_text(self.proc + path))
             for pattern, path in ((_LOAD, "/loadavg"), (_PRESSURE, "/pressure/io"))
@@ -42,18 +40,24 @@ class HostSource(Source):
         total, used = _usage("/dev/shm")
         yield HostFacts(
             cpus=os.cpu_count() or 1,
-            memory_total=memory.get("MemTotal", 0),
+            memory_total=_kibibytes(memory, b"MemTotal"),
             booted=self._booted,
             versions=self._versions,
         )
         yield HostSample(
             load=float(load.group(1)) if load else 0.0,
             running=int(load.group(2)) if load else 0,
-            memory_available=memory.get("MemAvailable", memory.get("MemFree", 0)),
+            memory_available=_kibibytes(memory, b"MemAvailable"),
             shm_total=total,
             shm_used=used,
             pressure_io=float(pressure.group(1)) if pressure else None,
         )
+
+
+def _kibibytes(memory: bytes, name: bytes) -> int:
+    """Bytes of a row of /proc/meminfo; 0 where it is not there."""
+    size = colon_field(memory, name)[:20].partition(b" ")[0]
+    return int(size) * 1024 if size.isdigit() else 0
 
 
 def _usage(path: str) -> Tuple[Optional[int], Optional[int]]:

@@ -19,7 +19,7 @@ from collectors.samples.fabric import PortUse, TcpCounters
 DEFAULT_PORTS = (29500, 29400)
 """Ports of torch's store and of torchrun's rendezvous when nobody names others."""
 FACTS_EVERY = 30.0
-PORTS_EVERY = 10.0
+PORTS_EVERY = 20.0
 """Seconds between two looks at interfaces, and at who uses the ports."""
 INTERFACES = 48
 """Interfaces that are told of at most; virtual ones without an address are left out before."""

@@ -12,7 +12,7 @@ import json
 import os
 import struct
 import time
-from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.files import link, list_folder, opened, regular, text
 from collectors.node.processes.procfs import read_status
@@ -23,8 +23,9 @@ from collectors.samples.logs import StepCount
 
 FILES = 2048
 """Open files of a rank that are looked through, those with the lowest numbers first."""
-SEARCH_EVERY = 5.0
-"""Seconds between two searches at the ranks that have none: one may start late, and most never do."""
+FIRST_PAUSE, LONGEST_PAUSE = 2.5, 40.0
+"""Seconds between two searches at the ranks that have none; they double, and begin anew with another rank: one may
+start late, and most never do."""
 RESULTS = 16
 """Results of a page that are taken."""
 LATEST = 1e10
@@ -76,14 +77,17 @@ class PageSource(Source):
         self._places: Dict[int, PageFile] = {}
         self._steps: Dict[int, Tuple[int, int]] = {}
         """By pid, the step that was told last, and how far it has gone on since the first."""
-        self._search_at = 0.0
+        self._searched: Set[int] = set()
+        self._search_at, self._pause = 0.0, FIRST_PAUSE
 
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Step and phase of each, and the results of checks."""
         ranks = {rank.pid: rank for rank in self.shared.ranks}
-        if ranks and time.monotonic() >= self._search_at:
-            self._search_at = time.monotonic() + SEARCH_EVERY
-            found = (find(self.proc, pid, ranks[pid].uid) for pid in ranks.keys() - self._places.keys())
+        moment, without = time.monotonic(), ranks.keys() - self._places.keys()
+        if without - self._searched or (without and moment >= self._search_at):
+            self._pause = FIRST_PAUSE if without - self._searched else min(2 * self._pause, LONGEST_PAUSE)
+            self._searched, self._search_at = set(without), moment + self._pause
+            found = (find(self.proc, pid, ranks[pid].uid) for pid in without)
             self._places.update({place.pid: place for place in found if place is not None})
         for pid, place in list(self._places.items()):
             pulse, data = place.told() if pid in ranks else (None, b"")

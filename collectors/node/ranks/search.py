@@ -1,7 +1,7 @@
 """Finds the processes of a job among thousands of others.
 
 They are those that carry a rank in their environment, and those that have a training library mapped. Each process is
-read when it is new and every time while it is young: it may still exec what it wraps. After that its ``stat`` is read
+read once, and every time while it is young: it may still exec what it wraps. After that its ``stat`` is read
 in turn, a few processes a time, and the rest only when its name is another or it has grown as by the import of a
 training library: a node full of other processes costs next to nothing. ``/proc/PID/maps`` of a process with torch is
 some 100 KB that the kernel writes with the memory map held, so that it is read only of large processes.
@@ -25,7 +25,7 @@ from collectors.node.processes.environ import (
     rank_of,
     rank_of_member,
 )
-from collectors.node.processes.procfs import Stat, read_stat, split_zeros
+from collectors.node.processes.procfs import CLOCK_TICKS, Stat, read_stat, split_zeros
 from collectors.node.ranks.job_process import JobProcess
 
 LEAST = 40 << 20
@@ -41,16 +41,18 @@ _LIBRARIES = (
 )
 TOOLS = frozenset("py-spy nsys ncu cuda-gdb".split())
 """Programs that map the libraries of the process that they look into, as the kernel cuts their names."""
+_PYTHON = ("python", "pt_")
+"""Beginnings of the names of processes of Python and of torch."""
 _IDLE = "ray::IDLE"
 """Title of a worker of Ray that waits to be given work."""
 
 YOUNG = 8.0
-"""Seconds during which a new process is looked at every time."""
+"""Seconds from its start on during which a process is looked at every time."""
 RELOOK = 30.0
 """Seconds after which a process that was no rank is looked at again, turns permitting."""
 BATCH = 64
 """Processes that are judged at a time: what hangs at one of them keeps the answers of those behind it."""
-TURNS = 32
+TURNS = 24
 """Old processes that are looked at again at a time."""
 ONLY = "HANGTOP_ONLY"
 """``KEY=VALUE`` in the node side's own environment: whose ranks it sees when one machine plays several nodes."""
@@ -63,9 +65,9 @@ class _Unrelated(NamedTuple):
     comm: str
     rss: int
     """0 where a file of it gave no answer: it is looked at again then."""
-    first: float
+    old_at: float
     again: float
-    """When it was seen first, and when its turn comes again (monotonic clock)."""
+    """When it is no longer young, and when its turn comes again (monotonic clock)."""
 
     def is_still(self, stat: Stat) -> bool:
         """Whether a process runs what it ran then, and has not grown since."""
@@ -115,7 +117,7 @@ class Search:
                 stat, known = read_stat(self._proc, pid), self._unrelated.get(pid)
                 if stat is None or stat.has_ended:
                     continue
-                if known is not None and moment - known.first >= YOUNG and known.is_still(stat):
+                if known is not None and moment >= known.old_at and known.is_still(stat):
                     self._unrelated[pid] = known._replace(again=moment + RELOOK)
                 else:
                     stats["%s/%d" % (self._proc, pid)] = pid, stat
@@ -124,10 +126,13 @@ class Search:
                 yield from self._sorted(pid, stat, answers.get(folder), moment)
 
     def _due(self, pids: Set[int], moment: float) -> List[int]:
-        """New and young processes, and a few old ones whose turn it is."""
-        again = [pid for pid, known in self._unrelated.items() if moment >= known.again]
-        old = [pid for pid in again if moment - self._unrelated[pid].first >= YOUNG]
-        return [*(pids - self._unrelated.keys()), *(set(again) - set(old)), *old[:TURNS]]
+        """New and young processes, and a few old ones: of Python first, then those whose turn came first."""
+        again = {pid: known for pid, known in self._unrelated.items() if moment >= known.again}
+        young = [pid for pid, known in again.items() if moment < known.old_at]
+        turns = (
+            (not one.comm.startswith(_PYTHON), one.again, pid) for pid, one in again.items() if moment >= one.old_at
+        )
+        return [*(pids - self._unrelated.keys()), *young, *(pid for _, _, pid in sorted(turns)[:TURNS])]
 
     def _judged(self, folder: str, pid: int, stat: Stat) -> _Judged:
         """One that carries a rank, or is of a job by what it has mapped. Raises :class:`OSError`."""
@@ -155,13 +160,12 @@ class Search:
             shown = presentable(answer.env)
             yield JobProcess(pid, answer.rank, stat, shown=shown, library=answer.library, seen=moment, proc=self._proc)
             return
-        if isinstance(answer, PermissionError) and stat.comm.startswith(("python", "pt_")):
+        if isinstance(answer, PermissionError) and stat.comm.startswith(_PYTHON):
             self.refused.add(pid)
-        known = self._unrelated.get(pid)
-        first = known.first if known is not None and known.start_ticks == stat.start_ticks else moment
-        again = moment if moment - first < YOUNG else moment + RELOOK
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start_ticks / CLOCK_TICKS
+        again = moment if age < YOUNG else moment + RELOOK if stat.rss else float("inf")  # a thread of the kernel
         rss = stat.rss if answer is not None else 0
-        self._unrelated[pid] = _Unrelated(stat.start_ticks, stat.comm, rss, first, again)
+        self._unrelated[pid] = _Unrelated(stat.start_ticks, stat.comm, rss, moment + YOUNG - age, again)
 
     def _passes(self, env: Mapping[str, str]) -> bool:
         """True for an environment that the user's filter lets through, and that is not of a program of ours."""

@@ -30,8 +30,9 @@ from collectors.samples.control import Settings
 from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess
 from collectors.samples.stream import Fault
 
-LIST_EVERY = 2.5
-"""Seconds between looks for new processes: listing /proc costs as much as reading eight ranks."""
+LIST_EVERY, CALM = 2.5, 5.0
+"""Seconds between looks for new processes, and while ranks run and none came or went at the last look: listing /proc
+costs as much as reading eight ranks."""
 FACTS_EVERY = 60.0
 """Seconds after which limits, files and folders of a rank are read again."""
 HELPER_TURNS = 5
@@ -85,8 +86,8 @@ class RankSource(Source):
         self._turn += 1
         moment = time.monotonic()
         if moment >= self._list_at or self._other_job:
-            self._list_at = moment + LIST_EVERY
             yield from self._list(now)
+            self._list_at = moment + (LIST_EVERY if self._stale or not self.shared.ranks else CALM)
         for tracked in self._tracked.values():
             self._stale = tracked.begins_to_take_part(moment) or self._stale
         self._read_commands(moment)
@@ -255,7 +256,7 @@ class RankSource(Source):
             if wait is not None:
                 yield wait
             if moment >= tracked.zombies_at:
-                tracked.zombies_at = moment + LIST_EVERY
+                tracked.zombies_at = moment + CALM
                 yield from tracked.zombies(now)
             if len(alive) > HELD:
                 tracked.close()
