@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Collection, Dict, Iterator, List, Match, NamedTuple, Optional, Sequence, Tuple
+from typing import Dict, Iterator, List, Match, NamedTuple, Optional, Sequence, Set, Tuple
 
 from collectors.node.logs import prefixes
 from collectors.samples.logs import CommProgress
@@ -48,17 +48,6 @@ Key = Tuple[str, int, str]
 """host, pid, pointer."""
 
 
-class Block(NamedTuple):
-    """Whole lines of a log."""
-
-    lines: List[bytes]
-    kinds: List[bytes]
-    """Each line without what differs among lines that say the same."""
-    last: Dict[bytes, int]
-    """Where the last line of each kind stands."""
-    numbers: Sequence[int]
-
-
 def without_varying(text: bytes) -> bytes:
     """The text without what varies in its COLL lines."""
     return _VARYING.sub(COUNT, text)
@@ -86,22 +75,23 @@ class CommunicatorProgress:
         self._waiting: Dict[bytes, Tuple[int, int, bytes]] = {}
         """By the line without what varies: how many there were, number and bytes of the last."""
 
-    def take(self, block: Block, launches: Collection[bytes], inits: Collection[bytes]) -> None:
-        """Take the COLL and INIT lines of a block, told by their kinds.
+    def take(
+        self, lines: Sequence[bytes], kinds: Sequence[bytes], first: int, launches: Set[bytes], inits: Set[bytes]
+    ) -> None:
+        """Take the COLL and INIT lines of a block that begins with line ``first`` of the log.
 
-        Of lines of one kind the last one is read, and the others are counted.
+        A line's kind is what it says without what varies. Of COLL lines of one kind the last one is read, and the
+        others are counted.
         """
         begin = 0
-        named = [index for index, kind in enumerate(block.kinds) if kind in inits] if inits else []
-        for end in [*named, len(block.kinds)]:
-            part = block.kinds[begin:end] if inits else block.kinds
-            counts, last = Counter(part), dict(zip(part, range(begin, end))) if inits else block.last
+        for end in [*(place for place, kind in enumerate(kinds) if inits and kind in inits), len(kinds)]:
+            counts, last = Counter(kinds[begin:end]), dict(zip(kinds[begin:end], range(begin, end)))
             for index, kind in sorted((last[kind], kind) for kind in launches if kind in last):
                 before = self._waiting.get(kind, (0, 0, b""))[0]
-                self._waiting[kind] = (before + counts[kind], block.numbers[index], block.lines[index])
-            if end < len(block.kinds):
+                self._waiting[kind] = (before + counts[kind], first + index, lines[index])
+            if end < len(kinds):
                 self.settle()
-                self._initialised(block.lines[end])
+                self._initialised(lines[end])
             begin = end + 1
         if len(self._waiting) > WAITING:
             self.settle()

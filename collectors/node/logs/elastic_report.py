@@ -10,7 +10,7 @@ from typing import Dict, Iterator, List
 
 from collectors.node.logs import exceptions, times, tracebacks
 from collectors.node.logs.prefixes import LabelledLine
-from collectors.node.logs.records import Outcome, Record
+from collectors.node.logs.records import Record
 from collectors.node.logs.rule import Data, ParsedEvent, number, signal_name, signal_of_exit
 
 OPENER = re.compile(r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$")
@@ -49,7 +49,7 @@ class ElasticReport(Record):
         self.over = self._strangers > _STRANGERS or (self._root and _END.match(line.text) is not None)
         return taken
 
-    def end(self) -> Outcome:
+    def end(self) -> List[ParsedEvent]:
         """Events of all entries."""
         events: List[ParsedEvent] = []
         entry: List[LabelledLine] = []
@@ -61,7 +61,7 @@ class ElasticReport(Record):
                 entry = []
                 root = "Root Cause" in line.text or (root and not opens)
             entry.append(line)
-        return Outcome([*events, *self._entry(entry, root)], "")
+        return [*events, *self._entry(entry, root)]
 
     def _entry(self, lines: List[LabelledLine], root: bool) -> Iterator[ParsedEvent]:
         """The event of one entry, and the exception that it quotes."""
@@ -104,8 +104,8 @@ class ElasticReport(Record):
         for text in quoted[1:]:
             if not trace.over:
                 trace.take(self.line._replace(text=text, at=None))
-        events, text, chain = trace.end()
+        events = trace.end()
         for event in events:
             if event.data.get("signature") == "user":  # what led to it tells more than an error of one's own
-                event.data["signature"] = exceptions.signature(chain)
-        return [event._replace(text=text) for event in events]
+                event.data["signature"] = exceptions.signature(trace.message)
+        return events

@@ -8,13 +8,12 @@ from typing import Collection, Dict, Iterator, List, Optional
 from collectors.node.logs.rule import ParsedEvent, Rule
 from collectors.node.logs.rules import FALLBACK, RULES
 
-OPENS, NAMES, LAUNCHES, INITIALISES = 1, 2, 4, 8
+OPENS, NAMES, LAUNCHES, INITIALISES = (1 << len(RULES) + place for place in range(4))
 """Bits of words that no rule has: of a record of several lines, of Ray's workers, and of NCCL's COLL and INIT lines."""
 _MARKS = {
     OPENS: "Traceback (|Failures:|Root Cause", NAMES: " world_rank=", LAUNCHES: " opCount", INITIALISES: " nranks ",
 }  # fmt: skip
-_BITS = {16 << place: rule for place, rule in enumerate(RULES)}
-KERNEL = sum(bit for bit, rule in _BITS.items() if rule.kind.startswith("kernel."))
+KERNEL = sum(1 << place for place, rule in enumerate(RULES) if rule.kind.startswith("kernel."))
 """Bits of the rules that read the kernel's log."""
 DIGITS = b"0123456789\0"
 _KNOWN = 256 << 10
@@ -22,9 +21,9 @@ _KNOWN = 256 << 10
 
 
 def _words() -> Dict[bytes, int]:
-    """All words, with the bits of what they stand for."""
+    """All words, each with the bits of what it stands for: of a rule its place in the table."""
     found: Dict[bytes, int] = {}
-    for bit, words in {**_MARKS, **{bit: rule.words for bit, rule in _BITS.items()}}.items():
+    for bit, words in {**{1 << place: rule.words for place, rule in enumerate(RULES)}, **_MARKS}.items():
         for word in words.encode("utf-8").split(b"|"):
             found[word] = found.get(word, 0) | bit
     return found
@@ -67,20 +66,16 @@ class Prefilter:
                 at = -1 if end < 0 else lines.find(word, end)
 
 
-def mask_of(text: str) -> int:
-    """Bits of all words in one text."""
-    raw, mask = text.encode("utf-8", "replace"), 0
-    for word, bits in _WORDS.items():
-        if word in raw:
-            mask |= bits
-    return mask
-
-
-def matches(text: str, mask: int, *, errors: bool = True) -> List[ParsedEvent]:
+def matches(text: str, mask: Optional[int] = None, *, errors: bool = True) -> List[ParsedEvent]:
     """What the rules read in a text that has the words of ``mask``: of each kind the first that one of them reads.
 
     What no rule knows by name, a line at the level for errors, counts where nothing else is found.
     """
+    if mask is None:
+        raw = text.encode("utf-8", "replace")
+        mask = 0
+        for word, bits in _WORDS.items():
+            mask |= bits if word in raw else 0
     found: Dict[str, ParsedEvent] = {}
     for rule in _rules_of(mask):
         if rule.kind not in found and (rule.kind != FALLBACK or (errors and not found)):
@@ -103,7 +98,7 @@ def going_on(text: str, mask: int) -> Optional[Rule]:
 
 def _rules_of(mask: int) -> Iterator[Rule]:
     """The rules whose words a line has, in their order."""
-    rest = mask & -16
+    rest = mask & (OPENS - 1)
     while rest:
-        yield _BITS[rest & -rest]
+        yield RULES[(rest & -rest).bit_length() - 1]
         rest &= rest - 1

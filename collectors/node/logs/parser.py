@@ -7,11 +7,12 @@ sums them up.
 
 from __future__ import annotations
 
+import re
 from functools import partial
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 from collectors.node.logs import matching, prefixes
-from collectors.node.logs.collective_counts import COUNT, Block, CommunicatorProgress, without_varying
+from collectors.node.logs.collective_counts import COUNT, CommunicatorProgress, without_varying
 from collectors.node.logs.prefixes import LabelledLine, LogWriter
 from collectors.node.logs.reader import Reader
 from collectors.samples.logs import CommProgress, LogEvent
@@ -20,8 +21,10 @@ PIECE = 256 << 10
 """Bytes that are searched at once, few enough for a cache; a line longer than this is cut."""
 KERNEL_LINE = 4000
 """Characters of a line that are looked at."""
-BEFORE = 4096
-"""Bytes before an event in which a time is looked for when it has none of its own."""
+BEFORE = 64
+"""Lines in front of a record in which its time, and what introduces it, are looked for."""
+_DRAWN_OVER = re.compile(rb"(?m)^[^\n]*\r(?=[^\r\n])")
+"""What a terminal shows no more of a line: a progress bar draws its next state over the last one."""
 
 
 class LogParser:
@@ -34,7 +37,6 @@ class LogParser:
     def __init__(
         self, source: str, rank: Optional[int] = None, pid: Optional[int] = None, host: str = "", now: float = 0.0
     ) -> None:
-        self.source = source
         self.line = 1
         """Number of the next line."""
         self.coll = CommunicatorProgress(source, rank, now)
@@ -42,8 +44,9 @@ class LogParser:
         self._now = now
         self._prefilter = matching.Prefilter()
         self._pending = b""
-        self._cutting = False
-        self._before = b""
+        self._torn = False
+        """True while the first line that comes has lost its beginning."""
+        self._before: List[bytes] = []
 
     def own(self, rank: Optional[int], pid: Optional[int]) -> None:
         """From now on lines without a label are those of this process; None for nobody in particular."""
@@ -54,17 +57,23 @@ class LogParser:
     def feed(self, chunk: bytes) -> List[LogEvent]:
         """Take the next bytes; events of the records that ended in them."""
         for start in range(0, len(chunk), PIECE):
-            self._take(chunk[start : start + PIECE])
+            data = self._pending + chunk[start : start + PIECE]
+            whole = data.rfind(b"\n") + 1
+            first = data.find(b"\n") + 1 if self._torn else 0
+            self._pending = b"" if self._torn and not whole else _DRAWN_OVER.sub(b"", data[whole:])[:PIECE]
+            self._torn = self._torn and not whole
+            if first < whole:
+                self._block(data[first : whole - 1])
         return self.reader.told()
 
-    def rest(self, now: float, longest: float) -> List[LogEvent]:
-        """All was read by ``now``: events of records of which nothing more came for ``longest`` seconds."""
-        self.reader.rest(now, longest)
+    def rest(self, before: float) -> List[LogEvent]:
+        """All was read: events of records of which nothing more came since ``before``."""
+        self.reader.rest(before)
         return self.reader.told()
 
     def gap(self) -> List[LogEvent]:
         """What follows is not what came next: bytes were left out, and nobody knows how many lines."""
-        self._pending, self._before, self._cutting = b"", b"", True
+        self._pending, self._before, self._torn = b"", [], True
         self.coll.settle()
         self.coll.whole = False
         self.reader.end()
@@ -74,80 +83,45 @@ class LogParser:
     def close(self) -> List[LogEvent]:
         """The log is over: what was left, a last line without an end too."""
         if self._pending:
-            pending, self._pending = self._pending, b""
-            self._block(pending if pending.endswith(b"\r") else pending + b"\n")
+            self._block(self._pending)
         self.reader.end()
+        self._pending, self._before, self._torn = b"", [], False
         return self.reader.told()
+
+    def restart(self) -> List[LogEvent]:
+        """The file was rotated or truncated: line 1 again, but the same process with the same communicators."""
+        events, self.line, self.reader.counted = self.close(), 1, True
+        return events
 
     def progress(self) -> List[CommProgress]:
         """Last collective of every communicator that the log tells of."""
         return self.coll.known()
 
-    def _take(self, piece: bytes) -> None:
-        """Cut into whole lines. A carriage return alone ends a line, too (progress bars), but is not counted as one."""
-        data = self._pending + piece
-        cut = max(data.rfind(b"\n"), data.rfind(b"\r", 0, len(data) - 1)) + 1
-        block, pending = data[:cut], data[cut:]
-        if self._cutting and block:
-            over = min(at for at in (block.find(b"\n"), block.find(b"\r"), len(block)) if at >= 0)
-            block, self._cutting = block[over:], False
-        if self._cutting:
-            pending = pending[-1:]
-        elif len(pending) > PIECE:
-            block, pending, self._cutting = block + pending[:PIECE] + b"\r", b"", True
-        self._pending = pending
-        if block:
-            self._block(block)
-
-    def _block(self, block: bytes) -> None:
+    def _block(self, text: bytes) -> None:
         """Count the collectives of whole lines; show the reader those that have a word, and all while it waits."""
-        text = (block.replace(b"\r\n", b"\n").replace(b"\r", b"\n") if b"\r" in block else block)[:-1]
-        bare = without_varying(text) if COUNT in text else text.translate(None, matching.DIGITS)
-        kinds = bare.split(b"\n")
-        last = dict(zip(kinds, range(len(kinds))))
-        masks = self._prefilter.masks(last)
-        if masks or self.reader.open:
-            lines = text.split(b"\n")
-            if len(kinds) != len(lines):  # a torn COLL line swallowed the next
-                kinds, last = lines, dict(zip(lines, range(len(lines))))
-                masks = self._prefilter.masks(last)
-            self._take_lines(Block(lines, kinds, last, _numbers(block, self.line, len(lines))), masks)
-        self.line += block.count(b"\n") if b"\r" in block else len(kinds)
-        self._before = (self._before + text[-BEFORE:] + b"\n")[-BEFORE:]
-
-    def _take_lines(self, block: Block, masks: Dict[bytes, int]) -> None:
+        if b"\r" in text:
+            text = _DRAWN_OVER.sub(b"", text.replace(b"\r\n", b"\n"))
+        lines = text.split(b"\n")
+        kinds = (without_varying(text) if COUNT in text else text.translate(None, matching.DIGITS)).split(b"\n")
+        if len(kinds) != len(lines):  # a torn COLL line swallowed the next
+            kinds = lines
+        masks = self._prefilter.masks(set(kinds))
         launches = {kind for kind, mask in masks.items() if mask & matching.LAUNCHES and b"NCCL INFO " in kind}
-        inits = [kind for kind, mask in masks.items() if mask & matching.INITIALISES]
+        inits = {kind for kind, mask in masks.items() if mask & matching.INITIALISES}
         if launches or inits:
-            self.coll.take(block, launches, inits)
-        if len(launches) == len(masks) and not self.reader.open:
-            return
-        for index, kind in enumerate(block.kinds):
-            mask = masks.get(kind, 0)
-            if not (mask or self.reader.open) or kind in launches:
-                continue
-            raw = block.lines[index]
-            found = list(prefixes.records(raw, block.numbers[index], self._now))
-            whole = len(found) == 1 and len(raw) <= prefixes.LONGEST
-            for line in found:
-                known = mask if whole else matching.mask_of(line.text)
-                self.reader.read(line, known, partial(self._in_front, block.lines, index))
+            self.coll.take(lines, kinds, self.line, launches, inits)
+        if self.reader.open or len(masks) > len(launches):
+            for index, kind in enumerate(kinds):
+                mask = masks.get(kind, 0)
+                if (mask or self.reader.open) and kind not in launches:
+                    for line in prefixes.records(lines[index], self.line + index, self._now):
+                        self.reader.read(line, mask, partial(self._in_front, lines, index))
+        self.line += len(lines)
+        self._before = (self._before + lines[-BEFORE:])[-BEFORE:]
 
-    def _in_front(self, lines: List[bytes], index: int) -> bytes:
-        """The last bytes before a line."""
-        start, size = index, 0
-        while start and size < BEFORE:
-            start -= 1
-            size += len(lines[start]) + 1
-        return (self._before + b"".join(line + b"\n" for line in lines[start:index]))[-BEFORE:]
-
-
-def _numbers(block: bytes, first: int, count: int) -> Sequence[int]:
-    """Numbers of the lines of a block; what follows a carriage return is of the same line."""
-    if b"\r" not in block:
-        return range(first, first + count)
-    lines = block.replace(b"\r\n", b"\n").split(b"\n")
-    return [number for number, line in enumerate(lines, first) for _ in line.split(b"\r")]
+    def _in_front(self, lines: Sequence[bytes], index: int) -> List[bytes]:
+        """The last lines before one of a block."""
+        return [*self._before, *lines[max(0, index - BEFORE) : index]][-BEFORE:]
 
 
 def kernel_events(lines: Sequence[Tuple[float, str]], source: str) -> List[LogEvent]:
@@ -159,5 +133,5 @@ def kernel_events(lines: Sequence[Tuple[float, str]], source: str) -> List[LogEv
         mask = masks.get(key, 0) & matching.KERNEL
         if mask:
             line = LabelledLine(0, said[:KERNEL_LINE], LogWriter(), at, labelled=False, program="kernel")
-            reader.read(line, mask, bytes)
+            reader.read(line, mask, list)
     return reader.told()

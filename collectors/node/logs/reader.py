@@ -17,7 +17,7 @@ from collectors.samples.values import MOST_PID, MOST_RANK
 PATIENCE = 3000
 """Lines of other streams after which an open record is over."""
 _KEPT, _REMEMBERED = 8, 4096
-"""Events of one kind of line that are passed on (then the 10th, 100th, 1000th …); kinds and events remembered."""
+"""Events of one shape that are passed on (then the 10th, 100th, 1000th …); workers and events remembered."""
 _ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.started")
 """Kinds whose events differ in their numbers alone and all count."""
 _DAEMONS = re.compile(
@@ -35,8 +35,8 @@ _WORKER = re.compile(r"\bip=(?P<ip>[\w.:-]{1,60}), pid=(?P<pid>\d{1,9})\) world_
 """``- (ip=10.0.0.7, pid=4711) world_rank=3, local_rank=1, node_rank=0``, when Ray Train started a group of workers."""
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
 
-Before = Callable[[], bytes]
-"""The bytes in front of a line, asked for when a time or what introduces a record is looked for there."""
+Before = Callable[[], List[bytes]]
+"""The lines in front of one, asked for when a time or what introduces a record is looked for there."""
 
 
 class Reader:
@@ -49,8 +49,8 @@ class Reader:
         self.host = host
         self.now = self.clock = now
         """``clock`` is when the lines that are read were written, as far as the one who reads them knows."""
-        self.read_at: Optional[float] = None
-        """Time of events whose lines have none; set while following, None for what was there before."""
+        self.live = False
+        """True while the log is read as it grows: events whose lines have no time get that of the clock."""
         self.counted = True
         """False once lines were left out: their numbers are unknown from there on."""
         self._events: List[LogEvent] = []
@@ -59,6 +59,7 @@ class Reader:
         self._workers: Dict[Tuple[str, int], Optional[int]] = {}
         """Ranks of Ray's workers by host and process, and without a host where one alone has that process id."""
         self._counts: Dict[Tuple[object, ...], int] = {}
+        """Events of each shape: their words without numbers."""
         self._said: Dict[str, int] = {}
         """The last line of each event: a log that says the same a million times is not a million events."""
 
@@ -74,14 +75,12 @@ class Reader:
 
     def end(self) -> None:
         """Wait for nothing any more."""
-        for stream in list(self._open):
-            self._end(stream)
+        self.rest(float("inf"))
 
-    def rest(self, now: float, longest: float) -> None:
-        """Wait no more for records of streams that have said nothing for so many seconds, while others write on."""
-        for stream, waiting in list(self._open.items()):
-            if not 0 <= now - waiting.touched <= longest:  # a clock that was set back must not make it wait for a day
-                self._end(stream)
+    def rest(self, before: float) -> None:
+        """Wait no more for records of streams that have said nothing since then, while others write on."""
+        for stream in [stream for stream, record in self._open.items() if record.touched < before]:
+            self._end(stream)
 
     def read(self, line: LabelledLine, mask: int, before: Before) -> None:
         """Take one line; ``mask`` has the bits of the words that it has."""
@@ -91,7 +90,7 @@ class Reader:
         if self._open and self._continues(line):
             return
         if self._open and self._seen % 64 == 0:
-            for stream in [s for s, waiting in self._open.items() if self._seen - waiting.seen > PATIENCE]:
+            for stream in [s for s, record in self._open.items() if self._seen - record.seen > PATIENCE]:
                 self._end(stream)
         if not mask:
             return
@@ -104,7 +103,7 @@ class Reader:
             if not (of_machine and event.kind == "python.exception"):
                 dated = self._dated(line)
                 undated = dated.at is None and event.kind in _UNDATED
-                self._tell(dated, event, line.text, self._last_time(before()) if undated else None)
+                self._tell(dated, event, self._last_time(before()) if undated else None)
 
     def last_said(self, event: LogEvent) -> int:
         """The last line on which exactly that was said, the event's own at least: the same is not told again."""
@@ -128,7 +127,7 @@ class Reader:
             self._workers["", pid] = rank if self._workers.get(("", pid), rank) == rank else None
             self._workers[host, pid] = rank
 
-    def _hold(self, record: Record, before: bytes) -> None:
+    def _hold(self, record: Record, before: List[bytes]) -> None:
         """Keep a record open, with what the lines in front of it say."""
         stream = record.line.stream
         if stream in self._open:
@@ -136,10 +135,10 @@ class Reader:
         record.line = self._dated(record.line)
         record.seen, record.touched = self._seen, self.clock
         record.after = self._last_time(before) if record.line.at is None else None
-        last = before.rstrip(b"\n").rsplit(b"\n", 1)[-1][:400]
+        last = before[-1][:400] if before else b""
         writers = [line.stream for line in prefixes.records(last, 0, self.now)]
         record.above = last if writers[-1][:2] == stream[:2] else b""
-        spawned = _SPAWNED.search(b"\n".join(before.split(b"\n")[-3:]))
+        spawned = _SPAWNED.search(b"\n".join(before[-3:]))
         if spawned is not None and stream.rank is None:
             record.line = record.line._replace(stream=stream._replace(rank=int(spawned.group(1))))
         self._open[stream] = record
@@ -163,25 +162,25 @@ class Reader:
     def _dated(self, line: LabelledLine) -> LabelledLine:
         """The line with its time: that in it, else that of reading."""
         at = prefixes.moment(line, self.now)
-        return line._replace(at=self.read_at if at is None else at)
+        return line._replace(at=self.clock if at is None and self.live else at)
 
-    def _last_time(self, before: bytes) -> Optional[float]:
+    def _last_time(self, before: List[bytes]) -> Optional[float]:
         """The last time that stands in front of a line that has none, in what was there before."""
-        return times.last(before.decode("utf-8", "replace"), self.now)
+        return times.last(b"\n".join(before).decode("utf-8", "replace"), self.now)
 
     def _end(self, stream: LogWriter) -> None:
         """Tell what a record says, and what its message says in the words of the rules."""
         record = self._open.pop(stream)
-        events, text, message = record.end()
+        events = record.end()
         for event in events:
-            self._tell(record.line, event, text, record.after)
-        kinds, shown = {event.kind for event in events}, prefixes.seen(message)
-        for event in matching.matches(shown, matching.mask_of(shown), errors=False) if message else ():
+            self._tell(record.line, event, record.after)
+        kinds, message = {event.kind for event in events}, record.message
+        for event in matching.matches(prefixes.seen(message), errors=False) if message else ():
             if event.kind not in kinds:
-                raised = event._replace(data={**event.data, "raised": True})
-                self._tell(record.line, raised, message, record.after)
+                raised = event._replace(data={**event.data, "raised": True}, text=message)
+                self._tell(record.line, raised, record.after)
 
-    def _tell(self, line: LabelledLine, parsed: ParsedEvent, text: str, after: Optional[float]) -> None:
+    def _tell(self, line: LabelledLine, parsed: ParsedEvent, after: Optional[float]) -> None:
         """Pass an event on with its time, its owner and its text, unless it was told before."""
         data = dict(parsed.data)
         if line.stream.local_rank is not None:
@@ -195,22 +194,22 @@ class Reader:
         event = LogEvent(
             parsed.kind, at, self.rank if rank is None or not -1 <= rank <= MOST_RANK else rank, host or self.host,
             self.pid if pid is None or not 0 <= pid <= MOST_PID else pid, self.source,
-            (parsed.line or line.number) if self.counted else 0, redact.event_text(parsed.text or text),
+            (parsed.line or line.number) if self.counted else 0, redact.event_text(parsed.text or line.text),
             {name: redact.sendable(value) for name, value in data.items()},
         )  # fmt: skip
         if event.kind.startswith(_ALWAYS):
             self._events.append(event)
             return
         exact = _exactly(event)
-        known = exact in self._said
-        if len(self._said) >= _REMEMBERED and not known:
+        again = exact in self._said
+        if len(self._said) >= _REMEMBERED and not again:
             self._said.clear()
             self._counts.clear()
         self._said[exact] = event.line
-        if not known:
+        if not again:
             shape = (event.kind, event.rank, event.host, event.pid, _NUMBERS.sub("#", event.text[:200]))
-            told = self._counts[shape] = self._counts.get(shape, 0) + 1
-            if told <= _KEPT or str(told).strip("0") == "1":
+            count = self._counts[shape] = self._counts.get(shape, 0) + 1
+            if count <= _KEPT or str(count).strip("0") == "1":
                 self._events.append(event)
 
 

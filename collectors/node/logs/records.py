@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Callable, List, NamedTuple, Optional
+from typing import Callable, List, Optional
 
 from collectors.node.logs import prefixes
 from collectors.node.logs.prefixes import LabelledLine
@@ -11,7 +11,7 @@ from collectors.node.logs.rule import ParsedEvent
 
 _BEGINS = re.compile(
     r"^(?:\[?[EWIF]\d{3,8} |\[[A-Z]+\]|(?:- )?(?:[\w.]{1,80} - |\| )?(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
-    r"|srun: |slurmstepd: |Epoch|Traceback|Failures:|Root Cause|Exception (?:in thread|ignored )|\d+%\|"
+    r"|srun: |slurmstepd: |Epoch|Traceback|Failures:|Root Cause|Exception (?:in thread|ignored )|.{0,200}?\d%\|"
     r"|\[Rank \d{1,6} Error"
     r"|\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |terminate called "
     r"|\[[EWIF] \w{1,60}\.(?:cpp|cc|h):\d+\]|\[\w{1,40}\] \d{4}-\d\d-\d\d[ T]\d\d:)"
@@ -25,21 +25,15 @@ def begins_record(text: str) -> bool:
     return _BEGINS.match(text) is not None
 
 
-class Outcome(NamedTuple):
-    """What a record says: its events, its text, and the part in which rules may find more: an exception's message."""
-
-    events: List[ParsedEvent]
-    text: str
-    message: str = ""
-
-
 class Record:
     """Takes lines of one stream until it is over."""
 
     def __init__(self, line: LabelledLine) -> None:
-        self.over = False
         self.line = line
         """Its first line."""
+        self.over = False
+        self.message = ""
+        """What rules may find more in once the record has ended: an exception's message."""
         self.above = b""
         """The line in front of it, where the same rank wrote that."""
         self.after: Optional[float] = None
@@ -52,7 +46,7 @@ class Record:
         """Whether the line belongs to the record."""
         raise NotImplementedError
 
-    def end(self) -> Outcome:
+    def end(self) -> List[ParsedEvent]:
         """What the record says."""
         raise NotImplementedError
 
@@ -64,7 +58,7 @@ class Continued(Record):
         super().__init__(line)
         self._read = read
         self._lines = [line.text]
-        self._event, self._text = read(line.text), line.text
+        self._event, self.message = read(line.text), line.text
 
     def take(self, line: LabelledLine) -> bool:
         """Whether the line goes on with the record, and says more of it."""
@@ -76,10 +70,10 @@ class Continued(Record):
         event = self._read(text)
         more = event is not None and event != self._event
         if more:
-            self._event, self._text = event, text
+            self._event, self.message = event, text
         self.over = len(self._lines) > _JOINED
         return more
 
-    def end(self) -> Outcome:
+    def end(self) -> List[ParsedEvent]:
         """The record's event."""
-        return Outcome([] if self._event is None else [self._event], self._text, self._text)
+        return [] if self._event is None else [self._event._replace(text=self.message)]

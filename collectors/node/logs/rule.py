@@ -43,7 +43,7 @@ class ParsedEvent(NamedTuple):
     line: Optional[int] = None
     """Number of its line, where that is not the record's first."""
     text: str = ""
-    """Its own words, where they are not the record's."""
+    """Its words, where they are not those of the line alone."""
 
 
 class Example(NamedTuple):

@@ -16,9 +16,6 @@ from collectors.samples.logs import StepCount
 
 LONGEST = 2000
 """Characters of a line that are looked at."""
-STEP, BATCH, BAR, EPOCH = range(4)
-"""How well a counter tells of steps, the best first."""
-
 _CODES = re.compile(r"\x1b\[[0-9;?]{0,20}[@-~]")
 _WORD = re.compile(
     r"(?<![a-z0-9])(?P<name>steps?|iter(?:ation)?s?|it|(?:mini-?)?batch(?:es)?|updates?|epochs?)"
@@ -44,7 +41,8 @@ _TROUBLE = re.compile(
 )
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _NAMES = {"it": "iteration", "iter": "iteration", "batche": "batch", "mini-batch": "batch", "minibatch": "batch"}
-_CLASS = {"step": STEP, "iteration": STEP, "update": STEP, "batch": BATCH, "epoch": EPOCH}
+_PLACE = {"step": 0, "iteration": 0, "update": 0, "batch": 1, "bar": 2, "epoch": 3}
+"""How well a counter tells of steps, the best first."""
 _LATEST_EPOCH = 1e7
 """More are seconds since 1970."""
 
@@ -54,8 +52,6 @@ class Counted(NamedTuple):
 
     name: str
     """``step``, ``iteration``, ``update``, ``batch``, ``epoch`` or ``bar``."""
-    kind: int
-    """One of :data:`STEP` to :data:`EPOCH`."""
     value: float
     epoch: float
     """The epoch that the line names beside it, 0 without one: a count begins anew with each."""
@@ -85,23 +81,19 @@ def counted(text: str) -> Optional[Counted]:
         if (name == "epoch" and value >= _LATEST_EPOCH) or (name != "epoch" and match.group("part")):
             continue  # seconds since 1970, or those that a step took
         epoch = max(epoch, value) if name == "epoch" else epoch
-        found.append(Counted(name, _CLASS[name], value, 0.0, _words(text[: match.start("n")])))
-    steps = [each for each in found if each.kind != EPOCH] or _unnamed(text, within_epoch=bool(found))
-    if not (steps or found) or _BEATS.search(text):
+        found.append(Counted(name, value, 0.0, _words(text[: match.start("n")])))
+    if all(each.name == "epoch" for each in found):
+        bar = _BAR.search(text)
+        within = _FRACTION.search(text) if found and bar is None else None
+        if bar is not None:
+            value = float(bar.group("n") or bar.group("n2")) * _UNITS[bar.group("unit") or ""]
+            found.append(Counted("bar", value, 0.0, _words(text[: bar.start()])))
+        elif within is not None:
+            found.append(Counted("batch", float(within.group("n")), 0.0, _words(text[: within.start()])))
+    if not found or _BEATS.search(text):
         return None
-    return min(steps, key=lambda each: each.kind)._replace(epoch=epoch) if steps else found[0]
-
-
-def _unnamed(text: str, *, within_epoch: bool) -> List[Counted]:
-    """A bar's counter, or a fraction beside an epoch, which counts batches within it."""
-    bar = _BAR.search(text)
-    if bar is not None:
-        value = float(bar.group("n") or bar.group("n2")) * _UNITS[bar.group("unit") or ""]
-        return [Counted("bar", BAR, value, 0.0, _words(text[: bar.start()]))]
-    fraction = _FRACTION.search(text) if within_epoch else None
-    if fraction is None:
-        return []
-    return [Counted("batch", BATCH, float(fraction.group("n")), 0.0, _words(text[: fraction.start()]))]
+    best = min(found, key=lambda each: _PLACE[each.name])
+    return best if best.name == "epoch" else best._replace(epoch=epoch)
 
 
 def _words(text: str) -> str:
@@ -121,7 +113,7 @@ def _pace(text: str) -> Optional[float]:
 # --- the counters of one file ----------------------------------------------------------------------------------------
 
 SEEN = 32 << 10
-"""Bytes of the end of what came in one look that are read for steps."""
+"""Bytes of the end of a piece that are read for steps."""
 ALIKE, LINES = 4, 128
 """Lines of them that are read, the last ones: so many of one kind, and so many in all."""
 _KIND, _VARY = 400, b"0123456789abcdef.,+- "
@@ -136,35 +128,27 @@ EVEN, UNEVEN = 3, 0.2
 
 
 class _Counter:
-    """One counter: the numbers in one kind of line."""
-
-    __slots__ = ("at", "climbs", "high", "kind", "last", "name", "pace", "rises", "times")
+    """One counter: the numbers in one kind of line. A number at half of the highest or below begins a new count."""
 
     def __init__(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> None:
-        self.name, self.kind = seen.name, seen.kind
-        self.last = self.high = (seen.epoch, seen.value)
+        self.name = seen.name
+        self.high = (seen.epoch, seen.value)
         self.at = at
         """When its last number was written."""
         self.rises = 0
-        """Rises so far, the backlog's too."""
-        self.climbs = 2
-        """Rises without a fall since it last began anew: two make it a count again."""
         self.times = [] if stamp is None else [(stamp, seen.value)]
-        """Times of the last rises, and of the first line, as these print them, and the numbers that they rose to."""
+        """Times of the last rises, as their lines print them, and the numbers that they rose to."""
         self.pace: Optional[float] = None
         """Seconds that a step takes, as the last line of a bar says."""
 
-    def take(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> bool:
-        """Take the next number; True when it went on."""
-        before, self.last = self.last, (seen.epoch, seen.value)
-        if self.last < before and self.last <= (self.high[0], self.high[1] / 2):
-            self.climbs, self.high = 0, self.last
-        if self.last <= before or self.last <= self.high:
+    def rises_to(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> bool:
+        """Take the next number: whether the count went on with it."""
+        before, number = self.high, (seen.epoch, seen.value)
+        if number > before or number <= (before[0], before[1] / 2):
+            self.high = number
+        if number <= before:
             return False
-        self.high, self.at = self.last, at
-        self.climbs += 1
-        if self.climbs < 2:
-            return False
+        self.at = at
         self.rises += 1
         if stamp is not None:
             self.times = [*self.times, (stamp, seen.value)][-RISES:]
@@ -194,66 +178,56 @@ class LogSteps:
         self._grown = self._fresh = 0
 
     def take(self, data: bytes, now: float, at: Optional[float], *, live: bool) -> None:
-        """Take what came since the last look, or its end. ``at`` is when it was written, as far as one knows.
+        """Take the next bytes. ``at`` is when their end was written, as far as one knows.
 
         ``live`` is False for what was there before the file was followed.
         """
         whole = self._pending + data
-        # A bar is drawn over by the next one: its end comes after it, or never.
         lines = whole[-SEEN:].replace(b"\r", b"\n").split(b"\n")
         if len(whole) > SEEN:
-            del lines[0]
-        self._pending = lines[-1][-4 * LONGEST :] if lines else b""
-        if self._pending[-1:].isdigit():
-            lines[-1] = b""  # its number may go on
-        telling = _telling(lines)
-        for index in telling:
-            written = at if live or index == telling[-1] else None
-            self._line(lines[index], now, written, live, index < len(lines) - 1)
+            lines[0] = b""
+        self._pending = lines[-1][-4 * LONGEST :]
+        if self._pending[-1:].isdigit() or _BAR.search(plain(self._pending)) is None:
+            del lines[-1]  # a line without its end, save for a progress bar: its end comes after it, or never
+        chosen = _last_of_each_kind(lines)
+        for line in chosen:
+            text = plain(line)
+            self._line(text, times.find(text, now), at if live or line is chosen[-1] else None, live)
 
-    def _line(self, line: bytes, now: float, at: Optional[float], live: bool, ended: bool) -> None:
-        text = plain(line)
+    def _line(self, text: str, stamp: Optional[float], at: Optional[float], live: bool) -> None:
+        """Take one line that prints the time ``stamp`` and was written at ``at``."""
         seen = counted(text)
-        if seen is None:
-            if ended:
-                self._kind(_words(text), text, live)
-            return
-        known = self._counters.get(seen.template)
-        if known is not None and known.last == (seen.epoch, seen.value):
-            return
-        stamp = times.find(text, now)
-        when = at if live or stamp is None else stamp
-        if known is None:
-            if len(self._counters) == KINDS:
-                return
-            known = self._counters[seen.template] = _Counter(seen, when, stamp)
-            self._kind(seen.template, text, live)
-        elif known.take(seen, when, stamp) and live:
-            self._grown += 1
-        known.pace = _pace(text) if seen.kind == BAR else None
-
-    def _kind(self, words: str, text: str, live: bool) -> None:
-        """Remember a kind of line; a new one is news, unless it says that something is wrong or waits."""
+        words = _words(text) if seen is None else seen.template
         if words not in self._kinds and len(self._kinds) < NEW:
             self._kinds.add(words)
             self._fresh += live and _BEATS.search(text) is None and not is_trouble(text)
+        if seen is None:
+            return
+        at = at if live or stamp is None else stamp
+        known = self._counters.get(words)
+        if known is None and len(self._counters) < KINDS:
+            known = self._counters[words] = _Counter(seen, at, stamp)
+        elif known is not None and known.rises_to(seen, at, stamp) and live:
+            self._grown += 1
+        if known is not None:
+            known.pace = _pace(text) if seen.name == "bar" else None
 
     def told(self, path: str, pid: Optional[int], rank: Optional[int]) -> Optional[StepCount]:
         """How far the log says that the job is; None while it says nothing of the kind."""
-        known = [each for each in self._counters.values() if each.rises or each.kind == STEP]
+        known = [each for each in self._counters.values() if each.rises or _PLACE[each.name] == 0]
         if not known:
             return StepCount(path, pid, rank, "", None, None, self._grown, self._fresh) if self._fresh else None
-        best = min(known, key=lambda each: (each.kind, -(each.at or 0.0), -each.rises))
+        best = min(known, key=lambda each: (_PLACE[each.name], -(each.at or 0.0), -each.rises))
         return StepCount(path, pid, rank, best.name, best.high[1], best.at, self._grown, self._fresh, *best.rhythm())
 
 
-def _telling(lines: List[bytes]) -> List[int]:
-    """Indices of the lines that are read, ascending. A flood is of few kinds, and each says the same many times."""
-    chosen: List[int] = []
+def _last_of_each_kind(lines: List[bytes]) -> List[bytes]:
+    """The lines that are read, in their order. A flood is of few kinds, and each says the same many times."""
+    chosen: List[bytes] = []
     counts: Dict[bytes, int] = {}
-    for index in range(len(lines) - 1, -1, -1):
-        kind = lines[index][:_KIND].translate(None, _VARY)
+    for line in reversed(lines):
+        kind = line[:_KIND].translate(None, _VARY)
         counts[kind] = counts.get(kind, 0) + 1
-        if lines[index].strip() and counts[kind] <= ALIKE and len(chosen) < LINES:
-            chosen.append(index)
+        if line.strip() and counts[kind] <= ALIKE and len(chosen) < LINES:
+            chosen.append(line)
     return chosen[::-1]

@@ -7,7 +7,7 @@ from typing import List, Optional, Tuple
 
 from collectors.node.logs import exceptions
 from collectors.node.logs.prefixes import LabelledLine
-from collectors.node.logs.records import Outcome, Record, begins_record
+from collectors.node.logs.records import Record, begins_record
 from collectors.node.logs.rule import Data, ParsedEvent
 
 OPENER = re.compile(
@@ -52,7 +52,7 @@ class Traceback(Record):
         self._front = opener[: max(0, opener.find("Traceback ("))]
         """What may stand in front of every line: an indentation, as in torchelastic's report, or an unknown label."""
         self._frames: List[Tuple[str, int, str]] = []
-        self._message: List[str] = []
+        self._raised: List[str] = []
         self._lines: List[str] = [opener.strip()]
         self._taken = 0
         self._earlier: List[str] = []
@@ -64,13 +64,13 @@ class Traceback(Record):
     def take(self, line: LabelledLine) -> bool:
         """Whether the line belongs to the traceback."""
         self._dated = line.at is not None if self._dated is None else self._dated
-        self.over = line.at is not None and not self._dated and bool(self._message)
+        self.over = line.at is not None and not self._dated and bool(self._raised)
         if self.over:
             return False
         text = line.text.rstrip()
         if self._front and text.startswith(self._front.rstrip(" ")):
             text = text[len(self._front) :]
-        self.over = not (self._after_message(text) if self._message else self._within(text))
+        self.over = not (self._after_message(text) if self._raised else self._within(text))
         if not self.over:
             self._taken += 1
             self._lines.append(text)
@@ -91,27 +91,27 @@ class Traceback(Record):
         exception = None if _LAUNCHER.match(text) else _EXCEPTION.match(text)
         if exception is None or not (self._frames or _LOOKS_RAISED.search(exception.group("type"))):
             return False
-        self._message.append(text)
+        self._raised.append(text)
         return True
 
     def _after_message(self, text: str) -> bool:
         """Whether a line behind the exception's goes on with its message, or tells what it led to."""
         if _CHAIN.match(text):
             self._earlier = [*self._earlier[:6], self._said[: TEXT // 2]]
-            self._message, self._frames, self._blank, self._chained = [], [], False, True
+            self._raised, self._frames, self._blank, self._chained = [], [], False, True
             return True
         if not text.strip():
             self._blank = True
-            return len(self._message) < MESSAGE_LINES
+            return len(self._raised) < MESSAGE_LINES
         if self._blank or begins_record(text) or OPENER.search(text):
             return False
-        if len(self._message) >= MESSAGE_LINES:
-            if _CARRIER in self._message[0] and _EXCEPTION.match(text):
-                self._message[-1] = text
+        if len(self._raised) >= MESSAGE_LINES:
+            if _CARRIER in self._raised[0] and _EXCEPTION.match(text):
+                self._raised[-1] = text
                 return True
             return text[:1] in (" ", "\t") and self._taken < MESSAGE_LINES * FRAMES
         if not _BACKTRACE.match(text):
-            self._message.append(text)
+            self._raised.append(text)
         return True
 
     @property
@@ -122,24 +122,24 @@ class Traceback(Record):
 
     @property
     def _said(self) -> str:
-        return "\n".join(self._message)
+        return "\n".join(self._raised)
 
     @property
     def chain(self) -> str:
         """The exception's line and message, after what the exceptions said that led to it."""
         return ("\n".join(self._earlier)[:TEXT] + "\n" + self._said).strip()
 
-    def end(self) -> Outcome:
+    def end(self) -> List[ParsedEvent]:
         """The exception; nothing for an opening that no frame followed, be it cut off in its midst."""
-        if not self._frames and not self._message and not any(map(_BEGUN.match, self._lines[1:])):
-            return Outcome([], "")
+        if not self._frames and not self._raised and not any(map(_BEGUN.match, self._lines[1:])):
+            return []
         last = self._said or "".join(self._earlier[-1:])
         data: Data = {"type": "", "message": "", "signature": "user", "consequence": False}
         data.update(exceptions.headline(last) if last else {})
         data.update(exceptions.framed(self._frames))
         if data["signature"] == "connection" and exceptions.of_a_service(self._frames, self.chain):
             data["signature"] = "user"
-        if not self._message:
+        if not self._raised:
             data["cut"] = True
         if self._taken > self.text.count("\n") + 1:
             data["record_lines"] = self._taken + 1
@@ -149,4 +149,5 @@ class Traceback(Record):
         caught = self.line.warned or b"WARNING" in self.above  # what logs an exception at this level goes on
         if ignored or (caught and not _UNCAUGHT.search(self.text)):
             data["survived"] = True
-        return Outcome([ParsedEvent("python.exception", data)], self.text, "" if ignored else self.chain)
+        self.message = "" if ignored else self.chain
+        return [ParsedEvent("python.exception", data, text=self.text)]

@@ -79,7 +79,7 @@ def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last
     rank = hints.rank
     if rank is None and hints.local_rank is not None:
         rank, ended["local_rank"] = owner, hints.local_rank
-    return [*told, LogEvent("log.end", last, rank, hints.host, None, parser.source, end, "", ended)]
+    return [*told, LogEvent("log.end", last, rank, hints.host, None, parser.reader.source, end, "", ended)]
 
 
 def _ends_a_process(event: LogEvent) -> bool:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from collectors.node.logs.file_names import Hints, hints
-from collectors.node.logs.following.places import files_behind
+from collectors.node.logs.following.places import container_logs
 from collectors.node.logs.following.source import LogSource
 from collectors.node.processes import mounts
 from collectors.node.source import Absent, Shared
@@ -199,8 +199,7 @@ def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_th
     os.utime(path, (1_700_000_100, 1_700_000_100))
     looker = Looker(log_globs=[str(path)], on_view=["*"], at=1_700_009_000.0)
     assert [(shown.at, shown.lines) for shown in of(LogLines, looker.look())] == [
-        (1_700_000_000.0, ["banner"]),
-        (1_700_000_000.0, ["2023-11-14T22:13:20Z one", "  goes on"]),
+        (1_700_000_000.0, ["banner", "2023-11-14T22:13:20Z one", "  goes on"]),
         (1_700_000_010.0, ["2023-11-14T22:13:30Z two"]),
     ]
     append(path, "new\n2023-11-14T22:13:40Z three\n")
@@ -305,6 +304,6 @@ def test_runtimes_keep_logs_by_the_id_of_the_container(tmp_path: Path) -> None:
     for path in (docker, kubelet):
         path.parent.mkdir(parents=True)
         path.write_text("")
-    assert files_behind("pipe:[1]", name, root=str(tmp_path)) == [str(docker), str(kubelet)]
-    assert files_behind("pipe:[1]", "job_17/step_0", root=str(tmp_path)) == []
-    assert files_behind("pipe:[1]", "*" * 64, root=str(tmp_path)) == []
+    assert container_logs(name, root=str(tmp_path)) == [str(docker), str(kubelet)]
+    assert container_logs("job_17/step_0", root=str(tmp_path)) == []
+    assert container_logs("*" * 64, root=str(tmp_path)) == []

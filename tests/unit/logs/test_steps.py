@@ -106,7 +106,7 @@ def test_a_bar_says_how_long_a_step_takes(rate: str, every: float | None) -> Non
 @pytest.mark.parametrize(
     ("pieces", "grown", "fresh", "name", "value"),
     [
-        ([f"step {n}\n" for n in (10, 11, 12, 0, 1, 2, 3)], 4, 1, "step", 3.0),
+        ([f"step {n}\n" for n in (10, 11, 12, 0, 1, 2, 3)], 5, 1, "step", 3.0),
         ([f"step {n}\n" for n in (5, 6, 5, 6, 5, 6, 5)], 1, 1, "step", 6.0),
         ([f"epoch {n} done\nstep {100 * n}\nsave:  45%|████| {n}/9 [00:10<00:12]\n" for n in range(3)],
          6, 3, "step", 200.0),

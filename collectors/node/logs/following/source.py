@@ -7,8 +7,8 @@ import time
 from collections import deque
 from typing import Deque, Dict, Iterator, NamedTuple, Tuple
 
-from collectors.node.logs.following.follow import NOWHERE, FollowedLog, file_at
-from collectors.node.logs.following.places import LogOwner, LogPlaces, WantedLog
+from collectors.node.logs.following.follow import NOWHERE, FollowedLog, inode_of
+from collectors.node.logs.following.places import LogOwner, LogPlaces, WantedLog, named
 from collectors.node.processes.mounts import Mounts
 from collectors.node.source import Absent, Shared, Source
 from collectors.samples.control import Settings
@@ -91,39 +91,38 @@ class LogSource(Source):
 
     def _find(self, now: float) -> None:
         """Start to follow what is new."""
-        ranks, places = self.shared.ranks, self._places
+        ranks = self.shared.ranks
         self._found_at, self._found_for = now, ranks
         self._unread = {}
         self._ranks.update({rank.pid: rank.rank for rank in ranks if rank.rank >= 0})
         self._locals = {rank.local_rank: rank.rank for rank in ranks if rank.local_rank is not None and rank.rank >= 0}
-        theirs = [wanted for rank in ranks for wanted in places.of_rank(rank, now)]
-        for wanted in (*theirs, *places.named(self._settings.log_globs, now, services=bool(ranks))):
+        for wanted in (*self._places.of_ranks(ranks, now), *named(self._settings.log_globs, services=bool(ranks))):
             self._want(wanted, now)
 
     def _want(self, wanted: WantedLog, now: float) -> None:
         path, owner, why, uid = wanted
         known = self._followed.get(path)
         if known is None and not why:
-            inode = file_at(path)
+            inode = inode_of(path)
             same = (one for one in self._followed.values() if inode != NOWHERE and one.inode == inode)
             known = next(same, None)
-        if known is not None and owner.stream != "extra":
-            known.adopt(owner)
-        if known is not None:
-            return
-        if not why and len(self._followed) >= FILES:
-            self._make_room()
-            why = "" if len(self._followed) < FILES else "%d files are followed already" % FILES
+            if known is None and len(self._followed) >= FILES:
+                self._make_room()
+                why = "" if len(self._followed) < FILES else "%d files are followed already" % FILES
         if why:
             self._unread[path, owner] = why
-        else:
+        elif known is None:
             self._followed[path] = FollowedLog(path, owner, now, uid)
-            self._followed[path].refresh(now)
+            self._followed[path].refresh()
+        elif owner.stream != "extra":
+            known.adopt(owner)
 
     def _make_room(self) -> None:
         """Files that are gone give up their place."""
         for path in [path for path in self._followed if not os.path.exists(path)]:
-            self._waiting.extend(map(self._ranked, self._followed.pop(path).finish()))
+            gone = self._followed.pop(path)
+            gone.close()
+            self._waiting.extend(map(self._ranked, gone.restart()))
 
     def _read(self, now: float, until: float) -> Iterator[NamedTuple]:
         order = list(self._followed.values())
@@ -131,16 +130,13 @@ class LogSource(Source):
         first = self._turn % max(1, len(order))
         told_to = [now]
         for place, followed in enumerate(order[first:] + order[:first]):
-            followed.refresh(now)
-            if self._settings.not_mine and self._identity(followed, now)[0] in self._settings.not_mine:
+            events = followed.restart() if followed.refresh() else []
+            if self._identity(followed, now)[0] in self._settings.not_mine:
                 continue
             if place == 0 or time.thread_time() < until:
-                followed.read(now, until)
-            else:
-                followed.sample()
+                events += followed.read(now, until)
             # what a flood says first tells most
-            self._waiting.extend(map(self._ranked, followed.events[: max(0, WAITING - len(self._waiting))]))
-            followed.events = []
+            self._waiting.extend(map(self._ranked, events[: max(0, WAITING - len(self._waiting))]))
             told_to.append(followed.told_to)
         for _ in range(min(SENT, len(self._waiting))):
             yield self._waiting.popleft()
