@@ -40,10 +40,6 @@ class _PlainUnpickler(pickle._Unpickler):  # noqa: SLF001 - public in all but it
         """Refuse. Raises :class:`pickle.UnpicklingError`."""
         raise pickle.UnpicklingError(f"it names {module}.{name}")
 
-    def get_extension(self, code: int) -> NoReturn:
-        """Refuse. Raises :class:`pickle.UnpicklingError`."""
-        raise pickle.UnpicklingError(f"it names the extension {code}")
-
 
 def _check(document: object) -> None:
     """Refuse what describes too much, or holds itself. Raises :class:`BadFormat`."""

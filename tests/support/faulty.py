@@ -95,7 +95,7 @@ class Nurseries:
             with (node.root / "nursery.log").open("wb") as log:
                 node.spawn(words, env={"HX_ROOM": "x" * _ROOM, "OMP_NUM_THREADS": "1"}, stdout=log, stderr=log)
 
-    def _orders(self, node: Node, timeout: float = 120.0) -> IO[str]:
+    def _orders(self, node: Node, timeout: float = 240.0) -> IO[str]:
         deadline = time.monotonic() + timeout
         while True:
             try:  # without O_NONBLOCK this waits for ever for one that has ended

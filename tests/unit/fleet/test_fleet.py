@@ -65,10 +65,10 @@ def player(*chunks: bytes) -> Host:
 
 
 class Slow(Seen):
-    """A session that works a fifth of a millisecond on each sample."""
+    """A session that works 20 µs on each sample."""
 
     def samples(self, node: str, samples: Sequence[NamedTuple]) -> None:
-        until = time.thread_time() + 0.0002 * len(samples)
+        until = time.thread_time() + 0.00002 * len(samples)
         while time.thread_time() < until:
             pass
         super().samples(node, samples)
@@ -104,7 +104,8 @@ async def test_a_node_that_floods_is_said_to_and_leaves_the_loop_to_the_others(
             began = time.monotonic()
             await seen.wait(lambda: len(seen.of("good", Tick)) > ticks + 5)
             looks = (time.monotonic() - began) / 0.1 + 2
-            assert len(seen.of("bad", Tick)) - taken < looks * (5000 * share.SUSTAINED + 2000)
+            # the share of a look is 100 samples, and a packet of 50 may go beyond it
+            assert len(seen.of("bad", Tick)) - taken <= looks * 150
     assert [change.link for change in seen.changes if change.node == "good"] == ["connecting", "live"]
 
 

@@ -212,18 +212,19 @@ def test_nothing_to_follow_is_absent() -> None:
         Looker().look()
 
 
-def test_root_reads_no_file_that_the_user_who_named_it_may_not(tmp_path: Path) -> None:
+@pytest.mark.parametrize("named_by", ["nccl_log", "stdout"])
+def test_root_reads_no_file_that_the_user_who_named_it_may_not(tmp_path: Path, named_by: str) -> None:
     path = tmp_path / "shadow"
     path.write_text(XID % 79)
     path.chmod(0o600)
-    looker = Looker(rank_process(0, nccl_log=str(path), uid=os.getuid() + 1))
-    samples = looker.look()
-    assert ([file.why for file in of(LogFile, samples)], of(LogEvent, samples)) == (
-        ["not the file that it should be"],
-        [],
-    )
-    path.chmod(0o644)
-    assert told(looker) == ["kernel.xid"]
+    with path.open("a") as held, subprocess.Popen(["sleep", "60"], stdout=held) as rank:
+        looker = Looker(rank_process(0, rank.pid, **{"uid": os.getuid() + 1, "stderr": "", named_by: str(path)}))
+        samples = looker.look()
+        assert [file.why for file in of(LogFile, samples)] == ["not the file that it should be"]
+        assert of(LogEvent, samples) == []
+        path.chmod(0o644)
+        assert told(looker) == ["kernel.xid"]
+        rank.kill()
 
 
 def test_shared_file_systems() -> None:

@@ -12,7 +12,7 @@ from collectors.node.blocking import BlockingGuard
 from collectors.node.machine import disks
 from collectors.node.machine.disks import DiskSource
 from collectors.node.machine.host import HostSource
-from collectors.node.machine.software import SoftwareSource
+from collectors.node.machine.software import SoftwareSource, torch_versions
 from collectors.node.processes.mounts import Mounts
 from collectors.node.source import NotResponding, Shared
 from collectors.samples.host import Disk, HostFacts, HostSample
@@ -116,3 +116,10 @@ def test_versions_by_what_a_rank_has_loaded(tmp_path: Path, nccl: str, versions:
     shared.ranks = ()
     source.look(0.0)
     assert shared.versions == {}
+
+
+def test_root_reads_no_version_that_the_rank_s_user_may_not(tmp_path: Path) -> None:
+    write(tmp_path, "torch/version.py", "__version__ = '2.13.0'\n")
+    (tmp_path / "torch" / "version.py").chmod(0o600)
+    assert torch_versions(str(tmp_path), "/torch", None, os.getuid() + 1) == {}
+    assert torch_versions(str(tmp_path), "/torch", None, os.getuid()) == {"torch": "2.13.0"}

@@ -102,7 +102,10 @@ def test_the_pipe_that_a_rank_opened_itself_and_whose_page_it_is(job: subprocess
     stem = told_pipe(job.pid)
     assert stem.endswith("/fr_pipe_")
     assert WantedDump(3, job.pid, 0.0).pipe == f"{stem}3.pipe"
-    assert find("/proc", job.pid, os.getuid()) is not None
+    own = find("/proc", job.pid, os.getuid())
+    assert own is not None
+    assert own.read().startswith(layout.MAGIC)
+    assert own._replace(uid=os.getuid() + 1).read() == b"", "it is another user's by the time that it is read"
     assert find("/proc", job.pid, os.getuid() + 1) is None, "a page of another user is none"
 
 

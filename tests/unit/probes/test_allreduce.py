@@ -216,10 +216,13 @@ def test_nccl_tests_figures_come_where_the_program_is_in_path(tmp_path: Path, mo
     def measured() -> NcclTest | None:
         return asyncio.run(nccl.run_nccl_tests(access, node, (1 << 20, 1 << 29)))
 
-    assert measured() is None
-    program = tmp_path / "all_reduce_perf"
+    program = tmp_path / "nccl-tests" / "build" / "all_reduce_perf"
+    program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\ncat <<END\n{TABLE}END\n")
     program.chmod(0o755)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert measured() is None, "no program of a home or a working folder is run that is not in PATH"
+    program.rename(tmp_path / program.name)
     found = measured()
     assert found is not None
     assert (found.ranks, found.wrong, found.why) == (2, 3, "")
