@@ -14,7 +14,7 @@ from typing import Dict, List, NamedTuple
 
 from collectors.node import watchdog
 from collectors.node.processes.namespaces import in_network_of
-from collectors.node.processes.procfs import read_status
+from collectors.node.processes.procfs import read_stat, read_status
 from collectors.node.processes.sockets import LISTEN, tcp_sockets
 from collectors.node.wire import say
 from collectors.samples.asked import RasAnswer
@@ -55,14 +55,22 @@ def connect(server: RasPlace, timeout: float) -> socket.socket:
     """A connection as the rank would make it, to a listener of its own user on its own machine or container.
 
     The rank's user names the address, and this side may be root: nothing else is connected to. Raises
-    :class:`OSError`, also where the rank's network namespace may not be entered.
+    :class:`OSError`, also where the rank's network namespace may not be entered, or the rank has ended.
     """
-    status = read_status("/proc", server.pid)
+    status, started = read_status("/proc", server.pid), read_stat("/proc", server.pid)
     owners = [one.uid for one in tcp_sockets(server.pid, 1 << LISTEN, port=server.port)]
     strangers = [uid for uid in owners if status is None or uid != status.uid]
     if strangers:
         raise OSError(errno.EPERM, "port %d is listened on by uid %d, not by the rank's" % (server.port, strangers[0]))
-    return in_network_of(server.pid, lambda: _connect(server, timeout))
+
+    def connected() -> socket.socket:
+        """Within the namespace: it is the one that was asked about if the pid is still the same process's."""
+        again = read_stat("/proc", server.pid)
+        if started is None or again is None or again.start_ticks != started.start_ticks:
+            raise OSError(errno.ESRCH, "process %d has ended" % server.pid)
+        return _connect(server, timeout)
+
+    return in_network_of(server.pid, connected)
 
 
 def _connect(server: RasPlace, timeout: float) -> socket.socket:

@@ -20,6 +20,7 @@ from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 from collectors.formats import flight_recorder
 from collectors.node.nccl.ras import RasPlace, connect
+from collectors.node.processes.procfs import read_stat
 from collectors.probes import ras
 from collectors.probes.recorder import Dump
 from collectors.samples.collectives import RasReport
@@ -93,6 +94,15 @@ def test_a_listener_of_another_user_is_not_connected_to() -> None:
             connect(RasPlace(os.getpid(), "127.0.0.1", port), 5.0)
         connect(RasPlace(stranger.pid, "127.0.0.1", port), 5.0).close()
         stranger.kill()
+
+
+def test_what_has_the_rank_s_pid_by_now_lends_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    stat = read_stat("/proc", os.getpid())
+    assert stat is not None
+    seen = iter([stat, stat._replace(start_ticks=stat.start_ticks + 1)])
+    monkeypatch.setattr("collectors.node.nccl.ras.read_stat", lambda _proc, _pid: next(seen))
+    with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(ProcessLookupError, match="has ended"):
+        connect(RasPlace(os.getpid(), "127.0.0.1", listening.getsockname()[1]), 5.0)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2", "0.0.0.0"])
