@@ -52,7 +52,7 @@ def allocation(eight: Nurseries) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def stand_in(eight: Nurseries, folder: Path, name: str) -> None:
-    """A program that takes the words of ``kubectl exec`` or ``docker exec`` and gives a shell in a node's namespaces."""
+    """A program called as ``kubectl exec`` or ``docker exec`` is, which gives a shell in a node's namespaces."""
     cases = "".join(f"{node.name}) exec {shlex.join(node.enter(['sh']))};;\n" for node in eight.cluster.nodes)
     script = folder / name
     script.write_text(f'#!/bin/sh\n[ "$1 $2" = "exec -i" ] || exit 2\ncase $3 in\n{cases}*) exit 4;;\nesac\n')
