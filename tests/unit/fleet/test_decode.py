@@ -112,7 +112,7 @@ EVENT = LogEvent("k", 1.0, 0, "", 1, "s", 1, "t", {})
     "sample",
     [
         TICK._replace(clock=-1e300), TICK._replace(clock=1e12), TICK._replace(rss=10**23),
-        RankGone(1 << 63, 1, 5.0), RankGone(1 << 40, 1, 5.0), RankGone(1, 1 << 40, 5.0), RankGone(1, 1, 1e300),
+        RankGone(1 << 63, 1, 5.0), RankGone(1 << 40, 1, 5.0), RankGone(1, 1 << 40, 5.0), RankGone(1, 1, 1e12),
         GpuFault(1_000_000, "", "x"), PortUse(70_000, [], True),
         gpu_row(0, utilization=-(1 << 63)), gpu_row(0, memory_utilization=101), gpu_row(0, temperature=5000),
         gpu_row(0, power=1e20), gpu_row(0, power=-1.0), gpu_row(0, sm_clock=1 << 40), gpu_row(0, memory_used=1 << 61),

@@ -218,7 +218,8 @@ def test_root_reads_no_file_that_the_user_who_named_it_may_not(tmp_path: Path, n
     path.write_text(XID % 79)
     path.chmod(0o600)
     with path.open("a") as held, subprocess.Popen(["sleep", "60"], stdout=held) as rank:
-        looker = Looker(rank_process(0, rank.pid, **{"uid": os.getuid() + 1, "stderr": "", named_by: str(path)}))
+        fields: dict[str, Any] = {"uid": os.getuid() + 1, "stderr": "", named_by: str(path)}
+        looker = Looker(rank_process(0, rank.pid, **fields))
         samples = looker.look()
         assert [file.why for file in of(LogFile, samples)] == ["not the file that it should be"]
         assert of(LogEvent, samples) == []
