@@ -38,7 +38,7 @@ async def command(run: NodeRun, ranks: frozenset[int] | None, samples: int, nati
         raise click.UsageError("--read-only refuses --native: it pauses every rank")
     job = run.session.job()
     run.status.say(f"looking at the stacks of {len(job.ranks)} ranks")
-    dumps = await run.session.dump_stacks(ranks, native=native, samples=samples)
+    dumps = await run.session.job_sources.stacks(ranks, native=native, samples=samples)
     run.status.clear()
     return stacks_reply(job, merge(list(_by_rank(job, dumps))), ranks)
 

@@ -6,14 +6,13 @@ Fed by the session's own tick, about once a second. What is old is known more co
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import floor, inf, isfinite
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Outcome, Verdict
 from hangtop.diagnosis.node import Node
 from hangtop.session.motion.progress import Progress
-from hangtop.session.motion.rank_progress import RankProgress
 from hangtop.session.state import JobState
 
 LOCAL = ("loopback",)
@@ -90,39 +89,31 @@ bytes in use of all GPUs; bytes that the ranks hold in memory; bytes a second th
 send; TCP segments a second that were sent again; the place of the verdict's word in :data:`WORDS`."""
 
 
-def figures_of(node: Node, moving: int, alive: int) -> dict[str, float]:
-    """Figures of one node that answers, as far as they are known; with the number of GPUs whose use is."""
-    found: dict[str, float] = {"moving": moving, "alive": alive} if alive else {}
+def figures_of(nodes: Iterable[Node]) -> dict[str, float]:
+    """Figures of the devices and ranks of some nodes, as far as they are known."""
+    found: dict[str, float] = {}
 
     def add(name: str, value: float | None) -> None:
         if value is not None:
             found[name] = found.get(name, 0.0) + value
 
-    for gpu in node.gpus.values():
-        row = gpu.looks.newest
-        if row is not None and gpu.fault is None:
-            add("gpu_memory", row.memory_used or 0)
-            add("power", row.power)
-            add("used", row.utilization)
-            add("gpus", None if row.utilization is None else 1)
-    for rank in node.ranks.values():
-        if rank.gone_at is None and rank.looks.newest is not None:
-            add("memory", rank.looks.newest.rss)
-    for port in node.ports.values():
-        add("ports", port.rate("port_xmit_data"))
-    sent = [each.sent_per_s for each in node.interfaces.values() if each.facts.kind not in LOCAL]
-    # of a bridge and what is behind it the busier
-    add("network", max((rate for rate in sent if rate is not None), default=None))
-    add("retransmitted", node.retransmitted_per_s)
-    return found
-
-
-def _summed(parts: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """The sums of all parts by their names, with the mean utilisation of all GPUs."""
-    found: dict[str, float] = {}
-    for part in parts:
-        for name, value in part.items():
-            found[name] = found.get(name, 0.0) + value
+    for node in nodes:
+        for gpu in node.gpus.values():
+            row = gpu.looks.newest
+            if row is not None and gpu.fault is None:
+                add("gpu_memory", row.memory_used or 0)
+                add("power", row.power)
+                add("used", row.utilization)
+                add("gpus", None if row.utilization is None else 1)
+        for rank in node.ranks.values():
+            if rank.gone_at is None and rank.looks.newest is not None:
+                add("memory", rank.looks.newest.rss)
+        for port in node.ports.values():
+            add("ports", port.rate("port_xmit_data"))
+        sent = [each.sent_per_s for each in node.interfaces.values() if each.facts.kind not in LOCAL]
+        # of a bridge and what is behind it the busier
+        add("network", max((rate for rate in sent if rate is not None), default=None))
+        add("retransmitted", node.retransmitted_per_s)
     if "gpus" in found:
         found["utilisation"] = found["used"] / found["gpus"]
     return found
@@ -132,20 +123,16 @@ WORDS: tuple[Outcome, ...] = (
     "idle", "healthy", "starting", "unknown", "waiting", "slow", "at_risk", "crashed", "hung",
 )  # fmt: skip
 """Words of verdicts, the worst last: of a stretch of time the worst is shown."""
-MOST, EVERY = 1024, 10
-"""Ranks of a job that is looked at as a whole in each tick; of a larger one each node is, once in so many."""
 FRESH = 1.2
 """Ticks of its node within which a rank has moved, to count as one that moves."""
 SILENT = 3.0
 """Ticks that a node may be silent; what it does then is not known."""
 VERDICTS = 200
 """Verdicts that are kept: one of each change of what they say, and of each minute."""
-SLICE = 48
-"""Nodes in one go."""
 
 
 class History:
-    """Call :meth:`taking` about once a second."""
+    """Call :meth:`take` about once a second."""
 
     def __init__(self) -> None:
         self.series: Mapping[str, Series] = {name: Series() for name in FIGURES}
@@ -155,46 +142,28 @@ class History:
         """Verdicts, and when each was given."""
         self.began: float | None = None
         """When the first figures were taken."""
-        self._parts: dict[str, dict[str, float]] = {}
-        """Figures of each node that answers, as they were when it was last looked at."""
-        self._ticks = 0
 
-    def taking(self, now: float, state: JobState, progress: Progress, verdict: Verdict | None) -> Iterator[None]:
-        """Take the figures of this moment, in slices for those who have other things to do meanwhile."""
-        tracks, between = progress.tracks, progress.between
-        every = 1 if sum(map(len, tracks.values())) <= MOST else EVERY
+    def take(self, now: float, state: JobState, progress: Progress, verdict: Verdict | None) -> None:
+        """Take the figures of this moment."""
         self.began = now if self.began is None else self.began
-        self._ticks += 1
-        nodes, parts = state.nodes, self._parts
-        for number, node in enumerate(tuple(nodes.values()), 1):
-            if node.link not in {"live", "limited"} or node.seen_at is None:
-                parts.pop(node.name, None)
-            elif node.name not in parts or (number + self._ticks) % every == 0:
-                parts[node.name] = figures_of(node, *self._ranks(now, node, tracks.get(node.name, {}), between))
-            if number % SLICE == 0:
-                yield
-        for name in parts.keys() - nodes.keys():
-            del parts[name]
-        figures: dict[str, float | None] = {**_summed(parts.values())}
+        nodes = [node for node in state.nodes.values() if node.link in {"live", "limited"} and node.seen_at is not None]
+        figures: dict[str, float | None] = {**figures_of(nodes)}
+        alive = moving = 0
+        self.stopped.clear()
+        for node in nodes:
+            for pid, known in progress.tracks.get(node.name, {}).items():
+                if now - known.seen_at <= SILENT * progress.between + 1.0:
+                    alive += 1
+                    if known.advanced and known.moved_at >= known.seen_at - FRESH * progress.between:
+                        moving += 1
+                    else:
+                        self.stopped[node.name, pid] = known.moved_at
+        if alive:
+            figures |= {"moving": moving, "alive": alive}
         figures["steps"] = progress.steps_per_s(now)
         figures["verdict"] = None if verdict is None else float(WORDS.index(verdict.outcome))
         for name, series in self.series.items():
             series.add(now, figures.get(name))
-
-    def _ranks(self, now: float, node: Node, tracks: Mapping[int, RankProgress], between: float) -> tuple[int, int]:
-        """Take the ranks of a node; how many moved, and how many there are."""
-        moved = seen = 0
-        for pid, rank in node.ranks.items():
-            self.stopped.pop((node.name, pid), None)
-            known = tracks.get(pid)
-            if known is None or rank.gone_at is not None or now - known.seen_at > SILENT * between + 1.0:
-                continue
-            seen += 1
-            if known.advanced and known.moved_at >= known.seen_at - FRESH * between:
-                moved += 1
-            else:
-                self.stopped[node.name, pid] = known.moved_at
-        return moved, seen
 
     def judged(self, at: float, verdict: Verdict) -> None:
         """Keep a verdict: each that says something else than the one before, and one a minute."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from collectors.fleet.sink import Asker, HostKeyQuestion
 from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Settings
-from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, alarm_after
 from hangtop.diagnosis.node import Rank
@@ -20,7 +19,6 @@ from hangtop.session.job_selection import select_job, with_ranks
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions, completed, names_no_node
 from hangtop.session.watching.job_sources import JobSources
-from hangtop.session.watching.looking import StackLooks
 from hangtop.session.watching.watcher import Watcher
 
 if TYPE_CHECKING:
@@ -83,7 +81,6 @@ class Session(Intake):
         self.fleet: Fleet | None = None
         """The connections to the nodes, where there are any."""
         self.node_settings = NodeSettings(options, self.state, self._send_settings)
-        self._looks = StackLooks(self)
         self.watcher = Watcher(self)
         self.job_sources = JobSources(self)
         self._watching: asyncio.Task[None] | None = None
@@ -126,13 +123,8 @@ class Session(Intake):
 
     def tick(self) -> None:
         """Look at the cheap signs of progress; done by itself once started."""
-        for _ in self.ticking():
-            pass
-
-    def ticking(self) -> Iterator[None]:
-        """The same in slices: between two of them the event loop may do other things."""
-        yield from self.progress.looking(self.now(), self.unrelated)
-        yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
+        self.progress.look(self.now(), self.unrelated)
+        self.history.take(self.now(), self.state, self.progress, self.verdict)
         self.node_settings.share_logs()
 
     def job(self) -> Job:
@@ -236,9 +228,3 @@ class Session(Intake):
     async def ask(self, question: HostKeyQuestion) -> bool | None:
         """Put a connection's question to whoever answers for the session at that moment."""
         return None if self.options.batch or self.ask_person is None else await self.ask_person(question)
-
-    async def dump_stacks(
-        self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
-    ) -> list[tuple[str, StackDump]]:
-        """Look at the stacks of these ranks, or of all (:meth:`~hangtop.session.watching.looking.StackLooks.dump`)."""
-        return await self._looks.dump(ranks, native=native, samples=samples, unasked=unasked)

@@ -19,6 +19,7 @@ from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, Unk
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
+from hangtop.session.watching.job_sources import JobSources
 from tests.support.made import gpu_row, hello, process, pulse, stack
 
 NOW = 1_763_606_820.0
@@ -59,6 +60,7 @@ class PaperSession(Session):
         self.dumped: list[tuple[set[int] | None, bool]] = []
         self.looked: list[tuple[str, StackDump]] = []
         """What a look gives."""
+        self.job_sources = PaperSources(self)
         self.retried: list[str] = []
         self.started = False
         self.closed = False
@@ -78,12 +80,20 @@ class PaperSession(Session):
         """Take note of it."""
         self.retried.append(node)
 
-    async def dump_stacks(
+
+class PaperSources(JobSources):
+    """Notes which stacks are asked for, and gives those of the test."""
+
+    def __init__(self, session: PaperSession) -> None:
+        super().__init__(session)
+        self._paper = session
+
+    async def stacks(
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
     ) -> list[tuple[str, StackDump]]:
-        self.dumped.append((None if ranks is None else set(ranks), native))
+        self._paper.dumped.append((None if ranks is None else set(ranks), native))
         await asyncio.sleep(0)
-        return self.looked
+        return self._paper.looked
 
 
 @dataclass

@@ -53,7 +53,7 @@ def _chosen(app: HangtopApp) -> set[int]:
 
 
 async def _dumped(app: HangtopApp, ranks: set[int] | None, *, native: bool) -> None:
-    await app.session.dump_stacks(ranks, native=native, samples=2)
+    await app.session.job_sources.stacks(ranks, native=native, samples=2)
     if len(app.screen_stack) == 1 and app.switcher.top != "stacks":
         await app.go(Place("stacks", "", min(ranks) if ranks else None))
     app.tick()

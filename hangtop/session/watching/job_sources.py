@@ -1,15 +1,18 @@
-"""What a job's own libraries can be asked for: flight recorder dumps, and NCCL's RAS.
+"""What can be asked for a job: stacks of its ranks, flight recorder dumps, and NCCL's RAS.
 
-Both only read: a dump that lies on a node's disk is fetched, and RAS is asked by one node for the whole job. A *fresh*
-dump is written by the ranks, through the pipe that a job arms for that: it is asked for by a key press or a command,
-and once a wait by itself where a job hangs and no rank is odd.
+All of them only read: a look at stacks pauses no rank unless somebody wants native frames, a dump that lies on a node's
+disk is fetched, and RAS is asked by one node for the whole job. A *fresh* dump is written by the ranks, through the
+pipe that a job arms for that: it is asked for by a key press or a command, and once a wait by itself where a job hangs
+and no rank is odd.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+import time
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import TYPE_CHECKING
@@ -17,11 +20,15 @@ from typing import TYPE_CHECKING
 from collectors.fleet.transport import TransportError
 from collectors.formats import BadFormat
 from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.node import Rank
+from hangtop.diagnosis.phrasing import count
+from hangtop.session.apply.clock import shift_of
 from hangtop.session.intake import ANSWER_SEEN
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the probes bring the payload's machinery, which the first frame does not need
     from collectors.probes.recorder import Dump
+    from collectors.probes.stacks import DumpRequest
     from hangtop.session.session import Session
 
 RAS_SAFE = (2, 29)
@@ -39,8 +46,58 @@ class JobSources:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._ras_at = 0.0
+        self._looking: Counter[str] = Counter()
+        """Looks at stacks that are under way, by node."""
         self._reading = asyncio.Lock()
         """Dumps are read one at a time: each may take 256 MB while it is."""
+
+    # --- stacks --------------------------------------------------------------------------------------------------
+
+    async def stacks(
+        self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
+    ) -> list[tuple[str, StackDump]]:
+        """Look at the stacks of these ranks, or of all; ``native`` frames pause a process for some milliseconds.
+
+        A slow node keeps nobody waiting but the caller. A look that is ``unasked`` only reads, never pauses a process,
+        and leaves out nodes that still work on an earlier one. A node that cannot be asked gives dumps with an
+        ``error``: that is evidence.
+        """
+        from collectors.probes.stacks import DumpRequest
+
+        session, options = self._session, self._session.options
+        request = DumpRequest(
+            native=native, blocking=not unasked, samples=samples, py_spy=options.py_spy or "", sudo=options.sudo
+        )
+        pids: dict[str, list[int]] = {}
+        for rank in session.living():
+            if (ranks is None or rank.process.rank in ranks) and not (unasked and self._looking[rank.node]):
+                pids.setdefault(rank.node, []).append(rank.process.pid)
+        parts = await asyncio.gather(*(self._stacks_of(node, of, request) for node, of in pids.items()))
+        dumps = [(node, dump) for node, part in zip(pids, parts, strict=True) for dump in part]
+        if dumps and not unasked:
+            seen = len({(node, dump.rank_pid) for node, dump in dumps})
+            session.state.note(session.now(), f"stacks of {count(seen, 'rank')} were read", "dump")
+        return dumps
+
+    async def _stacks_of(self, node: str, pids: Sequence[int], request: DumpRequest) -> list[StackDump]:
+        from collectors.probes.stacks import dump
+
+        session = self._session
+        self._looking[node] += 1
+        try:
+            dumps = await dump(session.transport(node), pids, request, python=session.python(node))
+        except TransportError as error:
+            why = f"unreachable: {error}"
+            dumps = [StackDump(pid, pid, time.time(), "none", "", "", "", 0.0, why, []) for pid in pids]
+        finally:
+            self._looking[node] -= 1
+        shift = shift_of(session.state.nodes[node].clock_offset)
+        shifted = [dump._replace(at=dump.at - shift) for dump in dumps]
+        # Native frames need more rights than Python's: that they are refused says nothing of a rank that can be read.
+        session.stacks(node, [dump for dump in shifted if not (request.native and dump.error)])
+        return shifted
+
+    # --- flight recorders ----------------------------------------------------------------------------------------
 
     async def recorders(self, *, fresh: bool = False) -> list[Dump]:
         """Fetch the dumps of all living ranks; those that can be read go into ``state.recorders``.
@@ -51,11 +108,10 @@ class JobSources:
         for rank in self._session.living():
             if rank.process.rank >= 0:  # torch writes the number of the rank into the name of a dump
                 by_node.setdefault(rank.node, []).append(rank)
-        parts = await asyncio.gather(*(self._of_node(node, ranks, fresh) for node, ranks in by_node.items()))
+        parts = await asyncio.gather(*(self._dumps_of(node, ranks, fresh) for node, ranks in by_node.items()))
         return [dump for part in parts for dump in part]
 
-    async def _of_node(self, name: str, ranks: list[Rank], fresh: bool) -> list[Dump]:
-        # Imported here: the probe brings the payload's machinery, which the first frame does not need.
+    async def _dumps_of(self, name: str, ranks: list[Rank], fresh: bool) -> list[Dump]:
         from collectors.probes.recorder import Dump, fetch
 
         session, node = self._session, self._session.state.nodes[name]
@@ -99,6 +155,8 @@ class JobSources:
         began = min((rank.process.started for rank in own), default=-inf)
         first = min((each.created for each in dump.collectives if each.created is not None), default=inf)
         return first < began + (self._session.state.nodes[node].clock_offset or 0.0) - CLOCK_SLACK if own else False
+
+    # --- RAS ----------------------------------------------------------------------------------------------------
 
     async def ras(self) -> None:
         """Ask RAS, if the job has it and it is time, until its answers tell whether counts stand still with the job."""

@@ -40,7 +40,7 @@ class Watched:
         self.session.link(LinkChange("node1", "live", "", 1000.0))
         self.session.samples("node1", [hello(1000.0), process(0), process(1)])
         monkeypatch.setattr("hangtop.diagnosis.verdict.verdict.diagnose", self._diagnose)
-        monkeypatch.setattr(self.session, "dump_stacks", self._dump)
+        monkeypatch.setattr(self.session.job_sources, "stacks", self._dump)
         monkeypatch.setattr(watcher, "LEAST_PAUSE", 0.0)
         monkeypatch.setattr(watcher, "LEISURE", 0.0)
         monkeypatch.setattr(watcher, "SAMPLED_RANKS", 0)  # looks at a job that moves have tests of their own
@@ -146,7 +146,7 @@ async def test_stacks_of_a_node_without_connection_are_dumps_with_an_error() -> 
     session = Session(SessionOptions(), feed=MovedFeed())
     session.link(LinkChange("node1", "live", "", 1000.0))
     session.samples("node1", [hello(1000.0), process(0), process(1), tick(1000.0)])
-    dumps = await session.dump_stacks([1])
+    dumps = await session.job_sources.stacks([1])
     assert [(node, dump.pid, dump.error) for node, dump in dumps] == [
         ("node1", 1001, "unreachable: node1: this session has no connections")
     ]
