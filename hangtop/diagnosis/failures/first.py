@@ -11,7 +11,7 @@ from math import inf
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of, words_of
-from hangtop.diagnosis.evidence.events import hosts_in, log_events, nccl_warnings, ranks_in
+from hangtop.diagnosis.evidence.events import log_events, nccl_warnings, ranks_in
 from hangtop.diagnosis.failures.record import Failure, by_rank, failures
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.states import Activity
@@ -168,7 +168,6 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
     raised = [
         event for event in log_events(job, "python.exception", "connection")
         if event.data.get("survived") is not True and (event.source, event.line, event.rank) not in lines
-        and not any("/multiprocessing/" in frame for frame in words_of(event, "frames")[-1:])  # to a child of its own
     ]  # fmt: skip
     return (*told, *raised)
 
@@ -178,41 +177,21 @@ AT_EXIT = "torch.program_exit"
 rank that was killed does not write it; one that raised does."""
 
 
-def finished_ranks(job: Job) -> tuple[LogEvent, ...]:
-    """Words of ranks that they are done; those at exit only of ranks that tell no failure."""
-    told, failed = failures(job), by_rank(failures(job))
+def exits(job: Job) -> dict[int, LogEvent]:
+    """The last word of each rank that it is done, or that its program ends; none of ranks that tell a failure."""
+    told = failures(job)
+    failed = by_rank(told).keys()
     known = all(failure.rank is not None or failure.consequence for failure in told)
     at_exit = [event for event in log_events(job, AT_EXIT) if event.rank not in failed] if known else []
-    return tuple(event for event in (*log_events(job, "job.finished"), *at_exit) if event.rank is not None)
+    every = (*log_events(job, "job.finished"), *at_exit)
+    return {event.rank: event for event in every if event.rank is not None}
 
 
-def left_at_exit(job: Job) -> dict[int, LogEvent]:
-    """The last word at exit of each rank that tells no failure, by rank."""
-    return {event.rank: event for event in finished_ranks(job) if event.kind == AT_EXIT and event.rank is not None}
-
-
-def left_before(job: Job, victims: Sequence[LogEvent]) -> tuple[LogEvent, ...]:
-    """Words of ranks that they finished, of which none is among these victims and which came before the victims'."""
-    since = min((event.at for event in victims if event.at is not None), default=None)
+def exits_before(job: Job, victims: Sequence[LogEvent]) -> tuple[LogEvent, ...]:
+    """Those of ranks that are not among these victims, and that came before the victims' words."""
+    since = min((event.at for event in victims if event.at is not None), default=inf)
     return tuple(
-        event for event in finished_ranks(job)
-        if event.rank not in ranks_in(victims) and (event.at is None or since is None or event.at <= since)
+        event for rank, event in exits(job).items()
+        if rank not in ranks_in(victims) and (event.at or -inf) <= since
         and not any(event.source == one.source and event.line > one.line and event.at is None for one in victims)
     )  # fmt: skip
-
-
-def reported_rank(job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Ranks and hosts of log lines: their own, else those of the only failed rank that the same log's launcher names.
-
-    Of a live job no rank is taken from a launcher's report: the rank that wrote the lines may have survived them.
-    """
-    ranks, hosts = ranks_in(events), hosts_in(job, events)
-    sources = {event.source for event in events}
-    told = [
-        failure for failure in failures(job)
-        if failure.manner == "exit" and failure.event.source in sources and not failure.consequence
-    ]  # fmt: skip
-    named = {failure.rank for failure in told if failure.rank is not None}
-    if ranks or job.live or len(named) != 1:
-        return ranks, hosts
-    return tuple(named), hosts or tuple(sorted({failure.event.host for failure in told} - {""}))

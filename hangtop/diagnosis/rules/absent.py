@@ -6,20 +6,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import when
 from hangtop.diagnosis.evidence.events import event_line, log_events, ranks_in
-from hangtop.diagnosis.failures.first import left_at_exit, left_before, lost_connections
+from hangtop.diagnosis.failures.first import exits, exits_before, lost_connections
 from hangtop.diagnosis.failures.record import by_rank, failures
-from hangtop.diagnosis.failures.unheard import (
-    KILLS,
-    UNSEEN_LINKS,
-    kernel_at,
-    kernel_between,
-    kernel_text,
-    logs_behind,
-    logs_read_to,
-)
+from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_text, kernel_word, logs_behind, logs_read_to
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, on_nodes, who_wait
@@ -32,10 +23,6 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 GONE_S = 2.0
 """Ours: ranks of one job end within a second of each other when it ends well."""
-ELSEWHERE = (
-    "The others are past the start, in which all take part: most likely a node that hangtop was not given runs it "
-    "(name that node, too), or it has ended."
-)
 LOOK_FOR_IT = (
     "Look for it: did its launcher start, is its node in the list that hangtop was given, what does its log say last?"
 )
@@ -56,27 +43,24 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         return
     numbers = [status.rank for status in absent]
     elsewhere = any(node.link in UNSEEN_LINKS for node in job.nodes.values())  # that is node_unreachable
-    left = set(numbers) <= left_at_exit(job).keys()  # that is rank_left_early
-    youngest = max((rank.process.started for rank in job.ranks if rank.gone_at is None), default=job.now)
-    young = job.now - youngest < START_S and job.motion.last_step is None
+    left = set(numbers) <= exits(job).keys()  # that is rank_left_early
     if elsewhere or left or any(culprit.state != "missing" for culprit in graph.culprits):
         return
     belongs = _nodes_beside(job, numbers)
-    started = [rank.process.started for rank in living_on(job, belongs[0])] if len(belongs) == 1 else []
-    kill = kernel_between(job, belongs[0], max(started), job.now, *KILLS) if started else None
-    past_start = job_status.trained
-    world = f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive"
+    began = max((rank.process.started for name in belongs[:1] for rank in living_on(job, name)), default=job.now)
+    kill = kernel_word(job, belongs[0], began, job.now) if len(belongs) == 1 else None
+    world = f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive {on_nodes(belongs)}".rstrip()
     proof = (Evidence(Observer.CONTEXT, "environment of the ranks", None, world), *waiters_of(graph))
     wait = who_wait(graph.waiters, "rank")
-    if belongs and (past_start or kill):
+    if belongs and (job_status.trained or kill):
         how = kernel_text(job, kill) if kill else "nothing that was read says how"
         yield wordless(numbers, belongs, kill, f"ended before it was seen, {how}; {wait}", proof, 0.85)
         return
-    there = f" (it should be {on_nodes(belongs)})" if belongs else ""
+    youngest = max((rank.process.started for rank in job.ranks if rank.gone_at is None), default=job.now)
+    young = job.now - youngest < START_S and job.motion.last_step is None
     found = of_ranks(
         "rank_missing", 0.6 if young else 0.85, numbers, (),
-        f"is on no node in view, of {world_size(job)} in all{there}; {wait}", proof,
-        ELSEWHERE if past_start else LOOK_FOR_IT,
+        f"is on no node in view, of {world_size(job)} in all; {wait}", proof, LOOK_FOR_IT,
     )  # fmt: skip
     yield replace(found, severity="warning") if young else found
 
@@ -99,24 +83,21 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
     job, graph = job_status.job, job_status.graph
     if not job_status.present or graph is None or not graph.waiters:
         return
-    told = by_rank(failures(job)).keys() | left_at_exit(job).keys()
+    told = by_rank(failures(job)).keys() | exits(job).keys()
     together: dict[tuple[str, float | None], list[RankStatus]] = defaultdict(list)
-    kernels: dict[tuple[str, float | None], LogEvent | None] = {}
     for status in _logs_read(job_status, job_status.of("gone")):
         if status.rank not in told and status.held >= GONE_S:
-            kernel = kernel_at(job, status.node, status.process.gone_at if status.process else None)
-            key = status.node, when(kernel) if kernel else None
-            together[key].append(status)
-            kernels[key] = kernel
-    for key, members in together.items():
-        kernel, node = kernels[key], key[0]
-        how = f"; {kernel_text(job, kernel)}" if kernel else ""
+            kill = kernel_word(job, status.node, job.now - status.held, job.now - status.held)
+            together[status.node, when(kill) if kill else None].append(status)
+    for (node, _), members in together.items():
+        held = max(one.held for one in members)
+        kill = kernel_word(job, node, job.now - held, job.now - held)
         yield wordless(
-            [status.rank for status in members], (node,), kernel,
-            f"has been gone for {duration(max(one.held for one in members))} "
-            f"without a word{how}; {who_wait(graph.waiters, 'other')}",
-            (*(Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {status.pid} is gone")
-               for status in members[:4]), *evidence_of(members[0]), *waiters_of(graph)), 0.65,
+            [status.rank for status in members], (node,), kill,
+            f"has been gone for {duration(held)} without a word{f'; {kernel_text(job, kill)}' if kill else ''}; "
+            f"{who_wait(graph.waiters, 'other')}",
+            (Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {members[0].pid} is gone"),
+             *evidence_of(members[0]), *waiters_of(graph)), 0.65,
         )  # fmt: skip
 
 
@@ -127,16 +108,16 @@ def left_early(job_status: JobStatus) -> Iterator[Finding]:
     """
     job, graph = job_status.job, job_status.graph
     victims = (*log_events(job, "torch.watchdog_timeout"), *log_events(job, "gloo.timeout"), *lost_connections(job))
-    exits = left_before(job, victims) if victims and not logs_behind(job_status) else ()
+    left = exits_before(job, victims) if victims and not logs_behind(job_status) else ()
     waiters = set(ranks_in(victims))
     leavers: list[RankStatus] = []
     if graph is not None and graph.waiters and graph.held >= job_status.alarm_after:
-        said_so = left_at_exit(job)
-        exits = exits or tuple(said_so[s.rank] for s in job_status.of("gone", "missing") if s.rank in said_so)
+        done = exits(job)
+        left = left or tuple(done[one.rank] for one in job_status.of("gone", "missing") if one.rank in done)
         failed = {rank for rank, words in by_rank(failures(job)).items() if not all(one.consequence for one in words)}
         leavers = [one for one in _logs_read(job_status, job_status.of("leaving")) if one.rank not in failed]
         waiters |= {one.rank for one in graph.waiters}
-    ranks = {*ranks_in(exits), *(one.rank for one in leavers)}
+    ranks = {*ranks_in(left), *(one.rank for one in leavers)}
     if not ranks or len(ranks) > max(1, len(waiters)):
         return
     doing = listed(sorted({one.where for one in leavers if one.where}))
@@ -144,7 +125,7 @@ def left_early(job_status: JobStatus) -> Iterator[Finding]:
         "rank_left_early", 0.85 if graph is not None and graph.waiters else 0.75, ranks,
         homes(job, ranks) or nodes_of(leavers),
         f"{f'left training ({doing})' if doing else 'finished'} while {who_wait(waiters, 'other')} in a collective",
-        (*map(event_line, exits[:2]), *(line for one in leavers[:1] for line in evidence_of(one)),
+        (*map(event_line, left[:2]), *(line for one in leavers[:1] for line in evidence_of(one)),
          *(waiters_of(graph) if graph else ()), *map(event_line, victims[:2])), RAN_OUT,
     )  # fmt: skip
 

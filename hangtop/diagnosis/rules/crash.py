@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import event_line, hosts_in, lines, log_events, ranks_in
-from hangtop.diagnosis.failures.first import RankEnd, ended_ranks, first_failure, left_before, lost_connections
+from hangtop.diagnosis.failures.first import RankEnd, ended_ranks, exits_before, first_failure, lost_connections
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure
-from hangtop.diagnosis.failures.unheard import kernel_at, kernel_text, logs_behind, silent_ranks
+from hangtop.diagnosis.failures.unheard import kernel_text, kernel_word, logs_behind, silent_ranks
 from hangtop.diagnosis.finding import Evidence, Finding, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, listed, of_several, on_nodes, ranks_text, who
+from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text, who
 from hangtop.diagnosis.roster import homes, known_ranks, world_size
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -46,24 +46,20 @@ def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
     """
     job, ends = job_status.job, ended_ranks(job_status)
     first, closed = first_failure(ends), lost_connections(job)
-    unheard = sorted(end.rank for end in ends if end.rank is not None and all(map(_only_gone, end.words)))
-    if first is None or (closed and first.rank in unheard):
+    gone = [end.rank for end in ends if end.rank is not None and all(map(_only_gone, end.words))]
+    if first is None or (closed and first.rank in gone):
         if not logs_behind(job_status):
-            yield from _all_victims(job, ends, closed) if first is None else (_left_no_word(job, unheard, closed),)
+            yield from _all_victims(job, ends, closed) if first is None else [_left_no_word(job, gone, closed)]
         return
     alike = [first, *(end for end in ends if end is not first and _alike(end.cause, first.cause))]
     if first.killed:
         yield _killed(job, first)
     elif not first.bare:
         if not _told_elsewhere(job, first.cause):
-            yield _crashed(job_status, ends, alike)
+            yield _crashed(job, ends, alike)
     elif not nccl_failures(job):
-        unread = first.cause.manner == "exit" and logs_behind(job_status)
-        why = "its log is not read to the end yet" if unread else "the end of its traceback is not in what was read"
-        yield _ended(
-            job, "child_failed_no_detail", 0.5 if unread else 0.7, alike,
-            f"failed{' in the same second' if len(alike) > 1 else ' first'} with {first.cause.told}; {why}", RECORD,
-        )  # fmt: skip
+        text = f"failed first with {first.cause.told}; the end of its traceback is not in what was read"
+        yield _ended(job, "child_failed_no_detail", 0.5 if logs_behind(job_status) else 0.7, alike, text, RECORD)
 
 
 def _only_gone(word: Failure) -> bool:
@@ -87,19 +83,14 @@ def _ended(job: Job, kind: str, weight: float, ends: Sequence[RankEnd], text: st
     )  # fmt: skip
 
 
-def _crashed(job_status: JobStatus, ends: Sequence[RankEnd], alike: Sequence[RankEnd]) -> Finding:
-    """The earliest exception, signal or abort; ranks that ended by the same one together; where the others hang."""
-    cause, graph = alike[0].cause, job_status.graph
-    ranks = {end.rank for end in alike}
-    others = len({end.rank for end in ends} - {*ranks, None})
+def _crashed(job: Job, ends: Sequence[RankEnd], alike: Sequence[RankEnd]) -> Finding:
+    """The earliest exception, signal or abort; ranks that ended by the same one together."""
+    cause = alike[0].cause
+    others = len({end.rank for end in ends} - {end.rank for end in alike} - {None})
     after = f"; {count(others, 'other')} fell over afterwards" if others else ""
-    hang = [point for point in graph.points if not ranks & set(point.ranks)] if graph is not None else []
-    if hang:
-        after += f"; {ranks_text(hang[0].ranks)} {of_several('waits', len(hang[0].ranks))} {hang[0].told}"
     return _ended(
-        job_status.job, "rank_crashed", 0.9 if cause.at is not None or len(ends) == len(alike) else 0.75, alike,
-        f"failed first: {cause.told}{after}",
-        "Mend this one; the other ranks' errors follow from it." if others else "Look at the first traceback.",
+        job, "rank_crashed", 0.9 if cause.at is not None or len(ends) == len(alike) else 0.75, alike,
+        f"failed first: {cause.told}{after}", "Mend this one: other ranks' errors follow from it.",
     )  # fmt: skip
 
 
@@ -107,8 +98,7 @@ def _alike(one: Failure, first: Failure) -> bool:
     """The same exception at the same line, or the same exit or signal in one second or by one line of a log."""
     if one.consequence or (one.manner, one.what, one.frame) != (first.manner, first.what, first.frame):
         return False
-    line = one.event.line > 0 and (one.event.source, one.event.line) == (first.event.source, first.event.line)
-    return one.event.kind == "python.exception" or line or one.at == first.at is not None
+    return one.event.kind == "python.exception" or one.event is first.event or one.at == first.at is not None
 
 
 def _killed(job: Job, end: RankEnd) -> Finding:
@@ -134,7 +124,7 @@ def _told_elsewhere(job: Job, first: Failure) -> bool:
 
 def _all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) -> Iterator[Finding]:
     """Which rank left no word, by elimination; else who ended them all."""
-    if closed and left_before(job, closed):
+    if closed and exits_before(job, closed):
         return  # that is rank_left_early
     timed_out = {event.rank for event in log_events(job, "torch.watchdog_timeout")}
     aimless = all(end.rank in timed_out or text_of(end.cause.event, "type") == "KeyboardInterrupt" for end in ends)
@@ -155,25 +145,23 @@ def _all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) 
 
 def _left_no_word(job: Job, ranks: Sequence[int], closed: Sequence[LogEvent]) -> Finding:
     """Ranks without a word, to which others lost their connections: killed, as a rule."""
-    victims, nodes = set(ranks_in(closed)), homes(job, ranks)
-    at = min((event.at for event in closed if event.at is not None), default=None)
-    kernel = kernel_at(job, nodes[0], at) if len(nodes) == 1 else None
-    lost = f"{count(len(victims), 'other')} lost" if victims else "the others lost"
-    how = kernel_text(job, kernel) if kernel else "killed, or ended by itself"
-    them = "it" if len(ranks) == 1 else "them"
+    nodes, at = homes(job, ranks), min((event.at for event in closed if event.at is not None), default=None)
+    kill = kernel_word(job, nodes[0], at, at) if len(nodes) == 1 and at is not None else None
+    how = kernel_text(job, kill) if kill else "killed, or ended by itself"
+    lost = count(len(set(ranks_in(closed))), "other")
     return wordless(
-        ranks, nodes, kernel, f"left no word, and {lost} the connection to {them}: {how}",
+        ranks, nodes, kill, f"left no word, and {lost} lost the connection to it: {how}",
         tuple(map(event_line, closed[:3])), 0.7,
     )  # fmt: skip
 
 
-def wordless(ranks: Sequence[int], nodes: Sequence[str], kernel: LogEvent | None, text: str,
-              proof: Sequence[Evidence], weight: float) -> Finding:  # fmt: skip
+def wordless(ranks: Sequence[int], nodes: Sequence[str], kill: LogEvent | None, text: str,
+             proof: Sequence[Evidence], weight: float) -> Finding:  # fmt: skip
     """rank_killed of ranks that left no word; ``text`` goes on after ``rank 3 on node2``."""
-    fault = kernel is None or kernel.kind == "kernel.segfault"
+    memory = kill is not None and kill.kind != "kernel.segfault"
     return of_ranks(
-        "rank_killed", 0.85 if kernel else weight, ranks, nodes, text,
-        (event_line(kernel) if kernel else None, *proof), LOOK_FOR_THE_KILL if fault else MORE_MEMORY,
+        "rank_killed", 0.85 if kill else weight, ranks, nodes, text,
+        (event_line(kill) if kill else None, *proof), MORE_MEMORY if memory else LOOK_FOR_THE_KILL,
     )  # fmt: skip
 
 
@@ -194,7 +182,7 @@ def _ended_from_outside(job: Job, ends: Sequence[RankEnd]) -> Iterator[Finding]:
     proof = [*outside[:2], *(end.cause.event for end in signalled[:2])]
     yield Finding(
         "rank_killed", "info" if by_user or lives else "critical", 0.8 if reason else 0.5,
-        f"the job {'is to be' if lives else 'was'} ended {by}; no rank failed by itself",
+        f"the job was ended {by}; no rank failed by itself",
         nodes=tuple(sorted({event.host for event in proof} - {""}))[:8], evidence=tuple(map(event_line, proof)),
         advice="No rank is to blame. If it should have gone on, look at the batch system's reason.",
     )  # fmt: skip
@@ -209,15 +197,11 @@ def remote_error(job: Job) -> Iterator[Finding]:
     living = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
     world = world_size(job) or 0
     if events and not (world and living.issuperset(range(world))):
-        ranks, nodes = ranks_in(events), hosts_in(job, events)
-        peers = sorted({text_of(event, "peer") for event in events} - {""})
         silent = known_ranks(job) - {event.rank for event in job.events if event.kind != "log.end"} - living
-        unheard = f"; of {ranks_text(silent)} there is no word" if ranks and silent else ""
+        unheard = f"; of {ranks_text(silent)} there is no word" if ranks_in(events) and silent else ""
         yield Finding(
-            "nccl_remote_error", "critical", 0.5,
-            f"{who(ranks, f'ranks on {listed(nodes)}' if nodes else 'ranks')} lost {listed(peers, 2) or 'a peer'}, "
-            f"which ended first{unheard}",
-            nodes=nodes, evidence=lines(events),
+            "nccl_remote_error", "critical", 0.5, f"{who(ranks_in(events))} lost a peer, which ended first{unheard}",
+            nodes=hosts_in(job, events), evidence=lines(events),
             advice="These ranks are victims: look for the rank that they name, and for the one that left no word.",
         )  # fmt: skip
 

@@ -19,7 +19,6 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.evidence.events import events_on, finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.evidence.gpus import gpu_at, gpus_in, ranks_on_gpu
-from hangtop.diagnosis.failures.first import reported_rank
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job
@@ -91,7 +90,8 @@ class EventRow:
             return
         if self.last_resort and (job.live or explained(job)):
             return
-        ranks, nodes = self._culprits(job, events)
+        ranks = self._culprits(job, events)
+        nodes = (homes(job, ranks) if self.ranks_in else ()) or hosts_in(job, events)
         own = {f"{rank.node}:{gpu}" for rank in job.ranks if rank.rank in ranks for gpu in rank.gpus}
         named = gpus_in(job, events)  # by the numbers that a rank's own settings give to its GPUs
         yield self._finding(events, ranks, nodes, tuple(sorted(own)) if own and named else named)
@@ -104,11 +104,16 @@ class EventRow:
             and (self.where is None or self.where(event)) and (not self.ranks_in or numbers_of(event, self.ranks_in))
         ]  # fmt: skip
 
-    def _culprits(self, job: Job, events: Sequence[LogEvent]) -> tuple[tuple[int, ...], tuple[str, ...]]:
-        if not self.ranks_in:
-            return reported_rank(job, events)
-        ranks = tuple(sorted({rank for event in events for rank in numbers_of(event, self.ranks_in)}))
-        return ranks, homes(job, ranks) or hosts_in(job, events)
+    def _culprits(self, job: Job, events: Sequence[LogEvent]) -> tuple[int, ...]:
+        """The ranks that the field names; those that said it, else the only failed rank that the same logs tell of."""
+        if self.ranks_in:
+            return tuple(sorted({rank for event in events for rank in numbers_of(event, self.ranks_in)}))
+        sources = {event.source for event in events}
+        failed = {
+            one.rank for one in failures(job)
+            if one.manner == "exit" and one.rank is not None and not one.consequence and one.event.source in sources
+        }  # fmt: skip
+        return ranks_in(events) or (tuple(failed) if len(failed) == 1 and not job.live else ())
 
     def _of_nodes(self, job: Job) -> Iterator[Finding]:
         """One finding for each node, or for each of its GPUs, by lines of its kernel and its services."""

@@ -8,7 +8,7 @@ from hangtop.diagnosis.collectives.progress import WaitEdge, vote
 from hangtop.diagnosis.collectives.recorder import Matched, matched_dumps
 from hangtop.diagnosis.collectives.sources import waits_of
 from hangtop.diagnosis.evidence.events import lines, nccl_warnings
-from hangtop.diagnosis.failures.first import ended_ranks, left_at_exit
+from hangtop.diagnosis.failures.first import ended_ranks, exits
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.phrasing import listed, ranks_text, who_wait
 from hangtop.diagnosis.roster import homes
@@ -92,7 +92,7 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     culprits = tuple(rank for rank in matched.culprits if rank not in in_pairs) or matched.culprits
     if not culprits:
         # of ranks that failed by themselves, or spoke at their exit, something else tells why they wrote no dump
-        failed = {end.rank for end in ended_ranks(job_status) if not end.cause.consequence} | left_at_exit(job).keys()
+        failed = {end.rank for end in ended_ranks(job_status) if not end.cause.consequence} | exits(job).keys()
         culprits = () if set(matched.undumped) <= failed else matched.undumped
     direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
     direct.sort(key=lambda edge: (not edge.certain, edge.p2p, edge.since or 0.0, edge.waiter))
