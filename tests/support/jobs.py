@@ -288,6 +288,7 @@ class Sketch:
         return pulse(
             pid, state=one.state, wchan=one.wchan, cpu_user=100 + one.cores * after,
             voluntary_switches=1000 + int(one.switches * after), written_bytes=int(one.written * after),
+            main_cpu=50 + one.cores * after,
         )  # fmt: skip
 
     def _dumps(self, number: int, one: SketchedRank) -> list[StackDump]:

@@ -35,7 +35,7 @@ def test_the_others_wait_for_the_gpu_that_computes() -> None:
     verdict = steps(WAITS, WAITS, LATE, WAITS).verdict()
     found = first(verdict)
     assert (verdict.outcome, found.kind, found.ranks) == ("slow", "straggler_rank", (2,))
-    assert "rank 2 computed 100% of it, the others were spinning 80%" in found.evidence[0].text
+    assert "rank 2 worked for 100% of it, the others waited for 80%" in found.evidence[0].text
 
 
 def test_gpus_that_all_compute_wait_for_nobody() -> None:
