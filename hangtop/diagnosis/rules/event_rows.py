@@ -202,6 +202,11 @@ NCCL = (
 
 JOBS = (
     EventRow(
+        event=Line("torch.address_in_use"), kind="address_in_use", weight=0.93,
+        summary="a port that {who} wants is already in use[: {port}]",
+        advice="End the process that holds it (ss -ltnp; an earlier run, as a rule), or choose another MASTER_PORT.",
+    ),
+    EventRow(
         event=Line("torch.unresolved"), kind="init_hang", weight=0.85,
         beside=(Line("torch.store_retry"), Line("torch.store_timeout", {"phase": ("connect",)}),
                 Line("python.exception", {"signature": ("store", "rendezvous")})),

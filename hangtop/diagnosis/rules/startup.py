@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
-from collectors.samples.ranks import IdleLauncher
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.failures.record import failures
-from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, nodes_text, of_several, ranks_text, who
+from hangtop.diagnosis.phrasing import count, duration, nodes_text, of_several, ranks_text, who
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules.stuck import COMING_UP, coming_up
 from hangtop.diagnosis.stacks.states import Meaning
@@ -30,47 +28,42 @@ ELSEWHERE = (
     "Look at what it does there, and why it does not go on: the others can only wait until it comes to make its groups."
 )
 COME = "Look at the ranks that did not come: did they start, can they reach MASTER_ADDR and its port from their node?"
-_NODES = re.compile(r"--nnodes[= ](\d+)")
-
-
-# --- launchers ---------------------------------------------------------------------------------------------------
-
-
-def _idle(job: Job) -> tuple[Sequence[tuple[str, IdleLauncher]], float]:
-    """Launchers, each with its node, of a live job of which no rank was seen; and seconds since the last of them came.
-
-    None where something failed since they began.
-    """
-    idle = [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers.values()]
-    began = min((one.started for _, one in idle), default=job.now)
-    if not job.live or job.ranks or any(failure.at is None or failure.at >= began for failure in failures(job)):
-        return (), 0.0
-    return idle, job.now - max((one.since or one.started for _, one in idle), default=job.now)
+OTHER_NODES = (
+    "Start it on the nodes that are missing, with the same rendezvous (--rdzv-endpoint or --master-addr and port, "
+    "--rdzv-id), and look whether they reach it: it waits for --nnodes of them."
+)
 
 
 def launching(job: Job) -> str:
-    """Which launchers have no rank, and for how long, of a job of which none was seen; empty without one."""
-    idle, alone = _idle(job)
-    if not idle:
+    """Which launchers have had no rank, and since when, of a live job of which no rank was seen; empty without one.
+
+    Nor where something failed since they began.
+    """
+    idle = [one for node in job.nodes.values() for one in node.launchers.values()]
+    began = min((one.started for one in idle), default=job.now)
+    failed = any(failure.at is None or failure.at >= began for failure in failures(job))
+    if not idle or not job.live or job.ranks or failed:
         return ""
-    nodes = sorted({node for node, _ in idle})
-    asked = max((int(found.group(1)) for _, one in idle if (found := _NODES.search(one.command))), default=0)
-    wanted = f": it waits for {count(asked, 'node')} and runs on {len(nodes)}" if asked > len(nodes) else ""
-    return f"torchrun has had no rank on {nodes_text(nodes)} for {duration(max(0.0, alone))}{wanted}"
+    nodes = sorted(name for name, node in job.nodes.items() if node.launchers)
+    return f"torchrun has had no rank on {nodes_text(nodes)} for {duration(max(0.0, job.now - _last_idle(job)))}"
+
+
+def _last_idle(job: Job) -> float:
+    """Since when the launcher that came last has had no rank."""
+    return max((one.since or one.started for node in job.nodes.values() for one in node.launchers.values()), default=0)
 
 
 def no_rank_started(job: Job) -> Iterator[Finding]:
     """init_hang by launchers: for longer than a start takes torchrun runs, and no rank does on any node."""
-    idle, alone = _idle(job)
-    if idle and alone >= START_LONGEST_S:
+    if (text := launching(job)) and job.now - _last_idle(job) >= START_LONGEST_S:
+        idle = [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers.values()]
         yield Finding(
-            "init_hang", "critical", 0.75, launching(job), nodes=tuple(sorted({node for node, _ in idle})),
+            "init_hang", "critical", 0.75, text, nodes=tuple(dict.fromkeys(name for name, _ in idle)),
             evidence=tuple(
-                Evidence(Observer.PROCESS, f"process {one.pid} on {node}", one.started, f"runs: {one.command}")
-                for node, one in idle[:4]
+                Evidence(Observer.PROCESS, f"process {one.pid} on {name}", one.started, f"runs: {one.command}")
+                for name, one in idle[:4]
             ),
-            advice="Start it on the nodes that are missing, with the same rendezvous (--rdzv-endpoint or --master-addr "
-            "and port, --rdzv-id), and look whether they reach it: it waits for --nnodes of them.",
+            advice=OTHER_NODES,
         )  # fmt: skip
 
 
@@ -94,10 +87,10 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     masters = Counter(filter(None, map(_master, coming)))
     ranks, why = _not_there(coming, late, masters)
     named = [s for s in (*late, *coming) if s.rank in ranks]
+    at = f" at {masters.most_common(1)[0][0]}" if masters else ""
     yield Finding(
         "init_hang", "critical", 0.85 if ranks else 0.7,
-        f"{count(len(coming), 'rank')} {of_several('waits', len(coming))} to start"
-        f"{f' at {masters.most_common(1)[0][0]}' if masters else ''}: {why}",
+        f"{count(len(coming), 'rank')} {of_several('waits', len(coming))} to start{at}: {why}",
         ranks=ranks, nodes=nodes_of(named or coming),
         evidence=(
             *(evidence_of(named[0]) if named else ()),
@@ -120,16 +113,15 @@ def _not_there(
     """
     early = [s for s in coming if s.activity and s.activity.meaning is Meaning.RENDEZVOUS]
     usual = max(masters, key=lambda master: masters[master], default="")
-    still_in = f", still in {late[0].where}" if late and late[0].where else ""
     reasons = (
-        ([s.rank for s in late], f"has not come{still_in}"),
-        ([s.rank for s in early if s.rank != 0] if len(early) < len(coming) else [],
+        (late, "has not come" + "".join(f", still in {one.where}" for one in late[:1] if one.where)),
+        ([s for s in early if s.rank != 0] if len(early) < len(coming) else [],
          "is still at the rendezvous of init_process_group, before the others"),
-        ([s.rank for s in coming if _master(s) not in ("", usual)], "looks for another master"),
+        ([s for s in coming if _master(s) not in ("", usual)], "looks for another master"),
     )  # fmt: skip
-    for ranks, why in reasons:
-        if ranks:
-            return tuple(sorted(set(ranks))), f"{ranks_text(ranks)} {of_several(why, len(set(ranks)))}"
+    for members, why in reasons:
+        if ranks := tuple(sorted({one.rank for one in members})):
+            return ranks, f"{ranks_text(ranks)} {of_several(why, len(ranks))}"
     return (), "all are there; they do not reach each other, or make different groups (new_group in another order)"
 
 
@@ -138,27 +130,7 @@ def _master(status: RankStatus) -> str:
     return f"{process.master_addr}:{process.master_port}" if process and process.master_addr else ""
 
 
-# --- the store and the rendezvous of torch ------------------------------------------------------------------------
-
-
-def address_in_use(job: Job) -> Iterator[Finding]:
-    """address_in_use: the rendezvous port is taken; with the process that holds it."""
-    events = log_events(job, "torch.address_in_use")
-    port = next((number for event in events if (number := number_of(event, "port")) is not None), None)
-    held = [
-        f"{listed(use.listeners, 2)} on {name}" for name, node in sorted(job.nodes.items())
-        for use in node.port_uses.values() if use.port == port and use.listeners
-    ]  # fmt: skip
-    if events:
-        by = f", held by {listed(held)}" if held else ""
-        yield Finding(
-            "address_in_use", "critical", 0.93,
-            f"port {'of the rendezvous' if port is None else port} is already in use{by}",
-            ranks=ranks_in(events), nodes=hosts_in(job, events),
-            evidence=(*lines(events), *(Evidence(Observer.NETWORK, "/proc/net/tcp", job.now, one) for one in held[:2])),
-            advice="End the process that holds it (an earlier run, as a rule), or choose another MASTER_PORT.",
-            next=(next_step("", "preflight", *sorted(job.nodes)),) if job.live else (),
-        )  # fmt: skip
+# --- by logs: the store of torch, and communicators of NCCL -------------------------------------------------------
 
 
 def store_timeout(job: Job) -> Iterator[Finding]:
@@ -173,33 +145,29 @@ def store_timeout(job: Job) -> Iterator[Finding]:
     events = [*log_events(job, "torch.store_timeout"), *waits] or lost
     if not events:
         return
-    counted = next((event for event in events if number_of(event, "joined") is not None), None)
-    connects = [event for event in events if text_of(event, "phase") == "connect"]
-    if counted is not None:
-        joined, expected = number_of(counted, "joined") or 0, number_of(counted, "expected") or 0
+    joined, expected = _first(events, "joined"), _first(events, "expected") or 0
+    connects = ranks_in([event for event in events if text_of(event, "phase") == "connect"])
+    if joined is not None:
         present = {rank.rank for rank in job.ranks} | {event.rank for event in job.events if event.rank is not None}
         absent = tuple(rank for rank in range(world_size(job) or expected) if rank not in present)
         ranks = absent if present and len(absent) <= expected - joined else ()
-        what = f"only {joined} of {expected} came to the store{f'; {ranks_text(ranks)} left no word' if ranks else ''}"
+        what = f"only {joined} of {expected} came to the store"
     elif connects:
-        # of one address among several torch prints what stands in memory, where no network leads to it
-        best = min(connects, key=lambda event: (not event.data.get("whole"), not text_of(event, "address")))
-        at = ":".join(filter(None, (text_of(best, "address"), str(number_of(best, "port") or ""))))
-        ranks = ranks_in(connects)
-        what = f"{who(ranks)} did not reach the store{f' at {at}' if at else ''}"
+        ranks, what = connects, f"{ranks_text(connects)} did not reach the store"
     elif events == lost:
-        ranks = ()
-        what = "the launcher has no connection to the store of the rendezvous: its server ended, or cannot be reached"
+        ranks, what = (), "the launcher has no connection to the store: its server ended, or cannot be reached"
     else:
         ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
         what = f"a wait in the store timed out: {who(ranks)} had not come to the start of the communicator"
     yield Finding(
-        "store_timeout", "critical", 0.8 if counted or connects else 0.6, what,
+        "store_timeout", "critical", 0.6 if joined is None and not connects else 0.8, what,
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
     )  # fmt: skip
 
 
-# --- communicators -----------------------------------------------------------------------------------------------
+def _first(events: Sequence[LogEvent], name: str) -> int | None:
+    """The number that the first of these events tells which has it."""
+    return next((number for event in events if (number := number_of(event, name)) is not None), None)
 
 
 def nccl_init_stuck(job: Job) -> Iterator[Finding]:
@@ -231,5 +199,5 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-RULES = (no_rank_started, address_in_use, store_timeout, nccl_init_stuck)
+RULES = (no_rank_started, store_timeout, nccl_init_stuck)
 STATUS_RULES = (init_hang,)

@@ -78,7 +78,6 @@ def test_launchers_that_have_started_no_rank(age: float, outcome: str) -> None:
     verdict = job.verdict()
     assert (verdict.outcome, kinds(verdict)) == (outcome, ["init_hang"] if outcome == "hung" else [])
     assert verdict.summary.startswith("torchrun has had no rank on node1 and node2 for ")
-    assert verdict.summary.endswith(": it waits for 3 nodes and runs on 2")
     job.says("python.exception", 0, ago=5.0, type="KeyError", signature="user")
     assert "torchrun" not in job.verdict().summary
 

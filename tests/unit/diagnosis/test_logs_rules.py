@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collectors.samples.fabric import PortUse
 from tests.support.jobs import COMPUTING, READING, Sketch, alarms, first, port
 
 
@@ -28,16 +27,6 @@ def test_of_a_rank_that_lives_and_says_nothing_it_is_not_said_that_its_log_was_n
     told = [one.summary for one in job.verdict().findings if one.kind == "watchdog_timeout"]
     assert told
     assert not any("were not read" in one for one in told)
-
-
-def test_address_in_use_with_its_holder() -> None:
-    job = Sketch()
-    use = PortUse(29500, ["4711 python old.py"], True)
-    job.node("node1", port_uses=(use,))
-    job.says("torch.address_in_use", 0, ago=9, port=29500)
-    found = first(job.verdict())
-    assert found.kind == "address_in_use"
-    assert "4711 python old.py on node1" in found.summary
 
 
 def test_storage_that_does_not_answer() -> None:
