@@ -5,6 +5,7 @@ It needs the boxes alone, and nothing of what they were made of: the screen draw
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -24,36 +25,26 @@ class TreeRow(NamedTuple):
     place: int
     """Among all boxes."""
     head: str
-    """The lines of the tree before its text."""
+    """Stands before its text: how deep in the tree it is."""
     text: str
 
 
 def tree_rows(boxes: Sequence[WaitBox], most: int = SHOWN) -> list[TreeRow]:
     """The boxes as a tree, ``most`` at most: who holds the others up first, below each who waits for it."""
-    behind: dict[int, list[int]] = {}
+    behind: dict[int, list[int]] = defaultdict(list)
     for place, box in enumerate(boxes):
         for other in box.waits_for:
-            behind.setdefault(other, []).append(place)
-    known: set[int] = set()
-    rows: list[TreeRow] = []
-
-    def free(places: Sequence[int]) -> list[int]:
-        """Those that have no place in the tree yet, which they get now."""
-        taken = [place for place in dict.fromkeys(places) if place not in known][: most - len(known)]
-        known.update(taken)
-        return taken
-
-    def grow(place: int, head: str, below_head: str) -> None:
-        rows.append(TreeRow(place, head, _text(boxes[place], waited=place in behind)))
-        below = free(behind.get(place, ()))
-        for other in below:
-            last = other == below[-1]
-            grow(other, below_head + ("└─ " if last else "├─ "), below_head + ("   " if last else "│  "))
-
+            behind[other].append(place)
     roots = [place for place, box in enumerate(boxes) if not box.waits_for] or list(range(min(1, len(boxes))))
-    for root in free(sorted(roots, key=lambda place: (not boxes[place].blamed, place))):
-        grow(root, "", "")
-    return rows
+    todo = [(place, 0) for place in sorted(roots, key=lambda place: (not boxes[place].blamed, place), reverse=True)]
+    rows: dict[int, TreeRow] = {}
+    while todo and len(rows) < most:
+        place, depth = todo.pop()
+        if place not in rows:
+            head = "   " * (depth - 1) + "└─ " if depth else ""
+            rows[place] = TreeRow(place, head, _text(boxes[place], waited=place in behind))
+            todo += [(other, depth + 1) for other in reversed(behind.get(place, ()))]
+    return list(rows.values())
 
 
 def _text(box: WaitBox, *, waited: bool) -> str:

@@ -39,8 +39,8 @@ def test_a_chain_is_followed_to_its_end() -> None:
     )
     assert chain_lines(boxes) == [
         "rank 5 on n2: works: read (data.py:1)   ◀ holds the others up",
-        "├─ rank 4 on n2: waits: recv   [recv #7 in pp]",
-        "│  └─ ranks 0-1 on n1: wait: all_reduce   [all_reduce #3 in dp]",
+        "└─ rank 4 on n2: waits: recv   [recv #7 in pp]",
+        "   └─ ranks 0-1 on n1: wait: all_reduce   [all_reduce #3 in dp]",
         "└─ rank 2 on n1: waits: send",
     ]
 
