@@ -98,7 +98,6 @@ def _over_looks(looks: Sequence[_Look], last: _Look) -> Activity:
         others=_other_threads(last),
         gil=next((thread_name(one) for one in dump.threads if one.owns_gil), ""),
         helper_pid=last.helper.pid if last.helper is not None else None,
-        native_would_tell=says.native_would_tell and not (moving and says.waits == "nothing"),
         since=[seen.dump.at for seen in takewhile(lambda seen: seen.place == last.place, reversed(looks))][-1],
     )
 
@@ -110,8 +109,7 @@ def _without_frames(newest: StackDump) -> Activity:
     if meaning.waits == "unknown" and meaning is not Meaning.STOPPED:
         meaning = Meaning.CLOSED
     return Activity(
-        "unknown", meaning, "", meaning.words, meaning.waits, frozenset(), error=error or "torn",
-        said=said or "no main thread in the dump", since=newest.at,
+        meaning, meaning.waits, error=error or "torn", said=said or "no main thread in the dump", since=newest.at
     )  # fmt: skip
 
 

@@ -9,7 +9,6 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from collectors.samples.stacks import Frame
-from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks.frame_table import PEERS, PHASES, POINT_TO_POINT, PROGRAM, FrameRow, FrameTable
 from hangtop.diagnosis.stacks.frames import is_carrier, is_transparent, is_user, library, own, phase_by_name, place
 from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Phase, Waits
@@ -19,8 +18,6 @@ _BY_NAME: tuple[tuple[Phase, Meaning], ...] = (("data", Meaning.DATA), ("checkpo
 _PASSES: dict[Phase, Meaning] = {"backward": Meaning.BACKWARD, "forward": Meaning.FORWARD}
 _NUMBER = re.compile(r"[0-9]{1,9}")
 """A node may send anything in its place."""
-_MAY_BE_WAITS: frozenset[Kind] = frozenset(("code", "checkpoint", "backward", "forward"))
-"""A rank that gathers what it saves waits for its GPU, and for the others, in C code that looks like work."""
 _REMEMBERED = 4096
 
 
@@ -71,27 +68,18 @@ def _parse(frames: Sequence[Frame], view: Meaning | None, *, main: bool) -> Pars
     context = inside | ({named} if named is not None else set())
     peers, program = _innermost(mine, PEERS), _innermost(mine, PROGRAM)
     found = peers or _without_peers(program, phases, context, mine, view or Meaning.CODE)
-    meaning, waits, op = found.meaning, found.waits, found.op
-    words = meaning.words.format(op=op)
-    if meaning is Meaning.LEFT and program is not None:
-        words = f"at exit, {program.meaning.words}"
-    label = words  # ranks at one line with different peers are at one place
-    if found.peer is not None:
-        label = f"waits to {'receive from' if 'recv' in op else 'send to'} {rank_text(found.peer)}"
-    by_frame = peers is not None or program is not None
-    shown = words if by_frame or meaning.kind not in ("code", "unknown") else ""
-    open_ended = waits == "unknown" or (waits in ("device", "nothing", "time") and meaning.kind in _MAY_BE_WAITS)
+    meaning, by_frame = found.meaning, peers is not None or program is not None
+    words = meaning.words.format(op=found.op) if by_frame or meaning.kind not in ("code", "unknown") else ""
     says = Activity(
-        meaning.kind, meaning, op if meaning.kind in (*_NAMED_BY_CALLERS, "shutdown") else "", label, waits,
-        frozenset(context), world=found.world, peer=found.peer,
+        meaning, found.waits, found.op, frozenset(context), found.world, found.peer,
         where=place(user[0]) if user else "",
         by_frame=by_frame,
-        place=";".join(_folded(mine, user, shown, user[0] if user and not by_frame else None)),
-        frames=tuple(_folded(mine, user, shown)),
         by_name=peers is None and (
             meaning is Meaning.READS_FILE or (named == meaning.kind and named not in inside)
         ),
-        native_would_tell=open_ended and not by_frame and not any(frame.native for frame in mine),
+        native=any(frame.native for frame in mine),
+        place=";".join(_folded(mine, user, words, user[0] if user and not by_frame else None)),
+        frames=tuple(_folded(mine, user, words)),
     )  # fmt: skip
     return ParsedStack(says, user, mine)
 
@@ -141,7 +129,7 @@ def _innermost(frames: Iterable[Frame], table: FrameTable) -> _Found | None:
         meaning = Meaning.P2P if meaning is Meaning.COLLECTIVE else meaning
         peer = given.get("src" if "recv" in op else "dst", "")
     return _Found(
-        meaning, meaning.waits, op,
+        meaning, meaning.waits, op if meaning.kind in (*_NAMED_BY_CALLERS, "shutdown") else "",
         given["group_given"] == "no" if "group_given" in given else True if given.get("group") == "None" else None,
         int(peer) if _NUMBER.fullmatch(peer) else None,
     )  # fmt: skip

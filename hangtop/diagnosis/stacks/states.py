@@ -160,6 +160,10 @@ class ThreadNote:
     waits: Waits
 
 
+_MAY_BE_WAITS: frozenset[Kind] = frozenset(("code", "checkpoint", "backward", "forward"))
+"""A rank that gathers what it saves waits for its GPU, and for the others, in C code that looks like work."""
+
+
 class Activity(NamedTuple):
     """What one rank is doing, from one or several looks at its process and its helpers.
 
@@ -167,14 +171,12 @@ class Activity(NamedTuple):
     ``frames``.
     """
 
-    kind: Kind
     meaning: Meaning
-    op: str
-    """``all_reduce``, ``barrier``, ``send`` …; empty for other kinds, and where only the wait for it is to be seen."""
-    label: str
-    """Two or three words for people: ``waits in all_reduce``, ``reads data``."""
     waits: Waits
-    context: frozenset[Phase]
+    """That of its meaning; of a part of the program as a checkpoint what that waits for, where it is known."""
+    op: str = ""
+    """``all_reduce``, ``barrier``, ``send`` …; empty for other kinds, and where only the wait for it is to be seen."""
+    context: frozenset[Phase] = frozenset()
     """Phases that it is inside of: a barrier inside a checkpoint is ``collective`` with context ``checkpoint``."""
     world: bool | None = None
     """True: on the default process group; False: a group was handed in; None: the frames do not tell."""
@@ -185,6 +187,10 @@ class Activity(NamedTuple):
     one."""
     by_frame: bool = False
     """A frame gave the meaning, not the kernel (state, system call) or the user's line itself."""
+    by_name: bool = False
+    """Names in the user's own code, or the kernel's read of a file, alone gave the kind: a hint, no proof."""
+    native: bool = False
+    """Native frames were read."""
     function: str = ""
     """The function of :attr:`where`, without the line."""
     place: str = ""
@@ -204,10 +210,6 @@ class Activity(NamedTuple):
     """Name of the thread that holds the GIL in the newest look."""
     helper_pid: int | None = None
     """The helper (data worker) whose frames ``where`` shows; None when they are the rank's own."""
-    by_name: bool = False
-    """Names in the user's own code, or the kernel's read of a file, alone gave the kind: a hint, no proof."""
-    native_would_tell: bool = False
-    """Another dump with native frames could settle what these frames leave open."""
     state: str = ""
     """Letter of /proc/PID/stat in the newest look; ``wchan`` and ``syscall`` are those of the main thread."""
     wchan: str = ""
@@ -225,6 +227,25 @@ class Activity(NamedTuple):
     carried: float | None = None
     """Bytes per second that its TCP connections carried between the last two looks, or those of the one process for
     whose end it waits, where they are more; None where that is not told."""
+
+    @property
+    def kind(self) -> Kind:
+        """That of its meaning; ``unknown`` where no frame was read."""
+        return "unknown" if self.error else self.meaning.kind
+
+    @property
+    def label(self) -> str:
+        """Two or three words for people: ``waits in all_reduce``, ``reads data``."""
+        if self.peer is not None:
+            return f"waits to {'receive from' if 'recv' in self.op else 'send to'} rank {self.peer}"
+        return self.meaning.words.format(op=self.op)
+
+    @property
+    def native_would_tell(self) -> bool:
+        """Another dump with native frames could settle what these frames leave open."""
+        may_wait = self.waits in ("device", "nothing", "time") and self.kind in _MAY_BE_WAITS
+        open_ended = self.waits == "unknown" or (may_wait and not (self.moving and self.waits == "nothing"))
+        return open_ended and not (self.by_frame or self.native or self.error)
 
     @property
     def target(self) -> BlockedOn:

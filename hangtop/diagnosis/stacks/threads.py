@@ -8,9 +8,8 @@ only that it waits for a thread: what that thread does is what the rank does.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from collectors.samples.stacks import Frame, StackDump, ThreadStack
+from collectors.samples.stacks import StackDump, ThreadStack
 from hangtop.diagnosis.stacks.frames import function, is_in, library
 from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
 from hangtop.diagnosis.stacks.states import Kind, Meaning, Role
@@ -21,9 +20,7 @@ _LIBRARY_FILES = (
 """Files of threads that work for the libraries, whatever the job does."""
 _ENGINE = re.compile(r"torch::autograd::(?:python::Python)?Engine::thread_init")
 _STARTS = frozenset(("_bootstrap", "_bootstrap_inner", "run"))
-_POOLED = frozenset((Meaning.FUTURE, Meaning.THREAD_POOL))
-"""Waits that a pool's threads may end."""
-_HANDED_OVER = _POOLED | {Meaning.THREAD, Meaning.EVENT_LOOP}
+_HANDED_OVER = frozenset((Meaning.FUTURE, Meaning.THREAD_POOL, Meaning.THREAD, Meaning.EVENT_LOOP))
 """Waits that end when a thread has done its work."""
 _QUEUES = frozenset((Meaning.QUEUE, Meaning.PROCESS_QUEUE))
 _PASSIVE: frozenset[Kind] = frozenset(("lock", "sleep", "unknown"))
@@ -61,8 +58,6 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -
         if thread is not main and (part := role(thread, dump)) != "library"
         if (inner := parse(thread.frames, main=False)).user or inner.says.by_frame
     ]
-    if says.meaning in _POOLED and any(_of_pool(thread.frames) for thread in dump.threads):
-        others = [pair for pair in others if _of_pool(pair[0].frames)]
     for inner, part in others:
         # beside a backward pass a thread of the job's own may gather a checkpoint: only C++'s threads are part of it
         engine = says.kind == "backward" and part == "autograd" and inner.says.kind != "unknown"
@@ -78,11 +73,6 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -
     if len(working) > 1:  # one that a framework runs the job in, beside those that the job's own code started
         working = [pair for pair in working if _run_by_a_library(pair[0])]
     return working[0] if (hands_over or not stack.user) and len(working) == 1 else own
-
-
-def _of_pool(frames: Sequence[Frame]) -> bool:
-    """A thread of a pool that is at work: while one is, no other thread ends a wait for the pool."""
-    return any(function(frame.name) == "run" and is_in(frame.file, "concurrent/futures/thread.py") for frame in frames)
 
 
 def _run_by_a_library(stack: ParsedStack) -> bool:

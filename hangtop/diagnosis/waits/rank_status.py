@@ -156,8 +156,8 @@ def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
 def with_meaning(doing: Activity, told: Activity) -> Activity:
     """Take the meaning from a look with native frames at the same place; time and movement from the others."""
     return doing._replace(
-        kind=told.kind, meaning=told.meaning, op=told.op, label=told.label, waits=told.waits,
-        context=doing.context | told.context, by_frame=told.by_frame, frames=told.frames, native_would_tell=False,
+        meaning=told.meaning, op=told.op, waits=told.waits, context=doing.context | told.context,
+        by_frame=told.by_frame, by_name=told.by_name, native=told.native, frames=told.frames,
     )  # fmt: skip
 
 

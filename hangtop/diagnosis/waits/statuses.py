@@ -189,9 +189,7 @@ def _is_opaque(doing: Activity) -> bool:
 
 
 def _means(doing: Activity, meaning: Meaning) -> Activity:
-    return doing._replace(
-        kind=meaning.kind, meaning=meaning, waits=meaning.waits, label=meaning.words, native_would_tell=False
-    )
+    return doing._replace(meaning=meaning, waits=meaning.waits)
 
 
 def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:

@@ -173,7 +173,7 @@ def test_the_last_rank_does_not_end_and_nobody_is_accused() -> None:
     job.ranks(2).at(["_shutdown /usr/lib/python3.11/threading.py:1583"])
     verdict = job.verdict()
     assert (verdict.outcome, alarms(verdict)) == ("unknown", [])
-    assert "nothing has moved for 60 s: rank 2 at exit, waits for a thread to end" in verdict.summary
+    assert "nothing has moved for 60 s: rank 2 has left the program" in verdict.summary
 
 
 # --- a part of the job goes on -----------------------------------------------------------------------------------

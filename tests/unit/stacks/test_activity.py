@@ -59,6 +59,8 @@ def test_a_main_thread_at_pythons_end_or_without_a_frame_has_left_the_program(
 
 # --- threads -----------------------------------------------------------------------------------------------------
 
+STARTED = (f"Thread.run {STDLIB}/threading.py:982", f"Thread._bootstrap {STDLIB}/threading.py:1002")
+
 
 def test_autograds_thread_is_judged_where_main_waits_for_it() -> None:
     main = thread(BACKWARD, STEP, f"<module> {SCRIPT}:90")
@@ -85,28 +87,6 @@ def test_the_holder_of_the_gil() -> None:
     busy = thread(f"compress {SCRIPT}:30", name="uploader", tid=101, gil=True)
     waiting = thread("take_gil /usr/bin/python3.10", STEP, f"<module> {SCRIPT}:90")
     assert activity([dump(waiting, busy)]).gil == "uploader"
-
-
-ITEM = (f"_WorkItem.run {STDLIB}/concurrent/futures/thread.py:58", f"_worker {STDLIB}/concurrent/futures/thread.py:83")
-STARTED = (f"Thread.run {STDLIB}/threading.py:982", f"Thread._bootstrap {STDLIB}/threading.py:1002")
-POOL_ENDS = (f"Thread.join {STDLIB}/threading.py:1119",
-             f"ThreadPoolExecutor.shutdown {STDLIB}/concurrent/futures/thread.py:235")  # fmt: skip
-RESULT = (f"Condition.wait {STDLIB}/threading.py:327", f"Future.result {STDLIB}/concurrent/futures/_base.py:451")
-
-
-@pytest.mark.parametrize("waits", [POOL_ENDS, RESULT], ids=["its end", "a future"])
-@pytest.mark.parametrize(
-    ("inner", "where"),
-    [((), "loop (train.py:87)"), ((f"Saver.write {SCRIPT}:20",), "Saver.write (train.py:20)")],
-    ids=["in C code", "in code of the job"],
-)
-def test_a_main_thread_that_waits_for_a_pool_waits_for_what_that_does(
-    waits: tuple[str, ...], inner: tuple[str, ...], where: str
-) -> None:
-    main = thread(*waits, f"loop {SCRIPT}:87", f"<module> {SCRIPT}:113")
-    saver = thread(*inner, *ITEM, *STARTED, name="saver_0", tid=101)
-    tracker = thread(f"Tracker.run {SCRIPT}:36", *STARTED, name="tracker", tid=102)
-    assert activity([dump(main, saver, tracker)]).where == where
 
 
 # --- helpers -----------------------------------------------------------------------------------------------------
