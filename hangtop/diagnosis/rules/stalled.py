@@ -14,7 +14,7 @@ from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import START_S
 from hangtop.diagnosis.waits.evidence import stack_of, waiters_of, watch_of, weight_of
 from hangtop.diagnosis.waits.graph import WaitGraph
-from hangtop.diagnosis.waits.job_status import JobStatus, on_its_way
+from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, stands
 
 AGREED = (
@@ -125,7 +125,7 @@ def _still_for(job_status: JobStatus, ranks: Sequence[RankStatus]) -> float | No
     job = job_status.job
     started = [one.process.process.started for one in ranks if one.process is not None]
     young = job.motion.last_step is None and job.now - min(started, default=job.now) < START_S
-    if young or not stands(job) or job.motion.moving or on_its_way(job, ranks):
+    if young or not stands(job) or job.motion.moving:
         return None
     return min([job.stood_still or 0.0, *(one.held for one in ranks if one.read)])
 

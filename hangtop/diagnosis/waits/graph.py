@@ -16,7 +16,7 @@ from statistics import median_low
 from typing import Literal
 
 from hangtop.diagnosis.collectives.progress import WaitEdge
-from hangtop.diagnosis.waits.odd import OddRanks, Source, odd_ranks, threads_of
+from hangtop.diagnosis.waits.odd import OddRanks, Source, odd_ranks, threads_rest
 from hangtop.diagnosis.waits.points import WaitPoint, peers_awaited, points_of, standing_part
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state
 
@@ -97,7 +97,7 @@ def _graph(
 def _not_launched(waits: Sequence[RankStatus], odd: OddRanks | None) -> list[RankStatus]:
     """Ranks that wait for a kernel before the one that all others wait in, by what GPUs or network threads do."""
     late = [one for one in waits if odd is not None and odd.by in ("gpus", "threads") and one.rank in odd.ranks]
-    before = all(one.kind == "device" and (one.load == "idle" or threads_of(one) == "at rest") for one in late)
+    before = all(one.kind == "device" and (one.load == "idle" or threads_rest(one)) for one in late)
     return [one._replace(state="on_gpu") for one in late] if before else []
 
 

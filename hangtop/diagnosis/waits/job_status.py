@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -10,18 +10,16 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.collectives.sources import waits_of
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.tables.thresholds import LONG_WORK_S, TRICKLE_BYTES_PER_S
+from hangtop.diagnosis.tables.thresholds import LONG_WORK_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
 from hangtop.diagnosis.waits.points import by_frames
-from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state, seen_after
+from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state, seen_after
 from hangtop.diagnosis.waits.statuses import statuses_of, to_ask_natively
 from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
 
 PATIENCE_S, OF_USUAL_PAUSE = 60.0, 3.0
 """Seconds that a wait for something outside the job may take at the least, and so many times the longest ordinary
 pause."""
-FRESH_S = 30.0
-"""Seconds for which what looks showed to get through counts."""
 YOUNG_WAIT_S = 1.8
 """Ours: two looks of a short watch that show the same; cheap signals come once a second: they must be still twice."""
 
@@ -143,17 +141,11 @@ class JobStatus:
 
 
 def status_of_job(job: Job) -> JobStatus:
-    """Put the picture's parts in order, tell what each rank does and who waits for whom.
-
-    Where all wait, and what they wait for is on its way from node to node, nobody keeps anybody waiting.
-    """
+    """Put the picture's parts in order, tell what each rank does and who waits for whom."""
     ordered = in_order(job)
     statuses = statuses_of(ordered)
     edges = tuple(edge for edge in (*ordered.once(waits_of), *by_frames(statuses.values())) if edge.certain)
-    graph = find_waits(statuses, edges)
-    if graph is not None and graph.pattern != "held_up" and on_its_way(ordered, statuses.values()):
-        graph = None
-    return JobStatus(ordered, statuses, graph, edges)
+    return JobStatus(ordered, statuses, find_waits(statuses, edges), edges)
 
 
 def in_order(job: Job) -> Job:
@@ -179,20 +171,6 @@ def in_order(job: Job) -> Job:
 def _time(told: tuple[str, LogEvent]) -> tuple[bool, float, str, int, str, str, str]:
     node, event = told
     return event.at is None, event.at or 0.0, event.source, event.line, event.kind, event.text, node
-
-
-def on_its_way(job: Job, statuses: Iterable[RankStatus]) -> bool:
-    """Whether data go between ranks that all wait, more slowly than a node's traffic would tell.
-
-    As over a path that loses packets: two ranks carried some between their last two looks, both since the job stands
-    still.
-    """
-    since, carry = max(job.now - (job.stood_still or 0.0), 0.0), 0
-    for one in statuses if job.live else ():
-        doing, looks = one.activity, one.readings
-        if doing is not None and one.state in WAITS and len(looks) > 1 and looks[-2].at >= since:
-            carry += job.now - doing.at <= FRESH_S and (doing.carried or 0.0) >= TRICKLE_BYTES_PER_S
-    return carry > 1
 
 
 def native_wanted(job: Job) -> tuple[int, ...]:

@@ -20,14 +20,14 @@ from hangtop.diagnosis.waits.rank_status import RankStatus
 
 Source = Literal["gpus", "threads", "groups", "operations", "lines"]
 """What sets the odd ranks apart: what their GPUs do, NCCL's network threads, that an operation of a sub-group ends
-before one of all, the operation or function that they are in, or only the function in which they wait for their
+before one of all, the operation, function or line that they are in, or only the function in which they wait for their
 GPUs."""
 BARRIERS = ("barrier", "monitored_barrier", "sync_global_devices")
 """Operations that no rank leaves before all have come to it."""
-DONE_ALONE = frozenset({"evaluation", "checkpoint"})
-"""What rank 0 likes to do alone, though what it calls needs all ranks."""
 AT_REST = 0.1
 """Cores that the threads of a rank beside its main one use at the most while they all sleep."""
+DONE_ALONE = frozenset({"evaluation", "checkpoint"})
+"""What rank 0 likes to do alone, though what it calls needs all ranks."""
 
 
 class OddRanks(NamedTuple):
@@ -83,21 +83,21 @@ def _network_threads(points: Sequence[WaitPoint]) -> frozenset[int]:
     Those of ranks that wait for their GPUs are at work in all others. The ranks at rest are in a collective that goes
     over the CPU, or the few of them wait for a kernel before the one that the others wait in.
     """
-    odd, members = _minority(points, threads_of), _members(points)
-    rests = [one for one in members if threads_of(one) == "at rest"]
-    works = [one for one in members if threads_of(one) == "at work"]
-    told = odd in ({one.rank for one in rests}, {one.rank for one in works}) and len(rests) + len(works) == len(members)
+    odd, members = _minority(points, threads_rest), _members(points)
+    rests = [one for one in members if threads_rest(one)]
+    told = rests and odd in ({one.rank for one in rests}, {one.rank for one in members} - {one.rank for one in rests})
+    known = all(threads_rest(one) is not None for one in members)
     before = all(one.kind == "collective" or (one.kind == "device" and one.rank in odd) for one in rests)
-    on_gpu = all(one.kind == "device" for one in works)
-    return odd if told and before and on_gpu and _apart(points, odd, _line_of) else frozenset()
+    on_gpu = all(one.kind == "device" for one in members if one not in rests)
+    return odd if told and known and before and on_gpu and _apart(points, odd, _line_of) else frozenset()
 
 
-def threads_of(one: RankStatus) -> str:
-    """What the threads beside the main one do, NCCL's among them, of a rank that spins: ``at rest`` or ``at work``."""
+def threads_rest(one: RankStatus) -> bool | None:
+    """Whether the threads beside the main one, NCCL's among them, sleep in a rank that spins; None where unknown."""
     cores = one.motion.threads
-    if cores is None or not one.motion.busy:
-        return "unknown"
-    return "at rest" if cores <= AT_REST else "at work" if cores >= BUSY_CORES else "unknown"
+    if cores is None or not one.motion.busy or AT_REST < cores < BUSY_CORES:
+        return None
+    return cores <= AT_REST
 
 
 def _sub_group(points: Sequence[WaitPoint]) -> frozenset[int]:
@@ -107,26 +107,19 @@ def _sub_group(points: Sequence[WaitPoint]) -> frozenset[int]:
     return odd if told and _frames_tell(points) else frozenset()
 
 
-def _function(points: Sequence[WaitPoint]) -> frozenset[int]:
-    """Another function than that of more than half: ranks in one function are in one loop, and the others left it."""
-    only_kernels = all(point.kind == "device" for point in points)
-    return _minority(points, _function_of) if not only_kernels and _frames_tell(points) else frozenset()
+def _program(points: Sequence[WaitPoint]) -> frozenset[int]:
+    """Another function than that of more than half, as ranks in one function are in one loop and the others left it.
 
-
-def _operation(points: Sequence[WaitPoint]) -> frozenset[int]:
-    """Another operation than that of more than half of the ranks.
-
-    A rank beside those that wait for their GPUs must be in another function: it may be at the next line of theirs.
+    Else another operation, or another line. A rank beside those that wait for their GPUs must be in another function:
+    it may be at the next line of theirs.
     """
+    on_gpu = [point.kind == "device" for point in points]
+    if all(on_gpu) or not _frames_tell(points):
+        return frozenset()
     point_of = {rank: number for number, point in enumerate(points) for rank in point.ranks}
-    odd = _minority(points, lambda one: point_of[one.rank])
-    apart = not _any_on_gpu(points) or _apart(points, odd, _function_of)
-    return odd if apart and _frames_tell(points) else frozenset()
-
-
-def _line(points: Sequence[WaitPoint]) -> frozenset[int]:
-    """Another line than that of more than half; of ranks that wait for their GPUs lines say nothing."""
-    return frozenset() if _any_on_gpu(points) else _minority(points, _line_of)
+    parts = (_minority(points, of) for of in (_function_of, lambda one: point_of[one.rank], _line_of))
+    odd = next(filter(None, parts), frozenset[int]())
+    return odd if not any(on_gpu) or _apart(points, odd, _function_of) else frozenset()
 
 
 def _function_of_kernels(points: Sequence[WaitPoint]) -> frozenset[int]:
@@ -179,8 +172,6 @@ SIGNS: tuple[tuple[Source, Callable[[Sequence[WaitPoint]], frozenset[int]]], ...
     ("gpus", _load),
     ("groups", _sub_group),
     ("threads", _network_threads),
-    ("operations", _function),
-    ("operations", _operation),
-    ("operations", _line),
+    ("operations", _program),
     ("lines", _function_of_kernels),
 )

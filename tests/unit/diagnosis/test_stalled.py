@@ -90,14 +90,6 @@ def test_what_everybody_waits_in(case: str) -> None:
     assert words in found.summary
 
 
-def test_data_in_bursts_over_a_path_that_loses_packets_are_no_stall() -> None:
-    job = Sketch(stood_still=12.0, patience=10.0, watched=60.0)
-    job.ranks().at(ALL_REDUCE, carrying=35_000.0)
-    assert (job.verdict().outcome, alarms(job.verdict())) == ("unknown", [])
-    job.ranks().at(ALL_REDUCE, carrying=0.0)
-    assert first(job.verdict()).kind == "collective_stalled"
-
-
 @pytest.mark.parametrize(
     ("row", "told"),
     [({"utilization": 100, "power": 110.0}, ["collective_stalled"]), ({"utilization": 99, "power": 620.0}, [])],
