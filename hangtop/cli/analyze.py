@@ -37,7 +37,7 @@ def command(paths: tuple[Path, ...], json: bool) -> None:
 
     PATH is a file, a folder or an archive (tar, tar.gz, gz), or - for what is piped in. Rank logs, merged logs, Slurm
     output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, saved stacks, RAS reports,
-    nvidia-smi, dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do not tell), 2 wrong usage.
+    dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do not tell), 2 wrong usage.
     """
     from hangtop.cli.answer import Answer, Reply, finish, reply_of
     from hangtop.diagnosis.verdict.verdict import diagnose

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from collectors.fleet.clean import clean_bytes
 from collectors.fleet.decode import Decoder
-from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, nvidia_smi_text, pickled, ras, stack_text
+from collectors.formats import BadFormat, flight_recorder, kineto, nccl_tests, pickled, ras, stack_text
 from collectors.node import redact as redaction
 from collectors.node.gpus.nvidia_smi import rejected_field
 from collectors.node.logs import file_names as names
@@ -195,11 +195,6 @@ def _trace(data: bytes) -> None:
     kineto.of_stream(BytesIO(data).read, "x.json")
 
 
-def _smi_text(text: str) -> None:
-    nvidia_smi_text.read(text)
-    rejected_field(text)
-
-
 def _archives() -> tuple[bytes, ...]:
     tarred = BytesIO()
     with tarfile.open(fileobj=tarred, mode="w", format=tarfile.PAX_FORMAT) as tar:
@@ -250,7 +245,7 @@ def targets() -> dict[str, Target]:
         "recorder": Target(_reading(lambda data: flight_recorder.read(data, "dump_3"), BadFormat), dumps),
         "pickle": Target(_reading(pickled.load, BadFormat), dumps[:2], whole=True),
         "nccl_tests": Target(_text(nccl_tests.parse), fixtures("seeds/nccl_tests/*")),
-        "smi_text": Target(_text(_smi_text), devices),
+        "smi_text": Target(_text(rejected_field), devices),
         "answers": Target(_answers, fixtures("seeds/answers/*")),
         "trace": Target(_reading(_trace, BadFormat), traced),
         "folded": Target(_text(lambda text: list(profile([("rank 0", text)]).walk())), (b"a;b (x.py:1) 3\na;c 5\n",)),

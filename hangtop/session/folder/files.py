@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import os
-import re
 import stat
 import struct
 import tarfile
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from collectors.fleet.clean import clean
+from collectors.formats import BadFormat
 
 CHUNK = 256 << 10
 """Bytes of one read."""
@@ -26,17 +26,14 @@ MOST_FILES = 50_000
 """Files, and members of archives, that are read at all."""
 PACKED = 3
 """Archives within one another that are unpacked."""
-LARGEST = 16 << 30
-"""Bytes of one file that are read, once uncompressed."""
+LARGEST, LARGEST_WHOLE = 16 << 30, 64 << 20
+"""Bytes of one file that are read, once uncompressed, and of one that is read as a whole."""
 
 _DAMAGED = (
     OSError, EOFError, zlib.error, tarfile.TarError, struct.error, ValueError, LookupError, TypeError, AttributeError,
     ArithmeticError, MemoryError,
 )  # fmt: skip
 """What the libraries raise on damaged archives: what they document, and what mutated ones have shown."""
-_HOLE = re.compile(rb"\0{32,}")
-
-
 Stream: TypeAlias = "io.BufferedReader[Any]"
 
 
@@ -69,13 +66,13 @@ class Member:
                 self.damage = f"damaged: {clean(str(error))[:300]}"
                 return
 
-    def whole(self, limit: int) -> bytes | None:
-        """All bytes; None when there are more than ``limit``."""
+    def whole(self) -> bytes:
+        """All bytes. Raises :class:`BadFormat` where there are more than :data:`LARGEST_WHOLE`."""
         parts: list[bytes] = []
         for chunk in self.chunks():
             parts.append(chunk)
-            if self.size > limit:
-                return None
+            if self.size > LARGEST_WHOLE:
+                raise BadFormat(f"larger than {LARGEST_WHOLE >> 20} MiB")
         return b"".join(parts)
 
 
@@ -138,13 +135,7 @@ def _unpacked(file: Member, depth: int = 0) -> Iterator[Member]:
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether a file that begins so is no text: zeros, or mostly bytes that no text has.
-
-    A row of zeros in a text is a hole: of a log that was emptied, or cut by a crash, while somebody wrote it.
-    """
-    text = _HOLE.sub(b"", head)
-    if len(text) < len(head) and any(byte < 9 or byte == 127 for byte in text[:4096]):
-        return True
-    sample = text[:4096] or head[:4096]
+    """Whether a file that begins so is no text: zeros, or many bytes that no text has."""
+    sample = head[:4096]
     odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in sample)
     return sample.count(0) > len(sample) // 64 or odd * 5 > len(sample)

@@ -8,25 +8,15 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
-from collectors.formats import BadFormat, kineto
+from collectors.formats import BadFormat, flight_recorder, kineto
 from collectors.node.resources import reuse_memory
-from collectors.samples.gpus import GpuSample
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.traces import picture
-from hangtop.session.folder.documents import (
-    DOCUMENTS,
-    TOOLS,
-    Contents,
-    Recognised,
-    document_of,
-    read_document,
-    read_trace,
-)
+from hangtop.session.folder.documents import TOOLS, Contents, Recognised, read_recorder, read_trace
 from hangtop.session.folder.files import Member, is_binary, members
 from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators, world_size
 from hangtop.session.folder.logs import read_log
@@ -34,8 +24,6 @@ from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.state import Kept
 
-NAMELESS = "node"
-"""The node of devices where no file names it."""
 EVENT_BYTES = 1 << 30
 """Bytes of memory for the events of all files: nothing comes later for which room must be kept."""
 LARGEST_OUTPUT = 8 << 20
@@ -58,17 +46,17 @@ def _read(member: Member, contents: Contents) -> Recognised:
         return Recognised(member.name, "" if member.damage else "empty", 0, why=member.damage)
     if kineto.looks_like(member.head):
         return read_trace(member, contents)
-    document = document_of(DOCUMENTS, member)
-    if document is not None:
-        return read_document(document, member, contents)
+    if flight_recorder.looks_like(member.head):
+        return read_recorder(member, contents)
     if is_binary(member.head):
         return Recognised(member.name, "", len(member.head), why="binary, and no kind that is known")
-    tool, begin = document_of(TOOLS, member), bytearray()
+    head, begin = member.head.decode("utf-8", "replace"), bytearray()
+    tool = next((one for one in TOOLS if one.looks_like(head)), None)
     lines, log = read_log(member, member.chunks() if tool is None else _keeping(member.chunks(), begin))
     found, kind = 0, "log"
     if tool is not None:
         with suppress(BadFormat):  # it was a log after all
-            found = tool.take(bytes(begin), member, contents)
+            found = tool.take(begin.decode("utf-8", "replace"), member, contents)
         if found and {event.kind for event in log.events} <= {"log.end", "nccl.version"}:
             return Recognised(member.name, tool.kind, member.size, lines, found, member.damage)
         kind = f"log, {tool.kind} above it" if found else kind
@@ -112,8 +100,6 @@ class FilesSession(Session):
         size = world_size(contents)
         for rank, (host, pid) in sorted(_homes(processes, events).items()):
             self.samples(host, [_process(rank, pid, size)])
-        for node, devices in contents.devices.items():
-            self._deliver_devices(node or NAMELESS, devices)
         for host, told in groupby(events, key=lambda event: event.host):
             self.samples(host, list(told))
         for progress in same_communicators(contents.progress, processes):
@@ -143,17 +129,6 @@ class FilesSession(Session):
             stack_ranks=self._stack_ranks,
             traces=self.traces,
         )
-
-    def _deliver_devices(self, node: str, devices: Sequence[NamedTuple]) -> None:
-        """Rows of one GPU follow each other a second apart, as nothing tells when each was taken."""
-        rows: dict[int, int] = {}
-        for part in devices:
-            self._at = self._written
-            if isinstance(part, GpuSample):
-                rows[part.gpu] = rows.get(part.gpu, 0) + 1
-                self._at += rows[part.gpu]
-            self.samples(node, [part])
-        self._at = self._read_at
 
 
 def files_session(

@@ -117,7 +117,6 @@ def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:
     (node / "dmesg.txt").write_text(
         "[   12.345678] NVRM: Xid (PCI:0000:5f:00): 79, pid=1, GPU has fallen off the bus.\n"
     )
-    (node / "gpus.txt").write_text((FIXTURES / "devices" / "h200-load-table.txt").read_text())
     (node / "ras.txt").write_text(
         "NCCL version 2.26.2\n\nJob summary\n===========\n\nCommunicators... (0.00s)\n=============\n\n"
         "Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors\n"
@@ -127,17 +126,15 @@ def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:
     (node / "spy.txt").write_text("Process 7: python x.py\nPython v3.11.7\n\nThread 7 (idle)\n    f (x.py:1)\n")
     (node / "core.4711").write_bytes(b"\x7fELF" + bytes(4096))
     (node / "empty.log").write_bytes(b"")
-    verdict, job, contents = judged(tmp_path)
+    verdict, _, contents = judged(tmp_path)
     assert kinds(contents) == {
         "core.4711": "",
         "dmesg.txt": "log",
         "empty.log": "empty",
-        "gpus.txt": "nvidia-smi output",
         "ras.txt": "NCCL RAS report",
         "spy.txt": "stacks",
     }
     assert [file.why for file in contents.files if not file.kind] == ["binary, and no kind that is known"]
-    assert job.nodes["node1"].gpus[0].looks[0].value.utilization == 100
     assert "gpu_lost" in {finding.kind for finding in verdict.findings}
 
 
