@@ -71,8 +71,7 @@ def living_on(job: Job, name: str) -> tuple[Rank, ...]:
 
 def blind(node: Node) -> bool:
     """Whether nobody sees the ranks of a node that answers: nothing there may look at them."""
-    ranks = node.sources.get("ranks")
-    return ranks is not None and ranks.state != "ok"
+    return not node.answers("ranks")
 
 
 def out_of_sight(job: Job, name: str) -> tuple[int, ...]:

@@ -208,7 +208,8 @@ class Sketch:
         for number in range(self.world):
             self.by_number[number] = SketchedRank(self.home(number))
         for index in range(1, self.nodes + 1):
-            self.made_nodes[f"node{index}"] = Node(f"node{index}", seen_at=NOW, clock_offset=0.0)
+            looked = {"ranks": source("ranks", "ok")}
+            self.made_nodes[f"node{index}"] = Node(f"node{index}", seen_at=NOW, clock_offset=0.0, sources=looked)
 
     def home(self, number: int) -> str:
         """Node of a rank."""

@@ -73,10 +73,13 @@ def no_rank_started(job: Job) -> Iterator[Finding]:
 def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     """init_hang: ranks wait in init_process_group, a store or a rendezvous, longer than a start takes.
 
-    A rank that works on its way to the start is no fault: ``waiting`` tells of it.
+    A rank that works on its way to the start is no fault: ``waiting`` tells of it. Nothing is said beside ranks that
+    were not looked at.
     """
     graph = job_status.graph
-    if graph is None or not coming_up(job_status) or graph.held < job_status.alarm_after:
+    if graph is None or graph.pattern == "unclear" or not coming_up(job_status):
+        return
+    if graph.held < job_status.alarm_after:
         return
     coming = [s for s in job_status.of("waiting") if s.activity and s.activity.kind in COMING_UP]
     age = min((job_status.job.now - s.process.process.started for s in coming if s.process), default=START_S)

@@ -79,6 +79,8 @@ class FrameTable:
         if native:
             return next((row for row in self._native if row.native is not None and row.native.match(name)), None)
         called, of_library = function(name), not is_user(Frame(name, path, 0, False))
+        if called == "<module>":
+            return None  # the file is being imported
         for row in self._python:
             in_file = (of_library if where == "*" else is_in(path, where) for where in row.files)
             if called in (row.names or {called}) and any(in_file):
@@ -120,7 +122,7 @@ COLLECTIVE=all_gather_into_tensor deepspeed/runtime/zero/partition : wait fetch_
 # start and end
 INIT torch/distributed/distributed_c10d.py : init_process_group new_group split_group shrink_group new_subgroups
 RENDEZVOUS=init_process_group torch/distributed/rendezvous.py
-INIT=init_device_mesh torch/distributed/device_mesh.py
+INIT=init_device_mesh torch/distributed/device_mesh.py : init_device_mesh _init_process_groups
 LEFT_IN=destroy_process_group torch/distributed/distributed_c10d.py : destroy_process_group
 # its own GPU
 GPU torch/cuda/ torch/accelerator/__init__.py : synchronize

@@ -127,7 +127,7 @@ def _undisturbed(job_status: JobStatus) -> Outcome:
     if links == away:
         return "unknown"
     if all(rank.gone_at is not None for rank in job.ranks):
-        if away or any(blind(node) for node in job.nodes.values()):
+        if away or any(blind(node) or not node.has_heard("ranks") for node in job.nodes.values()):
             return "unknown"
         if launching(job):
             return "starting"

@@ -66,6 +66,8 @@ def test_all_are_there_and_do_not_meet() -> None:
     assert "node1:29500" in found.summary
     job.ranks(3).process(master_addr="10.9.9.9")
     assert first(job.verdict()).ranks == (3,), "it looks for another master"
+    job.ranks(2).unread("denied: ptrace")
+    assert "init_hang" not in kinds(job.verdict()), "nobody knows where rank 2 is"
 
 
 @pytest.mark.parametrize(("age", "outcome"), [(12.0, "starting"), (180.0, "hung")])

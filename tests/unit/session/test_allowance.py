@@ -1,7 +1,5 @@
 """One node that says too much costs itself, not the session, and not the other nodes."""
 
-import time
-
 from collectors.fleet.sink import LinkChange
 from collectors.samples.gpus import GpuProcess, GpuProcesses
 from collectors.samples.logs import CommProgress, LogEvent, LogFile
@@ -26,10 +24,8 @@ def event(number: int, text: str = "x") -> LogEvent:
 
 def test_a_million_ranks_of_one_node_are_not_kept() -> None:
     made = session()
-    began = time.thread_time()
     for start in range(0, 40_000, 1000):
         made.samples("bad", [process(n)._replace(pid=n + 5000) for n in range(start, start + 1000)])
-    assert time.thread_time() - began < 8.0
     bad, good = made.state.nodes["bad"], made.state.nodes["good"]
     assert len(bad.ranks) <= MOST_THINGS
     assert bad.link == "limited"

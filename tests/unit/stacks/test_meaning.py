@@ -54,6 +54,10 @@ CASES: dict[str, tuple[tuple[str | Frame, ...], str, str, str]] = {
         (f"<module> {TORCH}/_inductor/scheduler.py:3",
          Frame("_find_and_load", "<frozen importlib._bootstrap>", 1176, False),
          f"<module> {TORCH}/_inductor/graph.py:9", STEP), "code", "", "unknown"),
+    "importing what makes a mesh is not making one": (
+        (f"<module> {TORCH}/distributed/device_mesh.py:46",
+         Frame("_find_and_load", "<frozen importlib._bootstrap>", 1176, False), f"<module> {SCRIPT}:4"),
+        "code", "", "unknown"),
     "compiled code that runs is not compiling": (
         (f"inner_fn {TORCH}/_functorch/_aot_autograd/runtime_wrappers.py:300",
          f"_fn {TORCH}/_dynamo/eval_frame.py:489", STEP), "code", "", "unknown"),
