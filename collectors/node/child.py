@@ -63,14 +63,14 @@ class Child:
         ``feed`` is its standard input, written before this returns; ``become`` is called in it before it runs. Raises
         :class:`Absent` when the program is not there.
         """
-        import subprocess  # 1 MB and 10 ms: some nodes run no other program
-
-        setup = watchdog.child_setup(become=become)
-        if setup is None:
-            raise Absent("this node's Python has no ctypes, so %s could not be ended reliably" % argv[0])
         program = argv[0] if "/" in argv[0] else find(argv[0])
         if program is None:
             raise Absent("%s: No such file or directory" % argv[0])
+        setup = watchdog.child_setup(become=become)
+        if setup is None:
+            raise Absent("this node's Python has no ctypes, so %s could not be ended reliably" % argv[0])
+        import subprocess  # half a megabyte and 10 ms: some nodes run no other program
+
         pipe = subprocess.PIPE
         try:
             self._process = subprocess.Popen(

@@ -1,9 +1,12 @@
-"""Questions to the kernel over netlink (netlink(7)): one request, many messages in answer, attributes in each."""
+"""Questions to the kernel over netlink (netlink(7)): one request, many messages in answer, attributes in each.
+
+On the C part of the module ``socket`` alone: the rest, which names each constant, takes half a megabyte of each node.
+"""
 
 from __future__ import annotations
 
-import socket
 import struct
+from _socket import AF_NETLINK, SOCK_RAW, socket
 from typing import Dict, Iterator, Tuple
 
 LIMIT = 32 << 20
@@ -16,14 +19,14 @@ _DUMP = 0x301  # NLM_F_REQUEST | NLM_F_DUMP
 _DONE, _ERROR = 3, 2  # NLMSG_DONE, NLMSG_ERROR
 
 
-def netlink(protocol: int) -> socket.socket:
+def netlink(protocol: int) -> socket:
     """A socket to ask with. Raises :class:`OSError` where a container is not let, or the kernel has no netlink."""
-    asked = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+    asked = socket(AF_NETLINK, SOCK_RAW, protocol)
     asked.settimeout(PATIENCE)
     return asked
 
 
-def dump(asked: socket.socket, kind: int, request: bytes) -> Iterator[bytes]:
+def dump(asked: socket, kind: int, request: bytes) -> Iterator[bytes]:
     """Bodies of the messages that answer a request for everything. Raises :class:`OSError`."""
     asked.send(_HEADER.pack(_HEADER.size + len(request), kind, _DUMP, 1, 0) + request)
     left = LIMIT

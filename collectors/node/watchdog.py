@@ -46,7 +46,7 @@ def end_with_stdin(on_data: Optional[Callable[[bytes], None]] = None) -> threadi
     def watch() -> None:
         while True:
             try:
-                data = os.read(0, 65536)
+                data = os.read(0, 8192)
             except OSError:
                 leave()
             if not data:

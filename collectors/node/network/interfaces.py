@@ -5,9 +5,10 @@ Not of /sys alone, which may belong to another network namespace than this proce
 
 from __future__ import annotations
 
-import socket
 import struct
 import sys
+from _socket import AF_INET, AF_INET6, AF_UNSPEC, inet_ntop
+from contextlib import closing
 from typing import Dict, List, Optional, Tuple
 
 from collectors.node.files import link, read_int, text
@@ -33,13 +34,13 @@ def addresses() -> Dict[int, List[str]]:
     Addresses that are known on their own link only are left out. Raises :class:`OSError`.
     """
     found: Dict[int, List[str]] = {}
-    with netlink(_ROUTE) as asked:
-        for body in dump(asked, _GET_ADDRESS, _ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)):
+    with closing(netlink(_ROUTE)) as asked:
+        for body in dump(asked, _GET_ADDRESS, _ADDRESS.pack(AF_UNSPEC, 0, 0, 0, 0)):
             family, prefix, _, scope, index = _ADDRESS.unpack_from(body)
             told = attributes(body, _ADDRESS.size)
             raw = told.get(_LOCAL) or told.get(_FAR)
-            if raw and scope != _LINK_ALONE and family in (socket.AF_INET, socket.AF_INET6):
-                found.setdefault(index, []).append("%s/%d" % (socket.inet_ntop(family, raw), prefix))
+            if raw and scope != _LINK_ALONE and family in (AF_INET, AF_INET6):
+                found.setdefault(index, []).append("%s/%d" % (inet_ntop(family, raw), prefix))
     return found
 
 
@@ -47,8 +48,8 @@ def interfaces(folder: str = "/sys") -> List[Interface]:
     """Every interface; ``folder``, sysfs, adds speed and kind where it speaks of the same one. Raises OSError."""
     held = addresses()
     found: List[Interface] = []
-    with netlink(_ROUTE) as asked:
-        for body in dump(asked, _GET_LINK, _LINK.pack(socket.AF_UNSPEC, 0, 0, 0)):
+    with closing(netlink(_ROUTE)) as asked:
+        for body in dump(asked, _GET_LINK, _LINK.pack(AF_UNSPEC, 0, 0, 0)):
             _, hardware, index, flags = _LINK.unpack_from(body)
             told = attributes(body, _LINK.size)
             name, up = text(told.get(_NAME, b"").rstrip(b"\0")), flags & _WORKS == _WORKS

@@ -8,9 +8,10 @@ Anybody may ask in our own namespace; in a container's, who may enter it. ``recv
 from __future__ import annotations
 
 import re
-import socket
 import struct
 import time
+from _socket import AF_INET, AF_INET6, IPPROTO_TCP, inet_ntop
+from contextlib import closing
 from itertools import chain
 from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tuple
 
@@ -75,10 +76,10 @@ def tcp_sockets(pid: int, states: int = ALL, *, port: int = 0, proc: str = "/pro
 
     Raises :class:`OSError`, also where that namespace may not be entered or the kernel does not answer.
     """
-    with in_network_of(pid, lambda: netlink(_SOCK_DIAG), proc) as asked:
-        for family in (socket.AF_INET, socket.AF_INET6):
+    with closing(in_network_of(pid, lambda: netlink(_SOCK_DIAG), proc)) as asked:
+        for family in (AF_INET, AF_INET6):
             near = struct.pack(">H", port)
-            wanted = _REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (_INFO - 1), states, near, b"\0\0")
+            wanted = _REQUEST.pack(family, IPPROTO_TCP, 1 << (_INFO - 1), states, near, b"\0\0")
             yield from filter(None, map(tcp_socket, dump(asked, _BY_FAMILY, wanted)))
 
 
@@ -96,11 +97,11 @@ def tcp_socket(body: bytes) -> Optional[TcpSocket]:
 
 def _address(family: int, raw: bytes, port: int) -> str:
     """An address and port as people write them; an IPv4 address within IPv6 as IPv4."""
-    if family == socket.AF_INET:
-        return "%s:%d" % (socket.inet_ntop(socket.AF_INET, raw[:4]), port)
+    if family == AF_INET:
+        return "%s:%d" % (inet_ntop(AF_INET, raw[:4]), port)
     if raw[:12] == b"\0" * 10 + b"\xff\xff":
-        return "%s:%d" % (socket.inet_ntop(socket.AF_INET, raw[12:]), port)
-    return "[%s]:%d" % (socket.inet_ntop(socket.AF_INET6, raw), port)
+        return "%s:%d" % (inet_ntop(AF_INET, raw[12:]), port)
+    return "[%s]:%d" % (inet_ntop(AF_INET6, raw), port)
 
 
 # --- whose they are --------------------------------------------------------------------------------------------------
