@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import Dict, Iterator, List, Match, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Dict, Iterator, List, Match, NamedTuple, Optional, Set, Tuple
 
 from collectors.node.logs import prefixes
 from collectors.samples.logs import CommProgress
@@ -75,18 +75,17 @@ class CommunicatorProgress:
         self._waiting: Dict[bytes, Tuple[int, int, bytes]] = {}
         """By the line without what varies: how many there were, number and bytes of the last."""
 
-    def take(
-        self, lines: Sequence[bytes], kinds: Sequence[bytes], first: int, launches: Set[bytes], inits: Set[bytes]
-    ) -> None:
+    def take(self, lines: List[bytes], kinds: List[bytes], first: int, launches: Set[bytes], inits: Set[bytes]) -> None:
         """Take the COLL and INIT lines of a block that begins with line ``first`` of the log.
 
         A line's kind is what it says without what varies. Of COLL lines of one kind the last one is read, and the
         others are counted.
         """
-        begin = 0
-        for end in [*(place for place, kind in enumerate(kinds) if inits and kind in inits), len(kinds)]:
-            counts, last = Counter(kinds[begin:end]), dict(zip(kinds[begin:end], range(begin, end)))
-            for index, kind in sorted((last[kind], kind) for kind in launches if kind in last):
+        begin, named = 0, [index for index, kind in enumerate(kinds) if kind in inits] if inits else []
+        for end in [*named, len(kinds)]:
+            counts, backwards = Counter(kinds[begin:end]), kinds[begin:end][::-1]
+            for kind in launches & counts.keys():
+                index = end - 1 - backwards.index(kind)
                 before = self._waiting.get(kind, (0, 0, b""))[0]
                 self._waiting[kind] = (before + counts[kind], first + index, lines[index])
             if end < len(kinds):

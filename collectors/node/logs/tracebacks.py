@@ -21,7 +21,6 @@ _CARRIER = "RayTaskError("
 _LAUNCHER = re.compile(r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|scancel): ")
 """Programs whose lines look like an exception's, and cut a traceback short."""
 _BACKTRACE = re.compile(r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ C|#\d+ )")
-_BEGUN = re.compile(r'^\s{1,8}File "')
 _LOGGED = re.compile(
     rb"\b(?:Stack|defined at) \(most recent"
     rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error(?! executing job with overrides)|Warning|error|warning)\b"
@@ -34,13 +33,24 @@ _UNCAUGHT = re.compile(
 )
 """A traceback from the outermost frame of a program, a thread or a child: nobody caught that exception."""
 
-FRAMES = 2000
-"""Frames of one traceback that are looked at."""
-MESSAGE_LINES = 24
+FRAMES, MESSAGE_LINES = 2000, 24
+"""Frames and lines of a message that are looked at, of one exception."""
 KEPT_LINES = 400
 """Lines of a record that are kept, the first few and the last ones."""
 TEXT = 4000
 """Characters of a record that an event carries: the beginning and, more of it, the end."""
+
+
+class _Raised:
+    """One exception of a chain."""
+
+    def __init__(self) -> None:
+        self.frames: List[Tuple[str, int, str]] = []
+        self.message: List[str] = []
+
+    @property
+    def said(self) -> str:
+        return "\n".join(self.message)
 
 
 class Traceback(Record):
@@ -51,103 +61,90 @@ class Traceback(Record):
         opener = line.text
         self._front = opener[: max(0, opener.find("Traceback ("))]
         """What may stand in front of every line: an indentation, as in torchelastic's report, or an unknown label."""
-        self._frames: List[Tuple[str, int, str]] = []
-        self._raised: List[str] = []
+        self._chain = [_Raised()]
+        """The exceptions that led to one another: the first ones, and the last."""
         self._lines: List[str] = [opener.strip()]
         self._taken = 0
-        self._earlier: List[str] = []
-        """What the exceptions said that led to this one: the first ones, and the last."""
-        self._blank = self._chained = False
+        self._blank = False
         self._dated: Optional[bool] = None
         """Whether its own lines bear a time: where none does, one behind the message that does is a logger's."""
 
     def take(self, line: LabelledLine) -> bool:
         """Whether the line belongs to the traceback."""
         self._dated = line.at is not None if self._dated is None else self._dated
-        self.over = line.at is not None and not self._dated and bool(self._raised)
-        if self.over:
-            return False
         text = line.text.rstrip()
         if self._front and text.startswith(self._front.rstrip(" ")):
             text = text[len(self._front) :]
-        self.over = not (self._after_message(text) if self._raised else self._within(text))
+        last = self._chain[-1]
+        if last.message:
+            self.over = (line.at is not None and not self._dated) or not self._goes_on(text, last)
+        else:
+            self.over = not self._leads_to(text, last)
         if not self.over:
             self._taken += 1
             self._lines.append(text)
             del self._lines[12 : len(self._lines) - KEPT_LINES + 12]
         return not self.over
 
-    def _within(self, text: str) -> bool:
+    def _leads_to(self, text: str, raised: _Raised) -> bool:
         """Whether a line in front of the exception's own goes on with the traceback."""
         frame = exceptions.FRAME.match(text)
-        if frame is not None or OPENER.search(text):
-            self._chained = False
-            if frame is not None and len(self._frames) < FRAMES:
+        if frame is not None:
+            if len(raised.frames) < FRAMES:
                 function = (frame.group("function") or "<module>").strip()
-                self._frames.append((frame.group("file"), int(frame.group("line")[:9]), function))
+                raised.frames.append((frame.group("file"), int(frame.group("line")[:9]), function))
             return True
-        if text[:1] in (" ", "\t", "") or _CHAIN.match(text) or self._chained:
+        if text[:1] in (" ", "\t", "") or OPENER.search(text) or _CHAIN.match(text):
             return True
         exception = None if _LAUNCHER.match(text) else _EXCEPTION.match(text)
-        if exception is None or not (self._frames or _LOOKS_RAISED.search(exception.group("type"))):
+        if exception is None or not (raised.frames or _LOOKS_RAISED.search(exception.group("type"))):
             return False
-        self._raised.append(text)
+        raised.message.append(text)
         return True
 
-    def _after_message(self, text: str) -> bool:
+    def _goes_on(self, text: str, raised: _Raised) -> bool:
         """Whether a line behind the exception's goes on with its message, or tells what it led to."""
         if _CHAIN.match(text):
-            self._earlier = [*self._earlier[:6], self._said[: TEXT // 2]]
-            self._raised, self._frames, self._blank, self._chained = [], [], False, True
+            self._chain.append(_Raised())
+            del self._chain[6:-1]
+            self._blank = False
             return True
         if not text.strip():
             self._blank = True
-            return len(self._raised) < MESSAGE_LINES
+            return len(raised.message) < MESSAGE_LINES
         if self._blank or begins_record(text) or OPENER.search(text):
             return False
-        if len(self._raised) >= MESSAGE_LINES:
-            if _CARRIER in self._raised[0] and _EXCEPTION.match(text):
-                self._raised[-1] = text
-                return True
-            return text[:1] in (" ", "\t") and self._taken < MESSAGE_LINES * FRAMES
-        if not _BACKTRACE.match(text):
-            self._raised.append(text)
-        return True
-
-    @property
-    def text(self) -> str:
-        """The traceback, its middle left out when it is long."""
-        whole = "\n".join(self._lines).rstrip()
-        return whole if len(whole) <= TEXT else whole[: TEXT // 4] + "\n  …\n" + whole[-(TEXT - TEXT // 4) :]
-
-    @property
-    def _said(self) -> str:
-        return "\n".join(self._raised)
-
-    @property
-    def chain(self) -> str:
-        """The exception's line and message, after what the exceptions said that led to it."""
-        return ("\n".join(self._earlier)[:TEXT] + "\n" + self._said).strip()
+        if len(raised.message) < MESSAGE_LINES:
+            raised.message += [] if _BACKTRACE.match(text) else [text]
+            return True
+        if _CARRIER in raised.message[0] and _EXCEPTION.match(text):
+            raised.message[-1] = text
+            return True
+        return text[:1] in (" ", "\t") and self._taken < MESSAGE_LINES * FRAMES
 
     def end(self) -> List[ParsedEvent]:
-        """The exception; nothing for an opening that no frame followed, be it cut off in its midst."""
-        if not self._frames and not self._raised and not any(map(_BEGUN.match, self._lines[1:])):
+        """The exception; nothing for an opening that no frame followed."""
+        raised, earlier = self._chain[-1], self._chain[:-1]
+        if not raised.frames and not raised.message:
             return []
-        last = self._said or "".join(self._earlier[-1:])
+        whole = "\n".join(self._lines).rstrip()
+        text = whole if len(whole) <= TEXT else whole[: TEXT // 4] + "\n  …\n" + whole[-(TEXT - TEXT // 4) :]
+        chain = "\n".join([one.said[: TEXT // 2] for one in earlier])[:TEXT] + "\n" + raised.said
+        last = raised.said or "".join(one.said for one in earlier[-1:])
         data: Data = {"type": "", "message": "", "signature": "user", "consequence": False}
         data.update(exceptions.headline(last) if last else {})
-        data.update(exceptions.framed(self._frames))
-        if data["signature"] == "connection" and exceptions.of_a_service(self._frames, self.chain):
+        data.update(exceptions.framed(raised.frames))
+        if data["signature"] == "connection" and exceptions.of_a_service(raised.frames, chain):
             data["signature"] = "user"
-        if not self._raised:
+        if not raised.message:
             data["cut"] = True
-        if self._taken > self.text.count("\n") + 1:
+        if self._taken > text.count("\n") + 1:
             data["record_lines"] = self._taken + 1
         if _LOGGED.search(self.above):
             data["logged"] = True
         ignored = b"Exception ignored " in self.above
         caught = self.line.warned or b"WARNING" in self.above  # what logs an exception at this level goes on
-        if ignored or (caught and not _UNCAUGHT.search(self.text)):
+        if ignored or (caught and not _UNCAUGHT.search(text)):
             data["survived"] = True
-        self.message = "" if ignored else self.chain
-        return [ParsedEvent("python.exception", data, text=self.text)]
+        self.message = "" if ignored else chain.strip()
+        return [ParsedEvent("python.exception", data, text=text)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections import deque
 from typing import Deque, Dict, Iterator, NamedTuple, Tuple
@@ -15,8 +14,8 @@ from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogFile, LogsRead
 from collectors.samples.ranks import RankProcess
 
-SHARE, LONGEST = 0.55, 4.0
-"""Part of a core that reading logs may use while they flood, of the seconds since the last look, at most so many."""
+SPENT = 0.5
+"""CPU seconds that one look may use while logs flood."""
 FILES = 256
 """Files that are followed at once."""
 WAITING, SENT = 4096, 128
@@ -25,8 +24,6 @@ SHOWN, SHOWN_IN_ALL = 64 << 10, 256 << 10
 """Bytes of raw lines in one look, of a file and of all."""
 UNSEEN = 2.0
 """Seconds between two looks while nobody has lines on view."""
-YOUNG, BRISK = 15.0, 1.0
-"""Seconds from the first look in which looks come so often: who watches for some seconds wants to see steps in them."""
 FIND_EVERY = 5.0
 """Seconds between two looks for new files while the ranks stay the same."""
 
@@ -53,28 +50,22 @@ class LogSource(Source):
         """Ranks by local rank."""
         self._settings = Settings(1.0, 0.0, None, [], [], [])
         self._turn = 0
-        self._began = self._looked_at = time.monotonic()
         self._found_at = float("-inf")
         self._found_for: Tuple[RankProcess, ...] = ()
 
     def configure(self, settings: Settings) -> None:
         """Take new settings: which files to look for, which are on view, which another node reads."""
         self._settings = settings
-        self.period = self._period(time.monotonic())
+        self.period = 0.0 if settings.on_view else UNSEEN
         self._found_at = float("-inf")
 
     def look(self, now: float) -> Iterator[NamedTuple]:
         """Events first, then files and collectives, then the lines on view."""
-        moment = time.monotonic()
-        since, self._looked_at = moment - self._looked_at, moment
-        until = time.thread_time() + SHARE * min(max(since, self._settings.interval / 2), LONGEST)
-        self.period = self._period(moment)
         if not 0 <= now - self._found_at < FIND_EVERY or self.shared.ranks != self._found_for:
             self._find(now)
         if not self._followed and not self._unread and not self.shared.ranks:
-            self._began = moment
             raise Absent("no rank runs here, and no log was named")
-        yield from self._read(now, until)
+        yield from self._read(now, time.thread_time() + SPENT)
         yield from self._files(now)
         for followed in self._followed.values():
             for progress in followed.progress():
@@ -85,9 +76,6 @@ class LogSource(Source):
         shown = [followed for path, followed in self._followed.items() if path in on_view or "*" in on_view]
         for followed in shown:
             yield from followed.lines(now, min(SHOWN, SHOWN_IN_ALL // len(shown)), self._locals)
-
-    def _period(self, moment: float) -> float:
-        return 0.0 if self._settings.on_view else BRISK if moment - self._began < YOUNG else UNSEEN
 
     def _find(self, now: float) -> None:
         """Start to follow what is new."""
@@ -107,8 +95,7 @@ class LogSource(Source):
             same = (one for one in self._followed.values() if inode != NOWHERE and one.inode == inode)
             known = next(same, None)
             if known is None and len(self._followed) >= FILES:
-                self._make_room()
-                why = "" if len(self._followed) < FILES else "%d files are followed already" % FILES
+                why = "%d files are followed already" % FILES
         if why:
             self._unread[path, owner] = why
         elif known is None:
@@ -116,13 +103,6 @@ class LogSource(Source):
             self._followed[path].refresh()
         elif owner.stream != "extra":
             known.adopt(owner)
-
-    def _make_room(self) -> None:
-        """Files that are gone give up their place."""
-        for path in [path for path in self._followed if not os.path.exists(path)]:
-            gone = self._followed.pop(path)
-            gone.close()
-            self._waiting.extend(map(self._ranked, gone.restart()))
 
     def _read(self, now: float, until: float) -> Iterator[NamedTuple]:
         order = list(self._followed.values())
