@@ -64,6 +64,15 @@ def command(python: str = "python3", nice: bool = True, *, site: bool = False) -
     return [python, *isolation, "-B", "-u", "-c", _PROGRAM, "hangtop", niceness]
 
 
+def shown(entry: str, arguments: str, nice: bool = True) -> str:
+    """The command for the person who is asked, and what runs: LOADER, 1 KB of Python, reads that from its input.
+
+    Example: ``python3 -I -S -B -u -c LOADER hangtop 19  (runs collectors.node.network.path, listen=true)``.
+    """
+    words = " ".join("LOADER" if word == _PROGRAM else word for word in command(nice=nice))
+    return f"{words}  (LOADER runs {entry}, which comes through its input, with {arguments})"
+
+
 def pack(entry: str, arguments: object = None, *, extra: Mapping[str, bytes] | None = None) -> bytes:
     """Payload that imports the module ``entry`` on the node and calls its ``main(arguments)``.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-import shlex
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
@@ -26,11 +25,12 @@ _path_figure = answer(PathFigure)
 
 
 def describe() -> str:
-    """The exact remote command, and what it does there, for the person who is asked."""
-    return (
-        f"{shlex.join(payload.command())}  (the program comes through its input: sockets between the nodes; "
-        "iperf3 where it is installed)"
-    )
+    """The remote commands for the person who is asked: every node listens, then each sends to each other one."""
+    return "\n".join([
+        payload.shown(ENTRY, "listen=true"),
+        payload.shown(ENTRY, "targets=[PEER], seconds=SECONDS"),
+        "iperf3 -s -1 -p PORT; iperf3 -c PEER -p PORT -t SECONDS -J  (where both nodes have it)",
+    ])  # fmt: skip
 
 
 class PathSurvey:

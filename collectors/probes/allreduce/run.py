@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shlex
 import time
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -11,7 +10,7 @@ from typing import NamedTuple
 from collectors.fleet import payload
 from collectors.probes.allreduce import nccl
 from collectors.probes.allreduce.rounds import Round, Seat, Work
-from collectors.probes.allreduce.worker import ProbeNode, Worker
+from collectors.probes.allreduce.worker import ENTRY, LAUNCH, ProbeNode, Worker
 from collectors.probes.pairs import Bisection
 from collectors.probes.remote.allreduce import WorkerReport
 from collectors.probes.running import NodeAccess
@@ -68,11 +67,11 @@ def bandwidths(size: int, seconds: float, world: int) -> tuple[float, float]:
 
 
 def describe(plan: ProbePlan) -> str:
-    """The exact remote commands, and what comes through their input, for the person who is asked."""
+    """The remote commands for the person who is asked."""
     borrowed = any(node.pid is not None for node in plan.nodes)
     python = plan.python or ("the interpreter and environment of a rank" if borrowed else "python3")
     where = "one process a GPU" if plan.backend == "nccl" else "one process a node, on CPU"
-    own = f"{shlex.join(payload.command(nice=False))}  ({plan.backend} from memory: {where}, with {python})"
+    own = payload.shown(LAUNCH, f"{ENTRY}, backend={plan.backend}, {where}, with {python}", nice=False)
     if plan.backend != "nccl":
         return own
     tests = nccl.describe(plan.extent.whole.sizes, max(node.ranks for node in plan.nodes))

@@ -15,6 +15,7 @@ from collectors.probes.remote.allreduce import WorkerReport
 from collectors.probes.running import Limits, NodeAccess, Running, answer
 
 ENTRY = "collectors.probes.remote.allreduce"
+LAUNCH = "collectors.node.processes.launch"
 KEPT_LOG, MOST = 1 << 20, 1 << 30
 """Bytes of a worker's other output (NCCL's log among it) that are kept, and that are read."""
 IMPORT_SECONDS = 60.0
@@ -75,7 +76,7 @@ class Worker:
             "command": payload.command("{python}", nice=device == "cpu", site=True),
         }
         child = payload.pack(ENTRY, {"device": device})
-        packed = payload.pack("collectors.node.processes.launch", arguments, extra={"child": child})
+        packed = payload.pack(LAUNCH, arguments, extra={"child": child})
         running = Running(
             access.transport, payload.command(access.python, nice=False), packed, self._take,
             limits=Limits(line=KEPT_LOG, total=MOST),

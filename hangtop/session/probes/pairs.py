@@ -48,7 +48,7 @@ def path_probe(session: Session, *, seconds: float = 0.5) -> Probe:
         return path_result(list(survey.figures.values()), report, answers)
 
     brief = f"{count(len(job.nodes), 'node')}, MTU, loss and throughput between all of them, about 5 s"
-    command = f"on {folded_names(sorted(job.nodes))}: {path.describe()}"
+    command = f"on {folded_names(sorted(job.nodes))}:\n{path.describe()}"
     where = tuple(node.name for node in nodes)
     return Probe("Path probe", f"{brief}, loads the network", command, run, LOADS, where)
 
