@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Job
@@ -72,12 +71,12 @@ NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_SHM_DISABLE NCCL_IB_DISABLE NCCL_NET NCCL_N
 NCCL_CUMEM_ENABLE NCCL_NVLS_ENABLE NCCL_MNNVL_ENABLE NCCL_COLLNET_ENABLE NCCL_RUNTIME_CONNECT NCCL_P2P_NET_CHUNKSIZE
 NCCL_IB_SPLIT_DATA_ON_QPS NCCL_SOCKET_FAMILY TORCH_DISTRIBUTED_DEBUG TORCH_NCCL_BLOCKING_WAIT
 TORCH_NCCL_ASYNC_ERROR_HANDLING GLOO_DEVICE_TRANSPORT WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID
+torch nccl cuda
 """.split()
 )
-"""Ranks that differ in one of these cut messages short, choose different algorithms, or wait for one another."""
-FATAL_TO_DIFFER = frozenset(
-    {"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCH_DISTRIBUTED_DEBUG", "NCCL_NET", "version of nccl"}
-)
+"""Ranks that differ in one of these settings, or versions of libraries, cut messages short, choose different
+algorithms, or wait for one another."""
+FATAL_TO_DIFFER = frozenset({"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCH_DISTRIBUTED_DEBUG", "NCCL_NET", "nccl"})
 """Of those, the ones by which a job does not even meet."""
 
 
@@ -112,41 +111,34 @@ def lint(job: Job) -> list[Finding]:
 def wrong_settings(job: Job) -> Iterator[Finding]:
     """env_invalid, env_unknown, env_debug_left_on: settings one by one."""
     for (name, value), ranks in job.once(_by_setting).items():
-        accepted, words = ACCEPTED.get(name, ("", ""))
+        accepted, words = ACCEPTED.get(name, ("(?s).*", ""))
         left_on, does = DEBUG_ONLY.get(name, ("(?!)", ""))
-        if accepted and not re.fullmatch(accepted, value.strip()):
-            text = f"{name}={value} is not accepted: {words}"
-            yield _finding("env_invalid", "warning", text, ranks, (name, value), f"Correct {name} or remove it.")
+        setting = name, value
+        if not re.fullmatch(accepted, value.strip()):
+            text, advice = f"{name}={value} is not accepted: {words}", f"Correct {name} or remove it."
+            yield _finding("env_invalid", "warning", text, ranks, setting, advice)
         if re.fullmatch(left_on, value.strip()):
-            text = f"{name}={value}: {does}"
-            yield _finding(
-                "env_debug_left_on", "warning", text, ranks, (name, value), "Remove it once the fault is found."
-            )
+            text, advice = f"{name}={value}: {does}", "Remove it once the fault is found."
+            yield _finding("env_debug_left_on", "warning", text, ranks, setting, advice)
         if name in NOT_READ:
             text, advice = f"nobody reads {name}: it does nothing", f"Remove it. What does it: {NOT_READ[name]}."
-            yield _finding("env_unknown", "warning", text, ranks, (name, value), advice)
+            yield _finding("env_unknown", "warning", text, ranks, setting, advice)
         if name in INTERFACE_NAMES and not value.startswith("^"):
             yield from _interfaces(job, ranks, name, value)
 
 
 def _by_setting(job: Job) -> Mapping[tuple[str, str], Sequence[Rank]]:
-    """Ranks by name and value of their settings."""
-    return _ranks_by(job, lambda process: process.env)
+    """Ranks by name and value of their settings, and of the versions of their libraries.
 
-
-def _by_version(job: Job) -> Mapping[tuple[str, str], Sequence[Rank]]:
-    """Ranks by library and its version in their processes."""
-    return _ranks_by(job, lambda process: process.versions)
-
-
-def _ranks_by(job: Job, read: Callable[[RankProcess], Mapping[str, str]]) -> dict[tuple[str, str], list[Rank]]:
-    """Ranks by name and value. Ranks of a node share their table: each table is read once."""
-    tables: dict[int, list[Rank]] = defaultdict(list)
+    Ranks of a node share their tables: each table is read once.
+    """
+    tables: dict[int, tuple[Mapping[str, str], list[Rank]]] = {}
     for rank in job.ranks:
-        tables[id(read(rank.process))].append(rank)
+        for table in (rank.process.env, rank.process.versions):
+            tables.setdefault(id(table), (table, []))[1].append(rank)
     found: dict[tuple[str, str], list[Rank]] = defaultdict(list)
-    for ranks in tables.values():
-        for pair in read(ranks[0].process).items():
+    for read, ranks in tables.values():
+        for pair in read.items():
             found[pair] += ranks
     return {pair: sorted(ranks, key=lambda rank: rank.rank) for pair, ranks in sorted(found.items())}
 
@@ -193,27 +185,26 @@ def _all_on_its_node(job: Job, rank: Rank) -> bool:
 
 def mismatches(job: Job) -> Iterator[Finding]:
     """env_mismatch: ranks that must agree on a setting, or on a version of torch, NCCL or CUDA, do not."""
-    settings = job.once(_by_setting)
+    by_name: dict[str, dict[str, Sequence[Rank]]] = defaultdict(dict)
+    for (name, value), ranks in job.once(_by_setting).items():
+        by_name[name][value] = ranks
     for name in MUST_AGREE:
-        values = {value: ranks for (own, value), ranks in settings.items() if own == name}
+        values = by_name[name]
         having = {rank.rank for ranks in values.values() for rank in ranks}
-        if values and (without := [rank for rank in job.ranks if rank.rank not in having]):
+        # a rank whose version of a library is not known may well have the others'
+        if values and name.isupper() and (without := [rank for rank in job.ranks if rank.rank not in having]):
             values["(not set)"] = without
-        yield from _odd_ones(name, values)
-    for name in ("torch", "nccl", "cuda"):
-        versions = {version: ranks for (own, version), ranks in job.once(_by_version).items() if own == name}
-        yield from _odd_ones(f"version of {name}", versions)
+        if len(values) > 1:
+            yield _odd_ones(name, values)
 
 
-def _odd_ones(name: str, values: Mapping[str, Sequence[Rank]]) -> Iterator[Finding]:
-    if len(values) < 2:
-        return
+def _odd_ones(name: str, values: Mapping[str, Sequence[Rank]]) -> Finding:
     most_first = sorted(values.items(), key=lambda item: (len(item[1]), item[0]), reverse=True)
     odd = [rank for _, ranks in most_first[1:] for rank in ranks]
     told = "; ".join(f"{value} on {ranks_text(rank.rank for rank in ranks)}" for value, ranks in most_first)
-    yield Finding(
-        "env_mismatch", "critical" if name in FATAL_TO_DIFFER else "warning", 0.9,
-        f"ranks differ in {name}: {told}",
+    what = name if name.isupper() else f"the version of {name}"
+    return Finding(
+        "env_mismatch", "critical" if name in FATAL_TO_DIFFER else "warning", 0.9, f"ranks differ in {what}: {told}",
         ranks=tuple(sorted(rank.rank for rank in odd)), nodes=tuple(sorted({rank.node for rank in odd})),
         evidence=tuple(_source(ranks[0], name, value) for value, ranks in most_first),
         advice=f"Give every rank the same {name}: ranks that differ choose different algorithms or never meet.",
@@ -223,7 +214,7 @@ def _odd_ones(name: str, values: Mapping[str, Sequence[Rank]]) -> Iterator[Findi
 def known_bad_versions(job: Job) -> Iterator[Finding]:
     """nccl_known_bad: the library that a rank has mapped is a release with a fault (:data:`BAD_RELEASES`)."""
     machines = {name: node.hello.machine for name, node in job.nodes.items() if node.hello is not None}
-    for (library, version), ranks in job.once(_by_version).items():
+    for (library, version), ranks in job.once(_by_setting).items():
         release = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
         for bad in BAD_RELEASES if library == "nccl" else ():
             hit = [

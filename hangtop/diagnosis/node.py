@@ -32,9 +32,6 @@ from hangtop.diagnosis.looks import Look, Looks
 
 LinkWord = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
 
-PERFQUERY_MOST = 0xFFFF_FFFF
-"""Where perfquery's 32 bit counters stick: no growth says nothing there."""
-
 
 @dataclass(slots=True)
 class Gpu:
@@ -52,15 +49,15 @@ class Gpu:
 
     def copied(self, heard: float | None) -> Gpu:
         """The GPU of this moment, whose node was heard at a time."""
-        links, grown = dict(self.nvlinks), {link: dict(each) for link, each in self.nvlink_grown.items()}
-        return Gpu(self.index, self.facts, self.looks.copied(heard), self.processes, self.fault, links, grown)
+        grown = {link: dict(each) for link, each in self.nvlink_grown.items()}
+        return replace(self, looks=self.looks.copied(heard), nvlinks=dict(self.nvlinks), nvlink_grown=grown)
 
 
 @dataclass(slots=True)
 class Port:
     """One HCA port: its state, its counters now and when watching began, and the states it went through, oldest first.
 
-    A counter that was reset meanwhile has its growth from before taken off ``first``.
+    A counter that was reset meanwhile has its growth from before taken off ``first``. Tables are replaced, not changed.
     """
 
     facts: PortFacts
@@ -85,14 +82,8 @@ class Port:
         before, value = self.before.get(name), self.counters.get(name)
         if before is None or value is None or self.span <= 0.0:
             return None
-        if self.source == "perfquery" and value >= PERFQUERY_MOST:
-            return None
         # One that is less than before began again from zero.
         return (value - before if value >= before else value) / self.span
-
-    def copied(self) -> Port:
-        """The port of this moment; its tables are never changed, but replaced."""
-        return Port(self.facts, self.counters, self.first, self.changes, self.at, self.span, self.source, self.before)
 
 
 @dataclass(slots=True)
@@ -158,7 +149,7 @@ class Rank:
     def copied(self, heard: float | None, gpus: tuple[int, ...]) -> Rank:
         """The rank of this moment on these GPUs, whose node was heard at a time."""
         looks = self.looks.copied(heard if self.gone_at is None else None)
-        return Rank(self.node, self.process, looks, dict(self.helpers), self.gone_at, gpus, self.inside, self.cpu_wait)
+        return replace(self, looks=looks, helpers=dict(self.helpers), gpus=gpus)
 
 
 @dataclass(slots=True)
@@ -181,7 +172,6 @@ class Node:
     why: str = ""
     since: float = 0.0
     """When the link came into this state."""
-    next_try: float | None = None
     seen_at: float | None = None
     """When its last sample came."""
     hello: Hello | None = None
@@ -265,7 +255,7 @@ class Node:
             self,
             gpus={index: gpu.copied(gpus_heard) for index, gpu in self.gpus.items()},
             ranks={pid: rank.copied(ranks_heard, _gpus_of(rank, users)) for pid, rank in self.ranks.items()},
-            ports={name: port.copied() for name, port in self.ports.items()},
+            ports={name: replace(port) for name, port in self.ports.items()},
             interfaces=dict(self.interfaces),
             port_uses=dict(self.port_uses),
             disks=dict(self.disks),

@@ -9,8 +9,8 @@ from itertools import groupby
 
 from hangtop.diagnosis.unnumbered import Unnumbered, numbered, parse_process, unnumbered
 
-ROOM = 60
-"""Characters of a folded text in a sentence."""
+RANGES = 8
+"""Ranges of numbers in a name that are told."""
 _HOST = re.compile(r"([^.]*?)([0-9]{1,9})(\.[^0-9].*)?|(.*?)([0-9]{1,9})()")
 """A name with a number at its end, and its domain; or an address, whose last number counts."""
 
@@ -57,11 +57,14 @@ def rank_text(rank: int) -> str:
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
-    """``rank 37``, ``ranks 0-2,5``, ``processes 4711 and 4712 on node2``, ``rank 3 and process 88 on node1``."""
+    """``rank 37``, ``ranks 0-2,5``, ``processes 4711 and 4712 on node2``, ``rank 3 and process 88 on node1``.
+
+    Empty for none.
+    """
     every = set(ranks)
     ordered, others = sorted(numbered(every)), unnumbered(every)
     numbers = f"rank {ordered[0]}" if len(ordered) == 1 else f"ranks {','.join(ranges(ordered))}"
-    told = [numbers] if ordered or not others else []
+    told = [numbers] if ordered else []
     for node, group in groupby(others, key=lambda one: one.node):
         pids = [str(one.pid) for one in group]
         told.append(f"{'process' if len(pids) == 1 else 'processes'} {listed(pids)} on {node}")
@@ -73,12 +76,6 @@ def ranks_on(ranks: Iterable[int], nodes: Iterable[str]) -> str:
     every = set(ranks)
     told = ranks_text(every)
     return told if unnumbered(every) else f"{told} {on_nodes(nodes)}".rstrip()
-
-
-def who(ranks: Iterable[int], otherwise: str = "a rank") -> str:
-    """``rank 37``, ``ranks 0-2``, or the given words where no rank is known."""
-    known = set(ranks)
-    return ranks_text(known) if known else otherwise
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -120,15 +117,11 @@ def on_nodes(nodes: Iterable[str]) -> str:
     return f"on {listed(named)}" if named else ""
 
 
-def nodes_text(names: Sequence[str]) -> str:
-    """``node1 and node2``, ``node[1-64]``; ``a, b, c, d and 60 more`` where folding does not make it short."""
-    if len(names) <= 2 or len(text := folded_names(names)) > ROOM:
-        return listed(names)
-    return text
-
-
 def folded_names(names: Iterable[str]) -> str:
-    """Names that differ in one number alone are folded: ``gpu[001-004] and login``, ``gpu[1-4].lab.example``."""
+    """Names that differ in one number alone are folded: ``gpu[001-004] and login``, ``gpu[1-4].lab.example``.
+
+    Of many ranges the first few are told, of many names three.
+    """
     plain: list[str] = []
     parted: list[tuple[str, str, str]] = []
     for name in names:
@@ -144,8 +137,9 @@ def folded_names(names: Iterable[str]) -> str:
         groups[stem, len(number) if (stem, len(number), end) in padded else 0, end].add(int(number))
     told = []
     for (stem, width, end), numbers in groups.items():
-        parts = ",".join(ranges(sorted(numbers), width))
-        told.append(f"{stem}{parts if len(numbers) == 1 else f'[{parts}]'}{end}")
+        parts = list(ranges(sorted(numbers), width))
+        text = ",".join([*parts[:RANGES], "…"] if len(parts) > RANGES else parts)
+        told.append(f"{stem}{text if len(numbers) == 1 else f'[{text}]'}{end}")
     return listed([*told, *plain], 3)
 
 

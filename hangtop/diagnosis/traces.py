@@ -15,7 +15,7 @@ from statistics import NormalDist, median
 
 from collectors.samples.traces import RankTrace, TraceCall
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
-from hangtop.diagnosis.phrasing import count, duration, ranks_text, who
+from hangtop.diagnosis.phrasing import count, duration, ranks_text
 from hangtop.diagnosis.tables.thresholds import TRACE_CHANCE
 
 LATE_S, LATE_SHARE, LATE_USUAL = 50e-6, 0.1, 0.5
@@ -205,7 +205,7 @@ def bound(seen: TracePicture, late: Sequence[Finding]) -> Iterator[Finding]:
             continue
         cause = "straggler_rank" if late and part == "exposed" else ""
         share = median(getattr(trace, part) / trace.wall for trace in ranks)
-        named = who((trace.rank for trace in ranks if trace.rank is not None), count(len(ranks), "trace"))
+        named = ranks_text(trace.rank for trace in ranks if trace.rank is not None) or count(len(ranks), "trace")
         told = [(trace, f"{lasting(getattr(trace, part))} of {lasting(trace.wall)}") for trace in ranks]
         yield _finding(kind, 0.6 if cause else 0.85, f"{named}: {share:.0%} of the time {summary}", told, advice, cause)
 

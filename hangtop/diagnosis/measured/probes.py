@@ -21,12 +21,8 @@ NEARLY_ALL = 2 / 3
 """Of a node's pairs: a node that loses one packet in twenty has a lucky pair now and then."""
 SLOW_SHARE = 1 / 3
 """Of the median over the other pairs: noise on a shared network stays within a factor of two."""
-LOST_SHARE = 0.01
-"""TCP throughput falls with the square root of the loss; at 1 % a collective already waits for time-outs."""
-LOST_BY_ITSELF = 0.03
+LOST_SHARE = 0.03
 """A probe that fills a fast link loses up to 2 % in queues of its own making, and is none the slower for it."""
-HELD_UP = 1 / 2
-"""Of the rate of pairs without loss: what is lost and costs nothing is the probe's own doing."""
 GOOD_SHARE = 0.8
 """Of a port's rate that one connection of ib_write_bw should reach: trusted preflight scripts ask for 0.9 to 0.95 of
 it with tuned settings; without them less is no proof of a fault."""
@@ -45,12 +41,11 @@ def report_of(
                        list(pairs), {})  # fmt: skip
 
 
-def outcome(report: ProbeReport, found: Iterable[Finding]) -> str:
+def outcome(report: ProbeReport, found: Sequence[Finding]) -> str:
     """``ok``, ``slow`` or ``failed``, as ``probe --json`` says it."""
-    kinds = {finding.kind for finding in found}
-    if report.outcome != "done" or kinds & {"silent_corruption", "path_blocked", "probe_absent"}:
+    if report.outcome != "done" or {one.kind for one in found} & {"silent_corruption", "path_blocked", "probe_absent"}:
         return "failed"
-    return "slow" if kinds else "ok"
+    return "slow" if found else "ok"
 
 
 def findings(report: ProbeReport) -> tuple[Finding, ...]:
@@ -144,13 +139,8 @@ def _blocked(report: ProbeReport) -> Iterator[Finding]:
 
 
 def _lossy(report: ProbeReport) -> Iterator[Finding]:
-    """packet_loss: TCP had to send a share of its segments again, and got less through for it."""
-    lost = {(p.a, p.b): p.retransmitted for p in report.pairs if p.retransmitted is not None}
-    speeds = {(p.a, p.b): p.busbw for p in report.pairs if p.busbw is not None}
-    clean = [speeds[key] for key, share in lost.items() if share <= LOST_SHARE and key in speeds]
-    enough = HELD_UP * median(clean) if clean else 0.0
-    held_up = {key for key in lost if key not in speeds or speeds[key] < enough}
-    bad = {key for key, share in lost.items() if share > (LOST_SHARE if key in held_up else LOST_BY_ITSELF)}
+    """packet_loss: TCP had to send a share of its segments again."""
+    bad = {(pair.a, pair.b) for pair in report.pairs if (pair.retransmitted or 0.0) > LOST_SHARE}
     for names, pairs in accused(report.pairs, bad):
         worst = max(pair.retransmitted or 0.0 for pair in pairs)
         yield _told(

@@ -16,7 +16,7 @@ from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure
 from hangtop.diagnosis.failures.unheard import kernel_text, kernel_word, logs_behind, silent_ranks
 from hangtop.diagnosis.finding import Evidence, Finding, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text, who
+from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
 from hangtop.diagnosis.roster import homes, known_ranks, world_size
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -76,7 +76,7 @@ def _ended(job: Job, kind: str, weight: float, ends: Sequence[RankEnd], text: st
     words = [*ends[0].words[:3], *(end.cause for end in ends[1:3])]
     nodes = homes(job, ranks) or tuple(sorted({end.cause.event.host for end in ends} - {""}))
     local = {number_of(end.cause.event, "local_rank") for end in ends}
-    named = who(ranks, f"local rank {local.pop()}" if len(local) == 1 and None not in local else "a rank")
+    named = ranks_text(ranks) or (f"local rank {local.pop()}" if len(local) == 1 and None not in local else "a rank")
     return Finding(
         kind, "critical", weight, " ".join(filter(None, (named, on_nodes(nodes) if ranks else "", text))),
         ranks=ranks, nodes=nodes, evidence=tuple(event_line(word.event) for word in words), advice=advice,
@@ -200,7 +200,8 @@ def remote_error(job: Job) -> Iterator[Finding]:
         silent = known_ranks(job) - {event.rank for event in job.events if event.kind != "log.end"} - living
         unheard = f"; of {ranks_text(silent)} there is no word" if ranks_in(events) and silent else ""
         yield Finding(
-            "nccl_remote_error", "critical", 0.5, f"{who(ranks_in(events))} lost a peer, which ended first{unheard}",
+            "nccl_remote_error", "critical", 0.5,
+            f"{ranks_text(ranks_in(events)) or 'a rank'} lost a peer, which ended first{unheard}",
             nodes=hosts_in(job, events), evidence=lines(events),
             advice="These ranks are victims: look for the rank that they name, and for the one that left no word.",
         )  # fmt: skip

@@ -17,7 +17,7 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import LINES_SHOWN, event_line, finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who, who_wait
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who_wait
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.waits.job_status import JobStatus
 
@@ -178,7 +178,7 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
     unread = group.members - reported
     if len(reported) > 1 and group.members and progress.last and not unread:
         return (), "all that report had launched it, and it did not complete", 0.6
-    why = "" if group.members and not unread else f"of {who(unread, 'the other ranks')} there is no word, so "
+    why = "" if group.members and not unread else f"of {ranks_text(unread) or 'the other ranks'} there is no word, so "
     return (), f"{why}nothing tells who had not launched it", 0.5
 
 

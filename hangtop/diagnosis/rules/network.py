@@ -12,7 +12,7 @@ from hangtop.diagnosis.evidence.events import hosts_in, lines, log_events, ranks
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Port
-from hangtop.diagnosis.phrasing import count, listed, nodes_text, ranks_text
+from hangtop.diagnosis.phrasing import count, listed, ranks_text
 from hangtop.diagnosis.roster import home_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 
@@ -183,7 +183,7 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
     every = sorted({name for pair in silent for name in pair})
     common = [name for name in every if all(name in pair for pair in silent)]
     nodes = tuple(common) if len(common) == 1 and len(every) > 2 else tuple(every)
-    where = f"to and from {nodes[0]}" if len(nodes) == 1 else f"between {nodes_text(nodes)}"
+    where = f"to and from {nodes[0]}" if len(nodes) == 1 else f"between {listed(nodes)}"
     ranks = ranks_text({rank for own in silent.values() for rank, _ in own})
     yield Finding(
         "path_blocked", "critical", 0.85,

@@ -11,7 +11,7 @@ from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, log_eve
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, nodes_text, of_several, ranks_text, who
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules.stuck import COMING_UP, coming_up
 from hangtop.diagnosis.stacks.states import Meaning
@@ -45,7 +45,7 @@ def launching(job: Job) -> str:
     if not idle or not job.live or job.ranks or failed:
         return ""
     nodes = sorted(name for name, node in job.nodes.items() if node.launchers)
-    return f"torchrun has had no rank on {nodes_text(nodes)} for {duration(max(0.0, job.now - _last_idle(job)))}"
+    return f"torchrun has had no rank on {listed(nodes)} for {duration(max(0.0, job.now - _last_idle(job)))}"
 
 
 def _last_idle(job: Job) -> float:
@@ -161,7 +161,7 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         ranks, what = (), "the launcher has no connection to the store: its server ended, or cannot be reached"
     else:
         ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
-        what = f"a wait in the store timed out: {who(ranks)} had not come to the start of the communicator"
+        what = f"a wait in the store timed out: {ranks_text(ranks) or 'a rank'} had not come to the communicator's start"
     yield Finding(
         "store_timeout", "critical", 0.6 if joined is None and not connects else 0.8, what,
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import WaitBox
-from hangtop.diagnosis.phrasing import nodes_text, of_several, ranks_text
+from hangtop.diagnosis.phrasing import folded_names, of_several, ranks_text
 from hangtop.diagnosis.unnumbered import unnumbered
 
 SHOWN = 12
@@ -49,7 +49,7 @@ def tree_rows(boxes: Sequence[WaitBox], most: int = SHOWN) -> list[TreeRow]:
 
 def _text(box: WaitBox, *, waited: bool) -> str:
     """Who is where, at what, in which collective; and whether that holds up who waits for it."""
-    where = f" on {nodes_text(box.nodes)}" if box.nodes and not unnumbered(box.ranks) else ""
+    where = f" on {folded_names(box.nodes)}" if box.nodes and not unnumbered(box.ranks) else ""
     by = box.operation if f" in {box.operation} " not in box.doing else ""  # frames alone tell no more
     mark = f"   {BLAMED}" if box.blamed and waited else ""
     return f"{ranks_text(box.ranks)}{where}: {of_several(box.doing, len(box.ranks))}{f'   [{by}]' if by else ''}{mark}"
