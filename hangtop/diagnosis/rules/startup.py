@@ -161,7 +161,9 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         ranks, what = (), "the launcher has no connection to the store: its server ended, or cannot be reached"
     else:
         ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
-        what = f"a wait in the store timed out: {ranks_text(ranks) or 'a rank'} had not come to the communicator's start"
+        what = (
+            f"a wait in the store timed out: {ranks_text(ranks) or 'a rank'} had not come to the communicator's start"
+        )
     yield Finding(
         "store_timeout", "critical", 0.6 if joined is None and not connects else 0.8, what,
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
