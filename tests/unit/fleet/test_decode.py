@@ -116,17 +116,16 @@ EVENT = LogEvent("k", 1.0, 0, "", 1, "s", 1, "t", {})
         GpuFault(1_000_000, "", "x"), PortUse(70_000, [], True),
         gpu_row(0, utilization=-(1 << 63)), gpu_row(0, memory_utilization=101), gpu_row(0, temperature=5000),
         gpu_row(0, power=1e20), gpu_row(0, power=-1.0), gpu_row(0, sm_clock=1 << 40), gpu_row(0, memory_used=1 << 61),
-        GpuProcesses([GpuProcess("b", -5, None, None, "n")]), GpuProcesses([GpuProcess("b", 5, 0, 0, "n")] * 70_000),
+        GpuProcesses([GpuProcess("b", -5, None, None, "n")]), PortUse(1, [""] * 70_000, True),
         Fault("s", "x" * 5000, 1), EVENT._replace(data={"a": 1e300}), EVENT._replace(data={"a": [1, 10**20]}),
     ],
     ids=lambda sample: repr(sample)[:60],
 )  # fmt: skip
 def test_a_value_beyond_its_bounds_is_no_sample_and_is_counted(sample: NamedTuple) -> None:
     decoder = Decoder()
-    data = line(sample) + line(TICK)
-    assert [found for at in range(0, len(data), 65536) for found in decoder.feed(data[at : at + 65536])] == [TICK]
+    assert decoder.feed(line(sample) + line(TICK)) == [TICK]
     (bad,) = decoder.bad_lines()
-    assert "Expected" in bad.why or "longer than" in bad.why
+    assert "Expected" in bad.why
 
 
 def test_texts_of_samples_are_cleaned_at_any_depth() -> None:
