@@ -42,17 +42,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave slow tests out unless they are asked for.
 
-    Keep tests with real nodes in one worker: they wait for clocks, and would disturb one another; and those with ranks
-    that have no nodes in one.
+    Keep tests that share nodes or ranks in one worker. Those with nodes of their own wait as much as those with jobs on
+    the shared ones, and do not disturb them: two workers have something to wait for, each.
     """
     if not config.getoption("--slow"):
         slow = [item for item in items if item.get_closest_marker("slow") is not None]
         config.hook.pytest_deselected(items=slow)
-        items[:] = [item for item in items if item not in slow]
+        items[:] = [item for item in items if item.get_closest_marker("slow") is None]
     for item in items:
-        nodes = item.get_closest_marker("nodes") is not None
-        if nodes or item.get_closest_marker("torch") is not None:
-            item.add_marker(pytest.mark.xdist_group("nodes" if nodes else "ranks"))
+        group = next((name for name in ("nodes", "torch") if item.get_closest_marker(name) is not None), "")
+        if "nursery" in getattr(item, "fixturenames", ()):
+            group = "nursery"
+        if group:
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

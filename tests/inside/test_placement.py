@@ -3,48 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from hangtop.inside import check_mesh, check_placement, check_same
 from hangtop.inside.results import CheckResult
-from tests.support.torch_ranks import run_ranks
+from tests.support.torch_ranks import run_ranks, torch
 
-if TYPE_CHECKING:
-    import torch
-else:
-    torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.torch
 
 
-class Block(torch.nn.Module):  # type: ignore[misc]
-    def __init__(self) -> None:
-        super().__init__()
-        self.up = torch.nn.Linear(8, 16, bias=False)
-        self.down = torch.nn.Linear(16, 8, bias=False)
-        self.norm = torch.nn.LayerNorm(8)
+def tower() -> Any:
+    """Three residual blocks and a head, and a layer that no forward pass uses; alike on all ranks."""
 
-    def forward(self, x: Any) -> Any:
-        return self.norm(x + self.down(self.up(x).relu()))
+    class Block(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.up = torch.nn.Linear(8, 16, bias=False)
+            self.down = torch.nn.Linear(16, 8, bias=False)
+            self.norm = torch.nn.LayerNorm(8)
 
+        def forward(self, x: Any) -> Any:
+            return self.norm(x + self.down(self.up(x).relu()))
 
-class Tower(torch.nn.Module):  # type: ignore[misc]
-    def __init__(self, width: int = 8) -> None:
-        super().__init__()
-        self.layers = torch.nn.ModuleList(Block() for _ in range(3))
-        self.head = torch.nn.Linear(8, width)
-        self.extra = torch.nn.Linear(8, 8)
+    class Tower(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = torch.nn.ModuleList(Block() for _ in range(3))
+            self.head = torch.nn.Linear(8, 8)
+            self.extra = torch.nn.Linear(8, 8)
 
-    def forward(self, x: Any) -> Any:
-        for layer in self.layers:
-            x = layer(x)
-        return self.head(x)
+        def forward(self, x: Any) -> Any:
+            for layer in self.layers:
+                x = layer(x)
+            return self.head(x)
 
-
-def tower(width: int = 8) -> Tower:
     torch.manual_seed(0)
-    return Tower(width)
+    return Tower()
 
 
 def sharded(*, root: bool = True) -> Any:

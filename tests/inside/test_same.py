@@ -10,10 +10,8 @@ import pytest
 
 from hangtop.inside import barrier, check_same
 from hangtop.inside.results import CheckResult
-from tests.support.torch_ranks import run_ranks
+from tests.support.torch_ranks import run_ranks, torch
 
-torch = pytest.importorskip("torch")
-np = pytest.importorskip("numpy")
 pytestmark = pytest.mark.torch
 
 WORLD = 3
@@ -74,6 +72,8 @@ FAULTS: dict[Callable[..., None], tuple[str, list[int], str]] = {
 def compared(fault: Callable[..., None] | None) -> list[CheckResult]:
     def work(rank: int) -> CheckResult:
         import random
+
+        import numpy as np
 
         model, optimizer = trained(rank)
         torch.manual_seed(7)

@@ -21,10 +21,3 @@ def nursery() -> Iterator[Nurseries]:
     """Two nodes on which jobs with real ranks start in a moment; for all modules that leave the nodes as they were."""
     with nurseries() as made:
         yield made
-
-
-@pytest.fixture(scope="session", autouse=True)
-def early(request: pytest.FixtureRequest) -> None:
-    """Start the nurseries with the first test on nodes: torch is loaded by the time that one needs it."""
-    if not missing_rights() and any("nursery" in getattr(item, "fixturenames", ()) for item in request.session.items):
-        request.getfixturevalue("nursery")

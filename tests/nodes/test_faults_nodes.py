@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from collectors.node.processes.sockets import CarriedBytes
 from tests.support.devices import PORT, Devices, devices_of
 from tests.support.faulty import FaultyJob, Nurseries, Triage
 
@@ -76,7 +77,9 @@ def test_a_path_on_which_nothing_passes_but_ssh_is_named(nursery: Nurseries) -> 
         passes = [f"add rule ip hole in tcp {end} 22 accept" for end in ("sport", "dport")]
         for words in ("add table ip hole", chain, *passes, "add rule ip hole in meta l4proto tcp drop"):
             cut.run(["nft", words])
-        time.sleep(8)  # four times in vain take three seconds
+        ranks = [job.processes(rank)[0][1].host_pid for rank in range(4)]
+        while not any(CarriedBytes(pid).told().unanswered for pid in ranks):  # three seconds: four times in vain
+            time.sleep(0.1)
         answer = Triage(nursery.cluster, case=job.case).answer()
     finally:
         cut.run(["nft", "delete table ip hole"], check=False)

@@ -16,41 +16,34 @@ from tests.support.simulated_nccl.library import compiler
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
-
-@pytest.fixture(scope="module")
-def hanging(nursery: Nurseries) -> Batches:
-    return Batches(nursery, HANGING, at_once=5)
-
-
-@pytest.mark.parametrize("name", HANGING)
-def test_a_hung_job(hanging: Batches, name: str) -> None:
-    answer = hanging[name]
-    assert not HANGING[name].wrong(answer), (answer.took, answer.data)
+TABLES = {"hanging": (HANGING, 6), "moving": (MOVING, 3), "below_python": (DEVICE, 1)}
+"""Jobs, and how many of them run side by side."""
 
 
 @pytest.fixture(scope="module")
-def moving(nursery: Nurseries) -> Batches:
-    return Batches(nursery, MOVING, at_once=2)
-
-
-@pytest.mark.parametrize("name", MOVING)
-def test_a_job_that_goes_on(moving: Batches, name: str) -> None:
-    answer = moving[name]
-    assert not MOVING[name].wrong(answer), (answer.took, answer.data)
-
-
-@pytest.fixture(scope="module")
-def below_python(nursery: Nurseries) -> Iterator[Batches]:
+def answers(request: pytest.FixtureRequest, nursery: Nurseries) -> Iterator[Batches]:
+    """Answers about the jobs of one table."""
+    jobs, at_once = TABLES[request.param]
+    if jobs is not DEVICE:
+        yield Batches(nursery, jobs, at_once=at_once)
+        return
+    if not compiler():
+        pytest.skip("a C compiler makes what the ranks wait in")
     for job in nursery.jobs:
         job.end()  # each of these jobs takes all processors that it can get
     with devices_of(nursery.cluster) as devices:
-        yield Batches(nursery, DEVICE, at_once=1, devices=devices)
+        yield Batches(nursery, jobs, at_once=at_once, devices=devices)
 
 
-@pytest.mark.skipif(not compiler(), reason="a C compiler makes what the ranks wait in")
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if job.slow else []) for name, job in DEVICE.items()]
+    ("answers", "name"),
+    [
+        pytest.param(table, name, id=name, marks=[pytest.mark.slow] if job.slow else [])
+        for table, (jobs, _) in TABLES.items()
+        for name, job in jobs.items()
+    ],
+    indirect=["answers"],
 )
-def test_below_python(below_python: Batches, name: str) -> None:
-    answer = below_python[name]
-    assert not DEVICE[name].wrong(answer), (answer.took, answer.data)
+def test_the_answer_about_a_job(answers: Batches, name: str) -> None:
+    answer = answers[name]
+    assert not answers.rows[name].wrong(answer), (answer.took, answer.data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from tests.support.cluster_node import Node
 pytestmark = pytest.mark.nodes
 
 HANGTOP = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
+NEEDS_NFT = pytest.mark.skipif(shutil.which("nft") is None, reason="packets are dropped by nft")
 BLOCK_SYN = "iifname eth0 tcp flags & (syn | ack) == syn tcp dport != 22 drop"
 LOSE = "numgen random mod 100 < 5 drop"
 
@@ -85,10 +87,10 @@ def test_good_paths_are_well(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("plant", "kind"),
     [
-        pytest.param(lossy, "packet_loss", marks=pytest.mark.slow),
+        pytest.param(lossy, "packet_loss", marks=[pytest.mark.slow, NEEDS_NFT]),
         pytest.param(slow, "bandwidth_low", marks=pytest.mark.slow),
         pytest.param(narrow, "mtu_mismatch", marks=pytest.mark.slow),
-        (blocked, "path_blocked"),
+        pytest.param(blocked, "path_blocked", marks=NEEDS_NFT),
     ],
 )
 def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], None], kind: str) -> None:
@@ -104,6 +106,7 @@ def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], Non
         assert f"nftables on {node.name} (table ip fault, chain input: " in str(answer["findings"][0]["evidence"])
 
 
+@NEEDS_NFT
 def test_preflight_names_the_node_that_others_cannot_reach(cluster: Cluster) -> None:
     node = cluster.nodes[1]
     blocked(node)

@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ from tests.support.tmux import Tmux
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
 HANGTOP = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
-SCREENS = {"hangtop node[1-8]"}
-ON_CLUSTER = [line for line in commands() if line.startswith("hangtop ")]
+TEXTS = [line for line in commands() if line.startswith("hangtop ") and line != "hangtop node[1-8]"]
+"""The commands that answer in text."""
 
 
 @pytest.fixture(scope="module")
@@ -34,28 +35,43 @@ def cluster(nursery: Nurseries) -> Iterator[Cluster]:
     job.end()
 
 
-@pytest.fixture
-def environment(cluster: Cluster, tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def environment(cluster: Cluster) -> dict[str, str]:
     """The user's environment names the ssh_config, so that the commands stay as the README has them."""
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    (logs / "rank0.log").write_text("step 1\nstep 2\n", encoding="utf-8")
     own = {"HANGTOP_SSH_CONFIG": str(cluster.ssh_config), "HANGTOP_BATCH": "1", "HANGTOP_PYTHON": sys.executable}
     return {**os.environ, **own, "HANGTOP_YES": "1"}
 
 
-def test_there_are_commands() -> None:
-    assert len(ON_CLUSTER) >= 7
-
-
-@pytest.mark.parametrize("line", [line for line in ON_CLUSTER if line not in SCREENS])
-def test_a_command_of_the_readme(line: str, environment: dict[str, str], tmp_path: Path) -> None:
+def run(line: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     words = shlex.split(re.sub(r"node\[1-8\]", "node[1-2]", line))[1:]
-    done = subprocess.run(
-        [*HANGTOP, *words], capture_output=True, text=True, timeout=180, check=False, env=environment, cwd=tmp_path
+    (folder / "logs").mkdir()
+    (folder / "logs" / "rank0.log").write_text("step 1\nstep 2\n", encoding="utf-8")
+    return subprocess.run(
+        [*HANGTOP, *words], capture_output=True, text=True, timeout=180, check=False, env=environment, cwd=folder
     )
+
+
+Answers = dict[str, tuple[Path, Future[subprocess.CompletedProcess[str]]]]
+
+
+@pytest.fixture(scope="module")
+def answers(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
+    """What each command says in a folder of its own; three run at a time, for all of them mostly wait."""
+    with ThreadPoolExecutor(3) as pool:
+        folders = [(line, tmp_path_factory.mktemp("readme")) for line in TEXTS]
+        yield {line: (folder, pool.submit(run, line, folder, environment)) for line, folder in folders}
+
+
+def test_there_are_commands() -> None:
+    assert len(TEXTS) >= 7
+
+
+@pytest.mark.parametrize("line", TEXTS)
+def test_a_command_of_the_readme(line: str, answers: Answers) -> None:
+    folder, answer = answers[line]
+    done = answer.result()
     assert done.returncode in (0, 1), done.stderr
-    assert done.stdout or (tmp_path / "job.rec").exists()
+    assert done.stdout or (folder / "job.rec").exists()
     assert "Traceback" not in done.stderr
 
 

@@ -64,6 +64,7 @@ def test_a_node_that_is_not_there_is_lost_and_the_others_are_judged(nursery: Nur
     states = {node["name"]: node["state"] for node in answer.data["job"]["nodes"]}
     assert states == {"node1": "live", "node2": "live", "dead": "lost"}
     assert answer.named() == ("hung", "rank_stuck_in_data", [2])
+    assert answer.alarms == ["rank_stuck_in_data"]
     assert any("token_pages" in piece["text"] for piece in answer.findings[0]["evidence"])
     assert any(unknown["nodes"] == ["dead"] for unknown in answer.data["unknown"])
 

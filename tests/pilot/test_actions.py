@@ -49,7 +49,8 @@ async def test_every_key_of_every_action_works_on_the_screen(
             shown.app.screen.query("#filterline").remove()
             while len(shown.app.screen_stack) > 1:
                 await shown.app.pop_screen()
-            await shown.press(HOME.get(action.needs, "2"))
+            if not action.valid(shown.app.panel.CAN):
+                await shown.press(HOME.get(action.needs, "2"))
             ran.clear()
             await shown.press(key)
             assert ran == [action.id], key

@@ -114,12 +114,14 @@ class Nurseries:
         case: str,
         *,
         ranks_per_node: int = 2,
+        numbered: bool = True,
         env: Mapping[str, str] | None = None,
         per_node: Mapping[str, Mapping[str, str]] | None = None,
     ) -> FaultyJob:
         """Start ``program`` of the folder faulty_jobs with ``env`` on all nodes; its name gets a number.
 
-        ``per_node`` is what the ranks of single nodes find besides.
+        ``per_node`` is what the ranks of single nodes find besides. Without ``numbered`` no rank finds its number,
+        nor that of all.
         """
         case = f"{case}-{self._launched}"  # a test that is tried again starts its jobs again
         port = 29500 + self._launched
@@ -128,15 +130,16 @@ class Nurseries:
         folder.mkdir()
         nodes = self.cluster.nodes
         common = {
-            "HX_CASE": case, "WORLD_SIZE": str(len(nodes) * ranks_per_node), "LOCAL_WORLD_SIZE": str(ranks_per_node),
-            "MASTER_ADDR": nodes[0].address, "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "eth0",
+            "HX_CASE": case, "MASTER_ADDR": nodes[0].address, "MASTER_PORT": str(port), "GLOO_SOCKET_IFNAME": "eth0",
             "OMP_NUM_THREADS": "1", "HX_FOLDER": str(folder), **(env or {}),
         }  # fmt: skip
+        if numbered:
+            common |= {"WORLD_SIZE": str(len(nodes) * ranks_per_node), "LOCAL_WORLD_SIZE": str(ranks_per_node)}
         for index, node in enumerate(nodes):
             with self._orders(node) as orders:
                 for local in range(ranks_per_node):
                     rank = index * ranks_per_node + local
-                    own = {"RANK": str(rank), "LOCAL_RANK": str(local), "NODE_RANK": str(index)}
+                    own = {"RANK": str(rank), "LOCAL_RANK": str(local), "NODE_RANK": str(index)} if numbered else {}
                     own |= (per_node or {}).get(node.name, {})
                     order: dict[str, object] = {
                         "script": str(JOBS / program), "stdout": str(folder / f"rank{rank}.out"),

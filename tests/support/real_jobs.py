@@ -86,13 +86,12 @@ def _hung(program: str, fault: str, who: int, kind: str, says: str, *ranks: int,
 
 
 HANGING: dict[str, RealJob] = {
-    "reader": _hung("lm.py", "reader", 2, "rank_stuck_in_data", "token_pages"),
+    "busy_loop": RealJob("lm.py", "busy", 3, WAITS, ("waiting",), (3,), "busy"),
     "data_worker": _hung("vision.py", "worker", 1, "rank_stuck_in_data", "fetch_remote"),
     "checkpoint_of_rank_0": _hung("lm.py", "checkpoint", 0, "rank_stuck_in_checkpoint", "write_state"),
     "checkpoint_of_another": _hung("lm.py", "checkpoint", 3, "rank_stuck_in_checkpoint", "write_state"),
     "lock": _hung("lm.py", "lock", 1, "rank_stuck_on_lock", "refresh_vocabulary"),
     "lock_in_a_pair": _hung("mesh.py", "pair_lock", 2, "rank_stuck_on_lock", "Mesh.forward"),
-    "busy_loop": RealJob("lm.py", "busy", 3, WAITS, ("waiting",), (3,), "busy"),
     "sleep": RealJob("lm.py", "nap", 0, WAITS, ("waiting",), (0,), "time.sleep, 24.0 h left"),
     "stopped": RealJob("lm.py", "none", 1, HANGS, ("rank_stopped",), (1,), "stopped", "moves", signal.SIGSTOP),
     "collective_on_one_rank": _hung("vision.py", "only_here", 0, "collective_mismatch", "share_histogram"),
@@ -126,13 +125,14 @@ DEVICE: dict[str, RealJob] = {
 class Batches:
     """Answers about jobs, some side by side; a batch is run when the first of its answers is asked for.
 
-    While hangtop watches the jobs of one batch, those of the next one are started already.
+    While hangtop watches the jobs of one batch, those of the next one are started already: what takes a processor for
+    itself belongs into the first.
     """
 
     def __init__(
         self, nursery: Nurseries, jobs: dict[str, RealJob], *, at_once: int, devices: Devices | None = None
     ) -> None:
-        self._nursery, self._rows, self._at_once, self._devices = nursery, jobs, at_once, devices
+        self._nursery, self.rows, self._at_once, self._devices = nursery, jobs, at_once, devices
         self._names = list(jobs)
         self._jobs: dict[str, FaultyJob] = {}
         self._answers: dict[str, Answer] = {}
@@ -144,13 +144,13 @@ class Batches:
 
     def _launch(self, names: Sequence[str]) -> None:
         for name in names:
-            self._jobs[name] = self._jobs.get(name) or self._rows[name].launch(self._nursery, name, self._devices)
+            self._jobs[name] = self._jobs.get(name) or self.rows[name].launch(self._nursery, name, self._devices)
 
     def _run(self, first: int) -> None:
         names = self._names[first : first + self._at_once]
         self._launch(names)
         for name in names:
-            self._rows[name].strike(self._jobs[name])
+            self.rows[name].strike(self._jobs[name])
         asked = {name: Triage(self._nursery.cluster, case=self._jobs[name].case) for name in names}
         if self._devices is None:  # a node's simulated GPUs are one job's
             self._launch(self._names[first + self._at_once : first + 2 * self._at_once])

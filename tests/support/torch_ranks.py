@@ -5,6 +5,7 @@ Forked from one process that has torch imported: that costs a start of some tens
 
 from __future__ import annotations
 
+import importlib
 import os
 import pickle
 import select
@@ -18,6 +19,19 @@ LIMIT = 60.0
 """Seconds that ranks may take in all."""
 AFTER_A_FAILURE = 5.0
 """Seconds that the others may take where one has failed: they may wait for it."""
+
+
+class Later:
+    """A module that is imported when it is first used: torch takes seconds, and every worker collects all tests."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module(self._name), name)
+
+
+torch: Any = Later("torch")
 
 
 def free_port() -> int:
@@ -66,11 +80,8 @@ def _be(rank: int, world: int, port: int, work: Callable[[int], Any], writing: i
         RANK=str(rank), WORLD_SIZE=str(world), LOCAL_RANK=str(rank), MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port)
     )
     try:
-        import torch
-        import torch.distributed as dist
-
         torch.set_num_threads(1)
-        dist.init_process_group("gloo")
+        torch.distributed.init_process_group("gloo")
         answer = (True, work(rank))
     except BaseException:  # noqa: BLE001 - told to the test
         answer = (False, traceback.format_exc())

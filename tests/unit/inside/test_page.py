@@ -101,6 +101,7 @@ def test_a_forked_child_does_not_write_to_it(started: list[str]) -> None:
     assert word(page_bytes(), layout.STEP) == 3
 
 
+@pytest.mark.torch
 def test_an_optimizer_counts_and_a_model_tells_the_phases(started: list[str]) -> None:
     torch = pytest.importorskip("torch")
 
