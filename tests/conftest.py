@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import inspect
 import os
 import signal
 import tempfile
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
 
 import pytest
 from hypothesis import settings
+
+from collectors.fleet.local import Local
 
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hangtop-state-")
 """Where sessions keep their past: not in the folder of whoever runs the tests."""
@@ -55,6 +58,28 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             group = "nursery"
         if group:
             item.add_marker(pytest.mark.xdist_group(group))
+
+
+@pytest.fixture
+async def locals_are_closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
+    """Close every :class:`Local` of a test: of a process that outlives its loop asyncio complains when Python ends."""
+    made: list[Local] = []
+    create = Local.__init__
+
+    def created(self: Local, name: str) -> None:
+        create(self, name)
+        made.append(self)
+
+    monkeypatch.setattr(Local, "__init__", created)
+    yield
+    for one in made:
+        await one.close()
+
+
+@pytest.fixture(autouse=True)
+def _nothing_outlives_its_loop(request: pytest.FixtureRequest) -> None:
+    if inspect.iscoroutinefunction(request.function):
+        request.getfixturevalue("locals_are_closed")
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

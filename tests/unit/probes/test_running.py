@@ -116,6 +116,7 @@ async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
     async with asyncio.timeout(watchdog.SILENCE + 30.0):  # ten seconds on a machine that does nothing else
         while any(alive(pid) for of in pids.values() for pid in of):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.05)
+        await asyncio.gather(*(process.wait() for process in link.started))
 
 
 async def test_what_is_needed_lives_as_long_as_it_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
