@@ -89,7 +89,6 @@ HANGING: dict[str, RealJob] = {
     "busy_loop": RealJob("lm.py", "busy", 3, WAITS, ("waiting",), (3,), "busy"),
     "data_worker": _hung("vision.py", "worker", 1, "rank_stuck_in_data", "fetch_remote"),
     "checkpoint_of_rank_0": _hung("lm.py", "checkpoint", 0, "rank_stuck_in_checkpoint", "write_state"),
-    "checkpoint_of_another": _hung("lm.py", "checkpoint", 3, "rank_stuck_in_checkpoint", "write_state"),
     "lock": _hung("lm.py", "lock", 1, "rank_stuck_on_lock", "refresh_vocabulary"),
     "lock_in_a_pair": _hung("mesh.py", "pair_lock", 2, "rank_stuck_on_lock", "Mesh.forward"),
     "sleep": RealJob("lm.py", "nap", 0, WAITS, ("waiting",), (0,), "time.sleep, 24.0 h left"),
@@ -100,7 +99,6 @@ HANGING: dict[str, RealJob] = {
     "both_receive": _hung("mesh.py", "both_receive", 2, "p2p_deadlock", "recv", 2, 3),
 }
 MOVING: dict[str, RealJob] = {
-    "fast": RealJob("lm.py", word="moves"),
     "fast_trainer": RealJob("vision.py", word="moves"),
     "fast_mesh": RealJob("mesh.py", word="moves"),
     "steps_of_20_s": RealJob("lm.py", words=MAY_WAIT, word="up", env=(("HX_PAUSE", "20"),)),
