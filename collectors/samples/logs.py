@@ -80,15 +80,15 @@ class StepCount(NamedTuple):
     """Whose log it is; None where several processes write it."""
     rank: Optional[int]
     name: str
-    """What is counted: ``step``, ``iteration``, ``update``, ``batch``, ``epoch``, ``bar``; empty for a bare number."""
+    """What is counted: ``step``, ``iteration``, ``update``, ``batch``, ``epoch``, ``bar``."""
     value: Optional[float]
     """The number that was printed last; None while no line counts."""
     at: Optional[float]
     """When that line was written; None where neither the line nor the file tells."""
     grown: int
     """Times that a count was seen to go on since the file is followed. What was in it before does not count."""
-    fresh: int
-    """Lines of a kind that was not there before, since then: something moved, though no step may be told."""
+    reserved: int = 0
+    """Nothing: it holds the place of a field of older recordings."""
     every: Optional[float] = None
     """Seconds between two such lines, by the times that they print."""
     longest: Optional[float] = None

@@ -6,23 +6,23 @@
 from __future__ import annotations
 
 import re
-from typing import Dict, Iterator, List
+from typing import Dict, Iterator, List, Tuple
 
 from collectors.node.logs import exceptions, times, tracebacks
 from collectors.node.logs.prefixes import LabelledLine
 from collectors.node.logs.records import Record
 from collectors.node.logs.rule import Data, ParsedEvent, number, signal_name, signal_of_exit
 
-OPENER = re.compile(r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$")
-_ENTRY = re.compile(r"^\s*(?:\[\d+\]:|={10,}|\*{10,}|-{10,})\s*$")
-_END = re.compile(r"^\s*={10,}\s*$")
+OPENER = r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$"
+_ENTRY = r"^\s*(?:\[\d+\]:|={10,}|\*{10,}|-{10,})\s*$"
+_END = r"^\s*={10,}\s*$"
 """Behind the root cause."""
-_FIELD = re.compile(r"^\s{0,4}(time|host|rank|exitcode|error_file|traceback|msg)\s*:\s?(.*)$")
-_MORE = re.compile(r"^  |^\s*$|^\s*<NO_OTHER_FAILURES>")
+_FIELD = r"^\s{0,4}(time|host|rank|exitcode|error_file|traceback|msg)\s*:\s?(.*)$"
+_MORE = r"^  |^\s*$|^\s*<NO_OTHER_FAILURES>"
 """Lines of a report that begin nothing: what a field quotes, over several lines, is indented."""
-_RANK = re.compile(r"(\d{1,9})(?: \(local_rank: (\d{1,9})\))?")
-_EXIT = re.compile(r"(-?\d+) \(pid: (\d+)\)(?:\s+\((SIG\w+)\))?")
-_NO_DETAIL = re.compile(r"To enable traceback see|Signal \d+ \(SIG\w+\) received|Process failed with exitcode")
+_RANK = r"(\d{1,9})(?: \(local_rank: (\d{1,9})\))?"
+_EXIT = r"(-?\d+) \(pid: (\d+)\)(?:\s+\((SIG\w+)\))?"
+_NO_DETAIL = r"To enable traceback see|Signal \d+ \(SIG\w+\) received|Process failed with exitcode"
 _QUOTES = ("traceback", "msg")
 """Fields that quote what the rank had raised."""
 _STRANGERS, _LINES = 2, 60
@@ -41,41 +41,39 @@ class ElasticReport(Record):
 
     def take(self, line: LabelledLine) -> bool:
         """Whether the line belongs to the report."""
-        taken = any(pattern.match(line.text) for pattern in (_FIELD, _MORE, _ENTRY, OPENER))
+        taken = any(re.match(pattern, line.text) for pattern in (_FIELD, _MORE, _ENTRY, OPENER))
         if taken:
             self._lines.append(line)
         self._strangers = 0 if taken else self._strangers + 1
         self._root = self._root or "Root Cause" in line.text
-        self.over = self._strangers > _STRANGERS or (self._root and _END.match(line.text) is not None)
+        self.over = self._strangers > _STRANGERS or (self._root and re.match(_END, line.text) is not None)
         return taken
 
     def end(self) -> List[ParsedEvent]:
         """Events of all entries."""
-        events: List[ParsedEvent] = []
-        entry: List[LabelledLine] = []
+        entries: List[Tuple[bool, List[LabelledLine]]] = []
         root = False
         for line in self._lines:
-            opens = OPENER.match(line.text) is not None
-            if opens or _ENTRY.match(line.text):
-                events += self._entry(entry, root)
-                entry = []
-                root = "Root Cause" in line.text or (root and not opens)
-            entry.append(line)
-        return [*events, *self._entry(entry, root)]
+            opens = re.match(OPENER, line.text) is not None
+            root = "Root Cause" in line.text if opens else root
+            if opens or re.match(_ENTRY, line.text):
+                entries.append((root, []))
+            entries[-1][1].append(line)
+        return [event for root, lines in entries for event in self._entry(lines, root)]
 
     def _entry(self, lines: List[LabelledLine], root: bool) -> Iterator[ParsedEvent]:
         """The event of one entry, and the exception that it quotes."""
         fields: Dict[str, List[str]] = {}
         last = ""
         for line in lines:
-            field = _FIELD.match(line.text)
+            field = re.match(_FIELD, line.text)
             if field is not None:
                 last = field.group(1)
                 fields.setdefault(last, [field.group(2).strip()])
             elif last in _QUOTES:
                 fields[last].append(line.text[2:])
         said = {name: of_field[0] for name, of_field in fields.items()}
-        rank, ended = _RANK.match(said.get("rank", "")), _EXIT.match(said.get("exitcode", ""))
+        rank, ended = re.match(_RANK, said.get("rank", "")), re.match(_EXIT, said.get("exitcode", ""))
         if rank is None:
             return
         data: Data = {"root": root, "failed_rank": int(rank.group(1))}
@@ -88,9 +86,9 @@ class ElasticReport(Record):
         quoted = next((fields[name] for name in _QUOTES if name in fields), [""])
         raised = self._raised(quoted)
         message = "%(type)s: %(message)s" % raised[0].data if raised else quoted[0].strip('"')
-        if message and not _NO_DETAIL.search(message):
+        if message and not re.search(_NO_DETAIL, message):
             data["message"] = message[:1000]
-        text = "\n".join(line.text for line in lines[:_LINES] if not _ENTRY.match(line.text) or "[" in line.text)
+        text = "\n".join(line.text for line in lines[:_LINES] if not re.match(_ENTRY, line.text) or "[" in line.text)
         at, host = times.find(said.get("time", ""), self._now), said.get("host", "")
         yield ParsedEvent("elastic.failure", data, at, None, host, None, lines[0].number, text.rstrip())
         for one in raised:
@@ -98,13 +96,11 @@ class ElasticReport(Record):
 
     def _raised(self, quoted: List[str]) -> List[ParsedEvent]:
         """The exception whose traceback an entry quotes."""
-        if not tracebacks.OPENER.search(quoted[0]):
-            return []
         trace = tracebacks.Traceback(self.line._replace(text=quoted[0], at=None))
         for text in quoted[1:]:
             if not trace.over:
                 trace.take(self.line._replace(text=text, at=None))
-        events = trace.end()
+        events = trace.end() if re.search(tracebacks.OPENER, quoted[0]) else []
         for event in events:
             if event.data.get("signature") == "user":  # what led to it tells more than an error of one's own
                 event.data["signature"] = exceptions.signature(trace.message)

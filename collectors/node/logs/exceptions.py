@@ -1,4 +1,7 @@
-"""What a Python exception means: its type and message classified, its frames reduced to the one that counts."""
+"""What a Python exception means: its type and message classified, its frames reduced to the one that counts.
+
+Patterns are texts here and where records are read: most nodes never need them, so none is compiled at the start.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,10 @@ from typing import List, Sequence, Tuple
 from collectors.node.logs.rule import Data
 from collectors.samples.values import Scalar
 
-FRAME = re.compile(r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*)|(?:, ?i?n?)?\s*)$')
+FRAME = r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*)|(?:, ?i?n?)?\s*)$'
 """A frame; without its function in a report of a syntax error, and where a terminal folded the line."""
-HEADLINE = re.compile(
-    r"^(?P<type>[A-Za-z_][\w.]*)(?:\((?P<carried>[A-Za-z_]\w*)\))?(?:(?:: ?|[ \t]{0,8}\n)(?P<message>.*)|\s*)$", re.S
+HEADLINE = (
+    r"(?s)^(?P<type>[A-Za-z_][\w.]*)(?:\((?P<carried>[A-Za-z_]\w*)\))?(?:(?:: ?|[ \t]{0,8}\n)(?P<message>.*)|\s*)$"
 )
 """Ray raises ``RayTaskError(ValueError)`` where a worker raised ValueError."""
 
@@ -20,7 +23,7 @@ LONGEST = 4096
 KEPT = 60
 """Frames kept of one traceback."""
 
-_LIBRARY = re.compile(
+_LIBRARY = (
     r"/(?:site|dist)-packages/|/lib/python\d|^<frozen|^<string>$|/torch/|^<decorator|\.pyx$|/importlib/|/python\d\.\d+/"
 )
 
@@ -55,7 +58,7 @@ SIGNATURES = (
 )  # fmt: skip
 """Classes of exceptions by their words, the first that fits; all others are the user's own."""
 
-_CONSEQUENCE = re.compile(
+_CONSEQUENCE = (
     r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|remote process exited|SignalException|got signal|"
     r"communicator was aborted|NCCL communicator .*abort|reached monitoredBarrier, but|KeyboardInterrupt|"
     r"recvValue failed|sendBytes failed|got 0 bytes|ncclRemoteError|[Cc]onnection was likely closed|"
@@ -68,23 +71,23 @@ _CONSEQUENCE = re.compile(
 
 def follows(text: str) -> bool:
     """Whether an error's words tell of somebody else's end."""
-    return bool(_CONSEQUENCE.search(text))
+    return bool(re.search(_CONSEQUENCE, text))
 
 
-_SERVICE = re.compile(
+_SERVICE = (
     r"/(?:httpx|httpcore|urllib3|requests|aiohttp|redis|pymongo|psycopg2?|botocore)/|/http/client\.py$"
     r"|/urllib/request\.py$"
 )
 """Clients of services over HTTP, and of databases: none of them connects ranks."""
-_NOBODY = re.compile(r"refused|Max retries exceeded|Failed to establish|Name or service|name resolution")
+_NOBODY = r"refused|Max retries exceeded|Failed to establish|Name or service|name resolution"
 
 
 def of_a_service(frames: Sequence[Tuple[str, int, str]], words: str) -> bool:
     """Whether a connection that failed is one to a service that was not there: no peer ended."""
-    return any(_SERVICE.search(frame[0]) for frame in frames[-4:]) and bool(_NOBODY.search(words))
+    return any(re.search(_SERVICE, frame[0]) for frame in frames[-4:]) and bool(re.search(_NOBODY, words))
 
 
-LAUNCHERS = re.compile(
+LAUNCHERS = (
     r"torch/distributed/(?:run|launch)\.py|torch/distributed/launcher/"
     r"|torch/distributed/elastic/(?:agent|multiprocessing/api)|"
     r"accelerate/commands/|"
@@ -95,7 +98,7 @@ LAUNCHERS = re.compile(
 def headline(text: str) -> Data:
     """``type``, ``message``, ``signature`` and ``consequence`` of the line that ends a traceback."""
     text = text[:LONGEST]
-    match = HEADLINE.match(text.strip())
+    match = re.match(HEADLINE, text.strip())
     name, carried, message = ("", None, text) if match is None else match.group("type", "carried", "message")
     if carried:  # what the worker's own exception said: the last line of Ray's message that begins with its type
         name, message = carried, message or ""
@@ -123,6 +126,6 @@ def framed(frames: Sequence[Tuple[str, int, str]]) -> Data:
     """
     kept = frames if len(frames) <= KEPT else [*frames[: KEPT // 3], *frames[-(KEPT - KEPT // 3) :]]
     said: List[Scalar] = ["%s:%d in %s" % frame for frame in kept]
-    data: Data = {"frames": said, "launcher": any(LAUNCHERS.search("%s in %s" % (f[0], f[2])) for f in frames)}
-    own = [frame for frame in frames if not _LIBRARY.search(frame[0])] or frames
+    data: Data = {"frames": said, "launcher": any(re.search(LAUNCHERS, "%s in %s" % (f[0], f[2])) for f in frames)}
+    own = [frame for frame in frames if not re.search(_LIBRARY, frame[0])] or frames
     return {**data, "frame": "%s:%d in %s" % own[-1]} if own else data

@@ -112,9 +112,9 @@ class Reader:
     def _opened(self, line: LabelledLine, mask: int) -> Optional[Record]:
         """The record of several lines that a line begins."""
         if mask & matching.OPENS:
-            if elastic_report.OPENER.match(line.text):
+            if re.match(elastic_report.OPENER, line.text):
                 return elastic_report.ElasticReport(line, self.now)
-            if tracebacks.OPENER.search(line.text):
+            if re.search(tracebacks.OPENER, line.text):
                 return tracebacks.Traceback(line)
         rule = None if line.stream in self._open else matching.going_on(line.text, mask)
         return None if rule is None else Continued(line, partial(matching.of_kind, rule.kind))

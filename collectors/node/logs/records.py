@@ -9,7 +9,7 @@ from collectors.node.logs import prefixes
 from collectors.node.logs.prefixes import LabelledLine
 from collectors.node.logs.rule import ParsedEvent
 
-_BEGINS = re.compile(
+_BEGINS = (
     r"^(?:\[?[EWIF]\d{3,8} |\[[A-Z]+\]|(?:- )?(?:[\w.]{1,80} - |\| )?(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
     r"|srun: |slurmstepd: |Epoch|Traceback|Failures:|Root Cause|Exception (?:in thread|ignored )|.{0,200}?\d%\|"
     r"|\[Rank \d{1,6} Error"
@@ -22,7 +22,7 @@ _JOINED = 6
 
 def begins_record(text: str) -> bool:
     """Whether a line begins a record of its own: no exception's message goes on so."""
-    return _BEGINS.match(text) is not None
+    return re.match(_BEGINS, text) is not None
 
 
 class Record:

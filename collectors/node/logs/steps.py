@@ -1,15 +1,14 @@
 """Training steps in a log: the counter of one line, and how far the counters of a file that grows have got.
 
 A counter is a word for a step with a number behind it, or a progress bar. Lines that only say that somebody is still
-there (heartbeats, waits, retries) have none. A counter of one kind of line that grows is a step; a line of a kind that
-was never there before shows that something moved once. What was there before the file was followed tells how far the
-job was, not that it moves.
+there (heartbeats, waits, retries) have none. A counter of one kind of line that grows is a step. What was there before
+the file was followed tells how far the job was, not that it moves.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from collectors.node.logs import times
 from collectors.samples.logs import StepCount
@@ -26,7 +25,7 @@ _WORD = re.compile(
 _FRACTION = re.compile(r"\[\s{0,8}(?P<n>\d{1,12})\s{0,3}/\s{0,8}\d{1,12}(?=\s?\]| \()")
 """Of batches, beside the word for an epoch: ``Epoch: [0][ 10/5005]``."""
 _BAR = re.compile(
-    r"\|\s{0,4}(?P<n>\d{1,12}(?:\.\d{1,6})?)(?P<unit>[kmgt]?)/\d[\d.]{0,12}[kmgt]?i?b? \[|(?:^|\s)(?P<n2>\d{1,12})it \["
+    r"\|\s{0,4}(?P<n>\d{1,12}(?:\.\d{1,6})?)[kmgt]?/\d[\d.]{0,12}[kmgt]?i?b? \[|(?:^|\s)(?P<n2>\d{1,12})it \["
 )
 _PACE = re.compile(r"[ ,\[](?P<n>\d{1,9}(?:\.\d{1,6})?) ?(?P<per>s/(?:it|step|iter)|(?:it|step|iter)s?/s)\b")
 _BEATS = re.compile(
@@ -39,7 +38,6 @@ _TROUBLE = re.compile(
     r"error|warn|exception|traceback|fail|abort|fatal|kill|signal|critical"
     r"|^\s*file \"|^\s*(?:frame )?#\d|\b0x[0-9a-f]{6}"
 )
-_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12}
 _NAMES = {"it": "iteration", "iter": "iteration", "batche": "batch", "mini-batch": "batch", "minibatch": "batch"}
 _PLACE = {"step": 0, "iteration": 0, "update": 0, "batch": 1, "bar": 2, "epoch": 3}
 """How well a counter tells of steps, the best first."""
@@ -86,8 +84,7 @@ def counted(text: str) -> Optional[Counted]:
         bar = _BAR.search(text)
         within = _FRACTION.search(text) if found and bar is None else None
         if bar is not None:
-            value = float(bar.group("n") or bar.group("n2")) * _UNITS[bar.group("unit") or ""]
-            found.append(Counted("bar", value, 0.0, _words(text[: bar.start()])))
+            found.append(Counted("bar", float(bar.group("n") or bar.group("n2")), 0.0, _words(text[: bar.start()])))
         elif within is not None:
             found.append(Counted("batch", float(within.group("n")), 0.0, _words(text[: within.start()])))
     if not found or _BEATS.search(text):
@@ -118,9 +115,8 @@ ALIKE, LINES = 4, 128
 """Lines of them that are read, the last ones: so many of one kind, and so many in all."""
 _KIND, _VARY = 400, b"0123456789abcdef.,+- "
 """Bytes of a line by which its kind is told, and what lines of one kind differ by."""
-KINDS, NEW = 64, 256
-"""Counters that are followed in one file, and kinds of lines that are remembered: a log with more says something else
-each time, and none of it is news."""
+COUNTERS = 64
+"""Counters that are followed in one file: a log with more says something else each time."""
 RISES = 8
 """Times of rises that are remembered for the rhythm."""
 EVEN, UNEVEN = 3, 0.2
@@ -173,9 +169,8 @@ class LogSteps:
 
     def __init__(self) -> None:
         self._counters: Dict[str, _Counter] = {}
-        self._kinds: Set[str] = set()
         self._pending = b""
-        self._grown = self._fresh = 0
+        self._grown = 0
 
     def take(self, data: bytes, now: float, at: Optional[float], *, live: bool) -> None:
         """Take the next bytes. ``at`` is when their end was written, as far as one knows.
@@ -197,28 +192,23 @@ class LogSteps:
     def _line(self, text: str, stamp: Optional[float], at: Optional[float], live: bool) -> None:
         """Take one line that prints the time ``stamp`` and was written at ``at``."""
         seen = counted(text)
-        words = _words(text) if seen is None else seen.template
-        if words not in self._kinds and len(self._kinds) < NEW:
-            self._kinds.add(words)
-            self._fresh += live and _BEATS.search(text) is None and not is_trouble(text)
-        if seen is None:
+        known = None if seen is None else self._counters.get(seen.template)
+        if seen is None or (known is None and len(self._counters) == COUNTERS):
             return
         at = at if live or stamp is None else stamp
-        known = self._counters.get(words)
-        if known is None and len(self._counters) < KINDS:
-            known = self._counters[words] = _Counter(seen, at, stamp)
-        elif known is not None and known.rises_to(seen, at, stamp) and live:
+        if known is None:
+            known = self._counters[seen.template] = _Counter(seen, at, stamp)
+        elif known.rises_to(seen, at, stamp) and live:
             self._grown += 1
-        if known is not None:
-            known.pace = _pace(text) if seen.name == "bar" else None
+        known.pace = _pace(text) if seen.name == "bar" else None
 
     def told(self, path: str, pid: Optional[int], rank: Optional[int]) -> Optional[StepCount]:
         """How far the log says that the job is; None while it says nothing of the kind."""
         known = [each for each in self._counters.values() if each.rises or _PLACE[each.name] == 0]
         if not known:
-            return StepCount(path, pid, rank, "", None, None, self._grown, self._fresh) if self._fresh else None
+            return None
         best = min(known, key=lambda each: (_PLACE[each.name], -(each.at or 0.0), -each.rises))
-        return StepCount(path, pid, rank, best.name, best.high[1], best.at, self._grown, self._fresh, *best.rhythm())
+        return StepCount(path, pid, rank, best.name, best.high[1], best.at, self._grown, 0, *best.rhythm())
 
 
 def _last_of_each_kind(lines: List[bytes]) -> List[bytes]:

@@ -10,24 +10,24 @@ from collectors.node.logs.prefixes import LabelledLine
 from collectors.node.logs.records import Record, begins_record
 from collectors.node.logs.rule import Data, ParsedEvent
 
-OPENER = re.compile(
+OPENER = (
     r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}$"
 )
-_CHAIN = re.compile(r"^(?:During handling of the above exception, another|The above exception was the direct cause of)")
-_EXCEPTION = re.compile(r"^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?(?::(?: .*)?)?$", re.S)
-_LOOKS_RAISED = re.compile(r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout|Stop\w*|Cancell?ed|Died)$")
+_CHAIN = r"^(?:During handling of the above exception, another|The above exception was the direct cause of)"
+_EXCEPTION = r"(?s)^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?(?::(?: .*)?)?$"
+_LOOKS_RAISED = r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout|Stop\w*|Cancell?ed|Died)$"
 _CARRIER = "RayTaskError("
 """Ray's, whose message is the traceback of the worker that raised: its last line is the worker's own exception."""
-_LAUNCHER = re.compile(r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|scancel): ")
+_LAUNCHER = r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|scancel): "
 """Programs whose lines look like an exception's, and cut a traceback short."""
-_BACKTRACE = re.compile(r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ C|#\d+ )")
-_LOGGED = re.compile(
+_BACKTRACE = r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ C|#\d+ )"
+_LOGGED = (
     rb"\b(?:Stack|defined at) \(most recent"
     rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error(?! executing job with overrides)|Warning|error|warning)\b"
     rb"[\]|: -]"
 )
 """A logger's line; Hydra's, which logs an exception and ends, is none."""
-_UNCAUGHT = re.compile(
+_UNCAUGHT = (
     r"\ATraceback \(most recent call last\):\s{1,8}File \"[^\"\r\n]{1,400}\", line \d{1,7},"
     r" in (?:<module>|_run_module_as_main|_bootstrap\w{0,8})\s"
 )
@@ -88,23 +88,23 @@ class Traceback(Record):
 
     def _leads_to(self, text: str, raised: _Raised) -> bool:
         """Whether a line in front of the exception's own goes on with the traceback."""
-        frame = exceptions.FRAME.match(text)
+        frame = re.match(exceptions.FRAME, text)
         if frame is not None:
             if len(raised.frames) < FRAMES:
                 function = (frame.group("function") or "<module>").strip()
                 raised.frames.append((frame.group("file"), int(frame.group("line")[:9]), function))
             return True
-        if text[:1] in (" ", "\t", "") or OPENER.search(text) or _CHAIN.match(text):
+        if text[:1] in (" ", "\t", "") or re.search(OPENER, text) or re.match(_CHAIN, text):
             return True
-        exception = None if _LAUNCHER.match(text) else _EXCEPTION.match(text)
-        if exception is None or not (raised.frames or _LOOKS_RAISED.search(exception.group("type"))):
+        exception = None if re.match(_LAUNCHER, text) else re.match(_EXCEPTION, text)
+        if exception is None or not (raised.frames or re.search(_LOOKS_RAISED, exception.group("type"))):
             return False
         raised.message.append(text)
         return True
 
     def _goes_on(self, text: str, raised: _Raised) -> bool:
         """Whether a line behind the exception's goes on with its message, or tells what it led to."""
-        if _CHAIN.match(text):
+        if re.match(_CHAIN, text):
             self._chain.append(_Raised())
             del self._chain[6:-1]
             self._blank = False
@@ -112,20 +112,21 @@ class Traceback(Record):
         if not text.strip():
             self._blank = True
             return len(raised.message) < MESSAGE_LINES
-        if self._blank or begins_record(text) or OPENER.search(text):
+        if self._blank or begins_record(text) or re.search(OPENER, text):
             return False
         if len(raised.message) < MESSAGE_LINES:
-            raised.message += [] if _BACKTRACE.match(text) else [text]
+            raised.message += [] if re.match(_BACKTRACE, text) else [text]
             return True
-        if _CARRIER in raised.message[0] and _EXCEPTION.match(text):
+        if _CARRIER in raised.message[0] and re.match(_EXCEPTION, text):
             raised.message[-1] = text
             return True
         return text[:1] in (" ", "\t") and self._taken < MESSAGE_LINES * FRAMES
 
     def end(self) -> List[ParsedEvent]:
-        """The exception; nothing for an opening that no frame followed."""
+        """The exception; nothing for an opening that no frame followed, be it cut off in its midst."""
         raised, earlier = self._chain[-1], self._chain[:-1]
-        if not raised.frames and not raised.message:
+        begun = any(line.lstrip().startswith('File "') for line in self._lines[1:])
+        if not (raised.frames or raised.message or begun):
             return []
         whole = "\n".join(self._lines).rstrip()
         text = whole if len(whole) <= TEXT else whole[: TEXT // 4] + "\n  …\n" + whole[-(TEXT - TEXT // 4) :]
@@ -140,11 +141,11 @@ class Traceback(Record):
             data["cut"] = True
         if self._taken > text.count("\n") + 1:
             data["record_lines"] = self._taken + 1
-        if _LOGGED.search(self.above):
+        if re.search(_LOGGED, self.above):
             data["logged"] = True
         ignored = b"Exception ignored " in self.above
         caught = self.line.warned or b"WARNING" in self.above  # what logs an exception at this level goes on
-        if ignored or (caught and not _UNCAUGHT.search(text)):
+        if ignored or (caught and not re.search(_UNCAUGHT, text)):
             data["survived"] = True
         self.message = "" if ignored else chain.strip()
         return [ParsedEvent("python.exception", data, text=text)]

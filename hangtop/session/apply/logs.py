@@ -66,7 +66,7 @@ def steps(here: SampleContext, sample: StepCount) -> None:
     known = here.node.steps.setdefault(sample.path, Steps(sample))
     # A new stream counts from zero again, and its first word is about what was there before.
     before, known.count = known.count, sample
-    grown, fresh = 0 <= before.grown < sample.grown, before.fresh < sample.fresh
+    grown = 0 <= before.grown < sample.grown
     at = here.at if sample.at is None else min(sample.at, here.at)
     if grown:
         known.grown_at = at
@@ -75,5 +75,5 @@ def steps(here: SampleContext, sample: StepCount) -> None:
         anew = last is None or last[1] > sample.value or last[2] > sample.grown
         known.told = (*(() if anew else known.told), (at, sample.value, sample.grown))[-TOLD:]
     rank = here.rank(sample.pid)
-    if rank is not None and (grown or fresh):
-        rank.fresh_at = here.at
+    if rank is not None and grown:
+        rank.stepped_at = here.at

@@ -48,7 +48,7 @@ class MotionSign(Enum):
     EXCHANGES = "exchanging data with other nodes"
     GPU = "computing on their GPUs"
     WORKS = "computing, reading or writing"
-    LOGS = "logging what is new"
+    LOGS = "logging steps"
     """No proof by itself: ranks that wait for a time-out may warn of it."""
 
 
@@ -61,7 +61,7 @@ class RankProgress:
     """When it was looked at first, …"""
     seen_at: float
     """… and last."""
-    fresh_at: float | None
+    stepped_at: float | None
     launched: int
     gpu: tuple[float, float] | None = None
     """Share of its GPU's power limit, and per cent of its time in use, in the last look; None without a GPU."""
@@ -87,7 +87,7 @@ class RankProgress:
         assert pulse is not None
         self.looks += 1
         self.pulse, self.seen_at = pulse, at
-        fresh, self.fresh_at = rank.fresh_at != self.fresh_at, rank.fresh_at
+        stepped, self.stepped_at = rank.stepped_at != self.stepped_at, rank.stepped_at
         launched, self.launched = rank.launched > self.launched, rank.launched
         if ours:
             return
@@ -97,7 +97,7 @@ class RankProgress:
             MotionSign.LAUNCHES: launched,
             MotionSign.GPU: self._gpu_moves(gpu_figures(gpu)),
             MotionSign.WORKS: any(works) or (moved.helpers_cpu or 0.0) >= AWAKE,
-            MotionSign.LOGS: fresh,
+            MotionSign.LOGS: stepped,
         }
         self.advanced.update((sign, at) for sign, shown in signs.items() if shown)
         if exchanged is not None:
@@ -135,7 +135,7 @@ def begun(rank: Rank, at: float, gpu: Gpu | None) -> RankProgress:
     """Begin to follow a rank, as of ``at``."""
     pulse = rank.looks.newest
     assert pulse is not None
-    return RankProgress(pulse, at, at, rank.fresh_at, rank.launched, gpu_figures(gpu))
+    return RankProgress(pulse, at, at, rank.stepped_at, rank.launched, gpu_figures(gpu))
 
 
 def _value_at(rank: Rank, at: float) -> Look[RankPulse]:

@@ -93,7 +93,7 @@ class JobSteps:
         """``step 1,204 to 1,219 in 5 s``; empty while no step was seen to be done."""
         if self.best is None:
             return ""
-        name, told = self.best.count.name or "count", self.best.told
+        name, told = self.best.count.name, self.best.told
         (began, first, _), (newest, number, _) = told[0], told[-1]
         if len(told) == 1:
             return f"{name} {number:,.10g} is done"

@@ -244,13 +244,13 @@ def test_shared_file_systems() -> None:
 
 
 NAMES = {
-    "/x/none_9b2/attempt_0/3/stderr.log": Hints(local_rank=3, stream="stderr"),
+    "/x/none_9b2/attempt_0/3/stderr.log": Hints(local_rank=3),
     "logs/rank_12.log": Hints(rank=12),
-    "run/rank_2/stderr.log": Hints(rank=2, stream="stderr"),
+    "run/rank_2/stderr.log": Hints(rank=2),
     "lora/rank_16/train.log": Hints(),  # the rank of an adapter
-    "slurm-123456_7.out": Hints(stream="stdout"),  # a job of an array
-    "train-123456_7.out": Hints(rank=7, stream="stdout"),
-    "nccl.gpu-3.4711.log": Hints(host="gpu-3", stream="nccl"),
+    "slurm-123456_7.out": Hints(),  # a job of an array
+    "train-123456_7.out": Hints(rank=7),
+    "nccl.gpu-3.4711.log": Hints(host="gpu-3"),
     "ip-10-0-3-17/rank2.log": Hints(rank=2, host="ip-10-0-3-17"),
     "algo-3-1764157990.log": Hints(host="algo-3"),  # SageMaker's host and start
     "train.log": Hints(),

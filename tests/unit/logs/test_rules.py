@@ -124,8 +124,8 @@ def test_ordinary_lines_say_nothing() -> None:
 
 @pytest.mark.parametrize("prefix", ["[rank3]: ", "[default3]:[rank3]: ", "3: ", "[1,3]<stderr>: ", "gpu-7: [rank3]: "])
 def test_the_same_behind_a_label(prefix: str) -> None:
-    text = "[W TCPStore.cpp:106] [c10d] sendBytes failed on SocketImpl(fd=5): Broken pipe\n"
-    assert [(event.kind, event.rank) for event in parse(prefix + text)] == [("torch.store_lost", 3)]
+    text = "Worker group FAILED. 1/3 attempts left;\n"
+    assert [(event.kind, event.rank) for event in parse(prefix + text)] == [("elastic.restart", 3)]
 
 
 def test_a_line_that_says_two_things() -> None:

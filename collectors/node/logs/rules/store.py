@@ -68,13 +68,6 @@ RULES = (
          Example("wait timeout after 30000ms, keys: /default_pg/0//cuda//0",
                  {"phase": "wait"}, "torch c10d/TCPStore.cpp"),
          {"phase": "wait"}, read=_keyed),
-    Rule("torch.store_lost", "flag on TCPStore|from the global store|sendBytes failed|sendVector failed|recvValue"
-         " failed|recvBytes failed|recvVector failed|Failed to recv|Broken pipe|Connection reset",
-         r'"?should dump"? flag on TCPStore|dump flag from the global store\.|(?:sendBytes|sendVector) failed'
-         "|(?:recvValue|recvBytes|recvVector) failed|Failed to recv, got 0 bytes"
-         r"|(?:TCPStore|\[c10d\])[^\n]{0,300}?(?:Broken pipe|Connection reset)",
-         Example("[rank3]:[W102 08:14:05.1 TCPStore.cpp:125] [c10d] recvValue failed on SocketImpl(fd=9): Connection"
-                 " reset", {"by_rank": 3}, "torch c10d/TCPStoreLibUvBackend.cpp")),
     Rule("gloo.timeout", "Timed out waiting|Application timeout caused",
          r"Timed out waiting (?P<ms>\d+)ms for (?P<direction>recv|send)|Application timeout caused pair closure",
          Example("Timed out waiting 1800000ms for recv", {"ms": 1800000, "direction": "recv"},
