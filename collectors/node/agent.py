@@ -66,8 +66,7 @@ class Agent:
 
     def run(self) -> NoReturn:
         """Tick until the watchdog ends the process."""
-        watchdog.prepare(self._silence)
-        watchdog.end_with_stdin(self._control)
+        watchdog.watch(self._control, self._silence)
         self._write([wire.encode(self._hello())])
         self._tick(self._runners[:FIRST], FIRST_GRACE)
         yielded = False
@@ -85,8 +84,7 @@ class Agent:
     # --- the control line: its own thread ----------------------------------------------------------------------
 
     def _control(self, data: bytes) -> None:
-        """Take bytes of the control line; whatever comes shows that the link is alive."""
-        watchdog.arm(self._silence)
+        """Take bytes of the control line."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:
             try:

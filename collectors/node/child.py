@@ -109,13 +109,9 @@ class Child:
             return self._process.wait(seconds)
         return None
 
-    def read(self) -> bytes:
-        """Standard output since the last call, at most :data:`READ` bytes; empty where there is none."""
-        return _taken(self._out.fileno())
-
-    def read_errors(self) -> bytes:
-        """Standard error since the last call."""
-        return _taken(self._err.fileno())
+    def read(self) -> Tuple[bytes, bytes]:
+        """Standard output and standard error since the last call, at most :data:`READ` bytes of each."""
+        return _taken(self._out.fileno()), _taken(self._err.fileno())
 
     def wait_output(self, seconds: float) -> bool:
         """Wait until there is something to read, or it ended; False when the time passed."""
@@ -137,11 +133,10 @@ class Child:
 def _taken(descriptor: int) -> bytes:
     data = b""
     with suppress(BlockingIOError):
-        while len(data) < READ:
-            part = os.read(descriptor, READ)
-            if not part:
-                break
+        part = os.read(descriptor, READ)
+        while part:
             data += part
+            part = os.read(descriptor, READ) if len(data) < READ else b""
     return data
 
 
@@ -178,7 +173,7 @@ class LineStream:
             self._child.wait_output(wait)
         self.status = self._child.status
         found: List[str] = []
-        for place, data in enumerate((self._child.read(), self._child.read_errors())):
+        for place, data in enumerate(self._child.read()):
             *whole, rest = (self._rests[place] + data).split(b"\n")
             cut = self.status is not None or len(rest) > LINE
             self._rests[place] = b"" if cut else rest
@@ -233,8 +228,8 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
     out = err = b""
     try:
         while True:
-            status, more = child.status, child.read()
-            out, err = out + more, (err + child.read_errors())[-ERRORS:]
+            status, (more, said) = child.status, child.read()
+            out, err = out + more, (err + said)[-ERRORS:]
             if status is not None or time.monotonic() > until or len(out) > limit:
                 return ChildEnded(status, out, err)
             if not more and child.wait_output(0.05):

@@ -21,18 +21,13 @@ _PR_SET_PDEATHSIG = 1
 
 
 def arm(seconds: int = SILENCE) -> None:
-    """End this process in ``seconds``, blocked or not, unless it is armed again before."""
-    signal.alarm(seconds)
+    """End this process in ``seconds``, blocked or not, unless it is armed again before. Main thread only.
 
-
-def prepare(seconds: int = SILENCE) -> None:
-    """Arm the alarm for the first time: its action must be the default one, and it must not be held back.
-
-    Main thread only.
+    The alarm's action must be the default one, and it must not be held back.
     """
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
-    arm(seconds)
+    signal.alarm(seconds)
 
 
 def leave(status: int = 0) -> NoReturn:
@@ -40,10 +35,14 @@ def leave(status: int = 0) -> NoReturn:
     os._exit(status)
 
 
-def end_with_stdin(on_data: Optional[Callable[[bytes], None]] = None) -> threading.Thread:
-    """Watch standard input in a thread of its own and leave when it ends; ``on_data`` gets what comes before that."""
+def watch(on_data: Optional[Callable[[bytes], None]] = None, seconds: int = SILENCE) -> None:
+    """Live as long as heartbeats come: whatever is on standard input is one, and goes on to ``on_data``.
 
-    def watch() -> None:
+    It is read in a thread of its own; its end is that of this process. Main thread only.
+    """
+    arm(seconds)
+
+    def hear() -> None:
         while True:
             try:
                 data = os.read(0, 8192)
@@ -51,27 +50,11 @@ def end_with_stdin(on_data: Optional[Callable[[bytes], None]] = None) -> threadi
                 leave()
             if not data:
                 leave()
+            signal.alarm(seconds)
             if on_data is not None:
                 on_data(data)
 
-    thread = threading.Thread(target=watch, name="stdin", daemon=True)
-    thread.start()
-    return thread
-
-
-def watch(on_data: Optional[Callable[[bytes], None]] = None) -> threading.Thread:
-    """Live as long as heartbeats come: whatever is on standard input is one, and goes on to ``on_data``.
-
-    Main thread only.
-    """
-    prepare()
-
-    def hear(data: bytes) -> None:
-        arm()
-        if on_data is not None:
-            on_data(data)
-
-    return end_with_stdin(hear)
+    threading.Thread(target=hear, name="stdin", daemon=True).start()
 
 
 def program(main: Callable[[Dict[str, object]], None]) -> Callable[[Dict[str, object]], None]:

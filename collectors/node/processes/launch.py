@@ -153,7 +153,7 @@ def main(arguments: Dict[str, object]) -> None:
     ``command`` has ``{python}`` where the interpreter goes; the blob ``child`` is written to the child's standard input
     before anything else.
     """
-    watchdog.prepare()  # heartbeats are heard once the child is there
+    watchdog.arm()  # heartbeats are heard once the child is there
     pid, extra, words = arguments.get("pid"), arguments.get("env"), arguments.get("command")
     lent = borrow(pid if isinstance(pid, int) else None, str(arguments.get("python") or ""))
     environment = {**lent.environment, **(extra if isinstance(extra, dict) else {})}

@@ -44,7 +44,8 @@ def serve(words: List[str]) -> Observation:
         if port and any(tcp_sockets(os.getpid(), 1 << LISTEN, port=port)):
             return Observation("listen", name, port, "")
         if child.ended(0.02) is not None:
-            said = text(child.read_errors() or child.read()).strip()
+            printed, errors = child.read()
+            said = text(errors or printed).strip()
             return Observation("listen", name, None, said.rpartition("\n")[2][:200] or "it ended at once")
     if port:
         return Observation("listen", name, None, "it did not listen in %.0f s" % LISTEN_SECONDS)

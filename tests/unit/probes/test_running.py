@@ -27,7 +27,7 @@ QUICK = b"""
 from collectors.node.network import path
 from collectors.node import watchdog
 def main(arguments):
-    watchdog.prepare.__defaults__ = watchdog.arm.__defaults__ = (1,)
+    watchdog.watch.__defaults__ = (None, 1)
     path.main(arguments)
 """
 """The path probe's listener, which ends after a second without a heartbeat."""
