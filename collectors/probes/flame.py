@@ -25,16 +25,14 @@ ANSWER_SECONDS = 40.0
 _recording = answer(FlameRecording)
 
 
-def shown_command(pids: Sequence[int], seconds: float, py_spy: str = "") -> str:
+def shown_command(pids: Sequence[int], seconds: float) -> str:
     """What will be run on a node, to show before it is: one py-spy a process, here for the first of them."""
-    words = record_command(py_spy or "py-spy", pids[0] if pids else 0, seconds, RATE, "(memory)")
+    words = record_command("py-spy", pids[0] if pids else 0, seconds, RATE, "(memory)")
     more = f"  # and {len(pids) - 1} more" if len(pids) > 1 else ""
     return shlex.join(words).replace("'(memory)'", "(memory)") + more
 
 
-async def record(
-    transport: Transport, python: str, pids: Sequence[int], *, seconds: float, py_spy: str = ""
-) -> list[FlameRecording]:
+async def record(transport: Transport, python: str, pids: Sequence[int], *, seconds: float) -> list[FlameRecording]:
     """Sample these processes of one node for ``seconds``, without pausing them.
 
     Every pid gets an answer, its stacks unpacked: ``outer;inner 62`` a line, thread first; or why there are none.
@@ -53,7 +51,7 @@ async def record(
                 found.setdefault(recording.pid, _unpacked(recording))
         return False
 
-    packed = pack("collectors.node.stacks.flamerecord", list(FlameRequest(list(pids), seconds, RATE, py_spy)))
+    packed = pack("collectors.node.stacks.flamerecord", list(FlameRequest(list(pids), seconds, RATE)))
     limits = Limits(line=2 * LIMIT, total=4 * LIMIT)
     running = Running(transport, command(python, nice=False), packed, take, limits=limits)
     async with running:

@@ -38,7 +38,7 @@ START_SECONDS = 20.0
 _END = b'["Answered",'
 _ANY = DumpRequest()
 _dump = answer(StackDump)
-_Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[tuple[str, str], list[Dumper]]]"
+_Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[str, list[Dumper]]]"
 
 
 class Dumper:
@@ -73,7 +73,7 @@ class Dumper:
 
 
 _idle: _Idle = WeakKeyDictionary()
-"""Dumpers that have answered and may be asked again, by the connection that they run over, then by their settings."""
+"""Dumpers that have answered and may be asked again, by the connection that they run over, then by their interpreter."""
 
 
 async def dump(
@@ -89,7 +89,7 @@ async def dump(
     asked = request._replace(pids=list(pids), deadline=deadline)
     # its own deadlines pass long before, unless the link is cut
     limit = START_SECONDS + asked.samples * (GAP + asked.deadline * (2 + len(pids) / 8))
-    idle = _idle.setdefault(transport, {}).setdefault((python, request.py_spy), [])
+    idle = _idle.setdefault(transport, {}).setdefault(python, [])
     while True:
         known = bool(idle)
         dumper = idle.pop() if known else Dumper(transport, asked, python)

@@ -26,7 +26,7 @@ from hangtop.session.options import SessionOptions, completed
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, run_probe
 from hangtop.session.session import Session
 
-NOT_WATCHING = ("interval", "patience", "logs", "py_spy", "sudo", "read_only")
+NOT_WATCHING = ("interval", "patience", "logs", "sudo", "read_only")
 """Shared options of which a command that neither watches nor looks at stacks makes no use."""
 
 

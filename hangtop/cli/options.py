@@ -94,7 +94,6 @@ CONNECTION: tuple[Decorator, ...] = (
              help="Another way in: ssh (the system's own), slurm, kubectl, or a command ('docker exec -i %h sh')."),
     _reached("--batch", is_flag=True, help="Ask nothing: a node whose host key is not known is reported as such."),
     _reached("--python", metavar="PATH", help="The interpreter to use on the nodes."),
-    _reached("--py-spy", metavar="PATH", help="The py-spy to use on the nodes."),
     _reached("--sudo", is_flag=True, help="Try sudo -n for py-spy, dmesg and tcpdump where the login may not."),
     _looked("--job", metavar="KEY=VALUE", callback=converted(_key_value),
             help="Only ranks whose environment has KEY=VALUE."),

@@ -37,7 +37,6 @@ def _way(options: SessionOptions) -> str:
         ("--via", options.via),
         ("--job", "=".join(options.job) if options.job else None),
         ("--python", options.python),
-        ("--py-spy", options.py_spy),
     ):
         if value is not None:
             words += [flag, str(value)]
@@ -71,8 +70,6 @@ class SessionOptions:
     """Nobody is asked: an unknown host key is a clear failure of that node."""
     python: str | None = None
     """Interpreter on the nodes, instead of the one that is found there."""
-    py_spy: str | None = None
-    """py-spy on the nodes, instead of the one that is found there or lent."""
     sudo: bool = False
     """Where the login may not read or trace what it should, ``sudo -n`` is tried."""
     label: str = ""

@@ -34,7 +34,6 @@ class FlameRequest(NamedTuple):
     seconds: float
     rate: int = 50
     """Samples a second."""
-    py_spy: str = ""
 
 
 class FlameRecording(NamedTuple):
@@ -49,7 +48,7 @@ class FlameRecording(NamedTuple):
 def main(arguments: Sequence[object]) -> None:
     """Answer one request."""
     request = FlameRequest(*arguments)  # type: ignore[arg-type]
-    spy = pyspy.find_or_borrow(pyspy.InputLines(), request.py_spy)
+    spy = pyspy.find_or_borrow(pyspy.InputLines())
     # no file of a program that is started here grows beyond the limit, our memory neither
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     most = LIMIT if hard == resource.RLIM_INFINITY else min(LIMIT, hard)

@@ -36,8 +36,6 @@ class DumpRequest(NamedTuple):
     samples: int = 1
     deadline: float = 3.0
     """Seconds that one py-spy may take."""
-    py_spy: str = ""
-    """Path of the py-spy to use; empty: look for one."""
     sudo: bool = False
     """Where this login may not trace, ``sudo -n`` may be tried. Never unasked: sudo reports each refusal to the
     administrators."""

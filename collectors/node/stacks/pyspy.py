@@ -51,22 +51,12 @@ class InputLines:
             return None
 
 
-def find(given: str = "") -> Optional[str]:
-    """Path of the py-spy of this node; as root only of one that nobody else can change (see :func:`child.find`).
-
-    ``given`` is a path that the user named: nothing else is looked at then, and others may be able to change it.
-    """
-    if given:
-        return given if os.path.isfile(given) and os.access(given, os.X_OK) else None
-    return child.find("py-spy", PLACES)
-
-
-def find_or_borrow(lines: InputLines, given: str) -> Optional[str]:
-    """Path of the py-spy of this node, else of a lent one.
+def find_or_borrow(lines: InputLines) -> Optional[str]:
+    """Path of the py-spy of this node, else of a lent one; as root only of one that nobody else can change.
 
     None when there is none to lend, or this kernel runs nothing from memory.
     """
-    found = find(given)
+    found = child.find("py-spy", PLACES)
     if found is not None:
         return found
     say(WantsPySpy(os.uname().machine))

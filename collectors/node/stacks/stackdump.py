@@ -36,7 +36,7 @@ def main(arguments: Sequence[object]) -> None:
     """Answer requests; ``arguments`` are the fields of the first :class:`DumpRequest`."""
     lines = pyspy.InputLines()
     request = DumpRequest(*arguments)  # type: ignore[arg-type]
-    dumper = StackDumper(pyspy.find_or_borrow(lines, request.py_spy))
+    dumper = StackDumper(pyspy.find_or_borrow(lines))
     while True:
         dumper.run(request)
         say(Answered())

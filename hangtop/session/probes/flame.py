@@ -26,11 +26,10 @@ def flame_probe(session: Session, ranks: Collection[int] | None, folder: Path, *
     by_node: dict[str, list[int]] = {}
     for rank in wanted:
         by_node.setdefault(rank.node, []).append(rank.process.pid)
-    py_spy = session.options.py_spy or ""
 
     async def of_node(node: str, pids: list[int]) -> list[FlameRecording]:
         try:
-            return await record(session.transport(node), session.python(node), pids, seconds=seconds, py_spy=py_spy)
+            return await record(session.transport(node), session.python(node), pids, seconds=seconds)
         except TransportError as error:
             return [FlameRecording(pid, "", f"unreachable: {error}") for pid in pids]
 
@@ -48,7 +47,7 @@ def flame_probe(session: Session, ranks: Collection[int] | None, folder: Path, *
             raise ProbeRefused(f"the flame graph could not be written: {error}") from None
         return result(tree, saved, {rank.rank: one.error for rank, one in of_rank if one.error})
 
-    commands = [f"on {node}: {shown_command(pids, seconds, py_spy)}" for node, pids in by_node.items()]
+    commands = [f"on {node}: {shown_command(pids, seconds)}" for node, pids in by_node.items()]
     brief = f"{count(len(wanted), 'rank')}, sampled for {seconds:g} s without pausing them"
     return Probe("Flame graph", brief, "\n".join(commands), run, nodes=tuple(by_node))
 

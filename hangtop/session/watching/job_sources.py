@@ -65,9 +65,7 @@ class JobSources:
         from collectors.probes.stacks import DumpRequest
 
         session, options = self._session, self._session.options
-        request = DumpRequest(
-            native=native, blocking=not unasked, samples=samples, py_spy=options.py_spy or "", sudo=options.sudo
-        )
+        request = DumpRequest(native=native, blocking=not unasked, samples=samples, sudo=options.sudo)
         pids: dict[str, list[int]] = {}
         for rank in session.living():
             if (ranks is None or rank.process.rank in ranks) and not (unasked and self._looking[rank.node]):

@@ -14,11 +14,12 @@ from collectors.probes.flame import record
 from collectors.probes.stacks import DumpRequest, dump
 
 
-def program(folder: Path, script: str) -> str:
+def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """Put a py-spy before all others."""
     path = folder / "py-spy"
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
-    return str(path)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
 
 
 @pytest.mark.parametrize(
@@ -29,18 +30,20 @@ def program(folder: Path, script: str) -> str:
     ],
 )
 async def test_one_that_says_too_much_or_for_too_long_is_ended(
-    tmp_path: Path, script: str, deadline: float, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, deadline: float, said: str
 ) -> None:
-    request = DumpRequest(deadline=deadline, py_spy=program(tmp_path, script))
-    (found,) = await dump(Local("node1"), [os.getpid()], request, python=sys.executable)
+    install(tmp_path, monkeypatch, script)
+    (found,) = await dump(Local("node1"), [os.getpid()], DumpRequest(deadline=deadline), python=sys.executable)
     assert found.threads == []
     assert said in found.error
 
 
-async def test_one_that_writes_too_much_into_our_memory_is_stopped_by_the_kernel(tmp_path: Path) -> None:
+async def test_one_that_writes_too_much_into_our_memory_is_stopped_by_the_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = 'for last; do :; done\nyes "main (t.py:1);work (t.py:2) 1" > "$last"'  # --output comes last
-    spy = program(tmp_path, script)
-    (found,) = await record(Local("node1"), sys.executable, [os.getpid()], seconds=3.0, py_spy=spy)
+    install(tmp_path, monkeypatch, script)
+    (found,) = await record(Local("node1"), sys.executable, [os.getpid()], seconds=3.0)
     assert found.error == "cut: only the first 16 MB of its stacks"
     assert LIMIT - 100 < len(found.stacks) <= LIMIT
     assert found.stacks.endswith(" 1\n"), "no line is cut"
