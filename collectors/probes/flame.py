@@ -19,15 +19,13 @@ from collectors.node.stacks.pyspy import record_command
 from collectors.probes.running import Limits, Running, answer
 from collectors.probes.stacks import lending_once
 
-RATE = 50
-"""Samples a second."""
 ANSWER_SECONDS = 40.0
 _recording = answer(FlameRecording)
 
 
 def shown_command(pids: Sequence[int], seconds: float) -> str:
     """What will be run on a node, to show before it is: one py-spy a process, here for the first of them."""
-    words = record_command("py-spy", pids[0] if pids else 0, seconds, RATE, "(memory)")
+    words = record_command("py-spy", pids[0] if pids else 0, seconds, "(memory)")
     more = f"  # and {len(pids) - 1} more" if len(pids) > 1 else ""
     return shlex.join(words).replace("'(memory)'", "(memory)") + more
 
@@ -51,7 +49,7 @@ async def record(transport: Transport, python: str, pids: Sequence[int], *, seco
                 found.setdefault(recording.pid, _unpacked(recording))
         return False
 
-    packed = pack("collectors.node.stacks.flamerecord", list(FlameRequest(list(pids), seconds, RATE)))
+    packed = pack("collectors.node.stacks.flamerecord", list(FlameRequest(list(pids), seconds)))
     limits = Limits(line=2 * LIMIT, total=4 * LIMIT)
     running = Running(transport, command(python, nice=False), packed, take, limits=limits)
     async with running:

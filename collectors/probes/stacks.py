@@ -73,7 +73,7 @@ class Dumper:
 
 
 _idle: _Idle = WeakKeyDictionary()
-"""Dumpers that have answered and may be asked again, by the connection that they run over, then by their interpreter."""
+"""Dumpers that have answered and may be asked again, by their connection, then by their interpreter."""
 
 
 async def dump(

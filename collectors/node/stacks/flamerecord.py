@@ -32,8 +32,6 @@ class FlameRequest(NamedTuple):
 
     pids: List[int]
     seconds: float
-    rate: int = 50
-    """Samples a second."""
 
 
 class FlameRecording(NamedTuple):
@@ -77,7 +75,7 @@ def _recording(pid: int, spy: Optional[str], request: FlameRequest) -> FlameReco
     memory = os.memfd_create("stacks")
     target = "/proc/%d/fd/%d" % (os.getpid(), memory)
     try:
-        words = pyspy.record_command(spy, pid, request.seconds, request.rate, target)
+        words = pyspy.record_command(spy, pid, request.seconds, target)
         ended = child.run(words, request.seconds + _GRACE)
         stacks = os.pread(memory, LIMIT, 0)
     finally:

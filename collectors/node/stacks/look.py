@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import List, NamedTuple, Optional, Union
+from typing import List, NamedTuple, Optional, Tuple, Union
 
 from collectors.node import child, files
 from collectors.node.processes import process_state, procfs
@@ -21,6 +21,8 @@ SAID = 32 << 20
 """Bytes that one py-spy may say: threads, frames and names are the process's to make up."""
 NO_NATIVE = "native frames of a process in a container: connect into it, by --via docker or kubectl"
 """py-spy asks the kernel for a thread by the number that it has in its own PID namespace."""
+READING = "nonblocking"
+"""The one method that does not pause the process, as one tracer at a time may."""
 Answer = Union[List[ThreadStack], DumpFailure]
 """What one py-spy says of a process, or why it says nothing."""
 
@@ -39,18 +41,6 @@ class DumpRequest(NamedTuple):
     sudo: bool = False
     """Where this login may not trace, ``sudo -n`` may be tried. Never unasked: sudo reports each refusal to the
     administrators."""
-
-
-class _Way(NamedTuple):
-    """One way to call py-spy. ``with_locals``: also the arguments that tell peers and groups apart."""
-
-    method: str
-    with_locals: bool
-
-    @property
-    def attaches(self) -> bool:
-        """Whether it pauses the process, as one tracer at a time may."""
-        return self.method != "nonblocking"
 
 
 class Looker:
@@ -74,19 +64,20 @@ class Looker:
         ways = _ways(request, native=request.native and not is_inside)
         if state is None or state.state in DEAD:
             ways, failure = [], DumpFailure("gone", "zombie, not yet waited for" if state else "no such process")
-        for way in ways:
+        for tried, with_locals in ways:
+            attaches = tried != READING
             # frames and kernel state must be of the same moment, so it is read anew for each attempt
             at, state = time.time(), process_state.of(pid) or state
-            if way.attaches and state is not None and state.state in STOPPED:
+            if attaches and state is not None and state.state in STOPPED:
                 continue
-            answer = self._ask(way, pid, own_pid, request)
+            answer = self._ask(tried, with_locals, pid, own_pid, request)
             if isinstance(answer, DumpFailure):
                 # another tracer may be at it, and reading needs none; some frames are better than a later failure
-                failure = failure if threads or (failure is not None and way.attaches) else answer
-                if not (threads or way.attaches or answer.word == "torn"):
+                failure = failure if threads or (failure is not None and attaches) else answer
+                if not (threads or attaches or answer.word == "torn"):
                     break
             else:
-                threads, method, failure = answer, way.method, None
+                threads, method, failure = answer, tried, None
                 main = main_thread(threads, pid)
                 if main is not None and main.frames:
                     break
@@ -101,14 +92,14 @@ class Looker:
             process_state.beside_main(pid) if pid == rank_pid and seen.syscall == "futex" else [],
         )  # fmt: skip
 
-    def _ask(self, way: _Way, pid: int, own_pid: Optional[int], request: DumpRequest) -> Answer:
+    def _ask(self, method: str, with_locals: bool, pid: int, own_pid: Optional[int], request: DumpRequest) -> Answer:
         """Call py-spy; where this user is denied, and that may be tried, by sudo."""
         if self._spy is None:
             return DumpFailure("no-py-spy", "no py-spy on this node, and none to lend to it")
-        words = pyspy.dump_command(self._spy, pid, way.method, way.with_locals)
+        words = pyspy.dump_command(self._spy, pid, method, with_locals)
         answer = _run(words, request.deadline, pid, own_pid)
         denied = isinstance(answer, DumpFailure) and answer.word == "denied"
-        if not (denied and request.sudo) or os.geteuid() == 0 or way.attaches:
+        if not (denied and request.sudo) or os.geteuid() == 0 or method != READING:
             return answer
         by_sudo = None if self._refused else _run(["sudo", "-n", *words], request.deadline, pid, own_pid)
         if isinstance(by_sudo, DumpFailure) and by_sudo.said.startswith("sudo:"):
@@ -116,11 +107,14 @@ class Looker:
         return by_sudo or DumpFailure("denied", "%s; %s" % (answer[1], self._refused))
 
 
-def _ways(request: DumpRequest, *, native: bool) -> List[_Way]:
-    """The gentlest first, but for native frames, which are asked for; with arguments before without."""
-    ways = [_Way("native", True)] if native else []
-    ways += [_Way("nonblocking", True), _Way("nonblocking", False)]
-    return [*ways, _Way("blocking", False)] if request.blocking else ways
+def _ways(request: DumpRequest, *, native: bool) -> List[Tuple[str, bool]]:
+    """Methods, each with or without the arguments that tell peers and groups apart.
+
+    The gentlest first, but for native frames, which are asked for; with arguments before without.
+    """
+    ways = [("native", True)] if native else []
+    ways += [(READING, True), (READING, False)]
+    return [*ways, ("blocking", False)] if request.blocking else ways
 
 
 def _run(words: List[str], deadline: float, pid: int, own_pid: Optional[int]) -> Answer:

@@ -17,6 +17,8 @@ PLACES = ("/opt/conda/bin", "/opt/venv/bin", os.path.expanduser("~/.local/bin"))
 """Beside those of other tools."""
 FETCH_SECONDS = 30.0
 """Seconds that a loan may take to come."""
+RATE = 50
+"""Samples a second of a flame graph."""
 MOST = 64 << 20
 """Bytes of one line."""
 
@@ -88,9 +90,9 @@ def dump_command(path: str, pid: int, method: str, with_locals: bool) -> List[st
     return [path, "dump", "--json", "--pid", str(pid), *ways, *(["--locals"] if with_locals else [])]
 
 
-def record_command(path: str, pid: int, seconds: float, rate: int, output: str) -> List[str]:
+def record_command(path: str, pid: int, seconds: float, output: str) -> List[str]:
     """Words that sample a process and write folded stacks; waiting threads count too: waits are what one seeks."""
     return [
         path, "record", "--nonblocking", "--idle", "--threads", "--full-filenames", "--format", "raw",
-        "--rate", str(rate), "--duration", str(max(1, round(seconds))), "--pid", str(pid), "--output", output,
+        "--rate", str(RATE), "--duration", str(max(1, round(seconds))), "--pid", str(pid), "--output", output,
     ]  # fmt: skip
