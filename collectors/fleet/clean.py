@@ -21,6 +21,8 @@ _INVISIBLE = re.compile(
     "\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 )
+LAST_LINE = 300
+"""Characters of a line that says why a program failed."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -40,6 +42,11 @@ def clean(text: str) -> str:
 def clean_bytes(data: bytes) -> str:
     """Cleaned text of bytes in UTF-8; invalid bytes become the replacement character."""
     return clean(data.decode("utf-8", "replace"))
+
+
+def last_line(data: bytes | bytearray) -> str:
+    """The last line of what a program wrote, which says why it failed; cleaned, cut, and empty where there is none."""
+    return clean_bytes(bytes(data)).strip().rpartition("\n")[2].strip()[:LAST_LINE]
 
 
 def clean_value(value: Any) -> Any:

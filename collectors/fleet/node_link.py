@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from collectors.fleet import payload
-from collectors.fleet.clean import clean_bytes
+from collectors.fleet.clean import clean_bytes, last_line
 from collectors.fleet.decode import Decoder
 from collectors.fleet.share import Share
 from collectors.fleet.sink import Link, LinkChange, Sink
-from collectors.fleet.transport import Declined, Process, Refused, Transport, TransportError
+from collectors.fleet.transport import Declined, Process, Refused, Transport, TransportError, ending
 from collectors.node import wire
 from collectors.samples.control import Beat, Settings
 from collectors.samples.stream import Hello, Tick
@@ -37,8 +37,6 @@ REFUSED, REFUSED_MOST = 60.0, 600.0
 FLOODS = "it sends more than this machine has time for: the rest waits there"
 _ERROR_BYTES = 4096
 """Bytes of standard error that are kept."""
-_SAID = 300
-"""Characters of the last line of standard error that are shown."""
 
 # "shell" shows that a shell runs commands there; a login script may print other lines.
 _FIND_PYTHON = r"""
@@ -261,18 +259,15 @@ class NodeLink:
         self._errors = (self._errors + data)[-_ERROR_BYTES:]
 
     def _ended(self, status: int) -> str:
-        """A predicate for people: ``ended (status 1): …``."""
+        """A predicate for people: ``ended (status 1): …``, ``ended (killed by SIGKILL)``."""
         if status == -signal.SIGALRM:  # its watchdog
             return "heard nothing from here for too long and ended itself"
-        if status < 0:
-            known = -status in signal.Signals.__members__.values()
-            return f"was killed ({signal.Signals(-status).name if known else f'signal {-status}'})"
-        return f"ended (status {status}){self._said()}"
+        return f"ended ({ending(status)}){self._said()}"
 
     def _said(self) -> str:
         """The last line of its standard error, behind a colon; empty where there is none."""
-        lines = clean_bytes(self._errors).strip().splitlines()
-        return f": {lines[-1].strip()[:_SAID]}" if lines else ""
+        line = last_line(self._errors)
+        return f": {line}" if line else ""
 
 
 async def find_python(transport: Transport) -> str:
@@ -283,8 +278,8 @@ async def find_python(transport: Transport) -> str:
     done = await transport.run(["sh", "-c", _FIND_PYTHON], timeout=20.0, limit=1 << 16)
     lines = [line.strip() for line in clean_bytes(done.stdout).splitlines()]
     if "shell" not in lines:
-        noise = [line for line in (*lines, *clean_bytes(done.stderr).splitlines()) if line]
-        raise TransportError(f"no shell runs commands there: {noise[-1][:_SAID] if noise else 'it prints nothing'}")
+        noise = last_line(done.stdout + b"\n" + done.stderr)
+        raise TransportError(f"no shell runs commands there: {noise or 'it prints nothing'}")
     for line in lines:
         word, _, path = line.partition(" ")
         if word == "python" and path.startswith("/"):

@@ -143,6 +143,14 @@ def shell_status(said: int) -> int:
     return 128 - said if 128 < said < 128 + signal.NSIG else said
 
 
+def ending(status: int) -> str:
+    """How a command ended, ``status 1`` or ``killed by SIGKILL``, by its status as in :mod:`subprocess`."""
+    if status >= 0:
+        return f"status {status}"
+    known = -status in signal.Signals.__members__.values()
+    return f"killed by {signal.Signals(-status).name if known else f'signal {-status}'}"
+
+
 def no_more_files(error: OSError) -> bool:
     """True where this process, or this machine, has reached its limit of open files."""
     return error.errno in (errno.EMFILE, errno.ENFILE)

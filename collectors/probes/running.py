@@ -16,7 +16,7 @@ from typing import Self, TypeVar
 import msgspec
 
 from collectors.fleet import bounds, payload
-from collectors.fleet.clean import clean, clean_value
+from collectors.fleet.clean import clean_value, last_line
 from collectors.fleet.transport import Process, Transport, TransportError
 from collectors.samples.asked import Observation
 
@@ -163,7 +163,7 @@ class Running:
 
     def said(self) -> str:
         """The last line that it said on standard error, or why what it said cannot be used."""
-        return clean(bytes(self._errors).decode("utf-8", "replace")).strip().rpartition("\n")[2].strip()
+        return last_line(self._errors)
 
     def _why(self, seconds: float) -> str:
         """Why there is no last line."""
@@ -172,7 +172,7 @@ class Running:
             return "the connection was lost before it had answered"
         if self._end.done() and self._end.result() in TOO_SLOW:
             return "it was too slow to answer: it heard nothing from here for ten seconds and ended itself"
-        return self.said()[-300:] or ("it ended early" if self._end.done() else f"no answer in {seconds:.0f} s")
+        return self.said() or ("it ended early" if self._end.done() else f"no answer in {seconds:.0f} s")
 
     def _stop_beating(self) -> None:
         if self._beating is not None:

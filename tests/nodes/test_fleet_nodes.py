@@ -143,7 +143,7 @@ async def test_what_happens_to_a_node_is_shown_and_mended_and_nobody_else_notice
         agentless.kill(agent.pid, signal.SIGKILL)
         cut.cut()
         sshless.stop_sshd()
-        await seen.until("node1", "lost", "killed (SIGKILL)")
+        await seen.until("node1", "lost", "killed by SIGKILL")
         await seen.until("node1", "live")
         await seen.until("node3", "lost", "nothing listens at")
         await seen.until("node2", "stale", "no sample comes")
@@ -173,7 +173,7 @@ async def test_nodes_come_live_and_their_faults_are_mended(cluster: Cluster, way
         first, second, *_ = cluster.nodes
         (agent,) = [process for process in ours(first) if "python" in process.command.split()[0]]
         first.kill(agent.pid, signal.SIGKILL)
-        await seen.until("node1", "lost", "killed (SIGKILL)")
+        await seen.until("node1", "lost", "killed by SIGKILL")
         await seen.until("node1", "live")
         (agent,) = [process for process in ours(second) if "python" in process.command.split()[0]]
         os.kill(parent(agent), signal.SIGKILL)  # the shell goes, and with it the last mark

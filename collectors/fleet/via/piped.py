@@ -14,10 +14,19 @@ import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from collectors.fleet.clean import clean_bytes
+from collectors.fleet.clean import last_line
 from collectors.fleet.local import LocalProcess
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import BROKEN, Output, Refused, Transport, TransportError, no_more_files, os_reason
+from collectors.fleet.transport import (
+    BROKEN,
+    Output,
+    Refused,
+    Transport,
+    TransportError,
+    ending,
+    no_more_files,
+    os_reason,
+)
 from collectors.fleet.via.framed import Framed
 from collectors.fleet.via.way import CHANNELS, Way
 from collectors.node.watchdog import child_setup
@@ -30,7 +39,6 @@ LAST_WORDS = 0.5
 """Seconds to wait for standard error after the end."""
 _CLOSING = 0.5
 _ERRORS = 4096
-_LONGEST = 300
 
 
 class PipedProcess(LocalProcess):
@@ -52,15 +60,12 @@ class PipedProcess(LocalProcess):
 
     def ending(self) -> str:
         """The exit status of the local program, for people; empty while it runs."""
-        status = self._local_status
-        if status is not None and -status in signal.Signals.__members__.values():
-            return f" (killed by {signal.Signals(-status).name})"
-        return "" if status is None else f" (status {status})"
+        return "" if self._local_status is None else f" ({ending(self._local_status)})"
 
     def last_message(self) -> str:
         """The last message of the local program, or of the login that it leads to, behind a colon."""
-        lines = clean_bytes(self._errors if self._errors.strip() else self.framed.noise).strip().splitlines()
-        return f": {lines[-1].strip()[:_LONGEST].rstrip(': ')}" if lines else ""
+        line = last_line(self._errors if self._errors.strip() else self.framed.noise).rstrip(": ")
+        return f": {line}" if line else ""
 
     def kill(self) -> None:
         """Close the channel: its input ends, and the local program is killed if it does not end."""

@@ -188,7 +188,7 @@ def failing(found: bytes, *, greets: bool, status: int | str) -> Host:
 @pytest.mark.parametrize(
     ("host", "why"),
     [
-        (failing(b"", greets=True, status="KILL"), "was killed (SIGKILL)"),
+        (failing(b"", greets=True, status="KILL"), "ended (killed by SIGKILL): MemoryError"),
         (failing(b"", greets=True, status="ALRM"), "heard nothing from here for too long"),
         (failing(b"", greets=True, status=1), "ended (status 1): MemoryError"),
         (
