@@ -10,7 +10,7 @@ from collectors.samples.stacks import BESIDE, Frame, StackDump
 from hangtop.diagnosis.stacks.frames import is_user, own, place
 from hangtop.diagnosis.stacks.kernel import kernel_view
 from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
-from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning, Role, ThreadNote, target_of
+from hangtop.diagnosis.stacks.states import Activity, Meaning, Role, ThreadNote, target_of
 from hangtop.diagnosis.stacks.threads import role, thread_name, thread_that_counts
 from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 
@@ -18,7 +18,6 @@ _SHORTEST_SPAN = 0.2
 """Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
 _LATELY_S, _LATE_LOOKS = 20.0, 3
 """Seconds, and looks at the least, that tell whether a rank moves: of two replicas one may have stopped since."""
-_STAYS: frozenset[Kind] = frozenset(("code", "data", "checkpoint", "compile", "sleep"))
 
 
 class _Look(NamedTuple):
@@ -77,7 +76,8 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     return (_without_frames(newest) if last is None else _over_looks(looks, last))._replace(
         cpu=_cpu(mine), state=newest.state, wchan=newest.wchan, syscall=newest.syscall,
         waiting_on=(helper or newest).waiting_on,  # of a helper for whose end the rank waits, what that waits on
-        looks=len(mine), at=newest.at, carried=max((rate for rate in rates if rate is not None), default=None),
+        looks=len(mine), at=newest.at, beside=newest.beside,
+        carried=max((rate for rate in rates if rate is not None), default=None),
     )  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def _over_looks(looks: Sequence[_Look], last: _Look) -> Activity:
     late = [seen for seen in looks if seen.dump.at >= dump.at - _LATELY_S]
     late = late if len(late) >= _LATE_LOOKS else list(looks[-_LATE_LOOKS:])
     moving = None if len(looks) == 1 else any(seen.points != last.points for seen in late)
-    where = _stays(looks) if moving else next(iter(last.user), None)
+    where = next(iter(last.user), None)
     return says._replace(
         where=place(where) if where is not None else "",
         function=place(where, line=False) if where is not None else "",
@@ -151,15 +151,6 @@ def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, 
             if any(frame.file != "<string>" for frame in found.user) and not awaits_orders:
                 return dump, found
     return None, None
-
-
-def _stays(looks: Sequence[_Look]) -> Frame | None:
-    """Of a rank that moves, the innermost user frame that all looks have in common."""
-    newest = looks[-1].user
-    paths = [[(frame.name, frame.file) for frame in reversed(seen.user)] for seen in looks]
-    shared = len(list(takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False))))
-    stays = all(seen.stack.says.kind in _STAYS for seen in looks)
-    return newest[len(newest) - shared if stays and shared else 0] if newest else None
 
 
 def _cpu(mine: Sequence[StackDump]) -> float | None:

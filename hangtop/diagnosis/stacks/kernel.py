@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.stacks.states import Meaning, target_of
+from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.wchan import call_at
 
 TRACED = "t"
@@ -27,8 +27,8 @@ _CALLS: dict[Meaning, str] = {
 _MEANINGS = {call: meaning for meaning, calls in _CALLS.items() for call in calls.split()}
 FILE_LOCKS = frozenset(_CALLS[Meaning.FILE_LOCK].split())
 """Calls that wait for a lock on a file: of what fcntl(2) does nothing else blocks."""
-OPENS = frozenset(_CALLS[Meaning.OPENS].split())
-"""Calls that wait until a file is open."""
+TO_READ = ", to read"
+"""How the node side ends the path of a file that is being opened, not written."""
 _NO_FILES = ("/dev/", "/proc/", "/sys/", "/memfd:", "/anon_hugepage")
 """Beginnings of paths behind which there is a device, the kernel or memory."""
 
@@ -41,15 +41,15 @@ def kernel_view(dump: StackDump) -> Meaning | None:
 
 @lru_cache(maxsize=4096)
 def _view(state: str, call: str, waiting_on: str) -> Meaning:
-    target = target_of(waiting_on)
     if state in ("T", TRACED):
         return Meaning.STOPPED
     if call == "ioctl" and waiting_on.startswith("/dev/nvidia"):
         return Meaning.GPU_CALL
     meaning = _MEANINGS.get(call, Meaning.COMPUTES if not call and state == "R" else Meaning.CODE)
-    reads = meaning is Meaning.READS or (meaning is Meaning.OPENS and target.purpose == "read")
     # a pipe or a socket has a program at its other end
-    return Meaning.READS_FILE if reads and target.path and not waiting_on.startswith(_NO_FILES) else meaning
+    of_file = waiting_on.startswith("/") and not waiting_on.startswith(_NO_FILES)
+    reads = meaning is Meaning.READS or (meaning is Meaning.OPENS and waiting_on.endswith(TO_READ))
+    return Meaning.READS_FILE if reads and of_file else meaning
 
 
 def telling(dumps: list[StackDump], state: str) -> list[StackDump]:

@@ -6,12 +6,13 @@ Rules compare members of the enums and literals below, never a text.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
-from collectors.samples.stacks import RUNS
+from collectors.samples.stacks import RUNS, ThreadWait
 
 Kind = Literal[
     "collective", "p2p", "store", "init", "shutdown", "device", "data", "checkpoint", "lock", "compile", "sleep",
@@ -109,16 +110,12 @@ class Meaning(Enum):
 class BlockedOn(NamedTuple):
     """What a system call waits on, out of the text that the node side sends (``StackDump.waiting_on``)."""
 
-    path: str = ""
-    """Of a file."""
-    purpose: str = ""
-    """``read`` or ``write``, for a file that is being opened."""
     pipe: bool = False
     port: int | None = None
     """Of the far end of a connection."""
     process: int | None = None
     """The process for whose end it waits."""
-    seconds: float | None = None
+    seconds: int | None = None
     """Time that is left of a timer."""
     runs: bool = False
     """A thread of that process, or of the one at the far end, runs: it may be at work on what it was asked."""
@@ -126,11 +123,9 @@ class BlockedOn(NamedTuple):
 
 _LINE = re.compile(r":\d+\)$")
 _ON = re.compile(
-    r"(?P<path>/.*?)(?:, to (?P<purpose>read|write))?(?:, locked by .*)?$"
-    r"|tcp \[?[\w.:]+?\]?:(?P<port>\d{1,5})(?:, process .*)?$"
+    r"tcp \[?[\w.:]+?\]?:(?P<port>\d{1,5})(?:, process .*)?$"
     r"|process (?P<process>\d{1,10})(?: .*)?$"
     r"|its clock for (?P<seconds>[0-9]{1,10}) s more$"
-    r"|(?P<pipe>pipe)"
 )
 
 
@@ -139,15 +134,8 @@ def target_of(waiting_on: str) -> BlockedOn:
     """Read what the node side says that a call waits on."""
     text = waiting_on.removesuffix(RUNS)
     found = _ON.match(text)
-    if found is None:
-        return BlockedOn(runs=text != waiting_on)
-    return BlockedOn(
-        found["path"] or "", found["purpose"] or "", found["pipe"] is not None,
-        int(found["port"]) if found["port"] else None,
-        int(found["process"]) if found["process"] else None,
-        float(found["seconds"]) if found["seconds"] else None,
-        runs=text != waiting_on,
-    )  # fmt: skip
+    told = {name: int(number) for name, number in found.groupdict().items() if number} if found is not None else {}
+    return BlockedOn(text.startswith("pipe"), **told, runs=text != waiting_on)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +194,8 @@ class Activity(NamedTuple):
     """Role of the thread that was judged: main, or the thread that main waits for."""
     others: tuple[ThreadNote, ...] = ()
     """Other threads in the job's own code."""
+    beside: Sequence[ThreadWait] = ()
+    """In the newest look, its threads beside the main one that do not sleep at a futex; native ones have no frames."""
     gil: str = ""
     """Name of the thread that holds the GIL in the newest look."""
     helper_pid: int | None = None
@@ -227,6 +217,10 @@ class Activity(NamedTuple):
     carried: float | None = None
     """Bytes per second that its TCP connections carried between the last two looks, or those of the one process for
     whose end it waits, where they are more; None where that is not told."""
+
+    def taken_as(self, meaning: Meaning) -> Activity:
+        """The same, where something besides the stacks tells what it means."""
+        return self._replace(meaning=meaning, waits=meaning.waits)
 
     @property
     def kind(self) -> Kind:

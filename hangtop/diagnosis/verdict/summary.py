@@ -19,8 +19,6 @@ NAME_LOGS = "--log GLOB, hangtop analyze"
 APART_S, STEP_SLACK_S = 5.0, 2.0
 """Ours: ranks that end well do so within a second of each other, within some more on a node without a free core; a step
 that was under way may still be told."""
-USUAL_PAUSES = 4
-"""Ours: so many longer pauses show that a pause is how this job runs."""
 
 
 def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
@@ -75,12 +73,8 @@ def _without_ranks(job: Job, nodes: str) -> str:
 
 def _unsettled(job_status: JobStatus, waiting: str) -> str:
     """What was seen of ranks that are alive, and what would tell a job that computes quietly from one that stands."""
-    graph = job_status.graph
     nothing = "nothing was seen to move and nothing is known to be wrong"
     still = contradiction(job_status) or ended_alone(job_status) or waiting or standing(job_status) or nothing
-    if graph is not None and graph.held < job_status.alarm_after:
-        ranks = count(len(graph.waiters or graph.culprits), "rank")
-        return f"{still}; {ranks} began to wait {duration(graph.held)} ago: watch on"
     return f"{still}; what would tell: a log that counts steps, or watching for longer"
 
 
@@ -111,12 +105,9 @@ def proof_of_motion(job_status: JobStatus) -> str:
 
 
 def _usual_pause(job: Job) -> str:
-    """A pause that is no longer than several others from which the job came back while it was watched."""
+    """A pause that is no longer than one from which the job came back while it was watched."""
     still = job.stood_still if job.live else None
-    if still is None:
-        return ""
-    longer = sum(ended - began >= still for began, ended in job.pauses if ended < job.now)
-    return f"a pause of {duration(still)}, as {longer} times before" if longer >= USUAL_PAUSES else ""
+    return f"a pause of {duration(still)}, as before" if still and still <= (job.usual_pause or 0.0) else ""
 
 
 def contradiction(job_status: JobStatus) -> str:

@@ -39,10 +39,6 @@ def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
             reasons["stacks", ": ".join(filter(None, (doing.error, doing.said))) + remedy].add(status.node)
     for name in logs_behind(job_status):
         reasons["logs", "not yet read since the last rank ended: what it wrote is not known"].add(name)
-    ras = max(job.ras, key=lambda look: look.at).value if job.ras and job_status.hung else None
-    if ras is not None and ras.communicators and all(one.ok for one in ras.communicators):
-        why = "says OK of all communicators though ranks wait: it counts no sends, receives or CUDA graphs"
-        reasons["NCCL RAS", why].add(ras.node)
     others: dict[object, list[Rank]] = defaultdict(list)
     for one in job.others if job.live and job.ranks else ():
         if not left_over(one, job.others):

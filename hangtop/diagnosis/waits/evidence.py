@@ -18,8 +18,8 @@ from hangtop.diagnosis.waits.wake_set import ENDED, STOPPED, WakeProgress
 FRAMES_SHOWN, PLACES_SHOWN = 8, 4
 COMMAND_SHOWN = 60
 """Characters of a command that are told."""
-FULL = 0.92
-"""Weight of a proof without a doubt."""
+FULL, DOUBTFUL, LINES_ALONE = 0.92, 0.7, 0.55
+"""Weights of a proof without a doubt, of one with a doubt, and where only the lines of programs tell."""
 
 
 def stack_of(status: RankStatus) -> Evidence | None:
@@ -110,39 +110,32 @@ def _ended_by(status: int) -> str:
 
 
 def weight_of(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatus]) -> float:
-    """Weigh the proof that these ranks hold up the others: no more than its weakest part.
+    """Weigh the proof that these ranks hold up the others: with a doubt it is likely, where lines alone tell possible.
 
     What a weight means (proven, likely, possible) is told by :mod:`hangtop.diagnosis.finding`, which also asks for two
     independent sources.
     """
-    doubts = _doubts_on_blocked(job_status, members) if graph.pattern == "held_up" else _doubts_on_odd(graph, members)
-    return min((most for applies, most in doubts if applies), default=FULL)
-
-
-def _doubts_on_blocked(job_status: JobStatus, members: Sequence[RankStatus]) -> tuple[tuple[bool, float], ...]:
-    """Doubts about ranks that do not wait, and what the proof weighs with each at the most."""
-    by_threads = any(one.state == "on_gpu" and one.load != "idle" for one in members)
-    outside = (job_status.wake_set(one).progress is WakeProgress.OUTSIDE for one in members if job_status.job.live)
-    return (
-        (by_threads or any(one.activity is not None and one.activity.by_name for one in members), 0.72),
-        (any(outside), 0.7),  # what blocks them may yet come
-        (any(map(_native_would_tell, members)), 0.7),
-    )
-
-
-def _doubts_on_odd(graph: WaitGraph, members: Sequence[RankStatus]) -> tuple[tuple[bool, float], ...]:
-    """Doubts about ranks that wait elsewhere than the others."""
+    if graph.pattern == "held_up":
+        return DOUBTFUL if any(_may_not_be_stuck(job_status, one) for one in members) else FULL
     on_kernels = all(one.kind == "device" and one.load == "unknown" for one in members)
-    stages = any(point.kind == "device" and not point.where for point in graph.points)
-    return (
-        (len({(point.kind, point.op) for point in graph.points}) == 1, 0.7),  # it may be one collective after all
-        (graph.by == "threads", 0.72),
-        (graph.by == "lines" or on_kernels or (graph.by == "operations" and stages), 0.55),  # only their lines tell
-        (graph.pattern == "mismatch" and graph.by is None, 0.55),  # nothing tells which side is odd
-    )
+    stages = graph.by == "operations" and any(point.kind == "device" and not point.where for point in graph.points)
+    undecided = graph.pattern == "mismatch" and graph.by is None
+    if graph.by == "lines" or on_kernels or stages or undecided:
+        return LINES_ALONE
+    one_operation = len({(point.kind, point.op) for point in graph.points}) == 1
+    return DOUBTFUL if one_operation or graph.by == "threads" else FULL
 
 
-def _native_would_tell(status: RankStatus) -> bool:
+def _may_not_be_stuck(job_status: JobStatus, status: RankStatus) -> bool:
+    """Whether what is told of a rank that does not wait leaves another reading.
+
+    Its network threads alone tell, the names of its functions, or what blocks it may yet come; or native frames would
+    show what C code waits for.
+    """
     doing = status.activity
-    opaque = doing is not None and doing.native_would_tell and not doing.waiting_on and doing.waits == "unknown"
-    return status.in_c_code or opaque
+    if doing is None:
+        return False
+    by_threads = status.state == "on_gpu" and status.load != "idle"
+    outside = job_status.job.live and job_status.wake_set(status).progress is WakeProgress.OUTSIDE
+    opaque = doing.native_would_tell and not doing.waiting_on and doing.waits == "unknown"
+    return by_threads or doing.by_name or outside or opaque or status.in_c_code

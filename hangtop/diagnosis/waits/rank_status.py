@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import inf
 from typing import Literal, NamedTuple
 
-from collectors.samples.stacks import StackDump, ThreadWait
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpus import Load
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.kernel import telling
-from hangtop.diagnosis.stacks.states import Activity, Kind
+from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
     LOOKS_SLACK_S,
@@ -53,8 +53,6 @@ class RankStatus(NamedTuple):
     """Over all recent looks."""
     readings: Sequence[Activity] = ()
     """One for each look alone, oldest first."""
-    beside: Sequence[Sequence[ThreadWait]] = ()
-    """For each look, its threads beside the main one that do not sleep at a futex."""
     motion: Motion = NO_MOTION
     """How much its process moved; nothing where nobody dumped it and it looks ordinary."""
     held: float = 0.0
@@ -127,7 +125,7 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
     dumps = telling(dumps, letter)
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
-    told = _by_native(doing, dumps) if doing is not None else None
+    told = None if doing is None else _at_the_store(_by_native(doing, dumps) or doing, process)
     begins = [place for place, dump in enumerate(plain) if dump.pid == dump.rank_pid or not place]
     looks = [plain[begin:end] for begin, end in zip(begins, [*begins[1:], len(plain)], strict=False)]
     if process is not None and process.looks:
@@ -137,8 +135,8 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
         moved = Motion(cpu=doing.cpu, state=doing.state, wchan=doing.wchan)
     else:
         moved = NO_MOTION
-    readings, beside = tuple(activity(look) for look in looks), tuple(look[0].beside for look in looks)
-    return with_activity(status._replace(readings=readings, beside=beside, motion=moved), told or doing)
+    readings = tuple(activity(look) for look in looks)
+    return with_activity(status._replace(readings=readings, motion=moved), told)
 
 
 def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
@@ -151,6 +149,16 @@ def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
         return None
     told = activity(native)
     return None if told.error or told.kind == "unknown" or told.where != doing.where else with_meaning(doing, told)
+
+
+def _at_the_store(doing: Activity, process: Rank | None) -> Activity:
+    """The same; a call on a connection to the job's own store waits for what other ranks set there.
+
+    ``store.wait`` of a program's own store has no frame of torch: the port at the far end tells it.
+    """
+    port = process.process.master_port if process is not None else None
+    at_store = port is not None and doing.meaning is Meaning.NETWORK and doing.target.port == port and not doing.error
+    return doing.taken_as(Meaning.STORE) if at_store else doing
 
 
 def with_meaning(doing: Activity, told: Activity) -> Activity:

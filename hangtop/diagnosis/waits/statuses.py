@@ -47,7 +47,6 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
         (node, own), process = dumps.get(number, ("", [])), processes.get(number)
         load = loads.get(number, "unknown")
         found[number] = _absent(job, number, own, process) or status_of(job, number, node, own, process, load)
-    found |= _at_the_store(found.values())
     found |= _told_by_peers(job, tuple(found.values()))
     return {} if _only_listed(found.values()) else {number: timed(job, one) for number, one in found.items()}
 
@@ -70,10 +69,10 @@ def _only_listed(statuses: Iterable[RankStatus]) -> bool:
 
 
 def _idle(status: RankStatus) -> bool:
-    moved = status.motion
-    if status.process is None or status.rank >= 0 or moved.moves_data or moved.helped:
+    moved, process = status.motion, status.process
+    if process is None or status.rank >= 0 or moved.moves_data or moved.helped:
         return False
-    serves = status.process.process.label.lower().startswith(SERVERS)
+    serves = process.process.label.lower().startswith(SERVERS)
     return (serves or status.state not in WAITS) and (moved.cpu is None or moved.blocked)
 
 
@@ -109,21 +108,6 @@ def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None)
     return None
 
 
-def _at_the_store(statuses: Iterable[RankStatus]) -> dict[int, RankStatus]:
-    """Ranks whose call waits on a connection to the job's own store, where other ranks set what they wait for.
-
-    ``store.wait`` of a program's own store has no frame of torch: the port at the far end tells it.
-    """
-    found: dict[int, RankStatus] = {}
-    for one in statuses:
-        doing, port = one.activity, one.process.process.master_port if one.process is not None else None
-        if port is None or doing is None or doing.error or doing.meaning is not Meaning.NETWORK:
-            continue
-        if doing.target.port == port:
-            found[one.rank] = with_activity(one, _means(doing, Meaning.STORE))
-    return found
-
-
 # --- ranks at one line -------------------------------------------------------------------------------------------
 
 
@@ -145,7 +129,7 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
             waits_at[one.where] = doing
         elif one.state == "working" and one.load != "computing" and not doing.moving:
             if quiet and one.load == "spinning" and doing.native_would_tell:
-                full = _means(doing, Meaning.GPU_FULL)
+                full = doing.taken_as(Meaning.GPU_FULL)
                 found[one.rank] = with_activity(one, full)
                 waits_at.setdefault(one.where, full)
             elif _is_opaque(doing):
@@ -175,7 +159,7 @@ def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[Ran
     def told(look: Activity) -> Activity:
         there = {rank for at, rank in at_line.get(look.where, ()) if abs(at - look.at) <= TOGETHER_S}
         most = len(statuses) < 2 * len(there) < 2 * len(statuses) and _is_opaque(look)
-        return _means(look, Meaning.GPU_FULL) if most else look
+        return look.taken_as(Meaning.GPU_FULL) if most else look
 
     computes = {one.rank for one in statuses if at_line and one.process and draws_work_power(job, one.process)}
     return [one if one.rank in computes else one._replace(readings=tuple(map(told, one.readings))) for one in statuses]
@@ -188,10 +172,6 @@ def _is_opaque(doing: Activity) -> bool:
     return open_ended and not doing.by_frame and bool(doing.where) and not doing.error
 
 
-def _means(doing: Activity, meaning: Meaning) -> Activity:
-    return doing._replace(meaning=meaning, waits=meaning.waits)
-
-
 def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
     """One rank of each point whose Python frames leave open what happens there, the points of most ranks first.
 
@@ -200,11 +180,11 @@ def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
     """
     present = [(one, one.activity) for one in statuses if one.present and one.activity is not None]
     torn = [one.rank for one, doing in present if doing.error == "torn"][:MOST_TORN]
-    at_point = [((doing.place, doing.where, one.load), one.rank, doing) for one, doing in present if not doing.error]
-    known = {point for point, _, doing in at_point if not doing.native_would_tell}
-    by_point: dict[tuple[str, ...], list[int]] = defaultdict(list)
-    for point, rank, doing in at_point:
-        if not doing.moving and point not in known:
-            by_point[point].append(rank)
-    groups = sorted(by_point.values(), key=lambda ranks: (-len(ranks), ranks))
+    by_point: dict[tuple[str, ...], list[tuple[int, Activity]]] = defaultdict(list)
+    for one, doing in present:
+        if not doing.error:
+            by_point[doing.place, doing.where, one.load].append((one.rank, doing))
+    left_open = (point for point in by_point.values() if all(doing.native_would_tell for _, doing in point))
+    stay = filter(None, ([rank for rank, doing in point if not doing.moving] for point in left_open))
+    groups = sorted(stay, key=lambda ranks: (-len(ranks), ranks))
     return (*torn, *(ranks[0] for ranks in groups[: MOST - len(torn)]))

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from collectors.samples.ranks import Helper
 from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.phrasing import duration, listed, size
-from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, OPENS, TRACED
+from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, TRACED
 from hangtop.diagnosis.stacks.states import Activity, Meaning, ThreadNote, Waits
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
@@ -29,8 +29,6 @@ from hangtop.diagnosis.waits.rank_status import RankStatus
 
 LITTLE_BYTES_PER_S = 4096.0
 """Ours: log lines, heartbeats and keep-alives of a rank stay below; the slowest copy of a file is above."""
-ENOUGH = 32
-"""Ours: waiters whose figures are read, of however many: the past of each is kept packed."""
 STOPPED, ENDED = ("T", "t"), ("Z", "X")
 """Letters of the kernel: halted; ended and not yet reaped."""
 _AT_A_PIPE = frozenset({"read", "write", "openat"})
@@ -68,7 +66,6 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
     recorder dumps are asked for: threads beside the main one, reads and writes count by what they are more than the
     median waiter's.
     """
-    waiters = waiters[:: len(waiters) // ENOUGH + 1]
     doing = status.activity
     if status.load == "computing":
         return WakeSet(WakeProgress.WORKS, "its GPU computes")
@@ -171,10 +168,10 @@ def _outside_thread(status: RankStatus, doing: Activity, waiters: Sequence[RankS
     for one in doing.others:
         if one.role == "python" and one.waits in _OUTSIDE_THREADS and one.where and one.where not in everywhere:
             return _at_line(one)
-    if doing.syscall != "futex" or len(status.beside) < LATE_LOOKS:
+    if doing.syscall != "futex" or len(status.readings) < LATE_LOOKS:
         return ""
-    before, last = ({(one.thread, _call(one)): one for one in look} for look in status.beside[-LATE_LOOKS:])
-    usual = Counter(call for other in waiters if other.beside for call in set(map(_call, other.beside[-1])))
+    before, last = ({(one.thread, _call(one)): one for one in look.beside} for look in status.readings[-LATE_LOOKS:])
+    usual = Counter(call for other in waiters for look in other.readings[-1:] for call in set(map(_call, look.beside)))
     for key, thread in last.items():
         if key in before and usual[key[1]] * 2 <= len(waiters) and thread.syscall not in _IN_LOOPS:
             on = f" on {thread.waiting_on}" if thread.waiting_on else ""
@@ -193,15 +190,10 @@ def _call(thread: ThreadWait) -> tuple[str, str]:
 
 def _blocked_on(doing: Activity) -> str:
     """What blocks a rank, in the words of the kernel or of its frames."""
-    target = doing.target
-    if target.seconds is not None:
-        return f"time.sleep, {duration(target.seconds)} left"
-    if doing.waits == "time":
-        return "sleeps"
-    if doing.meaning in (Meaning.PROMPT, Meaning.LOCK_FILE):
-        return doing.meaning.words
-    if doing.waiting_on and doing.syscall in OPENS:
-        return f"blocked opening {f'{target.path} to {target.purpose}' if target.purpose else doing.waiting_on}"
+    if (left := doing.target.seconds) is not None:
+        return f"time.sleep, {duration(left)} left"
+    if doing.waits == "time" or doing.meaning in (Meaning.PROMPT, Meaning.LOCK_FILE):
+        return doing.label
     if doing.waiting_on:
         return f"blocked on {doing.waiting_on}"
     if doing.syscall not in ("", "none", "running", "futex"):

@@ -67,7 +67,7 @@ CASES = {
         {"syscall": "read", "waiting_on": "pipe"},
     ),
     "a named pipe": Case(
-        ("hung", "rank_stuck_in_data"), ("hung", "rank_stuck_in_data"), "blocked opening /run/fifo to read", READING,
+        ("hung", "rank_stuck_in_data"), ("hung", "rank_stuck_in_data"), "blocked on /run/fifo, to read", READING,
         {"syscall": "openat", "waiting_on": "/run/fifo, to read"}, {"wchan": "wait_for_partner"},
     ),
     "a program of it is stopped": Case(
