@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Literal
 
+from hangtop.diagnosis.collectives.ends import ends_of
 from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.waits.odd import OddRanks, Source, odd_ranks, threads_rest
-from hangtop.diagnosis.waits.points import WaitPoint, peers_awaited, points_of, standing_part
+from hangtop.diagnosis.waits.points import WaitPoint, by_frames, points_of, standing_part
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state
 
 Pattern = Literal["held_up", "deadlock", "mismatch", "stalled", "unclear"]
@@ -127,12 +128,4 @@ def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
     if all(own.peer is None for own in doing.values()):
         sides = {own.op for own in doing.values()}
         return set(doing) if everybody and len(doing) > 1 and len(sides) == 1 and sides <= PLAIN_HALVES else set()
-    waits_for = peers_awaited(members)
-    found: set[int] = set()
-    for start in waits_for:
-        path = [start]
-        while (after := waits_for.get(path[-1])) is not None and after not in path:
-            path.append(after)
-        if after is not None:
-            found.update(path[path.index(after) :])
-    return found
+    return set(ends_of([*by_frames(members)], (), ()).circle)

@@ -112,18 +112,15 @@ def _passed(status: RankStatus, standing: RankStatus) -> bool:
 # --- sends and receives ------------------------------------------------------------------------------------------
 
 
-def peers_awaited(statuses: Iterable[RankStatus]) -> Mapping[int, int]:
-    """Rank → the rank that its send or receive waits for; without those whose other side waits in the other half."""
-    doing = {one.rank: one.activity for one in statuses if one.activity is not None and one.activity.kind == "p2p"}
-    peers = {rank: own.peer for rank, own in doing.items() if own.peer is not None and own.peer != rank}
-    return {
-        rank: peer for rank, peer in peers.items() if not (peers.get(peer) == rank and doing[peer].op != doing[rank].op)
-    }
-
-
 def by_frames(statuses: Iterable[RankStatus]) -> Iterator[WaitEdge]:
-    """The same as edges: what gloo's recorder keeps nothing of, and what is known without any recorder."""
-    waiting = {one.rank: one for one in statuses if one.state == "waiting"}
-    for rank, peer in peers_awaited(waiting.values()).items():
-        doing = waiting[rank].activity
-        yield WaitEdge(rank, (peer,), "", doing.op if doing is not None else "", None, certain=True)
+    """The waits of sends and receives whose other side is known by their frames and does not wait in the other half.
+
+    They are known without any recorder, and gloo's keeps nothing of them.
+    """
+    waiting = (one for one in statuses if one.state == "waiting" and one.activity and one.activity.kind == "p2p")
+    doing = {one.rank: one.activity for one in waiting if one.activity is not None}
+    for rank, own in doing.items():
+        other = doing.get(own.peer) if own.peer is not None else None
+        meets = other is not None and other.peer == rank and other.op != own.op
+        if own.peer is not None and own.peer != rank and not meets:
+            yield WaitEdge(rank, (own.peer,), "", own.op, None, certain=True)

@@ -8,7 +8,7 @@ a point is asked for them.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.evidence.gpus import draws_work_power, gpu_loads
@@ -48,7 +48,10 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
         load = loads.get(number, "unknown")
         found[number] = _absent(job, number, own, process) or status_of(job, number, node, own, process, load)
     found |= _told_by_peers(job, tuple(found.values()))
-    return {} if _only_listed(found.values()) else {number: timed(job, one) for number, one in found.items()}
+    present = [one for one in found.values() if one.present]
+    if present and all(map(_only_listed, present)):
+        return {}
+    return {number: timed(job, one) for number, one in found.items()}
 
 
 def not_responding(node: Node, now: float) -> bool:
@@ -58,17 +61,12 @@ def not_responding(node: Node, now: float) -> bool:
     return node.link == "lost" or (node.link == "connecting" and bool(node.why))
 
 
-def _only_listed(statuses: Iterable[RankStatus]) -> bool:
-    """True for processes that are all without a number and idle: notebooks and servers are listed, and not judged.
+def _only_listed(status: RankStatus) -> bool:
+    """True for a process without a number that is idle: notebooks and servers are listed, and not judged.
 
-    A process that says no rank may be one of a hung job, too. Which it is tells whether anything among those that run
-    the same waits for a peer, or was seen to work.
+    One that says no rank may be of a hung job, too: then anything among those that run the same waits for a peer, or
+    was seen to work.
     """
-    present = [status for status in statuses if status.present]
-    return bool(present) and all(_idle(status) for status in present)
-
-
-def _idle(status: RankStatus) -> bool:
     moved, process = status.motion, status.process
     if process is None or status.rank >= 0 or moved.moves_data or moved.helped:
         return False
