@@ -92,7 +92,7 @@ _OF_PROCESSES = ("RankProcess", "RankPulse", "Helper", "CpuWait", "InsidePulse",
 IDENTITY: Dict[str, Tuple[int, ...]] = {
     **dict.fromkeys(_OF_PROCESSES, (0,)),
     **dict.fromkeys(("SourceState", "GpuFacts", "GpuSample", "GpuFabric", "FabricService", "StepCount"), (0,)),
-    **dict.fromkeys(("Interface", "InterfaceCounters", "PortUse"), (0,)),
+    **dict.fromkeys(("Interface", "InterfaceCounters"), (0,)),
     **dict.fromkeys(
         ("Fault", "GpuFault", "NvlinkCounters", "PortFacts", "PortCounters", "Disk", "InsideResult"), (0, 1)
     ),

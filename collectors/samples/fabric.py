@@ -60,12 +60,3 @@ class TcpCounters(NamedTuple):
 
     segments_sent: int
     retransmitted: int
-
-
-class PortUse(NamedTuple):
-    """Who listens on a TCP port that the job needs."""
-
-    port: int
-    listeners: List[str]
-    """``pid command``; the pid is missing when it may not be read."""
-    listening: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
+from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
 from collectors.samples.gpus import (
     FabricService,
     GpuFabric,
@@ -23,7 +23,7 @@ SAMPLES = (
     Hello, Tick, SourceState, Fault,
     RankProcess, RankPulse, RankGone, Helper, HelperGone, IdleLauncher, CpuWait,
     GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters, GpuFabric, FabricService, Topology,
-    PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters, PortUse,
+    PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters,
     LogFile, LogLines, LogEvent, CommProgress, StepCount, LogsRead,
     HostFacts, HostSample, Disk,
     InsidePulse, InsideResult, InsideGone,

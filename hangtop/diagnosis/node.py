@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, PortUse, TcpCounters
+from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, TcpCounters
 from collectors.samples.gpus import (
     FabricService,
     GpuFabric,
@@ -201,7 +201,6 @@ class Node:
     tcp: Look[TcpCounters] | None = None
     segments_per_s: float | None = None
     retransmitted_per_s: float | None = None
-    port_uses: dict[int, PortUse] = field(default_factory=dict)
     log_files: dict[str, LogFile] = field(default_factory=dict)
     steps: dict[str, Steps] = field(default_factory=dict)
     """By path of the log."""
@@ -257,7 +256,6 @@ class Node:
             ranks={pid: rank.copied(ranks_heard, _gpus_of(rank, users)) for pid, rank in self.ranks.items()},
             ports={name: replace(port) for name, port in self.ports.items()},
             interfaces=dict(self.interfaces),
-            port_uses=dict(self.port_uses),
             disks=dict(self.disks),
             fabric=dict(self.fabric),
             fabric_services=dict(self.fabric_services),

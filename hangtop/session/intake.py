@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias
 from collectors.fleet.sink import LinkChange
 from collectors.node import redact
 from collectors.samples.collectives import RasReport, RecorderDump
-from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, PortUse, TcpCounters
+from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
 from collectors.samples.gpus import (
     FabricService,
     GpuFabric,
@@ -124,7 +124,6 @@ APPLIERS: dict[type, Apply] = {
     Topology: devices.topology,
     PortFacts: devices.port,
     PortCounters: devices.port_counters,
-    PortUse: by_first("port_uses"),
     Interface: devices.interface,
     InterfaceCounters: devices.interface_counters,
     TcpCounters: devices.tcp,

@@ -67,7 +67,6 @@ def stack(pid: int, *names: str, at: float = 0.0, **fields: Any) -> StackDump:
 _NAMES: dict[str, Callable[[Any], object]] = {
     "gpus": lambda gpu: gpu.index,
     "ports": lambda port: f"{port.facts.device}/{port.facts.port}",
-    "port_uses": lambda use: use.port,
     "fabric": lambda look: look.value.gpu,
     "fabric_services": lambda service: service.name,
     "launchers": lambda launcher: launcher.pid,

@@ -199,7 +199,6 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
     facts += _lines("faults", "{source}: {text} ({times} times)", node.faults.values())
     facts += [("bad lines", f"{node.bad_lines} {node.last_bad}")] if node.bad_lines else []
     facts += _lines("interfaces", "{name}: MTU {mtu}, {addresses}", [one.facts for one in node.interfaces.values()])
-    facts += _lines("job's ports", "{port}: {listeners}", node.port_uses.values())
     facts += _lines("disks", "{path} ({role}): {free} of {total} free", node.disks.values())
     facts += _lines("logs", "{path} {size} {why} {shared}", node.log_files.values())
     if host is not None:

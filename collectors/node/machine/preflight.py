@@ -11,14 +11,15 @@ import resource
 import socket
 import threading
 from contextlib import suppress
-from typing import Dict, Iterator, List, Optional, Tuple
+from typing import Dict, Iterator, List, Optional, Set, Tuple
 
-from collectors.node import watchdog
+from collectors.node import redact, watchdog
 from collectors.node.files import read_or_none
 from collectors.node.machine.pcie import pcie
 from collectors.node.network import tcp
 from collectors.node.network.firewall import firewalls
 from collectors.node.processes import procfs
+from collectors.node.processes.sockets import LISTEN, SocketOwners, tcp_sockets
 from collectors.node.wire import say
 from collectors.samples.asked import Observation
 
@@ -57,12 +58,27 @@ def reach(targets: List[Tuple[str, int]]) -> Iterator[Observation]:
 
 
 def listen(ports: List[int]) -> Iterator[Observation]:
-    """Listen on ports (0: any free one), and take connections for as long as this program runs."""
+    """Listen on ports (0: any free one), and take connections for as long as this program runs.
+
+    The value is the port, or the processes that hold it.
+    """
     for port in ports:
         listener, why = tcp.listen(port)
-        if listener is not None:
-            threading.Thread(target=_accept, args=(listener,), daemon=True).start()
-        yield Observation("listen", str(port), None if listener is None else int(listener.getsockname()[1]), why)
+        if listener is None:
+            yield Observation("listen", str(port), list(holders(port)), why)
+            continue
+        threading.Thread(target=_accept, args=(listener,), daemon=True).start()
+        yield Observation("listen", str(port), int(listener.getsockname()[1]), "")
+
+
+def holders(port: int) -> List[str]:
+    """``pid command`` of the processes that are seen to listen on a port."""
+    pids: Set[Optional[int]] = set()
+    with suppress(OSError):  # a container without netlink
+        listening = tcp_sockets(os.getpid(), 1 << LISTEN, port=port)
+        pids.update(SocketOwners().find(one.inode, ()) for one in listening)
+    commands = {pid: procfs.split_zeros(read_or_none("/proc/%d/cmdline" % pid) or b"") for pid in pids if pid}
+    return ["%d %s" % (pid, redact.command(words, 256) or "?") for pid, words in sorted(commands.items())]
 
 
 def _accept(listener: socket.socket) -> None:
@@ -80,7 +96,7 @@ def main(arguments: Dict[str, object]) -> None:
     targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
     looked = look(str(arguments.get("master", ""))) if arguments.get("look", True) else iter(())
     say(*looked, *reach(targets), Observation("done", "", True, ""))
-    if any(one.value for one in answers):
+    if any(isinstance(one.value, int) for one in answers):
         watchdog.stay()
 
 

@@ -66,13 +66,14 @@ def master_port(scene: Preflight, node: Node) -> NodeAnswer | None:
     if node.name != scene.master_node:
         return None
     port = scene.master[1]
-    use = next((use for use in node.port_uses.values() if use.port == port and use.listening), None)
-    if use is not None:
-        own = {str(pid) for rank in living_on(scene.job, node.name) for pid in (rank.process.pid, rank.process.parent)}
-        well = any(holder.partition(" ")[0] in own for holder in use.listeners)
-        return NodeAnswer(well, f"{port} is held by {', '.join(use.listeners) or 'a process that may not be seen'}")
     tried = scene.answer(node.name, "listen", str(port))
-    return UNKNOWN if tried is None else NodeAnswer(not tried.error, f"{port}: {tried.error or 'free'}")
+    if tried is None:
+        return UNKNOWN
+    holders = [str(holder) for holder in tried.value] if isinstance(tried.value, list) else []
+    if not holders:
+        return NodeAnswer(not tried.error, f"{port}: {tried.error or 'free'}")
+    own = {str(pid) for rank in living_on(scene.job, node.name) for pid in (rank.process.pid, rank.process.parent)}
+    return NodeAnswer(any(one.partition(" ")[0] in own for one in holders), f"{port} is held by {', '.join(holders)}")
 
 
 def loopback(scene: Preflight, node: Node) -> NodeAnswer:

@@ -1,19 +1,17 @@
-"""Interfaces, TCP counters and the users of a port, as this machine has them."""
+"""Interfaces, TCP counters and who holds a port, as this machine has them."""
 
 from __future__ import annotations
 
 import os
 import socket
-from typing import Any
 
 import pytest
 
-from collectors.node.network import source
+from collectors.node.machine.preflight import listen
 from collectors.node.network.interfaces import counters, interface_of, interfaces
 from collectors.node.network.source import NetworkSource, parse_snmp_tcp
 from collectors.node.source import Shared
-from collectors.samples.fabric import Interface, InterfaceCounters, PortUse
-from collectors.samples.ranks import RankProcess
+from collectors.samples.fabric import Interface, InterfaceCounters, TcpCounters
 
 SNMP = b"""\
 Ip: Forwarding
@@ -46,43 +44,16 @@ def test_traffic_and_losses_of_interfaces() -> None:
     }
 
 
-def rank(port: int) -> RankProcess:
-    fields: dict[str, Any] = dict.fromkeys(RankProcess._fields)
-    return RankProcess(**{**fields, "pid": os.getpid(), "parent": 1, "master_port": port})
+def test_interfaces_are_told_now_and_then_and_their_counters_every_time() -> None:
+    source = NetworkSource(Shared())
+    first, second = ({type(sample) for sample in source.look(0.0)} for _ in range(2))
+    assert (first, second) == ({Interface, InterfaceCounters, TcpCounters}, {InterfaceCounters, TcpCounters})
 
 
-class Looks:
-    """The source, and a clock that each look moves on."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now = 100.0
-        monkeypatch.setattr(source, "time", self)
-        self.shared = Shared()
-        self._source = NetworkSource(self.shared)
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def look(self, later: float = 30.0) -> list[Any]:
-        self.now += later
-        return list(self._source.look(0.0))
-
-    def uses(self, port: int) -> list[PortUse]:
-        return [sample for sample in self.look() if isinstance(sample, PortUse) and sample.port == port]
-
-
-@pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
-    return Looks(monkeypatch)
-
-
-def test_the_jobs_port_is_told_of_with_its_users_once_it_was_in_use(looks: Looks) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
+def test_who_holds_a_port_is_told_where_it_is_wanted() -> None:
+    with socket.create_server(("0.0.0.0", 0)) as server:
         port = server.getsockname()[1]
-        assert looks.uses(port) == []
-        looks.shared.ranks = (rank(port),)
-        (used,) = looks.uses(port)
-        assert used.listening
-        assert [user.split()[0] for user in used.listeners] == [str(os.getpid())]
-    looks.shared.ranks = ()
-    assert looks.uses(port) == [PortUse(port, [], False)], "a restart may stumble over it"
+        (told,) = listen([port])
+    assert (told.subject, told.error) == (str(port), "Address already in use (EADDRINUSE)")
+    assert isinstance(told.value, list)
+    assert [str(holder).split()[0] for holder in told.value] == [str(os.getpid())]

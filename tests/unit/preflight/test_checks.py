@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from collectors.samples.asked import Observation
-from collectors.samples.fabric import Interface, PortFacts, PortUse
+from collectors.samples.fabric import Interface, PortFacts
 from collectors.samples.gpus import GpuFacts
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Job
@@ -110,9 +110,9 @@ def test_nodes_that_differ_are_told_apart_from_the_others() -> None:
 
 
 def test_a_port_that_is_held_names_the_holder_and_a_free_one() -> None:
-    use = PortUse(29500, ["812 python old.py"], True)
-    held = replace(node("node1"), port_uses={use.port: use})
-    (cell,) = [cell for cell in cells(scene(held, node("node2"))) if cell.state == "fail"]
+    taken = Observation("listen", "29500", ["812 python old.py"], "Address already in use (EADDRINUSE)")
+    asked = replace(scene(), answers={"node1": answers("node1", listen=taken), "node2": answers("node2")})
+    (cell,) = [cell for cell in cells(asked) if cell.state == "fail"]
     assert cell.kind == "preflight_failed"
     assert "812 python old.py" in cell.figure
     assert "MASTER_PORT" in cell.remedy
