@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol, runtime_checkable
 
-from textual import on
 from textual.app import ComposeResult
 from textual.content import Content
-from textual.message import Message
 from textual.widgets import Footer, Tab, Tabs
 
 from tui.looks.text import cells
@@ -25,15 +23,8 @@ class PanelTabs(Tabs):
 
     can_focus = False
 
-    class Chosen(Message):
-        """A title was clicked."""
-
-        def __init__(self, panel: str) -> None:
-            super().__init__()
-            self.panel = panel
-
-    def __init__(self) -> None:
-        super().__init__(*(Tab(Content(entry.title), id=entry.name) for entry in PANELS), id="tabs")
+    def __init__(self, first: str) -> None:
+        super().__init__(*(Tab(Content(entry.title), id=entry.name) for entry in PANELS), id="tabs", active=first)
         self._told: tuple[object, ...] = ()
 
     def tell(self, top: str, findings: int) -> None:
@@ -49,13 +40,6 @@ class PanelTabs(Tabs):
             title = entry.title + (f" {findings}" if entry.name == "findings" and findings and wide else "")
             shown = f"[{title}]" if entry.name == top else f" {title} "
             self.query_one(f"#{entry.name}", Tab).label = Content(f"{' ' if wide else ''}{number}{shown}")
-
-    @on(Tabs.TabActivated)
-    def choose(self, event: Tabs.TabActivated) -> None:
-        """Open the panel that was clicked."""
-        event.stop()
-        if self._told and event.tab.id != self._told[0]:
-            self.post_message(self.Chosen(str(event.tab.id)))
 
 
 class Crumbs(Bar):
@@ -86,17 +70,14 @@ class KeyFooter(Footer):
 
     def __init__(self) -> None:
         super().__init__(show_command_palette=False, compact=True, id="footer")
-        self._unable: Collection[str] = ()
-
-    def leave_out(self, actions: Collection[str]) -> None:
-        """Show no keys of actions that can do nothing at present but say why."""
-        self._unable = actions
+        self.unable: Collection[str] = ()
+        """Actions that can do nothing at present but say why: their keys are left out."""
 
     def compose(self) -> ComposeResult:
         """Keys from the left on, whole ones alone."""
         room = self.app.size.width
         for key in super().compose():
-            if isinstance(key, ShownKey) and key.action not in self._unable:
+            if isinstance(key, ShownKey) and key.action not in self.unable:
                 room -= cells(key.key_display) + cells(key.description) + 2
                 if room < 0:
                     break

@@ -27,7 +27,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def __init__(self, model: ViewModel, first: str) -> None:
         super().__init__(id="_default")
         self.model, self.switcher = model, PanelSwitcher(model, first)
-        self.banner, self.tabs, self.crumbs, self.footer = Banner(model), PanelTabs(), Crumbs(), KeyFooter()
+        self.banner, self.tabs, self.crumbs, self.footer = Banner(model), PanelTabs(first), Crumbs(), KeyFooter()
         self._keys: object = None
         """What the footer's keys depend on."""
 
@@ -59,13 +59,14 @@ class MainScreen(Screen[None], inherit_bindings=False):
         if (panel.can, can_act) != self._keys:
             self._keys = panel.can, can_act
             useless = (one for one in ACTIONS if not one.valid(panel.can) or (one.asks and not can_act))
-            self.footer.leave_out([one.binding for one in useless])
+            self.footer.unable = [one.binding for one in useless]
             self.hangtop.refresh_bindings()
 
-    @on(PanelTabs.Chosen)
-    async def open_chosen(self, event: PanelTabs.Chosen) -> None:
+    @on(PanelTabs.TabActivated)
+    async def open_chosen(self, event: PanelTabs.TabActivated) -> None:
         """A title was clicked."""
-        await self.hangtop.action_do(f"panel.{event.panel}")
+        if event.tab.id != self.switcher.top:
+            await self.hangtop.action_do(f"panel.{event.tab.id}")
 
     @on(FilterLine.Left)
     def draw_filtered(self) -> None:

@@ -97,11 +97,6 @@ class ViewModel:
         return 0 if verdict is None else sum(not finding.cause for finding in verdict.findings)
 
     @property
-    def crashed(self) -> bool:
-        """Whether ranks failed."""
-        return self.outcome == "crashed"
-
-    @property
     def waits(self) -> tuple[WaitBox, ...]:
         """Who waits for whom at this moment; empty for a job that moves."""
         return () if self.session.verdict is None else self.session.verdict.waits
@@ -225,7 +220,7 @@ class ViewModel:
         """The same for all GPUs of a node."""
         found = self._owners.get(node.name)
         if found is None:
-            found = self._owners[node.name] = owners_of(node, node.gpus.values())
+            found = self._owners[node.name] = owners_of(node)
         return found
 
     @cached_property

@@ -103,11 +103,6 @@ BAD_RELEASES = (
 """By the issue trackers of pytorch and NCCL, and the release notes of NVIDIA's resiliency extension for 2.28."""
 
 
-def lint(job: Job) -> list[Finding]:
-    """Run the whole lint."""
-    return [finding for rule in RULES for finding in rule(job)]
-
-
 def wrong_settings(job: Job) -> Iterator[Finding]:
     """env_invalid, env_unknown, env_debug_left_on: settings one by one."""
     for (name, value), ranks in job.once(_by_setting).items():

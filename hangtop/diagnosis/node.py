@@ -241,19 +241,25 @@ class Node:
         state = self.sources.get(source)
         return state is not None and (source != "gpus" or state.state != "ok" or bool(self.gpus))
 
+    def gpu_users(self) -> dict[int, tuple[int, ...]]:
+        """GPUs that each rank, or a process that it started, is on, by the rank's pid."""
+        users: dict[int, set[int]] = {}
+        for gpu in self.gpus.values():
+            for process in gpu.processes:
+                users.setdefault(process.pid, set()).add(gpu.index)
+        pids = {pid: (pid, *rank.helpers) for pid, rank in self.ranks.items()}
+        return {pid: tuple(sorted(set().union(*(users.get(one, ()) for one in own)))) for pid, own in pids.items()}
+
     def copied(self) -> Node:
         """All of this moment, of which the session changes nothing any more."""
         heard = self.seen_at if self.link in {"live", "limited"} else None
         gpus_heard = heard if self.answers("gpus") else None
         ranks_heard = heard if self.answers("ranks") else None
-        users: dict[int, set[int]] = {}
-        for gpu in self.gpus.values():
-            for process in gpu.processes:
-                users.setdefault(process.pid, set()).add(gpu.index)
+        users = self.gpu_users()
         return replace(
             self,
             gpus={index: gpu.copied(gpus_heard) for index, gpu in self.gpus.items()},
-            ranks={pid: rank.copied(ranks_heard, _gpus_of(rank, users)) for pid, rank in self.ranks.items()},
+            ranks={pid: rank.copied(ranks_heard, users[pid]) for pid, rank in self.ranks.items()},
             ports={name: replace(port) for name, port in self.ports.items()},
             interfaces=dict(self.interfaces),
             disks=dict(self.disks),
@@ -261,8 +267,3 @@ class Node:
             fabric_services=dict(self.fabric_services),
             launchers=dict(self.launchers),
         )
-
-
-def _gpus_of(rank: Rank, users: Mapping[int, set[int]]) -> tuple[int, ...]:
-    """GPUs that a rank or a process that it started is on."""
-    return tuple(sorted({index for pid in (rank.process.pid, *rank.helpers) for index in users.get(pid, ())}))

@@ -60,7 +60,7 @@ class ConfirmDialog(Dialog[bool]):
         self.text.move("up" if how == "up" else "down")
 
 
-class HostKeyDialog(Dialog[bool]):
+class HostKeyDialog(ConfirmDialog, inherit_bindings=False):
     """An unknown host key: trusted and remembered, or refused."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -69,13 +69,8 @@ class HostKeyDialog(Dialog[bool]):
     ]
 
     def __init__(self, question: HostKeyQuestion) -> None:
-        super().__init__(f"{question.node}: unknown host key")
-        self._content: Content = [[(f"{question.host} is in no known_hosts file", Colour.STRONG)], []]
-        self._content += [[(question.key, Colour.TEXT)]]
-
-    def content(self) -> ComposeResult:
-        """The key."""
-        yield TextView(self._content, ground=Background.BAR)
+        brief = f"{question.host} is in no known_hosts file"
+        super().__init__(f"{question.node}: unknown host key", brief, "", f"\n{question.key}")
 
 
 class Choices(OptionList, inherit_bindings=False):

@@ -24,13 +24,13 @@ async def write_report(app: HangtopApp) -> None:
 
 
 def open_results(app: HangtopApp) -> None:
-    """List the answers of probes, flame graphs, lint and recorder; Enter shows one again."""
+    """List the answers of probes, flame graphs and recorder; Enter shows one again."""
     from tui.dialogs.asking import ChoiceDialog
     from tui.dialogs.base import TextDialog
 
     kept = list(app.results)[::-1]
     if not kept:
-        raise ActionRefused("no result yet: probes, flame graphs, lint and recorder answers are kept here")
+        raise ActionRefused("no result yet: answers of probes, flame graphs and recorder are kept here")
 
     def take(place: int | None) -> None:
         if place is not None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from hangtop.diagnosis.phrasing import folded_names, rank_text
 from tui.handlers.ask import ActionRefused, asks, run
 from tui.looks.format import plural
-from tui.texts.findings import findings_text, plain
 
 if TYPE_CHECKING:
     from hangtop.session.probes import Probe, ProbeResult, Say
@@ -22,15 +21,6 @@ HOW_TO_ENABLE = (
     "nothing can be asked: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/tmp/fr_pipe_ and "
     "TORCH_FR_DUMP_TEMP_FILE=/tmp/fr_ ; dumps that lie on the nodes are fetched all the same"
 )
-
-
-def lint_environment(app: HangtopApp) -> None:
-    """Show what is wrong with the settings of all ranks."""
-    from hangtop.diagnosis.lint import lint
-
-    found = lint(app.session.job())
-    told = findings_text(found) if found else plain(["nothing to object to in the settings of the ranks seen"])
-    app.answer("Environment lint", told)
 
 
 def collectives(app: HangtopApp) -> Probe:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
+from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.node import Gpu, Node, Rank
 from hangtop.diagnosis.roster import told_size
 from hangtop.session.job_selection import select_job
@@ -119,24 +120,14 @@ def with_a_number(numbers: Set[int]) -> Set[int]:
     return {number for number in numbers if number >= 0} or numbers
 
 
-def owners_of(node: Node, gpus: Iterable[Gpu]) -> list[tuple[Gpu, list[Rank]]]:
-    """Ranks on each GPU: by their pids, those of their helpers, or where both are hidden by their place."""
-    alive, hidden = alive_on(node), pids_are_hidden(node)
-    found: list[tuple[Gpu, list[Rank]]] = []
-    for gpu in gpus:
-        pids = {process.pid for process in gpu.processes}
-        owners = [rank for pid, rank in alive.items() if pid in pids]
-        if not owners and pids:
-            owners = [rank for rank in alive.values() if not pids.isdisjoint(rank.helpers)]
-        if not owners and hidden:
-            owners = [rank for rank in alive.values() if rank.process.local_rank == gpu.index]
-        found.append((gpu, owners))
-    return found
-
-
-def pids_are_hidden(node: Node) -> bool:
-    """True where nvidia-smi names no process of the job, as in containers: then the local rank is all there is."""
-    return not any(process.pid in node.ranks for process in node.gpu_processes)
+def owners_of(node: Node) -> list[tuple[Gpu, list[Rank]]]:
+    """Living ranks on each GPU; where the driver tells of no process, by what their settings give them."""
+    alive, users = alive_on(node), node.gpu_users()
+    if not any(gpu.processes for gpu in node.gpus.values()):
+        users = {pid: (given,) for pid, rank in alive.items() if (given := given_gpu(rank.process)) is not None}
+    return [
+        (gpu, [rank for pid, rank in alive.items() if gpu.index in users.get(pid, ())]) for gpu in node.gpus.values()
+    ]
 
 
 def ranks_on_node(node: Node) -> set[int]:

@@ -36,7 +36,7 @@ def job_line(model: ViewModel) -> list[Piece]:
         keys = "next: 7 proof, 8 stacks, W waits, x report"
         return [(when, Colour.TEXT), *step, (waits, Colour.TEXT), (keys, Colour.INFO)]
     ended = sum(row.rank.gone_at is not None for row in model.ranks)
-    if model.crashed:
+    if model.outcome == "crashed":
         told = f"{ended:,} of {plural(len(model.ranks), 'rank')} ended"
         keys = "next: 7 proof, 5 logs, x report"
         return [(_failed(model), Colour.TEXT), *step, (told, Colour.TEXT), (keys, Colour.INFO)]

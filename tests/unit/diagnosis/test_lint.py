@@ -12,7 +12,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.lint import lint
+from hangtop.diagnosis.lint import RULES
 from hangtop.diagnosis.node import Port, Rank
 from tests.support.made import made_node, process
 
@@ -35,6 +35,10 @@ def job(*envs: dict[str, str], versions: tuple[dict[str, str], ...] = ()) -> Job
     )
     nodes = {name: made_node(name, interfaces=interfaces, ports=ports) for name in {rank.node for rank in ranks}}
     return Job(now=0.0, watched=0.0, live=True, nodes=nodes, ranks=ranks)
+
+
+def lint(found_in: Job) -> list[Finding]:
+    return [finding for rule in RULES for finding in rule(found_in)]
 
 
 def kinds(*envs: dict[str, str]) -> dict[str, Finding]:
