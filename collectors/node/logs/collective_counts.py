@@ -19,18 +19,11 @@ _VARYING = re.compile(rb" opCount [^s]{1,20}s[^v]{1,50}v[^y]{1,80}y[^m]{1,60}(?=
 """What differs from one collective of a communicator to the next: its count, buffers and number of elements, from
 ``opCount 5 sendbuff`` to ``root 0 co``. Runs up to one letter cost least."""
 _RECORD = re.compile(
-    r"(?:(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} (?:\[\d{1,9}\] )?(?:\d{1,9} )?)?"
-    r"(?:\[\d{1,9}\] )?NCCL INFO (?:COLL )?(?P<op>\w+):? opCount[ :=](?P<count>[0-9a-f]+)(?P<rest>.*)"
+    r"(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} .{0,40}?NCCL INFO (?P<op>\w+): opCount "
+    r"(?P<count>[0-9a-f]{1,16}) .{0,120}?\bcount (?P<elements>\d{1,18}) datatype (?P<dtype>\d{1,4}) .{0,60}?"
+    r"\bcomm (?P<comm>0x[0-9a-f]{1,16}) \[nranks=(?P<size>\d{1,7})\](?:.{0,200}?\bglobalrank (?P<global_rank>\d{1,7}))?"
 )
-_POINTER = re.compile(r".*\bcomm (0x[0-9a-f]+)")
-_FIELDS = {
-    name: re.compile(pattern)
-    for name, pattern in (
-        ("elements", r"\bcount (\d{1,18})"), ("dtype", r"\bdatatype (\d{1,4})"), ("size", r"\[nranks=(\d{1,7})\]"),
-        ("global_rank", r"\bglobalrank (\d{1,7})"),
-    )
-}  # fmt: skip
-_DONE = re.compile(r"\b(?:DONE|COMPLETED?|FINISHED)\b")
+"""A collective of NCCL or RCCL, which knows the global rank."""
 _INIT = re.compile(
     r"(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} .{0,200}?"
     r"comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) nranks (?P<size>\d{1,7})"
@@ -115,36 +108,27 @@ class CommunicatorProgress:
                     self._record(match, line, launched)
 
     def _record(self, match: "Match[str]", line: prefixes.LabelledLine, launched: int) -> None:
-        rest, printed, op = match.group("rest", "count", "op")
-        pointer = _POINTER.match(rest)
-        host, pid = match.group("host") or line.stream.host, int(match.group("pid") or 0)
-        rank = self.rank if self.rank is not None else line.stream.rank
-        key = (host, pid, pointer.group(1) if pointer is not None else "" if rank is None else "rank%d" % rank)
-        done = _DONE.search(rest, pointer.end() if pointer is not None else 0) is not None
-        before = self._last.get(key)
-        if op in _POINT_TO_POINT and before is not None and before.op not in _POINT_TO_POINT:
+        host, op, pointer = match.group("host", "op", "comm")
+        pid, dtype = int(match.group("pid")), int(match.group("dtype"))
+        key = (host, pid, pointer)
+        before, comm = self._last.get(key), self._comms.get(key)
+        if before is not None and before.op not in _POINT_TO_POINT and op in _POINT_TO_POINT:
             return
-        counted = 0 if done else launched
-        if before is not None and (before.op not in _POINT_TO_POINT or op in _POINT_TO_POINT):
-            counted += before.launched
-        said = {name: int(found.group(1)) for name, p in _FIELDS.items() for found in (p.search(rest),) if found}
-        comm = self._comms.get(key)
-        rank = said.get("global_rank", rank)
-        inside = comm.rank if comm is not None else rank if rank is not None and not pid else -1
-        decimal = "buff" not in rest and printed.isdigit()
-        dtype = said.get("dtype")
+        if before is not None and (before.op in _POINT_TO_POINT) == (op in _POINT_TO_POINT):
+            launched += before.launched
+        rank = match.group("global_rank") or (line.stream.rank if self.rank is None else self.rank)
         self._last[key] = CommProgress(
-            comm=comm.name if comm is not None else "%s:%d:%s" % key if pid else "",
-            rank=inside,
-            size=comm.size if comm is not None else said.get("size", 0),
-            global_rank=rank,
+            comm=comm.name if comm is not None else "%s:%d:%s" % key,
+            rank=comm.rank if comm is not None else -1,
+            size=comm.size if comm is not None else int(match.group("size")),
+            global_rank=None if rank is None else int(rank),
             host=host,
             pid=pid,
             op=op,
-            elements=said.get("elements", 0),
-            dtype="" if dtype is None else _DTYPES[dtype] if dtype < len(_DTYPES) else str(dtype),
-            op_count=int(printed[:16], 10 if decimal else 16),
-            launched=counted,
+            elements=int(match.group("elements")),
+            dtype=_DTYPES[dtype] if dtype < len(_DTYPES) else str(dtype),
+            op_count=int(match.group("count"), 16),
+            launched=launched,
             at=line.at,
             source=self.source,
             line=line.number if self.whole else 0,

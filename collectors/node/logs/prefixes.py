@@ -158,14 +158,14 @@ def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":
         document = json.loads(text)
     except (ValueError, RecursionError):
         document = None
-    known = document if isinstance(document, dict) else {}
-    said = {name: value for name, value in known.items() if isinstance(value, str)}
+    said = (
+        {name: value for name, value in document.items() if isinstance(value, str)}
+        if isinstance(document, dict)
+        else {}
+    )
     message = (said.get("log") or said.get("message") or said.get("msg") or "").rstrip("\r\n")
-    if not message:
-        return text, None
-    raised = said.get("exc_info", said.get("exception", "")).rstrip()
     at = times.find(said.get("time") or said.get("timestamp") or said.get("asctime") or "", now)
-    return message + ("\n" + raised if raised else ""), at
+    return (message, at) if message else (text, None)
 
 
 # --- whose a record is, where no label told --------------------------------------------------------------------------

@@ -19,8 +19,9 @@ Data = Dict[str, Value]
 _DIGITS = 24
 """Characters of a number, with its sign and some room, that 64 bits can hold."""
 _INTEGERS = frozenset(
-    "seq group_rank timeout_ms ran_ms enqueued started completed seconds size port code pid exitcode failed_pid"
-    " worker_pid joined expected ms task cpu gpu local_rank from_rank tried status bytes rank_a rank_b finished".split()
+    "seq seq_a seq_b rank_a rank_b group_rank local_rank from_rank task tried status size joined expected numel_in"
+    " bytes enqueued started completed finished timeout_ms ran_ms ms seconds pid failed_pid worker_pid exitcode code"
+    " port cpu gpu".split()
 )
 _LISTS = frozenset(("lagging", "missing", "group_ranks"))
 SIGNAL_WORDS = {

@@ -52,8 +52,7 @@ class RankEnd:
     @property
     def killed(self) -> bool:
         """Whether it got SIGKILL, or the kernel tells that memory ran out, and the rank itself does not say why."""
-        own = (word for word in self.words if not word.consequence)
-        if any(word.manner == "raised" or word.event.data.get("spoken") is True for word in own):
+        if any(word.manner == "raised" and not word.consequence for word in self.words):
             return False
         return any(word.signal == "KILL" or word.manner == "memory" for word in self.words)
 

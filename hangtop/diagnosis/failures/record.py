@@ -69,10 +69,8 @@ class Failure:
     @property
     def bare(self) -> bool:
         """It does not say why: an exit code or an abort alone, or a traceback whose end is missing."""
-        data = self.event.data
         if self.signal:
-            reason = (data.get("spoken") is True and data.get("cut") is not True) or data.get("heap") is True
-            return self.signal == "ABRT" and not reason
+            return self.signal == "ABRT"
         return (self.manner == "exit" or self.event.kind == "python.exception") and not text_of(self.event, "type")
 
 

@@ -86,12 +86,6 @@ RULES = (
                  {"launcher": "mpi", "task": 3, "signal": "KILL", "by_host": "n7"}, "Open MPI help-orterun.txt"),
          {"launcher": "mpi"}, begins=r"noticed that process rank \d{1,9} with PID [^\r\n]{1,200} exited(?: on)?\s{0,4}$"
          r"|has exited due to process rank \d{1,9} with PID \w{1,12} on(?: node)?\s{0,4}$"),
-    Rule("launcher.lost_node", "ssh: ",
-         r"ssh: (?:Could not resolve hostname|connect to host) (?P<by_host>[\w.-]{1,200})(?: port \d+)?: "
-         r"(?P<why>[^\r\n]{0,100})",
-         Example("ssh: connect to host n7 port 22: No route to host",
-                 {"launcher": "ssh", "why": "No route to host", "by_host": "n7"}, "OpenSSH sshconnect.c"),
-         {"launcher": "ssh"}),
     Rule("engine.timeout", "RPC call to", r"RPC call to (?P<call>\w{1,60}) timed out",
          Example("TimeoutError: RPC call to execute_model timed out.", {"call": "execute_model"},
                  "vllm multiproc_executor.py")),

@@ -60,18 +60,6 @@ RULES = (
                   "what": "std::system_error: Transport endpoint is not connected"},
                  "libstdc++ vterminate.cc"), {"signal": "ABRT"}, read=_ended,
          begins=r"terminate called after throwing an instance of '[^']*'\s*$"),
-    Rule("process.signal", "free(): |double free or|malloc(): |munmap_chunk(): |realloc(): |corrupted |stack smashing",
-         r"(?:^|[\s'*:])(?P<what>free\(\): (?:invalid|double free|corrupted)[\w ()]{0,40}|double free or corruption"
-         r"[\w !()]{0,30}|malloc\(\): [\w ()]{4,60}|munmap_chunk\(\): invalid pointer|realloc\(\): invalid [\w ]{2,30}"
-         r"|corrupted (?:size vs\. prev_size|double-linked list)|stack smashing detected)",
-         Example("free(): invalid pointer", {"what": "free(): invalid pointer", "heap": True}, "glibc malloc/malloc.c"),
-         {"signal": "ABRT", "heap": True}),
-    Rule("process.signal", "Check failed|fatal error|FATAL",
-         r"^[\s:]{0,4}\[?F(?:(?:20\d\d)?\d{4} \d\d:\d\d:\d\d[.\d]{0,10} {1,8}\d{1,10})? [\w./+@-]{1,300}\.(?:cc|cpp|cu)"
-         r":\d{1,6}\] (?P<what>[^\r\n]{0,300}?(?:Check failed|fatal error|FATAL)[^\r\n]{0,600})",
-         Example("F1122 10:00:00.123456 4711 server.cc:88] Check failed: id < size",
-                 {"what": "Check failed: id < size", "spoken": True}, "glog src/logging.cc"),
-         {"signal": "ABRT", "spoken": True}, read=_ended),
     Rule("process.signal", "Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point exc|Caught signal"
          "|received signal SIG|SIGSEGV|SIGBUS|SIGABRT",
          r"(?:^|(?<!\))[:\s\d*])(?P<signal>Segmentation fault|Bus error|Aborted|Illegal instruction|Floating point "

@@ -20,10 +20,6 @@ def _keyed(match: "Match[str]", data: Data) -> Optional[Data]:
     return data
 
 
-def _connecting(_: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, whole=True) if data.pop("every", None) else data
-
-
 def _port(match: "Match[str]", _: Data) -> Optional[Data]:
     found = _PORT.search(match.string[:1000])
     port = None if found is None else number(next(group for group in found.groups() if group))
@@ -47,11 +43,11 @@ RULES = (
                  {"address": "n1", "port": 29500}, "torch c10d/TCPStore.cpp")),
     Rule("torch.store_timeout", "The client socket has",
          r"The client socket has (?:timed out after \d+\s*(?:ms|s)? ?while trying to connect to"
-         r"|failed to connect to(?P<every> any network address of)?) \[?\(?(?P<address>[^\s,\])]+?)\]?(?:, ?|:)"
+         r"|failed to connect to(?: any network address of)?) \[?\(?(?P<address>[^\s,\])]+?)\]?(?:, ?|:)"
          r"(?:(?P<port>\d+)|[A-Za-z_]+)(?! \(errno: (?:97|22) )",
          Example("The client socket has timed out after 60000ms while trying to connect to (10.0.0.9, 29500).",
                  {"address": "10.0.0.9", "port": 29500, "phase": "connect"}, "torch c10d/socket.cpp"),
-         {"phase": "connect"}, read=_connecting),
+         {"phase": "connect"}),
     Rule("torch.unresolved", "cannot be retrieved|ame or service not known|ailure in name resolution",
          r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be retrieved"
          "|[Nn]ame or service not known|Temporary failure in name resolution",

@@ -14,8 +14,6 @@ _GROUP = re.compile(
 )
 """``[PG ID a PG GUID b(desc) Rank c]``: ``a`` counts the groups of one process, ``b`` is the group's name, which its
 ranks share, ``c`` is the rank within the group. The bare ``[Rank c]`` of older releases is that of the first group."""
-_FIELD = re.compile(r"(SeqNum|OpType|NumelIn|Timeout\s*\(ms\))\s*=\s*(\w+)(?=\s*[,)]|$)")
-_NAMES = {"SeqNum": "seq", "NumelIn": "numel_in"}
 
 
 def _of_group(match: "Match[str]", data: Data) -> Data:
@@ -27,15 +25,6 @@ def _of_group(match: "Match[str]", data: Data) -> Data:
                 data[name] = group.group(name)
         data["group_rank"] = number(group.group("group_rank") or group.group("old"))
     return data
-
-
-def _timeout(match: "Match[str]", data: Data) -> Optional[Data]:
-    for name, value in _FIELD.findall(str(data.pop("fields", ""))):
-        if name == "OpType":
-            data["op"] = value
-        else:
-            data[_NAMES.get(name, "timeout_ms")] = number(value)
-    return _of_group(match, data)
 
 
 def _status(match: "Match[str]", data: Data) -> Optional[Data]:
@@ -52,22 +41,21 @@ def _error(match: "Match[str]", data: Data) -> Optional[Data]:
     return _of_group(match, dict(data, consequence=str(data["error"]).startswith("remote process")))
 
 
-_SIDE = {"seq": r"SequenceNumber=(\d+)", "op": r"OpType=(\w+)", "shape": r"TensorShape=\[([^\]]*)\]",
-         "dtype": r"TensorDtypes=([^,)]+)"}  # fmt: skip
+def _side(letter: str) -> str:
+    """Pattern of what one rank runs; no collective without tensors has a shape."""
+    pattern = (
+        r"Rank (?P<rank_?>\d{1,9}) is running (?:inconsistent )?collective:\s{0,8}CollectiveFingerPrint\("
+        r"(?:SequenceNumber=(?P<seq_?>\d{1,18}), )?OpType=(?P<op_?>\w{1,40})(?:, TensorShape=\[(?P<shape_?>[^\]]*)\])?"
+        r"(?:, TensorDtypes=(?P<dtype_?>[^,)]+))?"
+    )
+    return pattern.replace("_?", "_" + letter)
 
 
-def _fingerprint(match: "Match[str]", data: Data) -> Optional[Data]:
-    """Both sides' operations, and in what they differ."""
-    for suffix in ("_a", "_b"):
-        side = str(data.pop("side" + suffix, ""))
-        for name, pattern in _SIDE.items():
-            part = re.search(pattern, side)
-            if part is not None:
-                data[name + suffix] = number(part.group(1)) if name == "seq" else part.group(1).strip()
+def _fingerprint(_: "Match[str]", data: Data) -> Optional[Data]:
+    """With what the two sides differ in."""
     differs: List[Scalar] = [
-        name for name in ("op", "shape", "dtype") if data.get(name + "_a") != data.get(name + "_b")
+        name for name in ("op", "shape", "dtype", "seq") if data.get(name + "_a") != data.get(name + "_b")
     ]
-    differs += ["sequence"] if data.get("seq_a") != data.get("seq_b") else []
     return dict(data, differs=differs or ["other"])
 
 
@@ -88,13 +76,14 @@ def _size(_: "Match[str]", data: Data) -> Optional[Data]:
 RULES = (
     Rule("torch.watchdog_timeout", "Watchdog caught collective|Timeout at collective",
          r"(?:Watchdog caught collective operation timeout|Timeout at collective)\s*:\s*Work(?:NCCL)?\("
-         r"(?P<fields>[^\n]*?Timeout\s*\(ms\)\s*=\s*\d+)\)(?:\s*ran\s+for\s+(?P<ran_ms>\d+)\s+milliseconds)?",
+         r"(?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+),(?: NumelIn=(?P<numel_in>\d+),)?[^\n]*?Timeout\s*\(ms\)\s*=\s*"
+         r"(?P<timeout_ms>\d+)\)(?:\s*ran\s+for\s+(?P<ran_ms>\d+)\s+milliseconds)?",
          Example("[rank31]:[E1121 01:35:13.9 ProcessGroupNCCL.cpp:607] [PG ID 2 PG GUID 3(dp_cp) Rank 7] Watchdog "
                  "caught collective operation timeout: WorkNCCL(SeqNum=2603, OpType=_ALLGATHER_BASE, NumelIn=1024, "
                  "NumelOut=8192, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.",
                  {"seq": 2603, "op": "_ALLGATHER_BASE", "numel_in": 1024, "timeout_ms": 600000, "ran_ms": 600010,
                   "group": "2", "guid": "3", "group_name": "dp_cp", "group_rank": 7, "by_rank": 31},
-                 "torch c10d/ProcessGroupNCCL.cpp"), read=_timeout),
+                 "torch c10d/ProcessGroupNCCL.cpp"), read=_of_group),
     Rule("torch.watchdog_status", "last completed",
          r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)(?: \([^)]*\))?(?:,\s*last started (?:NCCL )?work:\s*"
          r"(?P<started>-?\d+)(?: \([^)]*\))?)?,\s*last completed (?:NCCL )?work:\s*(?P<completed>-?\d+)",
@@ -140,10 +129,8 @@ RULES = (
                  "group info: 3:tp:0\ncollective: nccl:_all_gather_base\nmissing ranks: {0}",
                  {"lagging": [0], "seq": 288686}, "torch distributed/flight_recorder/components/types.py"),
          begins="Not all ranks joining collective"),
-    Rule("torch.fingerprint", "is running collective:",
-         r"Rank (?P<rank_a>\d{1,9}) is running collective:\s{0,8}CollectiveFingerPrint\("
-         r"(?P<side_a>.{0,2000}?)\)[\s,]{0,8}but\s{1,8}Rank (?P<rank_b>\d{1,9}) is running (?:inconsistent "
-         r")?collective:\s{0,8}CollectiveFingerPrint\((?P<side_b>.{0,2000}?)\)\s{0,8}(?:\.|$)",
+    Rule("torch.fingerprint", "is running collective:|is running inconsistent",
+         _side("a") + r".{0,2000}?\)[\s,]{0,8}but\s{1,8}" + _side("b") + r".{0,2000}?\)\s{0,8}(?:\.|$)",
          Example("Rank 2 is running collective: CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE, "
                  "TensorShape=[4, 2], TensorDtypes=Float, Device=x(y)), but Rank 0 is running collective: "
                  "CollectiveFingerPrint(SequenceNumber=1, OpType=ALLREDUCE, TensorShape=[8, 2], TensorDtypes=Float, "
