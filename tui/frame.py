@@ -7,6 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from textual.app import ComposeResult
 from textual.content import Content
+from textual.screen import Screen
 from textual.widgets import Footer, Tab, Tabs
 
 from tui.looks.text import cells
@@ -72,6 +73,15 @@ class KeyFooter(Footer):
         super().__init__(show_command_palette=False, compact=True, id="footer")
         self.unable: Collection[str] = ()
         """Actions that can do nothing at present but say why: their keys are left out."""
+        self._bound: list[tuple[str, bool]] = []
+
+    def bindings_changed(self, screen: Screen[object]) -> None:
+        """Make the keys anew where others are bound or can do something; Textual says so at every change of focus."""
+        found = ((binding.action, able) for _, binding, able, _ in screen.active_bindings.values() if binding.show)
+        bound = [(action, able) for action, able in found if action not in self.unable]
+        if bound != self._bound:
+            self._bound = bound if screen.app.app_focus else []
+            super().bindings_changed(screen)
 
     def compose(self) -> ComposeResult:
         """Keys from the left on, whole ones alone."""
