@@ -56,7 +56,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         group = next((name for name in ("nodes", "torch") if item.get_closest_marker(name) is not None), "")
         if "nursery" in getattr(item, "fixturenames", ()):
             group = "nursery"
-        if group:
+        if group and item.get_closest_marker("xdist_group") is None:
             item.add_marker(pytest.mark.xdist_group(group))
 
 

@@ -17,7 +17,8 @@ import pytest
 from tests.support.cluster import Cluster
 from tests.support.cluster_node import Node
 
-pytestmark = pytest.mark.nodes
+# not beside jobs that start: what is measured would be the jobs'
+pytestmark = [pytest.mark.nodes, pytest.mark.xdist_group("nursery")]
 
 HANGTOP = (sys.executable, "-c", "from hangtop.cli.main import main; main()")
 NEEDS_NFT = pytest.mark.skipif(shutil.which("nft") is None, reason="packets are dropped by nft")
