@@ -16,7 +16,7 @@ from tests.support.simulated_nccl.library import compiler
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
-TABLES = {"hanging": (HANGING, 6), "moving": (MOVING, 3), "below_python": (DEVICE, 1)}
+TABLES = {"hanging": (HANGING, 4), "moving": (MOVING, 3), "below_python": (DEVICE, 1)}
 """Jobs, and how many of them run side by side."""
 
 
