@@ -1,26 +1,23 @@
 """The history of one job: its figures for a day, since when ranks stand still, and the verdicts that were given.
 
-Fed by the session's own tick, about once a second. What is old is known more coarsely: a day takes 20 MB.
+Fed by the session's own tick, about once a second; a day takes 8 MB.
 """
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
-from math import floor, inf, isfinite
+from collections.abc import Iterable, Mapping
+from math import floor, isfinite, isnan, nan
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Outcome, Verdict
 from hangtop.diagnosis.node import Node
-from hangtop.session.motion.progress import Progress
+from hangtop.session.motion.progress import LOCAL, Progress
 from hangtop.session.state import JobState
 
-LOCAL = ("loopback",)
-"""Kinds of interfaces behind which no other node is."""
-FINE, COARSE = 1, 10
-"""Seconds of a cell."""
-MOST_CELLS = {FINE: 900, COARSE: 8640}
-"""15 minutes, and a day."""
+DAY, HOUR = 86_400, 3600
+"""Seconds."""
 HOLD = 5
 """Seconds for which a value holds when nothing was added: looks come a little later than once a second."""
 
@@ -30,16 +27,16 @@ class Span(NamedTuple):
 
     mean: float
     high: float
-    values: int = 1
-    """From so many values."""
 
 
 class Series:
-    """One figure of a job over time."""
+    """One figure of a job over time: a value a second, for a day."""
 
     def __init__(self) -> None:
-        self._cells: dict[int, dict[int, Span]] = {seconds: {} for seconds in MOST_CELLS}
-        """By the seconds of a cell, by its number since the epoch."""
+        self._first = 0
+        """The second of the oldest value."""
+        self._values = array("d")
+        """NaN where nothing was seen."""
         self.newest: float | None = None
         """The value that came last."""
 
@@ -48,38 +45,33 @@ class Series:
         self.newest = value
         if value is None or not isfinite(value):
             return
-        for seconds, cells in self._cells.items():
-            number, last = floor(at / seconds), next(reversed(cells), None)
-            if last is not None and number < last:
-                continue  # it comes too late
-            if last is not None and (number - last - 1) * seconds < HOLD:
-                cells.update(dict.fromkeys(range(last + 1, number), cells[last]))
-            cells[number] = _joined([*([cells[number]] if number in cells else []), Span(value, value)])
-            while len(cells) > MOST_CELLS[seconds]:
-                del cells[next(iter(cells))]
+        missing = floor(at) - self._first - len(self._values)
+        if not self._values or missing > DAY:
+            self._first, self._values, missing = floor(at), array("d"), 0
+        if missing > 0:
+            self._values.extend([self._values[-1] if missing < HOLD else nan] * missing)
+        if missing >= 0:
+            self._values.append(value)
+        elif missing == -1:
+            self._values[-1] = value
+        if len(self._values) > DAY + HOUR:
+            del self._values[:HOUR]
+            self._first += HOUR
 
     def spans(self, begin: float, step: float, count: int) -> list[Span | None]:
         """``count`` stretches of ``step`` seconds from ``begin`` on; each None where nothing was seen."""
         return [self._span(begin + number * step, step) for number in range(count)]
 
     def at(self, moment: float) -> float | None:
-        """The mean of the finest cell that holds a moment; None where nothing was seen."""
+        """The value of the second in which a moment lies; None where nothing was seen."""
         found = self._span(moment, 0.0)
         return None if found is None else found.mean
 
     def _span(self, start: float, length: float) -> Span | None:
-        """What was seen from a time on, by the fine cells where the stretch is short and they reach back so far."""
-        long_ago = start < next(iter(self._cells[FINE]), inf) * FINE
-        seconds = COARSE if length >= COARSE or long_ago else FINE
-        cells, first = self._cells[seconds], floor(start / seconds + 1e-9)
-        end = max(first + 1, floor((start + length) / seconds + 1e-9))
-        seen = [cells[number] for number in range(first, end) if number in cells]
-        return _joined(seen) if seen else None
-
-
-def _joined(spans: Sequence[Span]) -> Span:
-    count = sum(span.values for span in spans)
-    return Span(sum(span.mean * span.values for span in spans) / count, max(span.high for span in spans), count)
+        first = floor(start + 1e-9) - self._first
+        end = max(first + 1, floor(start + length + 1e-9) - self._first)
+        seen = [value for value in self._values[max(0, first) : max(0, end)] if not isnan(value)]
+        return Span(sum(seen) / len(seen), max(seen)) if seen else None
 
 
 FIGURES = ("verdict", "moving", "alive", "steps", "power", "utilisation", "gpu_memory", "memory", "ports", "network",
