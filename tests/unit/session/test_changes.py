@@ -1,7 +1,8 @@
-"""What happened is kept by kind."""
+"""What happened is kept by kind, and what nodes said by node."""
 
 from __future__ import annotations
 
+from collectors.samples.logs import LogEvent
 from hangtop.session.state import MEMORY, JobState
 
 MOST = MEMORY // 1000
@@ -23,3 +24,17 @@ def test_many_of_one_kind_push_out_none_of_another_and_are_bounded_themselves() 
     assert changes.since(changes.total) == []
     assert [change.at for change in changes.of("late")] == [change.at for change in kept[::-1] if change.kind == "late"]
     assert set(changes.owners()) == {"hung", "lost", "started", "late"}
+
+
+def test_one_node_cannot_push_out_what_others_said() -> None:
+    def event(number: int, text: str = "x") -> LogEvent:
+        return LogEvent("nccl.warn", 1000.0, 0, "", 1, "log", number, text, {})
+
+    events = JobState().events
+    events.add("good", event(1, "the cause"))
+    for number in range(60_000):
+        events.add("bad", event(number))
+    assert ("good", event(1, "the cause")) in events
+    assert len(events) <= MEMORY // 1000
+    assert [*events][-1] == ("bad", event(59_999))
+    assert events.total == 60_001
