@@ -94,7 +94,7 @@ class StepCount(NamedTuple):
     longest: Optional[float] = None
     """Seconds that one of what is counted took at the longest, of the last few lines."""
     even: Optional[float] = None
-    """Seconds that each of the last few took, where they took as good as the same: a pace that the log proves."""
+    """Of recordings of earlier versions: nothing tells or reads it any more."""
 
 
 class CommProgress(NamedTuple):

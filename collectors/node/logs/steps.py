@@ -119,8 +119,6 @@ COUNTERS = 64
 """Counters that are followed in one file: a log with more says something else each time."""
 RISES = 8
 """Times of rises that are remembered for the rhythm."""
-EVEN, UNEVEN = 3, 0.2
-"""Steps that prove a pace, the last ones, and the part of the longest of them by which they may differ."""
 
 
 class _Counter:
@@ -150,18 +148,13 @@ class _Counter:
             self.times = [*self.times, (stamp, seen.value)][-RISES:]
         return True
 
-    def rhythm(self) -> Tuple[Optional[float], Optional[float], Optional[float]]:
-        """Seconds between two rises, of one step at the longest, and of the last ones where they took the same.
-
-        Where lines print no times, what a bar says of a step.
-        """
+    def rhythm(self) -> Tuple[Optional[float], Optional[float]]:
+        """Seconds between two rises, and of one step at the longest; where lines print no times, what a bar says."""
         pairs = list(zip(self.times, self.times[1:]))
         spans = sorted(after - before for (before, _), (after, _) in pairs)
         each = [(after - at) / (to - value) for (at, value), (after, to) in pairs if to > value and after >= at]
-        last = each[-EVEN:]
-        even = len(last) == EVEN and max(last) - min(last) <= UNEVEN * max(last)
         every = spans[len(spans) // 2] if len(spans) > 1 and spans[0] >= 0.0 else self.pace
-        return every, max(each) if each else self.pace, max(last) if even else None
+        return every, max(each) if each else self.pace
 
 
 class LogSteps:

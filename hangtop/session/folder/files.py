@@ -22,8 +22,6 @@ CHUNK = 256 << 10
 """Bytes of one read."""
 HEAD = 1 << 16
 """Bytes by which a file is recognised."""
-MOST_FILES = 50_000
-"""Files, and members of archives, that are read at all."""
 PACKED = 3
 """Archives within one another that are unpacked."""
 LARGEST, LARGEST_WHOLE = 16 << 30, 64 << 20
@@ -78,12 +76,9 @@ class Member:
 
 def members(paths: Sequence[Path]) -> Iterator[Member]:
     """Every file under the paths, in order of their names; one that cannot be read is damaged and empty."""
-    every = (member for path in paths for file in _files(path) for member in _opened(file))
-    for number, member in enumerate(every):
-        if number == MOST_FILES:
-            yield _unread("…", f"there are more than {MOST_FILES:,} files: the others were not read")
-            return
-        yield member
+    for path in paths:
+        for file in _files(path):
+            yield from _opened(file)
 
 
 def _unread(name: str, why: str) -> Member:

@@ -1,28 +1,48 @@
-"""One log: its events, and what only its end tells: whose lines without a label are, and how it ends."""
+"""One log: its events, and what only its end tells: whose lines without a label are, how it ends, what it outlived.
+
+Two things show that what was read is no fault: a later run stands behind it in the same file, and training steps are
+counted on behind it (or the run's end is told). Only faults of nobody in particular, or of the process that writes the
+log, can be outlived: in a log of many ranks the others go on for a while when one has failed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 
 from collectors.fleet.clean import clean
 from collectors.node.logs import file_names as names
-from collectors.node.logs import times
+from collectors.node.logs import steps, times
 from collectors.node.logs.file_names import Hints
 from collectors.node.logs.parser import LogParser
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import Value
 from hangtop.session.folder.documents import Contents
 from hangtop.session.folder.files import Member
-from hangtop.session.folder.runs import TAIL, LogEnd, last_line, last_run, outlived
 
 EVENTS = 20_000
 """Events of one log that are kept."""
-LAST = 4096
-"""Bytes of the end of a log in which its last time is looked for."""
 ORDINARY = 40
 """Lines behind a logged error that show that the run went on; shutting down prints fewer."""
 _OF_NOBODY = ("elastic.", "launcher.", "slurm.", "kernel.")
 """Kinds that launchers and kernels print: the file's rank is not theirs."""
+TAIL = 64 * 1024
+"""Bytes at the end of a log in which steps are looked for."""
+LINES, STEPS = 200, 5
+"""Lines (or states of a progress bar) and different steps behind a fault that show that the run went on. What a process
+had buffered comes out behind its traceback: some kilobytes, of the steps before it."""
+ENDING = 40
+"""Lines between a fault and the word that training is complete: less may be what another process was about to say."""
+LAUNCHERS = ("elastic.", "launcher.")
+"""What launchers say: steps behind it may be those of the other ranks."""
+TRUE_FOREVER = ("kernel.", "nccl.", "job.", "log.end", "elastic.finished", "torch.program_exit")
+"""What kernels, NCCL and settings say stays true whatever follows; all else tells of something that fails or waits."""
+RUN_ENDS = (
+    "elastic.failure", "elastic.finished", "elastic.signal", "launcher.exit", "slurm.cancelled", "job.finished",
+)  # fmt: skip
+"""Events with which a run as a whole ends; what begins behind one is the next run."""
+EPOCH = 1e9
+"""By how much a step of a later epoch is later than any of the one before."""
 
 
 def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
@@ -46,7 +66,7 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
     events = [event for event in events if event.kind != "job.started"]
     over = outlived(events, hints, end, parser.reader.last_said)
     left = [event for event, done in zip(events, over, strict=True) if not done]
-    last = times.last(tail[-LAST:].decode("utf-8", "replace"), member.modified)
+    last = times.last(tail.decode("utf-8", "replace"), member.modified)
     said.events = [_cleaned(event) for event in _completed(left, parser, hints, last)]
     said.progress = [one for one in parser.progress() if one.line >= begun or not one.line]
     living = {(one.host, one.pid) for one in said.progress} | {(event.host, event.pid) for event in events}
@@ -108,3 +128,106 @@ def _cleaned(event: LogEvent) -> LogEvent:
     """Text of a log is somebody else's: without control codes it may go to a terminal."""
     data = {name: clean(value) if isinstance(value, str) else value for name, value in event.data.items()}
     return event._replace(text=clean(event.text), host=clean(event.host), data=data)
+
+
+# --- earlier runs, and faults that the run outlived ------------------------------------------------------------------
+
+
+def last_line(event: LogEvent) -> int:
+    """The number of the last line of its record, of which its text may have left out some."""
+    lines = event.data.get("record_lines")
+    return event.line + (lines - 1 if isinstance(lines, int) else event.text.rstrip("\n").count("\n"))
+
+
+def last_run(events: Sequence[LogEvent], hints: Hints, end: LogEnd) -> int:
+    """The line at which the last of several runs in one log begins; 0 where there is one alone."""
+    single = _last_launched(events) == 0 and all(event.rank in (None, hints.rank) for event in events)
+    begun, ended = 0, False
+    for event in events:
+        if event.kind == "job.started" and ended:
+            begun, ended = event.line, False
+        elif event.kind == "elastic.restart" and end.steps_behind(event, anew=True):
+            begun = event.line + 1
+        ended = ended or _ends_run(event, single=single)
+    return begun
+
+
+def _last_launched(events: Sequence[LogEvent]) -> int:
+    """The last line that a launcher wrote; 0 without one."""
+    return max((event.line for event in events if event.kind.startswith(LAUNCHERS)), default=0)
+
+
+def _ends_run(event: LogEvent, *, single: bool) -> bool:
+    """Whether a run as a whole ended here: a launcher, the scheduler or the run says so; of one process any fault."""
+    if event.kind in RUN_ENDS or event.data.get("launcher") is True:
+        return True
+    return single and not event.kind.startswith(TRUE_FOREVER) and "logged" not in event.data
+
+
+def outlived(events: Sequence[LogEvent], hints: Hints, end: LogEnd, last_said: Callable[[LogEvent], int]) -> list[bool]:
+    """Of each event of one run whether the run outlived it; ``last_said`` tells where the same was said last."""
+    events = [event._replace(line=last_said(event)) for event in events]
+    launched = _last_launched(events)
+    ended = max((event.line for event in events if event.kind in ("job.finished", "elastic.finished")), default=0)
+    return [
+        not event.kind.startswith(TRUE_FOREVER)
+        and event.rank in (None, hints.rank)
+        and event.host in ("", hints.host)  # what other hosts write behind it into the same log is not its own
+        and (end.steps_behind(event, anew=event.line > launched) or ended - last_line(event) > ENDING)
+        for event in events
+    ]
+
+
+class LogEnd:
+    """The last :data:`TAIL` bytes of a log of so many lines."""
+
+    def __init__(self, tail: bytes, lines: int) -> None:
+        self._tail = tail.replace(b"\r\n", b"\n")
+        self._first = lines - tail.count(b"\n")
+        self._ends: list[int] = []
+        self._steps: list[tuple[int, str, float]] = []
+        """Where a step is counted, the words in front of its number, and the number."""
+        at = 0
+        for line in self._tail.replace(b"\r", b"\n").split(b"\n"):
+            self._ends.append(at)
+            text = steps.plain(line)
+            seen = None if steps.is_trouble(text) else steps.counted(text)
+            if seen is not None:
+                self._steps.append((at, seen.template, seen.epoch * EPOCH + seen.value))
+            at += len(line) + 1
+
+    def steps_behind(self, event: LogEvent, *, anew: bool) -> bool:
+        """Whether steps are counted on behind an event, or, where that may be, from their beginning anew."""
+        at = self._place(event)
+        if at is None:
+            return False
+        first = bisect_left(self._steps, (max(at, 0), "", 0.0))
+        behind = _by_words(self._steps[first:])
+        if event.kind == "log.error" or event.data.get("logged") is True:
+            return bool(behind)  # somebody was there to log it
+        if max((len(set(numbers)) for numbers in behind.values()), default=0) < STEPS:
+            return False
+        if at < 0 or len(self._ends) - bisect_left(self._ends, at) > LINES:
+            return True
+        # buffered lines go on where they were: fewer lines count where all begins again
+        before = _by_words(self._steps[:first])
+        return anew and any(numbers[0] <= min(before[words]) for words, numbers in behind.items() if words in before)
+
+    def _place(self, event: LogEvent) -> int | None:
+        """Where an event stands in the tail; -1 in front of it; None where that is not known."""
+        if 0 < last_line(event) < self._first:
+            return -1
+        told = [line.strip() for line in event.text.rstrip().split("\n")]
+        name = event.data.get("type")
+        typed = [line for line in told if isinstance(name, str) and name and name in line]
+        words = (typed or told)[-1].encode("utf-8", "replace")
+        found = self._tail.rfind(words) if words else -1
+        return None if found < 0 and last_line(event) >= self._first else found
+
+
+def _by_words(steps: Sequence[tuple[int, str, float]]) -> dict[str, list[float]]:
+    """Numbers of steps in their order, by the words in front of them."""
+    found: dict[str, list[float]] = {}
+    for _, words, number in steps:
+        found.setdefault(words, []).append(number)
+    return found

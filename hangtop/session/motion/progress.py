@@ -38,10 +38,7 @@ LOOKED_OFTEN = 2
 LONGEST_RHYTHM = 60.0
 """Seconds: a longer pause is none that comes with every step."""
 A_STEPS_PAUSE = 10.0
-"""Seconds of a step in which nothing may move, at the most: most of a longer one is work that is seen, …"""
-A_PROVEN_PACE, PACE_SLACK = 30.0, 1.25
-"""… but where the log shows that one step after another takes as long, and the present one takes no more than so many
-times as long."""
+"""Seconds of a step in which nothing may move, at the most: most of a longer one is work that is seen."""
 LONG_PAUSE, LONG_PAUSES = 1.0, 48
 """Seconds of a pause in which several looks may fall, as a watch begins with them, and how many are remembered."""
 OVERDUE = 3.0
@@ -81,7 +78,8 @@ class Progress:
 
         Who has just come knows from the times in its log how long it takes for a step: that may be a pause as well.
         """
-        known = (self._faded(), self._pause_of_a_step())
+        longest = self._steps.longest
+        known = (self._faded(), None if longest is None else min(longest, A_STEPS_PAUSE))
         return max((pause for pause in known if pause is not None), default=None)
 
     def _faded(self) -> float | None:
@@ -89,14 +87,6 @@ class Progress:
             return None
         seconds, at = self._longest
         return float(seconds * 0.5 ** ((self._now - at) / HALF_LIFE))
-
-    def _pause_of_a_step(self) -> float | None:
-        steps = self._steps
-        if steps.longest is None:
-            return None
-        late = self._now - (steps.told_at or float("-inf")) > PACE_SLACK * (steps.even or 0.0) + LAG
-        proven = 0.0 if steps.even is None or late else min(steps.even, A_PROVEN_PACE)
-        return max(proven, min(steps.longest, A_STEPS_PAUSE))
 
     def long_pauses(self, now: float) -> tuple[tuple[float, float], ...]:
         """When the last pauses of :data:`LONG_PAUSE` seconds and more began and ended, the present one last."""

@@ -38,8 +38,6 @@ class JobSteps:
     """Seconds between two steps that are logged, as far as one knows."""
     longest: float | None = None
     """Seconds that a training step took at the longest of late, by the log that tells the shortest."""
-    even: float | None = None
-    """The same where the last few of that log took as good as the same: then that is the pace of the job."""
 
     def take(self, node: Node, unrelated: Collection[tuple[str, int]]) -> None:
         """Take what the logs of a node tell; ``unrelated`` are processes of other runs."""
@@ -59,7 +57,7 @@ class JobSteps:
         if every is not None:
             self.every = min(every, self.every or every)
         if numbered and log.count.longest is not None and log.count.longest < (self.longest or float("inf")):
-            self.longest, self.even = log.count.longest, log.count.even
+            self.longest = log.count.longest
         if log.grown_at is not None and seen:
             self.grown_at = max(log.grown_at, self.grown_at or log.grown_at)
             if log.told and (self.best is None or _worth(log) > _worth(self.best)):

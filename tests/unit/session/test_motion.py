@@ -60,18 +60,6 @@ def test_steps_of_before_and_steps_of_another_run_prove_nothing() -> None:
     assert motion(job) == (False, "")
 
 
-@pytest.mark.parametrize(("pace", "most"), [(20, 20.0), (50, 30.0)])
-def test_a_pace_that_the_log_proves_is_a_usual_pause_until_the_next_step_is_late(pace: int, most: float) -> None:
-    job = Job()
-    feed(job, step(job, 12, 0, longest=float(pace), even=float(pace)))
-    job.run(2, spins)
-    assert job.progress.usual_pause == most
-    job.run(pace, spins)
-    assert job.progress.usual_pause == most
-    job.run(pace, spins)
-    assert job.progress.usual_pause == 10.0, "it is no step like those before"
-
-
 def test_a_heartbeat_that_grows_a_log_is_no_motion() -> None:
     """One line every thirty seconds, for ever."""
     job = Job()
