@@ -68,8 +68,6 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -
         if feeds or (inner.says.waits == "device" and passive):
             return inner, part
     working = [pair for pair in others if pair[0].user]
-    if says.meaning is Meaning.EVENT_LOOP:  # what a coroutine awaits is on no stack, and no idle thread's work
-        working = [pair for pair in working if pair[0].says.meaning not in _QUEUES]
     if len(working) > 1:  # one that a framework runs the job in, beside those that the job's own code started
         working = [pair for pair in working if _run_by_a_library(pair[0])]
     return working[0] if (hands_over or not stack.user) and len(working) == 1 else own

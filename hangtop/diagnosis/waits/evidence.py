@@ -7,7 +7,7 @@ from signal import Signals
 from textwrap import shorten
 
 from hangtop.diagnosis.finding import Evidence, Observer
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text, size
+from hangtop.diagnosis.phrasing import duration, listed, of_several, rank_text, ranks_on, ranks_text, size
 from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.tables.wchan import sleep_at
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -62,7 +62,7 @@ def waiters_of(graph: WaitGraph) -> tuple[Evidence, ...]:
     """Return where those who wait are waiting, one line a point, the largest first."""
     lines = []
     for point in graph.points[:PLACES_SHOWN]:
-        seen, doing = any(member.seen for member in point.members), point.members[0].activity
+        seen, doing = any(member.read for member in point.members), point.members[0].activity
         observer, source = (Observer.STACKS, "py-spy") if seen else (Observer.PROCESS, "GPUs and processes of")
         at = doing.at if doing is not None else None
         lines.append(Evidence(observer, f"{source} {ranks_text(point.ranks)}", at, f"waiting {point.told}"))
@@ -78,7 +78,7 @@ def watch_of(graph: WaitGraph, looks: int) -> Evidence:
 
 
 def children_told(status: RankStatus) -> str:
-    """The process that this rank waits for, or those of its processes that are halted or ended; empty for none.
+    """Those of its processes that are halted or ended, else the one for which this rank waits; empty for none.
 
     Which of several it waits for is not known, but one that is halted or has ended does not answer.
     """
@@ -86,16 +86,14 @@ def children_told(status: RankStatus) -> str:
     if doing is None or process is None or doing.waits != "helper":
         return ""
     children = [*process.helpers.values()]
-    for states, words in ((STOPPED, "stopped"), (ENDED, "dead"), (("D",), "uninterruptible in the kernel")):
+    for states, words in ((STOPPED, "stopped"), (ENDED, "dead")):
         if found := [child for child in children if child.state in states]:
-            of, told = count(len(children), "process", "processes"), listed([str(child.pid) for child in found], 3)
             ends = sorted({_ended_by(child.ended) for child in found if child.ended is not None})
             by = f" ({', '.join(ends)})" if ends else ""
-            return f"of the {of} that it started {told} {of_several('is', len(found))} {words}{by}"
-    if len(children) != 1:
-        return ""
-    command = shorten(children[0].command, COMMAND_SHOWN, placeholder="…")
-    return f"it waits for process {children[0].pid}" + (f" ({command})" if command else "")
+            told = listed([str(child.pid) for child in found], 3)
+            return f"of the processes that it started {told} {of_several('is', len(found))} {words}{by}"
+    one = children[0] if len(children) == 1 else None
+    return f"it waits for process {one.pid} ({shorten(one.command, COMMAND_SHOWN, placeholder='…')})" if one else ""
 
 
 def _ended_by(status: int) -> str:

@@ -76,8 +76,6 @@ class JobStatus:
             return step_at is None or all(rank.process.started < step_at for rank in job.ranks)
         if job.progress or job.recorders or any(one.load in ("computing", "spinning") for one in self.present):
             return True
-        if any(rank.inside is not None and rank.inside.pulse.step is not None for rank in job.ranks):
-            return True
         looks = (look for one in self.read for look in (one.activity, *one.readings) if look is not None)
         return any(look.kind in TRAINING and "init" not in look.context for look in looks)
 

@@ -72,9 +72,7 @@ def _load(points: Sequence[WaitPoint]) -> frozenset[int]:
     """GPUs that idle among those in which a collective's kernel spins."""
     odd = _minority(points, lambda one: one.load)
     loads = {(one.rank in odd, one.load) for one in _members(points)}
-    waits_for_gpu = all(one.state == "on_gpu" for one in _members(points) if one.rank in odd)
-    told = loads == {(True, "idle"), (False, "spinning")}
-    return odd if told and (waits_for_gpu or _apart(points, odd, _line_of)) else frozenset()
+    return odd if loads == {(True, "idle"), (False, "spinning")} else frozenset()
 
 
 def _network_threads(points: Sequence[WaitPoint]) -> frozenset[int]:
@@ -165,7 +163,7 @@ def _holds(point: WaitPoint) -> bool:
 def _stays_at_its_line(one: RankStatus) -> bool:
     """Whether the frames of a rank were seen, and are not those of a full queue, which any line may meet."""
     full = one.activity is not None and one.activity.meaning is Meaning.GPU_QUEUE_FULL
-    return one.seen and bool(one.where) and not full
+    return one.read and bool(one.where) and not full
 
 
 SIGNS: tuple[tuple[Source, Callable[[Sequence[WaitPoint]], frozenset[int]]], ...] = (

@@ -44,7 +44,7 @@ class WaitPoint:
     @property
     def where(self) -> str:
         """User frame of its first rank; empty where its members wait at different ones, or nobody saw their frames."""
-        one = self.kind != "device" or (self.members[0].seen and len({m.where for m in self.members}) == 1)
+        one = self.kind != "device" or (self.members[0].read and len({m.where for m in self.members}) == 1)
         return self.members[0].where if one else ""
 
 

@@ -63,11 +63,6 @@ class RankStatus(NamedTuple):
     """It stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
 
     @property
-    def seen(self) -> bool:
-        """Whether its frames were seen; else its GPU and its process alone tell what it does."""
-        return self.activity is not None and bool(self.activity.frames)
-
-    @property
     def where(self) -> str:
         """``read_shard (data.py:88)``, or what is known instead."""
         return "" if self.activity is None else self.activity.where or self.activity.label
@@ -89,7 +84,7 @@ class RankStatus(NamedTuple):
 
     @property
     def read(self) -> bool:
-        """Its frames could be read."""
+        """Its frames could be read; else its GPU and its process alone tell what it does."""
         return self.activity is not None and not self.activity.error
 
     @property
