@@ -19,7 +19,7 @@ from collectors.node.logs.following.source import LogSource
 from collectors.node.processes import mounts
 from collectors.node.source import Absent, Shared
 from collectors.samples.control import Settings
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead
+from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import RankProcess
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: %s\n'
@@ -118,6 +118,16 @@ def test_a_truncated_log_keeps_its_communicators(tmp_path: Path) -> None:
     looker.look()
     path.write_text(COLL % (7, 2))
     assert [(p.comm, p.op_count) for p in of(CommProgress, looker.look())] == [("0x99", 2)]
+
+
+def test_of_a_large_log_the_head_and_the_end_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "nccl.log"
+    init = "n1:7:7 [0] NCCL INFO comm 0x50 rank 0 nranks 2 cudaDev 0 busId 1 commId 0x99 - Init START\n"
+    path.write_text(init + ("x" * 1023 + "\n") * (18 << 10) + "step 70\n" + COLL % (7, 2))
+    samples = Looker(log_globs=[str(path)]).look()
+    (collective,), (step,), (file,) = of(CommProgress, samples), of(StepCount, samples), of(LogFile, samples)
+    assert (collective.comm, collective.op_count, collective.whole, step.value) == ("0x99", 2, False, 70.0)
+    assert file.size - file.left_out < 6 << 20
 
 
 def test_what_cannot_be_read_is_said() -> None:
