@@ -57,7 +57,7 @@ class Agent:
         self._faults: Dict[Tuple[str, str], int] = {}
         self._rest = b""
         self._seq = 0
-        reuse_memory(one_arena=True)
+        reuse_memory()
         shared = Shared()
         self._runners = [
             Runner(name, lambda name=name: load(name), shared, self._finished)  # type: ignore[misc]

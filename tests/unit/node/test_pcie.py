@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.machine.pcie import pcie
+from collectors.node.machine.preflight import pcie
 
 BRIDGE, GPU = "0000:00:01.0", "0000:01:00.0"
 
