@@ -105,7 +105,7 @@ def _left_program(job: Job, status: RankStatus, doing: Activity) -> bool:
     before this one, where there was one.
     """
     again = status.process is not None and bool(status.process.process.restart)
-    inside = doing.thread != "main" or not doing.where or any(line.startswith(SCRIPT) for line in doing.frames)
+    inside = any(line.startswith(SCRIPT) for line in doing.frames)
     return not inside and any(
         frame.endswith(f" in {SCRIPT}") for one in failures(job)
         if one.rank == status.rank and one.event.kind == "python.exception" and not (again and one.at is None)
@@ -126,11 +126,11 @@ def _end(words: Sequence[Failure]) -> RankEnd:
     return RankEnd(tuple(order))
 
 
-def _time(end: RankEnd) -> tuple[float, bool, bool, str, int]:
+def _time(end: RankEnd) -> tuple[float, bool, str, int]:
     """When a rank failed by itself, else its earliest word's time. Exit codes without a time come last."""
     times = [word.at for word in end.words if word.at is not None and word.consequence == end.cause.consequence]
     at, event = min(times, default=inf), end.cause.event
-    return at, event.data.get("root") is not True, end.bare, event.source, event.line
+    return at, event.data.get("root") is not True, event.source, event.line
 
 
 def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[RankEnd]:
@@ -139,7 +139,7 @@ def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[Ran
     It must stand in the log of the launcher that tells the exit code; else it is an end of its own.
     """
     raised = [word for word in unnamed if word.manner == "raised" and not word.bare]
-    told = [word for word in raised if not word.consequence] or [word for word in raised if word.signature == "nccl"]
+    told = [word for word in raised if not word.consequence]
     own = [end for end in ends if not end.cause.consequence]
     if not own or not told or not all(end.bare for end in own):
         return ends
@@ -163,12 +163,8 @@ def lost_connections(job: Job) -> tuple[LogEvent, ...]:
         *(event for event in log_events(job, "torch.watchdog_error") if event.data.get("consequence") is True),
         *log_events(job, "gloo.closed"),
     ]  # fmt: skip
-    lines = {(event.source, event.line, event.rank) for event in told}
-    raised = [
-        event for event in log_events(job, "python.exception", "connection")
-        if event.data.get("survived") is not True and (event.source, event.line, event.rank) not in lines
-    ]  # fmt: skip
-    return (*told, *raised)
+    raised = log_events(job, "python.exception", "connection")
+    return (*told, *(event for event in raised if event.data.get("survived") is not True))
 
 
 AT_EXIT = "torch.program_exit"
@@ -178,10 +174,8 @@ rank that was killed does not write it; one that raised does."""
 
 def exits(job: Job) -> dict[int, LogEvent]:
     """The last word of each rank that it is done, or that its program ends; none of ranks that tell a failure."""
-    told = failures(job)
-    failed = by_rank(told).keys()
-    known = all(failure.rank is not None or failure.consequence for failure in told)
-    at_exit = [event for event in log_events(job, AT_EXIT) if event.rank not in failed] if known else []
+    failed = by_rank(failures(job)).keys()
+    at_exit = [event for event in log_events(job, AT_EXIT) if event.rank not in failed]
     every = (*log_events(job, "job.finished"), *at_exit)
     return {event.rank: event for event in every if event.rank is not None}
 
@@ -189,8 +183,5 @@ def exits(job: Job) -> dict[int, LogEvent]:
 def exits_before(job: Job, victims: Sequence[LogEvent]) -> tuple[LogEvent, ...]:
     """Those of ranks that are not among these victims, and that came before the victims' words."""
     since = min((event.at for event in victims if event.at is not None), default=inf)
-    return tuple(
-        event for rank, event in exits(job).items()
-        if rank not in ranks_in(victims) and (event.at or -inf) <= since
-        and not any(event.source == one.source and event.line > one.line and event.at is None for one in victims)
-    )  # fmt: skip
+    told = exits(job).items()
+    return tuple(event for rank, event in told if rank not in ranks_in(victims) and (event.at or -inf) <= since)

@@ -15,7 +15,7 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, Node
-from hangtop.diagnosis.phrasing import duration, listed, ranks_text
+from hangtop.diagnosis.phrasing import duration, listed
 from hangtop.diagnosis.rules.engine import gpu_of
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
 from hangtop.diagnosis.tables.xid import xid
@@ -45,8 +45,6 @@ SEVERITY: dict[str, Severity] = {
 }  # fmt: skip
 """Of Xids, by their kind."""
 NO_ACTION = frozenset({"", "none", "n/a", "unknown", "not supported"})
-CROWD = 4
-"""Processes a CPU that want to run: with more of them nvidia-smi answers late, and no driver is to blame."""
 DRIVER_SILENCE_S = 10.0
 """Ours: where nothing keeps the driver loaded, nvidia-smi wakes every GPU up first, for some seconds."""
 LAST_LOOKS = 8
@@ -80,16 +78,13 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
             if (code := number_of(event, "code")) is not None:
                 told[code, gpu_of(node, event)].append(event_line(event))
         for (code, where), evidence in sorted(told.items(), key=str):
-            ranks = ranks_on_gpu(job, node, int(where)) if where.isdecimal() else ()
-            used = f", which {ranks_text(ranks)} {'uses' if len(ranks) == 1 else 'use'}," if ranks else ""
-            gpu_text, meaning = f"GPU {where}" if where else "a GPU", xid(code)
-            lost = code == LOST_XID
+            gpu_text, meaning, lost = f"GPU {where}" if where else "a GPU", xid(code), code == LOST_XID
             yield Finding(
                 "gpu_lost" if lost else "gpu_xid", "critical" if lost else SEVERITY[meaning.kind],
                 0.95 if lost else 0.9 if meaning.kind in ("hardware", "driver") else 0.6,
-                f"{gpu_text} on {name}{used} is lost" if lost
-                else f"Xid {code} on {gpu_text} of {name}: {meaning.meaning}",
-                ranks=ranks, nodes=(name,), gpus=(f"{name}:{where}",) if where else (),
+                f"{gpu_text} on {name} is lost" if lost else f"Xid {code} on {gpu_text} of {name}: {meaning.meaning}",
+                ranks=ranks_on_gpu(job, node, int(where)) if where.isdecimal() else (), nodes=(name,),
+                gpus=(f"{name}:{where}",) if where else (),
                 evidence=tuple(evidence[:4]), advice=DRAIN if lost else meaning.action,
             )  # fmt: skip
 
@@ -98,42 +93,35 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
     """gpu_driver_hung: nvidia-smi has said nothing for ten seconds while the node, and its other sources, answer."""
     for name, node in sorted(job.nodes.items()):
         source = node.sources.get("gpus")
-        if source is None or source.state != "late" or node.link not in ("live", "limited"):
-            continue
-        silence = job.now - source.since
-        crowded = node.load is not None and node.host is not None and node.load.running > CROWD * node.host.cpus
         others_late = any(node.sources[s].state == "late" for s in ("ranks", "host", "network") if s in node.sources)
-        if silence < DRIVER_SILENCE_S or crowded or others_late:
+        if source is None or source.state != "late" or node.link not in ("live", "limited") or others_late:
             continue
-        yield Finding(
-            "gpu_driver_hung", "critical", 0.85,
-            f"nvidia-smi on {name} has not answered for {duration(silence)}: the driver hangs",
-            ranks=tuple(rank.rank for rank in job.ranks_of(name) if rank.gone_at is None), nodes=(name,),
-            evidence=(Evidence(
-                Observer.GPU, f"nvidia-smi on {name}", source.since, source.why or "no row within its deadline"
-            ),),
-            advice="Look for Xid lines in the kernel log. A driver that hangs needs the node restarted.",
-        )  # fmt: skip
+        if job.now - source.since >= DRIVER_SILENCE_S:
+            told = f"nvidia-smi on {name} has not answered for {duration(job.now - source.since)}"
+            yield Finding(
+                "gpu_driver_hung", "critical", 0.85, f"{told}: the driver hangs",
+                ranks=tuple(rank.rank for rank in job.ranks_of(name) if rank.gone_at is None), nodes=(name,),
+                evidence=(Evidence(Observer.GPU, f"nvidia-smi on {name}", source.since, source.why or told),),
+                advice="Look for Xid lines in the kernel log. A driver that hangs needs the node restarted.",
+            )  # fmt: skip
 
 
 def gpu_memory_errors(job: Job) -> Iterator[Finding]:
     """gpu_ecc: critical if uncorrected errors came while it was watched, or a row could not be remapped."""
     for node, gpu in seen_gpus(job):
         at, now = gpu.looks[-1]
-        total, action = now.ecc_uncorrected or 0, now.recovery_action.strip()
+        total, rows, action = now.ecc_uncorrected or 0, now.remapped_uncorrectable or 0, now.recovery_action.strip()
         grown = total - (gpu.looks[0].value.ecc_uncorrected or 0)
-        rows = now.remapped_uncorrectable or 0
         worse = bool(grown or now.sram_threshold_exceeded or now.remap_failure)
         told = {
             f"has {total} uncorrectable memory errors, {grown} of them since it is watched": bool(total or grown),
             "has more memory errors than its SRAM may have": bool(now.sram_threshold_exceeded),
             "has a memory row that could not be remapped": bool(now.remap_failure),
-            "has memory rows to remap at its next reset": bool(now.remap_pending),
             f"has {rows} remapped memory rows": rows > REMAPPED_ROWS_UNCORRECTABLE,
+            "has memory rows to remap at its next reset": bool(now.remap_pending),
             f"is to be recovered, says the driver: {action}": action.strip("[]").lower() not in NO_ACTION,
         }
-        if any(told.values()):
-            text = listed([text for text, wrong in told.items() if wrong])
+        if text := listed([text for text, wrong in told.items() if wrong]):
             proof = Evidence(Observer.GPU, f"nvidia-smi on {node.name}", at, f"GPU {gpu.index} {text}")
             severity: Severity = "critical" if worse else "warning"
             yield on_gpu(job, node, gpu, "gpu_ecc", severity, 0.9 if worse else 0.6, text, proof)
@@ -157,17 +145,16 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
             continue
         clock, usual, last = _clock(bad), median(clocks[_model(gpu)]), bad[-1].value
         top = gpu.facts.sm_clock_max if gpu.facts and gpu.facts.sm_clock_max else 0
-        if not 0 < clock < max(SLOW_CLOCK_SHARE * usual, LOW_CLOCK_SHARE * top):
-            continue
-        reasons = listed([text for bit, text in BAD_EVENT_REASONS.items() if (last.event_reasons or 0) & bit])
-        proof = f"GPU {gpu.index}: {last.utilization} %, {last.sm_clock} MHz, {last.power} W, {last.temperature} °C"
-        yield on_gpu(
-            job, node, gpu, "gpu_throttled", "warning", 0.85,
-            f"runs at {clock:.0f} MHz, its peers at {usual:.0f}, its maximum is {top}: {reasons}",
-            Evidence(Observer.GPU, f"nvidia-smi on {node.name}", bad[-1].at, proof),
-            "Every rank waits for the slowest GPU. Check cooling, power supply and power cap of this one; move the job "
-            "off it.",
-        )  # fmt: skip
+        if 0 < clock < max(SLOW_CLOCK_SHARE * usual, LOW_CLOCK_SHARE * top):
+            reasons = listed([text for bit, text in BAD_EVENT_REASONS.items() if (last.event_reasons or 0) & bit])
+            proof = f"GPU {gpu.index}: {last.utilization} %, {last.sm_clock} MHz, {last.power} W, {last.temperature} °C"
+            yield on_gpu(
+                job, node, gpu, "gpu_throttled", "warning", 0.85,
+                f"runs at {clock:.0f} MHz, its peers at {usual:.0f}, its maximum is {top}: {reasons}",
+                Evidence(Observer.GPU, f"nvidia-smi on {node.name}", bad[-1].at, proof),
+                "Every rank waits for the slowest GPU. Check cooling, power supply and power cap of this one; move the "
+                "job off it.",
+            )  # fmt: skip
 
 
 def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:

@@ -6,7 +6,6 @@ TORCH_DISTRIBUTED_DEBUG=DETAIL; :mod:`hangtop.diagnosis.rules.recorder` tells th
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
@@ -17,7 +16,7 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import LINES_SHOWN, event_line, finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text, who_wait
+from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text, who, who_wait
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.waits.job_status import JobStatus
 
@@ -32,23 +31,20 @@ WHY = (
     "torch say more."
 )
 PAIR_UP = "Pair sends with receives: even ranks send first, odd ranks receive first; or use batch_isend_irecv."
-CALL = re.compile(r"torch/distributed/distributed_c10d\.py:\d+ in (?!wrapper\b|_)(\w+)")
-"""A frame of a traceback in an operation of torch.distributed."""
 Proof = tuple["int | None", Evidence]
 """A line of evidence, and the rank that it is about."""
 
 
 def not_launched(
     job: Job, ranks: Sequence[int], edges: Sequence[WaitEdge], waiters: Collection[int], weight: float,
-    evidence: Iterable[Evidence], lasted: float = 0.0, note: str = "",
+    evidence: Iterable[Evidence],
 ) -> Finding:  # fmt: skip
     """collective_mismatch: these ranks have not launched the operations of these edges, in which others wait."""
     hosts = {line.host for line in job.progress if line.global_rank in ranks and line.host}
+    missed = list(dict.fromkeys(map(_missed, edges)))
     return of_ranks(
         "collective_mismatch", weight, ranks, homes(job, ranks) or sorted(hosts),
-        f"has not launched {listed(list(dict.fromkeys(map(_missed, edges))), 2)}{note}; {who_wait(waiters, 'other')}"
-        f"{f' for {duration(lasted)}' if lasted > 1 else ''}",
-        evidence, STACKS,
+        f"has not launched {listed(missed, 2)}; {who_wait(waiters, 'other')}", evidence, STACKS,
     )  # fmt: skip
 
 
@@ -56,25 +52,6 @@ def _missed(edge: WaitEdge) -> str:
     """What a waiting operation lacks."""
     other = {"send": "receive from", "recv": "send to"}.get(edge.operation)
     return f"the {other} rank {edge.waiter}" if other else f"{edge.operation} #{edge.seq} of group {edge.group}"
-
-
-def _differ(
-    job: Job, calls: Mapping[int, str], weights: tuple[float, float], proof: Sequence[Proof], *, sizes: bool = False
-) -> Iterator[Finding]:
-    """Ranks that called something else than most; the second weight counts where nobody knows which side is odd."""
-    counted = vote(calls)
-    if counted is None:
-        return
-    by_call: dict[str, list[int]] = defaultdict(list)
-    for rank in sorted(calls, key=lambda rank: (rank not in counted.odd, rank)):
-        by_call[calls[rank]].append(rank)
-    odd, told = tuple(counted.odd), listed([f"{ranks_text(ranks)} {call}" for call, ranks in by_call.items()])
-    first = sorted(proof, key=lambda pair: pair[0] not in odd)
-    yield Finding(
-        "collective_size_mismatch" if sizes else "collective_mismatch", "critical", weights[counted.tied],
-        f"ranks launched different collectives: {told}", ranks=odd, nodes=homes(job, odd),
-        evidence=tuple(line for _, line in first[:LINES_SHOWN]), advice=CODE,
-    )  # fmt: skip
 
 
 def differing(
@@ -85,13 +62,36 @@ def differing(
     if field is not None:
         sizes = field != "name"
         calls = {rank: operation_text(one, sized=sizes) for rank, one in launched.items()}
-        yield from _differ(job, calls, weights, proof, sizes=sizes)
+        yield from _odd_calls(job, calls, weights, proof, sizes=sizes)
 
 
 def operation_text(one: Operation, *, sized: bool = False) -> str:
     """``all_reduce #7``, ``all_reduce #7 of 4096 Float``."""
     size = f"{one.size} {one.dtype}".rstrip() if sized else ""
     return f"{one.name} #{one.seq}{f' of {size}' if size else ''}"
+
+
+def _odd_calls(
+    job: Job, calls: Mapping[int, str], weights: tuple[float, float], proof: Sequence[Proof], *, sizes: bool
+) -> Iterator[Finding]:
+    """Ranks that called something else than most; the second weight counts where nobody knows which side is odd."""
+    counted = vote(calls)
+    if counted is None:
+        return
+    by_call: dict[str, list[int]] = defaultdict(list)
+    for rank in sorted(calls, key=lambda rank: (rank not in counted.odd, rank)):
+        by_call[calls[rank]].append(rank)
+    odd, told = tuple(counted.odd), listed([f"{ranks_text(ranks)} {call}" for call, ranks in by_call.items()])
+    yield Finding(
+        "collective_size_mismatch" if sizes else "collective_mismatch", "critical", weights[counted.tied],
+        f"ranks launched different collectives: {told}", ranks=odd, nodes=homes(job, odd),
+        evidence=_of(proof, odd), advice=CODE,
+    )  # fmt: skip
+
+
+def _of(proof: Sequence[Proof], ranks: Collection[int]) -> tuple[Evidence, ...]:
+    """A few lines, those about these ranks first."""
+    return tuple(line for _, line in sorted(proof, key=lambda pair: pair[0] not in ranks)[:LINES_SHOWN])
 
 
 # --- NCCL's own counts -------------------------------------------------------------------------------------------
@@ -107,12 +107,10 @@ def by_counts(job_status: JobStatus) -> Iterator[Finding]:
     by_log = progress_by_log(job) if (stands if job.live else not finished(job)) else ()
     for observer, records in ((Observer.RAS, progress_by_ras(job)), (Observer.LOG, by_log)):
         for one in leading(records):
-            few = 2 * len(one.behind) <= len(one.last)
-            edges = [edge for edge in one.edges() if edge.for_ranks == one.behind]
-            lines = sorted(_counts(observer, one), key=lambda pair: pair[0] not in one.behind)
+            few, edges = 2 * len(one.behind) <= len(one.last), [*one.edges()]
             yield not_launched(
                 job, one.behind, edges[:1], one.waiting, 0.7 if not few else 0.85 if one.certain else 0.8,
-                [line for _, line in lines[:LINES_SHOWN]],
+                _of(_counts(observer, one), one.behind),
             )  # fmt: skip
     for one in by_log:
         yield from differing(job, one.last, (0.8, 0.6), _counts(Observer.LOG, one))
@@ -147,16 +145,12 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     told = [group for group in groups if group.progress in ends] or [one for one in groups if one.progress.untold]
     group = (told or groups)[0]
     behind, how, weight = _behind(group)
-    first, reporting = (group.timeouts or group.events)[0], ranks_in(group.events)
-    op, sequence = text_of(first, "op"), number_of(first, "seq")
-    ran = number_of(first, "ran_ms") or number_of(first, "ms")
-    what = f"{op}{f' #{sequence}' if sequence is not None else ''}" if op else "a collective"
-    where = f" of group {group.progress.label}" if group.name and len(groups) > 1 else ""
-    on = ranks_text(reporting) if len(reporting) == 1 else count(len(reporting), "rank")
+    first = (group.timeouts or group.events)[0]
+    ran = number_of(first, "ran_ms") or number_of(first, "ms") or 0
+    what = " #".join(filter(None, (text_of(first, "op"), str(number_of(first, "seq") or "")))) or "a collective"
+    where = f" of group {group.progress.label}" if group.progress.label else ""
     yield Finding(
-        "watchdog_timeout", "critical", weight,
-        f"{what}{where} timed out{f' on {on}' if reporting else ''}{f' after {duration(ran / 1000)}' if ran else ''}: "
-        f"{f'{ranks_text(behind)} ' if behind else ''}{how}",
+        "watchdog_timeout", "critical", weight, f"{what}{where} timed out after {duration(ran / 1000)}: {how}",
         ranks=behind, nodes=homes(job, behind) if behind else hosts_in(job, group.events),
         evidence=lines(group.events), advice=WHY,
     )  # fmt: skip
@@ -171,15 +165,16 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
     behind = () if progress.trickles else progress.behind
     if behind and len(behind) * 2 <= len(progress.last):
         numbers = [progress.last[rank].seq for rank in behind]
-        return behind, f"had launched {min(numbers)} of {max(one.seq for one in progress.last.values())}", 0.8
+        newest = max(one.seq for one in progress.last.values())
+        return behind, f"{ranks_text(behind)} had launched {min(numbers)} of {newest}", 0.8
     if missing := progress.untold:
-        how = f"{of_several('was', len(missing))} waiting for nothing: had not launched it"
+        waited = of_several("was", len(missing))
+        how = f"{ranks_text(missing)} {waited} waiting for nothing: had not launched it"
         return missing, how, 0.8 if progress.last else 0.7
     unread = group.members - reported
     if len(reported) > 1 and group.members and progress.last and not unread:
         return (), "all that report had launched it, and it did not complete", 0.6
-    why = "" if group.members and not unread else f"of {ranks_text(unread) or 'the other ranks'} there is no word, so "
-    return (), f"{why}nothing tells who had not launched it", 0.5
+    return (), f"of {who(unread, 'the other ranks')} there is no word: nothing tells who had not launched it", 0.5
 
 
 def fingerprints(job: Job) -> Iterator[Finding]:
@@ -198,19 +193,8 @@ def fingerprints(job: Job) -> Iterator[Finding]:
                 what = f"of {event.data.get(f'shape_{side}')} {text_of(event, f'dtype_{side}')}"
             if rank is not None:
                 ran.setdefault(rank, f"{text_of(event, f'op_{side}')} {what}".strip())
-    yield from _differ(job, ran, (0.93, 0.75), [(event.rank, event_line(event)) for event in events], sizes=sizes)
+    yield from _odd_calls(job, ran, (0.93, 0.75), [(event.rank, event_line(event)) for event in events], sizes=sizes)
 
 
-def tracebacks(job: Job) -> Iterator[Finding]:
-    """collective_mismatch by the tracebacks of a time-out: ranks were in different operations of torch.distributed."""
-    ended = [
-        (event, calls[-1]) for event in log_events(job, "python.exception", "collective_timeout", "connection")
-        if event.rank is not None and (calls := CALL.findall("\n".join(words_of(event, "frames"))))
-    ]  # fmt: skip
-    if any(text_of(event, "signature") == "collective_timeout" for event, _ in ended):
-        ran = {event.rank: call for event, call in ended if event.rank is not None}
-        yield from _differ(job, ran, (0.85, 0.6), [(event.rank, event_line(event)) for event, _ in ended])
-
-
-RULES = (watchdog_timeout, fingerprints, tracebacks)
+RULES = (watchdog_timeout, fingerprints)
 STATUS_RULES = (by_counts,)

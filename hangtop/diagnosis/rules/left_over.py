@@ -30,8 +30,7 @@ def zombie_process(job: Job) -> Iterator[Finding]:
         holds = sorted({f"{name}:{index}" for other in others for index in other.gpus})
         yield Finding(
             "zombie_process", "warning", 0.8 if holds else 0.65,
-            f"{count(len(others), 'process', 'processes')} of another run still on {name}: pid {listed(pids)}"
-            f"{f', on GPU {listed(holds)}' if holds else ''}",
+            f"{count(len(others), 'process', 'processes')} of another run still on {name}: pid {listed(pids)}",
             nodes=(name,), gpus=tuple(holds),
             evidence=tuple(
                 Evidence(Observer.PROCESS, f"process {other.process.pid} on {name}", other.process.started,

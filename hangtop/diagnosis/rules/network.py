@@ -49,7 +49,6 @@ SYMPTOMS = (
 
 The counters are those of the kernel's sysfs ABI (``sysfs-class-infiniband``) and hw_counters of mlx5 (NVIDIA's
 "understanding mlx5 counters"). CNP, ECN and port_xmit_wait are pressure, not errors."""
-HINTS = {"Polling": ": no signal from the far end", "Disabled": ": it was switched off"}
 
 
 def port_down(job: Job) -> Iterator[Finding]:
@@ -61,15 +60,13 @@ def port_down(job: Job) -> Iterator[Finding]:
     for _, port in _ports(job):
         same[_device(port)].append(_is_up(port))
     for node, port in _ports(job):
-        up, facts = same[_device(port)], port.facts
-        others = len(up) - 1
-        if not _is_up(port) and not _flaps(port) and 2 * sum(up) > others:
-            state = ", ".join(filter(None, (facts.state, facts.phys_state)))
+        up, others = sum(same[_device(port)]), len(same[_device(port)]) - 1
+        if not _is_up(port) and not _flaps(port) and 2 * up > others:
             yield _on_port(
-                node, port, "ib_port_down", "critical", 0.9,
-                f" is {state}{HINTS.get(facts.phys_state, '')}; {sum(up)} of {count(others, 'peer')} are up",
-                "Check the cable and the switch port; Polling means that no light comes from the far end, INIT that no "
-                "subnet manager has set the port up.",
+                node, port, "ib_port_down", "critical",
+                f" is {port.facts.state} ({port.facts.phys_state}); {up} of {count(others, 'peer')} are up",
+                "Check the cable and the switch port; Polling means that no light comes from the far end, Disabled "
+                "that it was switched off, INIT that no subnet manager has set the port up.",
             )  # fmt: skip
 
 
@@ -85,16 +82,16 @@ def port_errors(job: Job) -> Iterator[Finding]:
             if flaps and kind == "ib_link_flapped":
                 words.append(f"{flaps} times down and up again while watched")
             if words:
-                yield _on_port(node, port, kind, "warning", 0.9, f": {listed(words)}; {meaning}", advice)
+                yield _on_port(node, port, kind, "warning", f": {listed(words)}; {meaning}", advice)
 
 
-def _on_port(node: Node, port: Port, kind: str, severity: Severity, weight: float, text: str, advice: str) -> Finding:
+def _on_port(node: Node, port: Port, kind: str, severity: Severity, text: str, advice: str) -> Finding:
     """A finding about one port; ``text`` goes on after ``port mlx5_0/1 on node4``."""
     facts, name = port.facts, _device(port)
     state = f"state {facts.state}, physical state {facts.phys_state}, rate {facts.rate or 'unknown'} Gb/s"
     grown = listed([f"{counter} +{number}" for counter, number in port.grown.items()])
     return Finding(
-        kind, severity, weight, f"port {name} on {node.name}{text}", nodes=(node.name,),
+        kind, severity, 0.9, f"port {name} on {node.name}{text}", nodes=(node.name,),
         ports=(f"{node.name}:{name}",), advice=advice,
         evidence=(Evidence(
             Observer.PORT, f"/sys/class/infiniband/{facts.device}/ports/{facts.port} on {node.name}",
@@ -150,16 +147,10 @@ def _is_fast(port: Port) -> bool:
 
 
 def packet_loss(job: Job) -> Iterator[Finding]:
-    """packet_loss: the share of TCP segments that a node has to send again is over the threshold.
-
-    A node with more to do than it has CPUs for answers late, and what nobody lost is sent again.
-    """
+    """packet_loss: the share of TCP segments that a node has to send again is over the threshold."""
     for name, node in sorted(job.nodes.items()):
         sent, again = node.segments_per_s or 0.0, node.retransmitted_per_s or 0.0
-        load = node.load.load / node.host.cpus if node.load and node.host and node.host.cpus else 0.0
-        if sent < TCP_SEGMENTS_PER_S or again < TCP_RETRANSMITS_PER_S:
-            continue
-        if again / sent >= TCP_RETRANSMIT_SHARE * max(1.0, load):
+        if sent >= TCP_SEGMENTS_PER_S and again >= max(TCP_RETRANSMITS_PER_S, TCP_RETRANSMIT_SHARE * sent):
             text = f"{again / sent:.1%} of {sent:.0f} segments per second"
             yield Finding(
                 "packet_loss", "warning", 0.8, f"{name} sends {text} again: packets get lost on their way from it",
@@ -182,13 +173,13 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
         return
     every = sorted({name for pair in silent for name in pair})
     common = [name for name in every if all(name in pair for pair in silent)]
-    nodes = tuple(common) if len(common) == 1 and len(every) > 2 else tuple(every)
-    where = f"to and from {nodes[0]}" if len(nodes) == 1 else f"between {listed(nodes)}"
-    ranks = ranks_text({rank for own in silent.values() for rank, _ in own})
+    nodes = common if len(common) == 1 and len(every) > 2 else every
+    ranks = {rank for own in silent.values() for rank, _ in own}
     yield Finding(
         "path_blocked", "critical", 0.85,
-        f"{where} nothing is acknowledged of what is sent on {count(ways, 'connection')} ({ranks})",
-        nodes=nodes,
+        f"nothing is acknowledged of what is sent {'to and from' if len(nodes) == 1 else 'between'} "
+        f"{nodes_text(nodes)} on {count(ways, 'connection')} ({ranks_text(ranks)})",
+        nodes=tuple(nodes),
         evidence=tuple(
             Evidence(Observer.NETWORK, f"sock_diag on {sender}", job.now,
                      f"to {receiver}, repeated: {listed([f'{ranks_text((rank,))} to {end}' for rank, end in own])}")

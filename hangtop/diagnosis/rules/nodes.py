@@ -39,15 +39,13 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
         if not not_responding(node, job.now):
             continue
         ranks = ranks_on_node(job, name) or _nowhere_else(job, name)
-        was_there = node.seen_at is not None
-        silent = duration(max(0.0, job.now - (node.seen_at or node.since)))
         elsewhere = {rank.rank for rank in job.ranks if rank.node != name and rank.gone_at is None}
         spare = not ranks and len(elsewhere) >= (world_size(job) or len(elsewhere) + 1)
         needed = bool(answering) and not spare
         yield Finding(
             "node_unreachable", "critical" if needed else "warning",
-            0.9 if was_there and ranks and answering else 0.8 if needed else 0.5,
-            f"{name} {f'has not answered for {silent}' if was_there else 'cannot be reached'}"
+            0.9 if node.seen_at and ranks and answering else 0.8 if needed else 0.5,
+            f"{name} has not answered for {duration(max(0.0, job.now - (node.seen_at or node.since)))}"
             f"{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
             ranks=ranks, nodes=(name,),
             evidence=(Evidence(Observer.LINK, f"connection to {name}", node.since or None, node.why or node.link),),

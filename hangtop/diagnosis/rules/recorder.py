@@ -45,11 +45,11 @@ def by_recorders(job_status: JobStatus) -> Iterator[Finding]:
             yield from rule(job_status, matched)
 
 
-def _open_for(job_status: JobStatus, matched: Matched, since: Iterable[float | None]) -> float | None:
-    """Seconds from the first of these launches to the last entry of any dump; None where that is not long enough."""
+def _open_long(job_status: JobStatus, matched: Matched, since: Iterable[float | None]) -> bool:
+    """Whether these launches are older, by the last entry of any dump, than the pauses of a live job."""
     written, began = matched.at, min((at for at in since if at is not None), default=None)
     age = 0.0 if written is None or began is None else written - began
-    return age if not job_status.job.live or job_status.hung or age >= job_status.alarm_after else None
+    return not job_status.job.live or job_status.hung or age >= job_status.alarm_after
 
 
 def _waiters(job_status: JobStatus, culprits: Iterable[int]) -> set[int]:
@@ -60,7 +60,9 @@ def _waiters(job_status: JobStatus, culprits: Iterable[int]) -> set[int]:
 
 
 def _dump(matched: Matched, rank: int, text: str) -> Evidence:
-    dump = matched.dumps[rank]
+    dump = matched.dumps.get(rank)
+    if dump is None:
+        return Evidence(Observer.CONTEXT, f"rank {rank}", None, "no dump of it: it may hang in its own shutdown")
     return Evidence(Observer.RECORDER, f"{dump.source} (rank {rank})", dump.at, text, dump.source)
 
 
@@ -70,7 +72,7 @@ def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     A receive may have been posted early, so a rank in the circle may be held up elsewhere.
     """
     waits = [edge for edge in matched.edges if edge.waiter in matched.circle and edge.certain]
-    if waits and _open_for(job_status, matched, (edge.since for edge in waits)) is not None:
+    if waits and _open_long(job_status, matched, (edge.since for edge in waits)):
         p2p = all(edge.p2p for edge in waits)
         yield Finding(
             "p2p_deadlock" if p2p else "collective_mismatch", "critical", 0.8 if p2p else 0.6,
@@ -96,13 +98,11 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
         culprits = () if set(matched.undumped) <= failed else matched.undumped
     direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
     direct.sort(key=lambda edge: (not edge.certain, edge.p2p, edge.since or 0.0, edge.waiter))
-    age = _open_for(job_status, matched, (edge.since for edge in direct))
-    if direct and age is not None:
-        last = [_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2] if rank in matched.dumps]
+    if direct and _open_long(job_status, matched, (edge.since for edge in direct)):
+        last = [_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2]]
         yield not_launched(
             job, culprits, direct, _waiters(job_status, culprits), _weight(matched, direct),
-            (*last, *(_dump(matched, edge.waiter, _open(edge)) for edge in direct[:3])), age,
-            "" if matched.culprits else " (no dump of it, which is evidence: it may hang in its own shutdown)",
+            (*last, *(_dump(matched, edge.waiter, _open(edge)) for edge in direct[:3])),
         )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
         return
     job, (label, waiting, completed) = job_status.job, matched.unfinished[0]
     every = sorted({rank for one in matched.unfinished for rank in one.waiting})
-    if len(matched.dumps) < 2 or _open_for(job_status, matched, (one.since for one in waiting.values())) is None:
+    if len(matched.dumps) < 2 or not _open_long(job_status, matched, (one.since for one in waiting.values())):
         return
     truncated = nccl_warnings(job, "truncated")
     sizes = vote({rank: one.size for rank, one in waiting.items()}) if truncated else None
@@ -152,12 +152,12 @@ def _open(edge: WaitEdge) -> str:
 
 def _last(matched: Matched, rank: int) -> str:
     """``launched last: all_reduce #6 (completed), at train_step (/job/loop.py:40)``, of the user's own frames."""
-    launched = matched.dumps[rank].collectives
+    launched = matched.dumps[rank].collectives if rank in matched.dumps else ()
     if not launched:
         return "launched nothing"
-    one, torch = launched[-1], ("site-packages", "/torch/")
-    own = next((frame for frame in one.frames if not any(word in frame.file for word in torch)), None)
-    where = f", at {own.name} ({own.file}:{own.line})" if own is not None else ""
+    one = launched[-1]
+    own = (frame for frame in one.frames if "site-packages" not in frame.file and "/torch/" not in frame.file)
+    where = "".join(f", at {frame.name} ({frame.file}:{frame.line})" for frame in [*own][:1])
     return f"launched last: {one.op} #{one.seq} ({one.state}){where}"
 
 

@@ -77,7 +77,7 @@ DUMPS: dict[str, tuple[Sequence[RecorderDump], str, tuple[int, ...], str]] = {
     "another size": (
         [*waiting(0, 1, 3), *waiting(2, input_sizes=[[8]])], "collective_size_mismatch", (2,), "#7 of 8 Float",
     ),
-    "no dump of one": (waiting(0, 1, 3), "collective_mismatch", (2,), "no dump"),
+    "no dump of one": (waiting(0, 1, 3), "collective_mismatch", (2,), "rank 2 has not launched"),
     "gloo": ([gloo(rank, waits=rank != 1) for rank in range(4)], "collective_mismatch", (1,), "all_reduce #7"),
     "all joined and none completed": (waiting(0, 1, 2, 3), "collective_stalled", (0, 1, 2, 3), "all members"),
     "some have finished it": (
