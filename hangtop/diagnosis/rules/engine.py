@@ -7,12 +7,10 @@ turn, upon which there must be none.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from string import Formatter
 from typing import Any, Literal, NamedTuple
 
 from collectors.samples.logs import LogEvent
@@ -23,10 +21,9 @@ from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
-from hangtop.diagnosis.phrasing import duration, listed, on_nodes, ranks_text, size
+from hangtop.diagnosis.phrasing import listed, on_nodes, who
 from hangtop.diagnosis.roster import homes, ranks_on_node
 
-_OPTIONAL = re.compile(r"\[([^]]*)\]")
 Scope = Literal["job", "node", "process", "gpu"]
 """What one finding is about: all events of the job together, those of one node, or those of one GPU of a node.
 
@@ -55,10 +52,9 @@ class EventRow:
     severity: Severity = "critical"
     weight: float
     summary: str
-    """With ``{who}`` (ranks, else "a rank"), ``{on}`` (" on node4"), ``{node}``, ``{gpu}`` and fields of an event.
-
-    What stands in brackets is said where the event has the fields that it names: ``{who} got no answer[ from {peer}]``.
-    """
+    """With ``{who}`` (ranks, else "a rank"), ``{on}`` (" on node4"), ``{node}`` and ``{gpu}``."""
+    detail: str = ""
+    """Fields of an event, of which the first that is known is said after the summary: ``error message``."""
     advice: str
     example: Mapping[str, Any] = field(default_factory=dict)
     """Fields of an event of which the finding is made, beside those that :attr:`event` wants."""
@@ -138,22 +134,24 @@ class EventRow:
 
     def _finding(self, events: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...],
                  gpus: tuple[str, ...]) -> Finding:  # fmt: skip
-        values = {
-            "who": ranks_text(ranks if self.ranks_in else ranks or ranks_in(events)) or "a rank",
-            "node": listed(nodes), "on": f" {on_nodes(nodes)}" if nodes else "",
-            "gpu": f"GPU {gpus[0].partition(':')[2]}" if gpus else "a GPU",
-        }  # fmt: skip
-
-        def if_known(part: re.Match[str]) -> str:
-            return part[1] if all(_value(events, name) for name in _names(part[1])) else ""
-
-        text = _OPTIONAL.sub(if_known, self.summary)
-        values |= {name: _value(events, name) for name in _names(text) if name not in values}
+        text = self.summary.format(
+            who=who(ranks if self.ranks_in else ranks or ranks_in(events)),
+            node=listed(nodes), on=f" {on_nodes(nodes)}" if nodes else "",
+            gpu=f"GPU {gpus[0].partition(':')[2]}" if gpus else "a GPU",
+        )  # fmt: skip
         return Finding(
-            self.kind, self.severity, self.weight, text.format_map(values),
+            self.kind, self.severity, self.weight, ": ".join([text, *_details(events, self.detail)][:2]),
             ranks=ranks if self.accuses else (), nodes=nodes, gpus=gpus,
             evidence=lines(events), advice=self.advice,
         )  # fmt: skip
+
+
+def _details(events: Iterable[LogEvent], names: str) -> Iterator[str]:
+    """What is known of these fields."""
+    for event in events:
+        for name in names.split():
+            if (value := event.data.get(name)) not in (None, "", []):
+                yield listed([str(item) for item in value]) if isinstance(value, list) else str(value)
 
 
 def _are_there(job: Job, told: Iterable[Line]) -> bool:
@@ -193,17 +191,3 @@ def gpu_of(node: Node, event: LogEvent) -> str:
     if index is None and bus:
         index = gpu_at(node, bus)
     return bus if index is None else str(index)
-
-
-def _names(text: str) -> list[str]:
-    return [name for _, name, _, _ in Formatter().parse(text) if name]
-
-
-def _value(events: Iterable[LogEvent], name: str) -> str:
-    """A field as text, of the first of the events that has it; empty where none does."""
-    value = next((value for event in events if (value := event.data.get(name)) not in (None, "", [])), "")
-    if isinstance(value, list):
-        return listed([str(item) for item in value])
-    if isinstance(value, (int, float)) and name in ("tried", "seconds"):
-        return duration(value) if name == "seconds" else size(value)
-    return str(value)

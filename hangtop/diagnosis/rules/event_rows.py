@@ -29,8 +29,10 @@ ADAPTER_WORKS = ("Cable unplugged", "insufficient power", "High Temperature")
 def _nccl(signatures: str, kind: str, weight: float, summary: str, advice: str, severity: Severity = "critical"
           ) -> EventRow:  # fmt: skip
     """Warnings of NCCL with one of these signatures."""
-    event = Line("nccl.warn", {"signature": tuple(signatures.split())})
-    return EventRow(event=event, kind=kind, severity=severity, weight=weight, summary=summary, advice=advice)
+    event, detail = Line("nccl.warn", {"signature": tuple(signatures.split())}), "peer interface error device"
+    return EventRow(
+        event=event, kind=kind, severity=severity, weight=weight, summary=summary, detail=detail, advice=advice
+    )
 
 
 def _gpu(problems: str, kind: str, summary: str) -> EventRow:
@@ -51,7 +53,9 @@ def _machine(problem: str, weight: float, summary: str) -> EventRow:
 
 def _limit(summary: str, advice: str, event: Line, *also: Line) -> EventRow:
     """A limit of the node, of the container or of the process that was reached."""
-    return EventRow(event=event, also=also, kind="limit_reached", weight=0.9, summary=summary, advice=advice)
+    return EventRow(
+        event=event, also=also, kind="limit_reached", weight=0.9, summary=summary, detail="error", advice=advice
+    )
 
 
 def _failed_by_itself(event: LogEvent) -> bool:
@@ -82,7 +86,7 @@ MACHINES = (
     EventRow(
         event=Line("kernel.hung_task"), also=(Line("kernel.lockup"),), kind="kernel_trouble", severity="warning",
         weight=0.8, scope="process",
-        summary="a task or a CPU is stuck in the kernel of {node}[: {process}][, for {seconds}]",
+        summary="a task or a CPU is stuck in the kernel of {node}", detail="process",
         advice="Storage or a driver does not answer; drain the node if it does not come back.",
     ),
     EventRow(
@@ -94,13 +98,12 @@ MACHINES = (
     EventRow(
         event=Line("kernel.link"), kind="kernel_trouble", weight=0.8, scope="node",
         where=lambda event: not any(words in text_of(event, "problem") for words in ADAPTER_WORKS),
-        example={"device": "mlx5_0", "problem": "health compromised"}, other={"problem": "Cable unplugged"},
-        summary="{node}: the network adapter {device} does not work ({problem})",
+        example={"problem": "health compromised"}, other={"problem": "Cable unplugged"},
+        summary="a network adapter of {node} does not work", detail="problem",
         advice="Drain the node; reset the adapter or restart the node, and look at its firmware and seating.",
     ),
     EventRow(
-        event=Line("gpu.unseen"), kind="gpu_lost", weight=0.8, example={"error": "Driver/library version mismatch"},
-        summary="the driver shows no GPU{on}: NVML says {error}",
+        event=Line("gpu.unseen"), kind="gpu_lost", weight=0.8, summary="the driver shows no GPU{on}", detail="error",
         advice="After a mismatch: restart the node, or reload the module. Else look at dmesg for an Xid; in a "
         "container, whether it lost its devices (systemd's daemon-reload does that): start it anew.",
     ),
@@ -134,7 +137,7 @@ CUDA = tuple(
         event=Line("torch.cuda_error"),
         also=tuple(map(Line, ("torch.watchdog_error", "nccl.warn", "python.exception", "process.signal"))),
         kind=kind, weight=0.9, where=partial(_proves, kind), example={"error": error}, other={"error": "assert"},
-        summary="CUDA told {who}[: {error}][: {message}][: {what}]", advice=advice,
+        summary="CUDA told {who}", detail="error message what", advice=advice,
     ) for kind, _, error, advice in CUDA_HARDWARE
 )  # fmt: skip
 
@@ -148,7 +151,7 @@ LIMITS = (
     _limit("{who} could not start another process or thread",
            "Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
            "OMP_NUM_THREADS=1 need less.", Line("host.processes")),
-    _limit("the InfiniBand driver could not pin memory for {who}[: {error}]",
+    _limit("the InfiniBand driver could not pin memory for {who}",
            "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
            Line("nccl.warn", {"signature": ("ib_memory",)})),
 )  # fmt: skip
@@ -156,42 +159,40 @@ LIMITS = (
 NCCL = (
     EventRow(
         event=Line("nccl.warn", {"signature": ("duplicate_gpu",)}), kind="duplicate_gpu", weight=0.95,
-        ranks_in="group_ranks", example={"group_ranks": [0, 1], "device": "1b000"},
-        summary="{who} use the same GPU[, {device}]",
+        ranks_in="group_ranks", example={"group_ranks": [0, 1]}, summary="{who} use the same GPU", detail="device",
         advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), and no CUDA_VISIBLE_DEVICES by hand "
         "under torchrun.",
     ),
     EventRow(
         event=Line("nccl.connect_retry"), also=(Line("nccl.warn", {"signature": ("connect_failed",)}),),
-        kind="nccl_connect_failed", weight=0.8, where=in_vain, example={"tried": 34, "peer": "10.0.0.7<5>"},
-        other={"tried": 3}, summary="{who} cannot connect to a peer[: {peer}]",
+        kind="nccl_connect_failed", weight=0.8, where=in_vain, example={"tried": 34}, other={"tried": 3},
+        summary="{who} cannot connect to a peer", detail="peer",
         advice="Wrong interface (NCCL_SOCKET_IFNAME), a firewall between the nodes, or the peer was not up: probe the "
         "path to it.",
     ),
     _nccl("ib_retry_exceeded", "ib_retry_exceeded", 0.88,
-          "{who} got no answer over InfiniBand[ from {peer}][ (device {device})]",
+          "{who} got no answer over InfiniBand",
           "A port, cable, switch or host on the way is dead or lossy: look at link_downed and symbol_error of both "
           "ports. A longer NCCL_IB_TIMEOUT only hides it."),
     _nccl("no_interface", "nccl_no_interface", 0.93,
-          "NCCL finds no network interface that fits NCCL_SOCKET_IFNAME{on}[: {interface}]",
+          "NCCL finds no network interface that fits NCCL_SOCKET_IFNAME{on}",
           "Set NCCL_SOCKET_IFNAME to an interface that every node has (ip -br link), or remove it."),
     _nccl("version_mismatch", "nccl_version_mismatch", 0.95, "ranks run different versions of NCCL",
           "Give every node the same image, or the same wheel of torch."),
     EventRow(
         event=Line("nccl.warn", {"signature": ("truncated",)}), also=(Line("gloo.size_mismatch"),),
         kind="collective_size_mismatch", weight=0.75, accuses=False,
-        summary="{who} received a message of another size than expected[: {bytes} bytes from {peer}, {expected} "
-        "expected]",
+        summary="{who} received a message of another size than expected",
         advice="Compare tensor sizes over the ranks, and settings that must agree (NCCL_ALGO, NCCL_PROTO, "
         "NCCL_BUFFSIZE); with TORCH_DISTRIBUTED_DEBUG=DETAIL torch names both ranks and both shapes.",
     ),
     _nccl("duplicate_rank ib_queue_pair nvls cuda_ipc ib_completion", "nccl_init_failed", 0.75,
-          "NCCL cannot set up its communicator ({who})[: {error}][, {status_name}][ ({device})]",
+          "NCCL cannot set up its communicator ({who})",
           "One rank twice: give each process its own RANK. Queue pairs: leave NCCL_IB_GID_INDEX unset, let the RoCE "
           "networks route to each other. NVLS: look at Fabric Manager and IMEX. CUDA IPC: let the GPUs see each other "
           "(CUDA_VISIBLE_DEVICES, containers). Else: drivers or firmware that do not fit."),
     _nccl("ib_port_error", "ib_link_flapped", 0.85,
-          "an InfiniBand port of this host reported an error{on}[ (device {device})]",
+          "an InfiniBand port of this host reported an error{on}",
           "Check cable and transceiver of that port.", "warning"),
     EventRow(
         event=Line("torch.cuda_error", {"signature": ("invalid_device",)}), kind="invalid_device", weight=0.9,
@@ -203,24 +204,24 @@ NCCL = (
 JOBS = (
     EventRow(
         event=Line("torch.address_in_use"), kind="address_in_use", weight=0.93,
-        summary="a port that {who} wants is already in use[: {port}]",
+        summary="a port that {who} wants is already in use", detail="port",
         advice="End the process that holds it (ss -ltnp; an earlier run, as a rule), or choose another MASTER_PORT.",
     ),
     EventRow(
         event=Line("torch.unresolved"), kind="init_hang", weight=0.85,
         beside=(Line("torch.store_retry"), Line("torch.store_timeout", {"phase": ("connect",)}),
                 Line("python.exception", {"signature": ("store", "rendezvous")})),
-        example={"address": "node0"}, summary="MASTER_ADDR[ {address}] does not resolve",
+        summary="MASTER_ADDR does not resolve", detail="address",
         advice="Use an address that every node resolves, or the first node's IP address.",
     ),
     EventRow(
-        event=Line("torch.unused_parameters"), kind="unused_parameters", weight=0.93, example={"names": "head.weight"},
-        summary="parameters got no gradient in this step ({who})[: {names}]",
+        event=Line("torch.unused_parameters"), kind="unused_parameters", weight=0.93,
+        summary="parameters got no gradient in this step ({who})", detail="names",
         advice="Use every parameter in the loss on every rank, or find_unused_parameters=True.",
     ),
     EventRow(
         event=Line("torch.desync"), kind="collective_mismatch", weight=0.85, ranks_in="lagging",
-        example={"lagging": [1]}, summary="{who} did not join[ #{seq}]", advice=STACKS,
+        example={"lagging": [1]}, summary="{who} did not join the collective of the others", advice=STACKS,
     ),
     EventRow(
         event=Line("torch.barrier_failed"), kind="collective_mismatch", weight=0.85, ranks_in="missing",
@@ -238,7 +239,7 @@ JOBS = (
         event=Line("torch.watchdog_error"), kind="rank_crashed", weight=0.5, last_resort=True,
         where=_failed_by_itself, example={"error": "NCCL error: unhandled system error"},
         other={"error": "NCCL error: remote process exited", "consequence": True},
-        unless=(Line("torch.watchdog_timeout"),), summary="{who} failed in NCCL: {error}",
+        unless=(Line("torch.watchdog_timeout"),), summary="{who} failed in NCCL", detail="error",
         advice="NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks.",
     ),
     EventRow(
@@ -249,35 +250,34 @@ JOBS = (
     ),
     EventRow(
         event=Line("host.memory"), kind="host_out_of_memory", weight=0.88,
-        summary="{who} could not get memory of the host[: it asked for {tried}]",
+        summary="{who} could not get memory of the host",
         advice="Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
         "pinned or cached data, or more memory.",
     ),
     EventRow(
         event=Line("torch.worker_died"), kind="rank_crashed", weight=0.85, where=_worker_lost,
         example={"reason": "killed"}, other={"reason": "killed", "signal": "Terminated"},
-        summary="a data loader worker of {who} was lost[: {reason}]",
+        summary="a data loader worker of {who} was lost", detail="reason",
         advice="Killed workers are mostly out of memory: look at the kernel log, use fewer workers or cache less; "
         "num_workers=0 shows the real error.",
     ),
     EventRow(
         event=Line("torch.out_of_memory"),
         also=(Line("python.exception", {"signature": ("out_of_memory",)}), Line("nccl.warn", {"signature": ("cuda",)})),
-        kind="gpu_out_of_memory", weight=0.92, example={"asked": "20.00 MiB"},
+        kind="gpu_out_of_memory", weight=0.92,
         where=lambda event: event.kind != "nccl.warn" or "out of memory" in text_of(event, "error"),
-        summary="{who} ran out of GPU memory[ asking for {asked}]",
+        summary="{who} ran out of GPU memory",
         advice="Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is "
         "fragmented. Where other GPUs have room, this one carries more than its share, or something else is on it.",
     ),
     EventRow(
         event=Line("engine.timeout"), kind="watchdog_timeout", weight=0.6, accuses=False,
-        example={"call": "execute_model", "seconds": 300},
-        summary="the engine's {call} got no answer[ on tensor-parallel worker {worker}][ for {seconds}]",
+        summary="the inference engine got no answer from its workers", detail="call",
         advice="Dump the stacks of all workers while it hangs (py-spy dump): the odd one is to blame.",
     ),
     EventRow(
         event=Line("launcher.lost_node"), kind="node_unreachable", weight=0.85,
-        summary="the launcher cannot reach a node{on}[: {why}]",
+        summary="the launcher cannot reach a node{on}", detail="why",
         advice="Look at that node: did it restart or run out of memory, was the daemon killed, is its network up?",
     ),
     EventRow(
@@ -289,8 +289,7 @@ JOBS = (
     # the fatal line of a rank of which nothing else is known
     EventRow(
         event=Line("log.error", {"told": ("exception", "exit")}), kind="rank_crashed", weight=0.4, where=_fatal,
-        last_resort=True, example={"type": "ValueError", "message": "bad shard"}, other={"told": "level"},
-        summary="{who} ended with an error: [{type}: ][{message}][exit code {exitcode}]",
+        last_resort=True, other={"told": "level"}, summary="{who} ended with an error", detail="message type",
         advice="Only its last words are here: look at the traceback in that rank's own output.",
     ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.evidence.gpus import load_proof
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text, who_wait
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_text, who_wait
 from hangtop.diagnosis.rules.launches import CODE, PAIR_UP
 from hangtop.diagnosis.rules.stuck import COMING_UP
 from hangtop.diagnosis.tables.kinds import word_of
@@ -81,9 +81,8 @@ def deadlock(job_status: JobStatus) -> Iterator[Finding]:
 def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding]:
     """collective_stalled: all ranks of a group are in one operation; job_stalled: no rank moves, wherever they are.
 
-    The second works without any stack. It names ranks whose GPUs have nothing to do while those of all others are full,
-    and the only rank of a job. ``found`` are the findings of all other rules: both give way to another hang, the second
-    to all that says how the job is.
+    The second works without any stack, and names only the rank of a job that has but one. ``found`` are the findings of
+    all other rules: both give way to another hang, the second to all that says how the job is.
     """
     graph, group = job_status.graph, _in_one_operation(job_status)
     kind = "collective_stalled" if group else "job_stalled"
@@ -94,16 +93,12 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
     held = graph.held if graph is not None and group else _still_for(job_status, ranks)
     if not ranks or held is None or held < max(map(job_status.due, ranks)):
         return
-    empty, full = [one for one in ranks if one.load == "idle"], sum(one.load == "spinning" for one in ranks)
-    odd = empty if not group and full > len(empty) and len(empty) + full == len(ranks) else []
-    named = group or odd or (ranks if len(ranks) == 1 else ())
+    named = group or (ranks if len(ranks) == 1 else ())
     open_ended = not group or (graph is not None and any(point.kind in OPEN_KINDS for point in graph.accused))
-    accused = f"{ranks_on((s.rank for s in odd), nodes_of(odd))}: no work for the GPU while {full} others are full; "
     waiters = f"; {who_wait(graph.waiters, 'other')} for them" if graph is not None and group and graph.waiters else ""
     yield Finding(
-        kind, "critical", 0.8 if odd else 0.5 if not group else 0.55 if open_ended else 0.7,
-        f"{accused if odd else ''}{_not_moved(job_status, ranks, held)}"
-        f"{'; no rank is odd' if group else ''}{waiters}",
+        kind, "critical", 0.5 if not group else 0.55 if open_ended else 0.7,
+        f"{_not_moved(job_status, ranks, held)}{'; no rank is odd' if group else ''}{waiters}",
         ranks=tuple(one.rank for one in named), nodes=nodes_of(named),
         evidence=_evidence(graph, ranks[:2], held, *_gpus(job_status, ranks)),
         advice=AGREED if not open_ended else LOOK if named and not group else UNNAMED,
@@ -142,17 +137,14 @@ def _not_moved(job_status: JobStatus, ranks: Sequence[RankStatus], held: float) 
     """``nothing has moved for 70 s: ranks 0-3 wait in all_reduce, at step (train.py:50)``, the largest group first."""
     groups: dict[str, list[int]] = defaultdict(list)
     for one in ranks:
-        doing = one.activity
         where = "burns CPU" if one.motion.busy else "sleeps" if one.motion.blocked else "alive, and not looked into"
-        where += f", GPU {one.load}" if one.load != "unknown" else ""
-        if doing is not None and not doing.error:
-            where = doing.label + (f", at {doing.where}" if doing.where else "")
+        if one.activity is not None and not one.activity.error:
+            where = ", at ".join(filter(None, (one.activity.label, one.activity.where)))
         groups[where].append(one.rank)
     places = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[1]))
     told = [f"{ranks_text(numbers)} {of_several(where, len(numbers))}" for where, numbers in places]
+    who = "nothing has" if len(ranks) == len(job_status.present) else f"{count(len(ranks), 'rank')} have not"
     moved = f"moved for {duration(job_status.lasted(held))}" if job_status.job.live else "moved"
-    some = f"{ranks_text(one.rank for one in ranks)} {of_several('has', len(ranks))} not"
-    who = "nothing has" if len(ranks) == len(job_status.present) else some
     return f"{who} {moved}: {listed(told, GROUPS_TOLD)}" if ranks else ""
 
 

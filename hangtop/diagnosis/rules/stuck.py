@@ -141,6 +141,7 @@ def coming_up(job_status: JobStatus) -> bool:
 # --- processes that cannot run -----------------------------------------------------------------------------------
 
 CONTINUE = "kill -CONT {pid} lets it go on. Find out who stopped it: a shell, a batch system."
+DETACH = "Detach the tracer from process {pid}."
 THAW = "Whoever froze it must thaw it (docker unpause, systemctl thaw): see /proc/{pid}/cgroup."
 KERNEL = (
     "Storage or a driver does not answer. Look at the kernel log of the node; drain the node if it does not come back."
@@ -164,19 +165,19 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
             if status.held < job_status.due(status):
                 continue
             kind, weight, advice = "rank_uninterruptible", 0.93, KERNEL
+            why = ", ".join(filter(None, (wchan, sleep_at(wchan).meaning)))
             what = f"is in a kernel call that no signal ends (state D for {duration(status.held)})"
-            why = f": {', '.join(filter(None, (wchan, sleep_at(wchan).meaning)))}" if wchan else ""
         elif is_frozen(wchan):
-            what, why, advice = "is frozen by its control group", "", THAW
+            what, why, advice = "is frozen", "by its control group", THAW
         elif state == "t":
-            tracer = (doing.waiting_on if doing else "") or "a debugger"
-            what, why, advice = "is stopped (state t)", f": {tracer} traces it", f"Detach {tracer}."
+            why, advice = f"{(doing.waiting_on if doing else '') or 'a debugger'} traces it", DETACH
+            what = "is stopped (state t)"
         else:
-            what, why, advice = "is stopped (state T)", ": somebody sent it a stop signal", CONTINUE
+            what, why, advice = "is stopped (state T)", "somebody sent it a stop signal", CONTINUE
             go_on = (next_step("K", "repair", "continue", *nodes_of([status])),)
         yield of_ranks(
-            kind, weight, [status.rank], nodes_of([status]), f"{what}{holds_up}{why}", (*evidence_of(status), *proof),
-            advice.format(pid=status.pid or "PID"), *go_on,
+            kind, weight, [status.rank], nodes_of([status]), f"{what}{holds_up}: {why}",
+            (*evidence_of(status), *proof), advice.format(pid=status.pid or "PID"), *go_on,
         )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ def test_stopped_by_a_debugger() -> None:
     job.ranks(3).at(COMPUTING, state="t", waiting_on="gdb (pid 4711)")
     found = first(job.verdict())
     assert "gdb (pid 4711) traces it" in found.summary
-    assert found.advice.startswith("Detach gdb (pid 4711)")
+    assert found.advice.startswith("Detach the tracer")
 
 
 @pytest.mark.parametrize(("state", "wchan"), [("D", "__refrigerator"), ("S", "do_freezer_trap.isra.0")])
@@ -27,7 +27,7 @@ def test_frozen_by_a_control_group(state: str, wchan: str) -> None:
     job.ranks(3).at(READING, state=state).pulse(wchan=wchan)
     found = first(job.verdict())
     assert (found.kind, found.ranks) == ("rank_stopped", (3,))
-    assert "is frozen by its control group and holds up 3 others" in found.summary
+    assert "is frozen and holds up 3 others: by its control group" in found.summary
     assert "/proc/1003/cgroup" in found.advice
     assert not found.next, "no signal thaws it"
 

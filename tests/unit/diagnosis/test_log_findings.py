@@ -122,7 +122,7 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     "a dead link makes victims": (
         [*say("nccl.warn", 1, ago=60, signature="ib_retry_exceeded", peer="10.0.0.7", device="mlx5_2"),
          *say("nccl.warn", 0, ago=59, signature="connection_closed"), *late(0)],
-        "ib_retry_exceeded", (1,), "from 10.0.0.7 (device mlx5_2)",
+        "ib_retry_exceeded", (1,), "over InfiniBand: 10.0.0.7",
     ),
     "NCCL says more than a traceback without its end": (
         [*raised(3, "", cut=True), *say("nccl.warn", 3, signature="connect_failed", peer="10.0.0.4<5>")],
