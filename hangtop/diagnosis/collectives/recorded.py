@@ -1,21 +1,19 @@
 """What each rank launched in each of its groups, by the newest flight recorder dump of every rank.
 
-Three things keep the entries of a dump from meaning what they seem to say:
+Two things keep the entries of a dump from meaning what they seem to say:
 
 - gloo's state stays ``scheduled`` for ever, and NCCL's goes from ``scheduled`` to ``completed`` unless events are timed
   (TORCH_NCCL_ENABLE_TIMING): what is not done was launched, and whether a GPU has begun it is not known.
 - Operations of a batch (``batch_isend_irecv``, a coalescing manager) never close; the entry that closes the batch does,
   which has the same group and sequence number.
-- A dump of active entries alone leaves out what is done, also what closed a batch.
 """
 
 from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from collectors.samples.collectives import Collective, RecorderDump
 from hangtop.diagnosis.collectives.groups import Group
@@ -57,7 +55,8 @@ class P2POp:
     sends: bool
     group: Group
     entry: Collective
-    condition: Literal["open", "done", "unknown"]
+    open: bool
+    """It is not known to be done."""
     step: int
     """Place of its batch's end, or of the operation itself where it is in none: what the host launched at once."""
 
@@ -75,8 +74,6 @@ class Recorded:
     groups: Mapping[Group, Mapping[int, RankInGroup]]
     p2p: Sequence[P2POp]
     """By rank, in the order in which the rank launched them."""
-    partial: bool
-    """Dumps of active entries alone: what they do not list may be done."""
 
 
 def is_done(entry: Collective) -> bool:
@@ -90,25 +87,15 @@ def closes(entry: Collective) -> bool:
 
 
 def recorded(dumps: Iterable[RecorderDump]) -> Recorded:
-    """Read the newest dump of each rank.
-
-    They are of active entries alone where nothing in them is done, and their status says that something was.
-    """
+    """Read the newest dump of each rank."""
     newest = {dump.rank: dump for dump in sorted(dumps, key=lambda dump: (dump.rank, dump.at or 0.0, dump.source))}
-    configured: dict[str, set[tuple[int, ...]]] = defaultdict(set)
-    for dump in newest.values():
-        for name, ranks in dump.groups.items():
-            configured[name].add(tuple(ranks))
-    listed = any(is_done(entry) for dump in newest.values() for entry in dump.collectives)
-    partial = not listed and any((one.last_completed or 0) > 0 for dump in newest.values() for one in dump.status)
     groups: dict[Group, dict[int, RankInGroup]] = defaultdict(dict)
     p2p: list[P2POp] = []
     for rank, dump in newest.items():
         collectives: dict[Group, dict[int, tuple[int, Collective]]] = defaultdict(dict)
         batches: dict[tuple[Group, int], list[tuple[int, Collective]]] = defaultdict(list)
-        named: dict[str, Group] = {}
         for place, entry in enumerate(dump.collectives):
-            group = named.get(entry.group) or named.setdefault(entry.group, _group(dump, entry, configured))
+            group = Group(entry.group, tuple(dump.groups.get(entry.group, ())), entry.group_description)
             if entry.p2p:
                 number = entry.seq if entry.seq >= 0 else -1 - place  # without a number it stands alone
                 batches[group, number].append((place, entry))
@@ -116,16 +103,9 @@ def recorded(dumps: Iterable[RecorderDump]) -> Recorded:
                 collectives[group][entry.seq] = place, entry  # of a batch the last, which closes it
         for group, placed in collectives.items():
             groups[group][rank] = _rank_in_group(dump, placed)
-        launched = [pair for (group, _), batch in batches.items() for pair in _p2p_ops(rank, group, batch, partial)]
+        launched = [pair for (group, _), batch in batches.items() for pair in _p2p_ops(rank, group, batch)]
         p2p += [op for _, op in sorted(launched, key=lambda pair: pair[0])]
-    return Recorded(newest, groups, p2p, partial)
-
-
-def _group(dump: RecorderDump, entry: Collective, configured: Mapping[str, Collection[tuple[int, ...]]]) -> Group:
-    """The group that a rank means: by its own configuration, else by that of another member."""
-    ranks = tuple(dump.groups.get(entry.group, ()))
-    candidates = [each for each in configured.get(entry.group, ()) if dump.rank in each]
-    return Group(entry.group, ranks or (candidates[0] if len(candidates) == 1 else ()), entry.group_description)
+    return Recorded(newest, groups, p2p)
 
 
 def _rank_in_group(dump: RecorderDump, placed: Mapping[int, tuple[int, Collective]]) -> RankInGroup:
@@ -144,21 +124,14 @@ def _rank_in_group(dump: RecorderDump, placed: Mapping[int, tuple[int, Collectiv
     )
 
 
-def _p2p_ops(
-    rank: int, group: Group, batch: Sequence[tuple[int, Collective]], partial: bool
-) -> Iterator[tuple[int, P2POp]]:
+def _p2p_ops(rank: int, group: Group, batch: Sequence[tuple[int, Collective]]) -> Iterator[tuple[int, P2POp]]:
     """Sends and receives that were launched together: with their closing entry's condition, else with their own."""
     closing = next((entry for _, entry in batch if closes(entry)), None)
     for place, entry in batch:
         if not closes(entry):
-            condition: Literal["open", "done", "unknown"] = "done" if is_done(closing or entry) else "open"
-            if closing is None and partial and entry.state != "started":
-                condition = "unknown"  # what closed its batch may be done, and so left out
-            # else these are not the ranks that the name counts in
-            is_ours = entry.own is None or group.rank_at(entry.own) == rank
-            peer = group.rank_at(entry.peer) if is_ours else None
             sends = entry.op.lstrip("i").startswith("send")
-            yield place, P2POp(rank, peer, sends, group, entry, condition, batch[-1][0])
+            peer, is_open = group.rank_at(entry.peer), not is_done(closing or entry)
+            yield place, P2POp(rank, peer, sends, group, entry, is_open, batch[-1][0])
 
 
 # --- sends and receives of all ranks ------------------------------------------------------------------------------
@@ -181,14 +154,13 @@ def p2p_edges(found: Recorded) -> Iterator[WaitEdge]:
             sides[op.way][op.sends].append(op)
     first: dict[tuple[int, Group], int] = {}
     for op in found.p2p:
-        if op.condition != "open" or op.peer is None or first.setdefault((op.rank, op.group), op.step) != op.step:
+        if not op.open or op.peer is None or first.setdefault((op.rank, op.group), op.step) != op.step:
             continue
         mine, others = sides[op.way][op.sends], sides[op.way][not op.sends]
         whole = all(_goes_back(found.dumps.get(rank)) for rank in (op.rank, op.peer))
-        # in a batch with several peers the counterpart may have come and gone; so it may where conditions are unknown
-        alone = len(peers[op.rank, op.step]) == 1 and all(one.condition != "unknown" for one in others)
+        alone = len(peers[op.rank, op.step]) == 1  # of several peers the counterpart may have come and gone
         if not whole:
-            mine, others = ([one for one in side if one.condition == "open"] for side in (mine, others))
+            mine, others = ([one for one in side if one.open] for side in (mine, others))
         if mine.index(op) >= len(others):
             dumped = op.peer in found.dumps
             yield WaitEdge(

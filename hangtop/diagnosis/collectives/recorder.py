@@ -37,8 +37,6 @@ class Matched:
     """What the newest dumps of all ranks say together."""
 
     dumps: Mapping[int, RecorderDump]
-    partial: bool
-    """Dumps of active entries alone: what they do not list may be done."""
     progress: tuple[LaunchProgress, ...]
     """One a group."""
     edges: tuple[WaitEdge, ...]
@@ -73,7 +71,7 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
     progress = {group: _progress(group, found) for group in groups}
     edges = (*(edge for one in progress.values() for edge in one.edges()), *p2p_edges(found))
     busy = {rank for one in progress.values() for rank in one.waiting}
-    busy |= {op.rank for op in found.p2p if op.condition == "open" and op.peer is not None}
+    busy |= {op.rank for op in found.p2p if op.open and op.peer is not None}
     ends = ends_of(edges, busy, found.dumps.keys())
     unfinished = (
         [] if ends.ranks else [one for group in groups if (one := _on_some(progress[group], found.groups[group]))]
@@ -85,7 +83,7 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
         behind = {edge.waiter for edge in edges}
         unfinished = [OpenGroup(one.label, one.waiting) for one in progress.values() if _stands(one, behind)]
     return Matched(
-        found.dumps, found.partial, tuple(progress.values()), edges,
+        found.dumps, tuple(progress.values()), edges,
         differs=tuple(sorted(filter(None, map(_differs, [found.groups[group] for group in groups])), key=_since)),
         circle=() if culprits else ends.circle,
         culprits=tuple(sorted(culprits)),
@@ -103,17 +101,13 @@ def _ends_together(operation: Operation) -> bool:
 
 
 def _progress(group: Group, found: Recorded) -> LaunchProgress:
-    """Members that were dumped and list nothing of the group have launched nothing in it.
-
-    A dump of active entries alone may leave out what is done; but what most members still wait in, nobody has
-    completed: a member that does not list it has not launched it.
-    """
+    """Members whose dumps list something, and nothing of the group, have launched nothing in it."""
     own, dumps = found.groups[group], found.dumps
     members = set(group.ranks) or set(dumps if group.whole else own)
     waiting = {rank: its.operation(its.unfinished[0]) for rank, its in own.items() if its.unfinished}
     last = {rank: Operation("", its.enqueued, its.source) for rank, its in own.items()}
-    if not found.partial or (2 * len(waiting) > len(members) and all(map(_ends_together, waiting.values()))):
-        last |= {rank: Operation("", -1, dumps[rank].source) for rank in (members & dumps.keys()) - own.keys()}
+    listing = {rank for rank, dump in dumps.items() if dump.collectives}
+    last |= {rank: Operation("", -1, dumps[rank].source) for rank in (members & listing) - own.keys()}
     return LaunchProgress(group.label, frozenset(members), last, waiting)
 
 

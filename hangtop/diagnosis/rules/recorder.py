@@ -109,8 +109,6 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
 def _weight(matched: Matched, direct: Iterable[WaitEdge]) -> float:
     if not matched.culprits:
         return 0.65
-    if not matched.timed and matched.partial:
-        return SCHEDULED
     return 0.8 if any(edge.untold for edge in (*direct, *matched.edges)) else 0.92
 
 
