@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.samples.collectives import RecorderDump
+from collectors.samples.collectives import GroupStatus, RecorderDump
 from hangtop.diagnosis.collectives.ends import ends_of, strayed
 from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, differing_field
@@ -101,14 +101,22 @@ def _ends_together(operation: Operation) -> bool:
 
 
 def _progress(group: Group, found: Recorded) -> LaunchProgress:
-    """Members whose dumps list something, and nothing of the group, have launched nothing in it."""
+    """Members that were dumped and list nothing of the group have launched nothing in it.
+
+    A dump without entries whose status tells of some that are done leaves these out.
+    """
     own, dumps = found.groups[group], found.dumps
     members = set(group.ranks) or set(dumps if group.whole else own)
     waiting = {rank: its.operation(its.unfinished[0]) for rank, its in own.items() if its.unfinished}
     last = {rank: Operation("", its.enqueued, its.source) for rank, its in own.items()}
-    listing = {rank for rank, dump in dumps.items() if dump.collectives}
-    last |= {rank: Operation("", -1, dumps[rank].source) for rank in (members & listing) - own.keys()}
+    left_out = {rank for rank, dump in dumps.items() if not dump.collectives and any(map(_has_completed, dump.status))}
+    nothing = (members & dumps.keys()) - own.keys() - left_out
+    last |= {rank: Operation("", -1, dumps[rank].source) for rank in nothing}
     return LaunchProgress(group.label, frozenset(members), last, waiting)
+
+
+def _has_completed(status: GroupStatus) -> bool:
+    return (status.last_completed or 0) > 0
 
 
 def _on_some(progress: LaunchProgress, own: Mapping[int, RankInGroup]) -> OpenGroup | None:
