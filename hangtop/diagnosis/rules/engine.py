@@ -21,7 +21,7 @@ from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
-from hangtop.diagnosis.phrasing import listed, on_nodes, who
+from hangtop.diagnosis.phrasing import listed, on_nodes, ranks_text
 from hangtop.diagnosis.roster import homes, ranks_on_node
 
 Scope = Literal["job", "node", "process", "gpu"]
@@ -135,7 +135,7 @@ class EventRow:
     def _finding(self, events: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...],
                  gpus: tuple[str, ...]) -> Finding:  # fmt: skip
         text = self.summary.format(
-            who=who(ranks if self.ranks_in else ranks or ranks_in(events)),
+            who=ranks_text(ranks if self.ranks_in else ranks or ranks_in(events)) or "a rank",
             node=listed(nodes), on=f" {on_nodes(nodes)}" if nodes else "",
             gpu=f"GPU {gpus[0].partition(':')[2]}" if gpus else "a GPU",
         )  # fmt: skip

@@ -16,7 +16,7 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import LINES_SHOWN, event_line, finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text, who, who_wait
+from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text, who_wait
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.waits.job_status import JobStatus
 
@@ -174,7 +174,8 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
     unread = group.members - reported
     if len(reported) > 1 and group.members and progress.last and not unread:
         return (), "all that report had launched it, and it did not complete", 0.6
-    return (), f"of {who(unread, 'the other ranks')} there is no word: nothing tells who had not launched it", 0.5
+    others = ranks_text(unread) or "the other ranks"
+    return (), f"of {others} there is no word: nothing tells who had not launched it", 0.5
 
 
 def fingerprints(job: Job) -> Iterator[Finding]:

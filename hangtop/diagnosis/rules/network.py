@@ -178,7 +178,7 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
     yield Finding(
         "path_blocked", "critical", 0.85,
         f"nothing is acknowledged of what is sent {'to and from' if len(nodes) == 1 else 'between'} "
-        f"{nodes_text(nodes)} on {count(ways, 'connection')} ({ranks_text(ranks)})",
+        f"{listed(nodes)} on {count(ways, 'connection')} ({ranks_text(ranks)})",
         nodes=tuple(nodes),
         evidence=tuple(
             Evidence(Observer.NETWORK, f"sock_diag on {sender}", job.now,
