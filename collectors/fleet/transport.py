@@ -151,11 +151,6 @@ def ending(status: int) -> str:
     return f"killed by {signal.Signals(-status).name if known else f'signal {-status}'}"
 
 
-def no_more_files(error: OSError) -> bool:
-    """True where this process, or this machine, has reached its limit of open files."""
-    return error.errno in (errno.EMFILE, errno.ENFILE)
-
-
 def os_reason(error: OSError) -> str:
     """The system's text of an error; for a limit of open files, also which limit."""
     if error.errno == errno.EMFILE:

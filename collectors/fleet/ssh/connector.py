@@ -13,7 +13,7 @@ import asyncssh
 
 from collectors.fleet.sink import Asker, HostKeyQuestion
 from collectors.fleet.ssh.config import HostSettings, SshConfig
-from collectors.fleet.ssh.errors import explain, unfinished
+from collectors.fleet.ssh.errors import explain
 from collectors.fleet.ssh.keys import Keys
 from collectors.fleet.ssh.known_hosts import HostKeys, KnownKeys
 from collectors.fleet.targets.chosen import TargetError, parse
@@ -102,14 +102,14 @@ class Connector:
             how["server_host_key_algs"] = known.algorithms()
         if not settings.says("Ciphers"):
             how["encryption_algs"] = _FAST
-        reached = False
+        accepted = False
         try:
             if settings.proxy_command:
                 how["proxy_command"] = proxy_words(settings.proxy_command)
             elif tunnel is None:
                 async with self._reaching, asyncio.timeout(settings.timeout):
                     how["sock"] = await open_socket(settings)
-            reached = not settings.proxy_command
+            accepted = not settings.proxy_command
             async with self._handshakes, asyncio.timeout(settings.timeout):
                 # With config=None, what the options were made of counts, and nothing is read again.
                 return await asyncssh.connect(
@@ -122,9 +122,7 @@ class Connector:
             if settings.proxy_command and isinstance(error, (OSError, asyncssh.ConnectionLost)):
                 why = f"the ProxyCommand of {settings.original} gives no connection: try ssh {settings.original}"
                 raise TransportError(why) from None
-            if reached and isinstance(error, TimeoutError):
-                raise unfinished(settings) from None
-            raise explain(error, settings, offers) from None
+            raise explain(error, settings, offers, accepted=accepted) from None
 
     async def _settle(self, settings: HostSettings, known: KnownKeys, key: asyncssh.SSHKey, node: str) -> None:
         """Decide on a host key that is not trusted; returns when it is now, else raises :class:`Refused`."""

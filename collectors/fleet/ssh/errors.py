@@ -9,7 +9,7 @@ import asyncssh
 
 from collectors.fleet.clean import clean
 from collectors.fleet.ssh.config import KEEPALIVE, KEEPALIVES, HostSettings
-from collectors.fleet.transport import Refused, TransportError, no_more_files, os_reason
+from collectors.fleet.transport import Refused, TransportError, os_reason
 
 _BY_SSH = ("GSSAPIAuthentication", "HostbasedAuthentication")
 """Login methods that only OpenSSH's client supports."""
@@ -17,8 +17,10 @@ _KEYS = "hangtop asks for no password or passphrase, but takes keys of ssh-agent
 _LONGEST = 300
 
 
-def explain(error: Exception, settings: HostSettings, offers: Sequence[asyncssh.SSHKeyPair]) -> TransportError:
-    """The message for an error while connecting to a host, to which some keys were offered."""
+def explain(
+    error: Exception, settings: HostSettings, offers: Sequence[asyncssh.SSHKeyPair], *, accepted: bool
+) -> TransportError:
+    """The message for an error while connecting to a host, to which some keys were offered once it had accepted."""
     where = f"{settings.host} port {settings.port}"
     match error:
         case asyncssh.PermissionDenied():
@@ -36,19 +38,15 @@ def explain(error: Exception, settings: HostSettings, offers: Sequence[asyncssh.
             return TransportError(f"no address for {where}: check the name, or HostName in the ssh_config")
         case ConnectionRefusedError():
             return TransportError(f"nothing listens at {where}: is sshd running there?")
+        case TimeoutError() if accepted:
+            login = f"no login was done within {settings.timeout:g} s"
+            why = "it is overloaded, or what listens there is no sshd"
+            return TransportError(f"{where} accepts connections, but {login}: {why}")
         case TimeoutError():
             return TransportError(f"no answer from {where}: it is down, or a firewall drops what is sent")
-        case OSError() if no_more_files(error):
-            return TransportError(f"{where} was not asked: {os_reason(error)}")
+        case OSError():
+            return TransportError(f"{where}: {os_reason(error)}")
     return TransportError(f"{where}: {_text(error)}")
-
-
-def unfinished(settings: HostSettings) -> TransportError:
-    """The message for a host that accepts a connection and then does not finish a login."""
-    return TransportError(
-        f"{settings.host} port {settings.port} accepts connections, but no login was done within "
-        f"{settings.timeout:g} s: it is overloaded, or what listens there is no sshd"
-    )
 
 
 def explain_channel(error: Exception) -> str:

@@ -17,16 +17,7 @@ from contextlib import suppress
 from collectors.fleet.clean import last_line
 from collectors.fleet.local import LocalProcess
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import (
-    BROKEN,
-    Output,
-    Refused,
-    Transport,
-    TransportError,
-    ending,
-    no_more_files,
-    os_reason,
-)
+from collectors.fleet.transport import BROKEN, Output, Refused, Transport, TransportError, ending, os_reason
 from collectors.fleet.via.framed import Framed
 from collectors.fleet.via.way import CHANNELS, Way
 from collectors.node.watchdog import child_setup
@@ -186,8 +177,7 @@ class Piped(Transport):
                 lambda: process, *self._words, start_new_session=True, preexec_fn=child_setup(signal.SIGTERM)
             )
         except OSError as error:
-            failure = TransportError if no_more_files(error) else Refused  # the limit may pass
-            raise failure(f"{self.name}: {program} cannot be started: {os_reason(error)}") from None
+            raise TransportError(f"{self.name}: {program} cannot be started: {os_reason(error)}") from None
         process.write(process.framed.line())
         try:
             async with asyncio.timeout(self._way.opening):
