@@ -5,8 +5,9 @@ On the wire a sample is one line, a JSON array of two elements: the sample's kin
 same NamedTuple here, types checked.
 
 Conventions for every field: ``None`` means *unknown* (never "zero", never "ok"); sizes are bytes and durations are
-seconds unless the comment says otherwise; times called ``at`` or ``started`` are the node's wall clock, seconds since
-the epoch. The modules run on the nodes too, so they need nothing newer than Python 3.8.
+seconds unless the comment says otherwise, power watts, clocks of a GPU MHz, temperatures degrees Celsius; times called
+``at`` or ``started`` are the node's wall clock, seconds since the epoch; ``why`` and ``error`` say why there is nothing
+else, and are empty where there is. The modules run on the nodes too, so they need nothing newer than Python 3.8.
 
 One module a kind of thing that is seen; :mod:`collectors.samples.registry` has them all.
 """

@@ -31,7 +31,6 @@ class RecorderFile(NamedTuple):
     pipe: str
     """The rank's pipe by which a dump can be asked for; empty when the job was started without one."""
     why: str
-    """Why there is no data."""
 
 
 class RasAnswer(NamedTuple):
@@ -40,7 +39,6 @@ class RasAnswer(NamedTuple):
     data: str
     """Its answer, base64; empty when there is none."""
     why: str
-    """Why there is none."""
 
 
 class PathFigure(NamedTuple):
@@ -58,7 +56,6 @@ class PathFigure(NamedTuple):
     local_mtu: Optional[int]
     """Of the interface that the route leaves by."""
     interface: str
-    """That interface."""
     source: str
     """Address that the kernel chose to send from."""
     throughput: Optional[float]

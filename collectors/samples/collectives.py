@@ -12,7 +12,6 @@ class Collective(NamedTuple):
 
     rank: int
     group: str
-    """Name of the process group."""
     group_description: str
     seq: int
     """collective_seq_id; p2p_seq_id when ``p2p``."""

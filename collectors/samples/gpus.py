@@ -16,9 +16,7 @@ class GpuFacts(NamedTuple):
     driver: str
     memory_total: Optional[int]
     power_limit: Optional[float]
-    """Watts."""
     sm_clock_max: Optional[int]
-    """MHz."""
     pcie_gen_max: Optional[int]
     pcie_width_max: Optional[int]
     mig: str
@@ -30,16 +28,13 @@ class GpuSample(NamedTuple):
     gpu: int
     pstate: str
     temperature: Optional[int]
-    """Degrees Celsius."""
     memory_temperature: Optional[int]
     utilization: Optional[int]
     """Per cent of the last sample period in which a kernel ran."""
     memory_utilization: Optional[int]
     memory_used: Optional[int]
     power: Optional[float]
-    """Watts."""
     sm_clock: Optional[int]
-    """MHz."""
     event_reasons: Optional[int]
     """Bit mask of clocks_event_reasons.active (clocks_throttle_reasons before driver 535)."""
     pcie_gen: Optional[int]

@@ -12,11 +12,9 @@ class InsidePulse(NamedTuple):
     step: Optional[int]
     """The last step that is done; None before the first."""
     step_at: Optional[float]
-    """When it was."""
     phase: str
     """``data``, ``forward``, ``backward``, ``optimizer``, ``checkpoint``, ``evaluation``; empty where it says none."""
     phase_at: Optional[float]
-    """When that began."""
 
 
 class InsideFinding(NamedTuple):

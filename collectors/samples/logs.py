@@ -21,7 +21,6 @@ class LogFile(NamedTuple):
     shared: str
     """Type and source of a shared file system, ``nfs4 server:/export``; empty on a local one."""
     why: str
-    """Why it is not read; empty when it is."""
     modified: Optional[float] = None
     """When it was last written."""
     left_out: int = 0

@@ -73,7 +73,6 @@ class IbDirection(NamedTuple):
     port_b: str
     gbits: Optional[float]
     error: str
-    """Why there is no bandwidth."""
     shown: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
     """ibping's summary, and every port on the way by ibtracert."""
     notes: List[str] = []  # noqa: RUF012
@@ -90,7 +89,6 @@ class NcclTest(NamedTuple):
     wrong: Optional[int]
     """Wrong elements over all sizes; None where they were not counted."""
     why: str
-    """Why there are no figures; empty when there are some."""
 
 
 class ProbeReport(NamedTuple):

@@ -27,7 +27,6 @@ class RankTrace(NamedTuple):
     events: int
     """Events that counted."""
     why: str
-    """Why it could not be read, or not to its end; empty when it was."""
     began: Optional[float]
     """Wall clock of the first event."""
     wall: float
