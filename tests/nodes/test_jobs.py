@@ -16,34 +16,40 @@ from tests.support.simulated_nccl.library import compiler
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
-TABLES = {"hanging": (HANGING, 4), "moving": (MOVING, 3), "below_python": (DEVICE, 1)}
-"""Jobs, and how many of them run side by side."""
+TABLES = {"hanging": HANGING, "moving": MOVING, "below_python": DEVICE}
+"""Jobs by the fixture that has the answers about them."""
 
 
 @pytest.fixture(scope="module")
-def answers(request: pytest.FixtureRequest, nursery: Nurseries) -> Iterator[Batches]:
-    """Answers about the jobs of one table."""
-    jobs, at_once = TABLES[request.param]
-    if jobs is not DEVICE:
-        yield Batches(nursery, jobs, at_once=at_once)
-        return
+def hanging(nursery: Nurseries) -> Batches:
+    return Batches(nursery, HANGING, at_once=4)
+
+
+@pytest.fixture(scope="module")
+def moving(nursery: Nurseries) -> Batches:
+    return Batches(nursery, MOVING, at_once=3)
+
+
+@pytest.fixture(scope="module")
+def below_python(nursery: Nurseries) -> Iterator[Batches]:
     if not compiler():
         pytest.skip("a C compiler makes what the ranks wait in")
     for job in nursery.jobs:
         job.end()  # each of these jobs takes all processors that it can get
     with devices_of(nursery.cluster) as devices:
-        yield Batches(nursery, jobs, at_once=at_once, devices=devices)
+        yield Batches(nursery, DEVICE, at_once=1, devices=devices)
 
 
+@pytest.mark.usefixtures("nursery")
 @pytest.mark.parametrize(
-    ("answers", "name"),
+    ("table", "name"),
     [
         pytest.param(table, name, id=name, marks=[pytest.mark.slow] if job.slow else [])
-        for table, (jobs, _) in TABLES.items()
+        for table, jobs in TABLES.items()
         for name, job in jobs.items()
     ],
-    indirect=["answers"],
 )
-def test_the_answer_about_a_job(answers: Batches, name: str) -> None:
+def test_the_answer_about_a_job(request: pytest.FixtureRequest, table: str, name: str) -> None:
+    answers: Batches = request.getfixturevalue(table)
     answer = answers[name]
     assert not answers.rows[name].wrong(answer), (answer.took, answer.data)
