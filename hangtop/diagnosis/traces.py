@@ -16,7 +16,6 @@ from statistics import NormalDist, median
 from collectors.samples.traces import RankTrace, TraceCall
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.phrasing import count, duration, ranks_text
-from hangtop.diagnosis.tables.thresholds import TRACE_CHANCE
 
 LATE_S, LATE_SHARE, LATE_USUAL = 50e-6, 0.1, 0.5
 """Ours: a rank is late by at least what ranks of a healthy step come apart by, by this share of the others' time in the
@@ -38,6 +37,8 @@ BOUND_SHARE = 0.3
 of exposed communication, and a loader that keeps up shows next to none."""
 MEETINGS, OFTEN_LATE = 5, 0.6
 """Ours: collectives with a late rank, and the share of them to which a straggler comes last."""
+CHANCE = 0.05
+"""Ours: the chance, over all ranks, that a healthy one is late in traces as often; they also tell what it costs."""
 HELD_SHARE = 0.05
 """Ours: time for which the others wait for it, over the wall time; less is not worth a look."""
 ONE_SIDED = frozenset(("send", "recv", "send_recv", "broadcast", "reduce", "gather", "scatter"))
@@ -187,7 +188,7 @@ def _is_late(one: Lateness, seen: TracePicture) -> bool:
     usual = min(0.99, sum(other.late for other in every) / sum(other.met for other in every))
     spread = sqrt(one.met * usual * (1 - usual))
     chance = 1 - NormalDist().cdf((one.late - 0.5 - one.met * usual) / spread)
-    return chance * len(every) < TRACE_CHANCE and one.held_up >= HELD_SHARE * seen.wall
+    return chance * len(every) < CHANCE and one.held_up >= HELD_SHARE * seen.wall
 
 
 def _part(trace: RankTrace, word: str) -> float:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from hangtop.diagnosis.phrasing import folded
+from hangtop.diagnosis.phrasing import count, folded
 from tui.handlers.ask import ActionRefused
-from tui.looks.format import plural
 from tui.panels.base import Place
 from tui.widgets.lines import text_of
 
@@ -115,4 +114,4 @@ def copy(app: HangtopApp) -> None:
     if not text:
         raise ActionRefused("nothing here to copy")
     app.copy_to_clipboard(text)
-    app.say(f"{plural(text.count(chr(10)) + 1, 'line')} copied")
+    app.say(f"{count(text.count(chr(10)) + 1, 'line')} copied")

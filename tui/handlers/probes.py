@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from hangtop.diagnosis.phrasing import folded_names, rank_text
+from hangtop.diagnosis.phrasing import count, folded_names, rank_text
 from tui.handlers.ask import ActionRefused, asks, run
-from tui.looks.format import plural
 
 if TYPE_CHECKING:
     from hangtop.session.probes import Probe, ProbeResult, Say
@@ -43,7 +42,7 @@ def recorders(app: HangtopApp) -> Probe:
 
     living = [rank for rank in app.session.job().ranks if rank.gone_at is None]
     armed = [rank for rank in living if PIPE in rank.process.env]
-    brief = f"{plural(len(armed), 'rank')}, one byte into the pipe of each, then the dumps are fetched; the job goes on"
+    brief = f"{count(len(armed), 'rank')}, one byte into the pipe of each, then the dumps are fetched; the job goes on"
     command = "\n".join(f"on {rank.node}: printf 1 > {rank.process.env[PIPE]}{rank.rank}.pipe" for rank in armed)
     if not armed:
         brief, command = "no rank can be asked for a dump; those that lie on the nodes are fetched", HOW_TO_ENABLE
@@ -51,7 +50,7 @@ def recorders(app: HangtopApp) -> Probe:
     async def ask(_: Say) -> ProbeResult:
         dumps = await app.session.job_sources.recorders(fresh=True)
         came = sum(bool(dump.size) for dump in dumps)
-        summary = f"flight recorder dumps of {plural(came, 'rank')}"
+        summary = f"flight recorder dumps of {count(came, 'rank')}"
         if came:
             app.head.state.note(app.head.now(), summary, "dump")
         lines = (

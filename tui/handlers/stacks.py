@@ -6,8 +6,8 @@ import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from hangtop.diagnosis.phrasing import count
 from tui.handlers.ask import ActionRefused, confirm
-from tui.looks.format import plural
 from tui.panels.base import Place
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def dump(*, everybody: bool = False) -> Callable[[HangtopApp], object]:
         if not living or (ranks is not None and not ranks & living):
             raise ActionRefused("no living rank to look at")
         number = len(living if ranks is None else ranks & living)
-        app.notify(f"looking at {plural(number, 'rank')} …", markup=False, timeout=1.5)
+        app.notify(f"looking at {count(number, 'rank')} …", markup=False, timeout=1.5)
         app.run_worker(_dumped(app, ranks, native=False), name="stacks", exit_on_error=False, exclusive=True)
 
     return run
@@ -37,7 +37,7 @@ def native(app: HangtopApp) -> None:
     rows = [row for row in app.model.ranks if row.number in ranks and row.rank.gone_at is None]
     if not rows:
         raise ActionRefused("no living rank to look at")
-    where = f"{plural(len(ranks), 'rank')} on {plural(len({row.node.name for row in rows}), 'node')}"
+    where = f"{count(len(ranks), 'rank')} on {count(len({row.node.name for row in rows}), 'node')}"
     commands = [
         f"{row.node.name}: {shlex.join(dump_command('py-spy', row.rank.process.pid, 'native', True))}" for row in rows
     ]

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable
 from itertools import islice
 
-from hangtop.diagnosis.phrasing import folded_names, ranks_text
+from hangtop.diagnosis.phrasing import count, folded_names, ranks_text
 from hangtop.session.state import Change, Kept
-from tui.looks.format import plural
 from tui.looks.signs import is_outcome, sign_of
 from tui.looks.text import cells
 from tui.ordering.rows import natural
@@ -48,7 +47,7 @@ def _line(happened: str, group: list[Change]) -> Change:
     first, where = group[0], {change.node for change in group}
     nodes = folded_names(sorted(where, key=natural))
     if len(where) > 1 and cells(nodes) > LONG:
-        nodes = plural(len(where), "node")
+        nodes = count(len(where), "node")
     ranks = {int(match[1]) for change in group if (match := _RANK.match(change.text))}
     if not ranks:
         return Change(first.at, nodes, first.text, first.kind)

@@ -39,7 +39,7 @@ def rate(per_second: float | None) -> str:
     return UNKNOWN if per_second is None else f"{size(per_second)}/s"
 
 
-def count(number: float | None) -> str:
+def thousands(number: float | None) -> str:
     """A count with decimal prefixes: ``999``, ``12.3k``, ``4.1M``."""
     return _prefixed(number, 1000, ("", "k", "M", "G", "T"))
 
@@ -79,10 +79,3 @@ def reason(error: BaseException) -> str:
 def ranks_word(number: int, of: int | None) -> str:
     """``rank`` or ``ranks`` behind ``1 of 1``, ``3 of 4`` or a number alone."""
     return "rank" if (of or number) == 1 else "ranks"
-
-
-def plural(number: int, noun: str) -> str:
-    """``1 rank``, ``2 ranks``, ``16,384 ranks``; ``no rank``."""
-    if number == 0:
-        return f"no {noun}"
-    return f"{number} {noun}" if number == 1 else f"{number:,} {noun}s"

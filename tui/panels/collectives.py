@@ -11,8 +11,8 @@ from enum import IntEnum
 
 from hangtop.diagnosis.collectives.progress import LaunchProgress
 from hangtop.diagnosis.collectives.sources import progress_of
-from hangtop.diagnosis.phrasing import folded, ranks_text
-from tui.looks.format import age, plural
+from hangtop.diagnosis.phrasing import count, folded, ranks_text
+from tui.looks.format import age
 from tui.looks.text import fit
 from tui.looks.theme import Colour
 from tui.panels.base import Place
@@ -98,11 +98,11 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
 
     def _heading(self, progress: LaunchProgress) -> list[Piece]:
         source = next(iter(progress.last.values())).source
-        more = f" and {plural(len(progress.last) - 1, 'other')}" if len(progress.last) > 1 else ""
+        more = f" and {count(len(progress.last) - 1, 'other')}" if len(progress.last) > 1 else ""
         since = min((one.since for one in progress.waiting.values() if one.since is not None), default=None)
         return [
             (f"group {progress.label or 'unnamed'}", Colour.STRONG),
-            (f"  {plural(len(progress.members), 'rank')}", Colour.INFO),
+            (f"  {count(len(progress.members), 'rank')}", Colour.INFO),
             (f"  waits for {age(self.model.now - since)}" if since is not None else "", Colour.WARN),
             (f"  by {source}{more}", Colour.DIM),
         ]
@@ -112,7 +112,7 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
             return [(" the tables are being made" if self.making else " no collective seen", Colour.STRONG)]
         odd = sum(bool(one.behind) for one in self.made)
         return [
-            (f" {plural(len(self.made), 'table')}", Colour.STRONG),
+            (f" {count(len(self.made), 'table')}", Colour.STRONG),
             (f"  ▸ {odd} with ranks behind" if odd else "", Colour.BAD),
         ]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 from hangtop.diagnosis.node import NetworkInterface, Node, Port
-from tui.looks.format import SILENT, plural, size
+from hangtop.diagnosis.phrasing import count
+from tui.looks.format import SILENT, size
 from tui.looks.theme import Colour
 from tui.measure import grown_errors, source_is_stale
 from tui.ordering.filter import Value
@@ -15,8 +16,8 @@ from tui.panels.base import Place
 from tui.panels.facts import link_facts
 from tui.panels.table_panel import TableSpec, counts
 from tui.view_model import ViewModel
+from tui.widgets.columns import Column
 from tui.widgets.lines import Piece
-from tui.widgets.table import Column
 
 
 class LinkRow(NamedTuple):
@@ -40,7 +41,7 @@ def _totals(model: ViewModel, rows: Sequence[LinkRow]) -> list[Piece]:
     shown = [(row.node, row.link) for row in rows if isinstance(row.link, Port)]
     heard = [port for node, port in shown if not model.stale(node)]
     silent, growing = len(shown) - len(heard), sum(bool(grown_errors(port)) for port in heard)
-    up = f" {sum(map(_is_up, heard)):,} of {plural(len(shown), 'HCA port')} up" if shown else " no HCA"
+    up = f" {sum(map(_is_up, heard)):,} of {count(len(shown), 'HCA port')} up" if shown else " no HCA"
     shares = [
         (100.0 * node.retransmitted_per_s / node.segments_per_s, node.name)
         for node in {row.node.name: row.node for row in rows}.values()
@@ -53,7 +54,7 @@ def _totals(model: ViewModel, rows: Sequence[LinkRow]) -> list[Piece]:
         *counts(
             [
                 (silent, f"◌ {silent} on nodes that do not respond", Colour.WARN),
-                (growing, f"▲ {plural(growing, 'port')} with growing errors", Colour.BAD),
+                (growing, f"▲ {count(growing, 'port')} with growing errors", Colour.BAD),
                 (len(shares), tcp, Colour.WARN if share >= 1.0 else Colour.TEXT),
             ]
         ),

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port
 from hangtop.diagnosis.phrasing import rank_text
 from tui.frames import short_stack
-from tui.looks.format import UNKNOWN, age, count, number, percent, rate, size
+from tui.looks.format import UNKNOWN, age, number, percent, rate, size, thousands
 from tui.looks.text import cells, fit
 from tui.looks.theme import Colour
 from tui.measure import grown_errors, memory_percent, row_of, throttling
@@ -160,11 +160,11 @@ def gpu_facts(node: Node, gpu: Gpu, model: ViewModel) -> list[Fact]:
 def link_facts(node: Node, link: Port | NetworkInterface, model: ViewModel) -> list[Fact]:
     """A port with its counters and the states it went through, or a network interface and what it lost."""
     if isinstance(link, NetworkInterface):
-        tcp = f"{count(node.segments_per_s)} segments/s, {count(node.retransmitted_per_s)} sent again/s"
+        tcp = f"{thousands(node.segments_per_s)} segments/s, {thousands(node.retransmitted_per_s)} sent again/s"
         traffic = f"in {rate(link.received_per_s)}, out {rate(link.sent_per_s)}, +{link.drops_grown} dropped"
         return [("traffic", traffic), *facts_of(link.facts, link.counters), ("tcp of the node", tcp)]
     past = (f"{age(model.now - at)} ago {was.state}, {was.phys_state}" for at, was in link.changes)
-    counters = (f"{name} {count(value)}  {rate(link.rate(name))}" for name, value in sorted(link.counters.items()))
+    counters = (f"{name} {thousands(value)}  {rate(link.rate(name))}" for name, value in sorted(link.counters.items()))
     return [
         *facts_of(link.facts),
         *_list("errors grown", (f"{name} +{by}" for name, by in grown_errors(link).items())),

@@ -8,9 +8,8 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from hangtop.diagnosis.finding import Finding, Observer
-from hangtop.diagnosis.phrasing import folded, folded_names, outcome_words
+from hangtop.diagnosis.phrasing import count, folded, folded_names, outcome_words
 from hangtop.diagnosis.unnumbered import numbered
-from tui.looks.format import plural
 from tui.looks.signs import SEVERITIES
 from tui.looks.theme import Colour
 from tui.panels.base import Panel, Place, Selection
@@ -18,8 +17,8 @@ from tui.panels.logs import Proof
 from tui.panels.table_panel import TablePanel, TableSpec, counts
 from tui.texts.findings import finding_text
 from tui.view_model import ViewModel
+from tui.widgets.columns import Column
 from tui.widgets.lines import Content, Move, Piece, text_of
-from tui.widgets.table import Column
 
 _LINE = re.compile(r"(.+):(\d+)$")
 
@@ -94,12 +93,12 @@ def _totals(model: ViewModel, rows: Sequence[Finding]) -> list[Piece]:
     follow, gaps = len(rows) - causes.total(), len(verdict.unknown)
     signs = [(causes[severity], severity, *sign) for severity, sign in SEVERITIES.items()]
     return [
-        (f" {plural(causes.total(), 'finding')}", Colour.STRONG),
+        (f" {count(causes.total(), 'finding')}", Colour.STRONG),
         *counts([(number, f"{glyph} {number} {severity}", colour) for number, severity, glyph, colour in signs]),
         *counts(
             [
-                (follow, plural(follow, "consequence"), Colour.DIM),
-                (gaps, f"{plural(gaps, 'source')} could not be read", Colour.WARN),
+                (follow, count(follow, "consequence"), Colour.DIM),
+                (gaps, f"{count(gaps, 'source')} could not be read", Colour.WARN),
             ]
         ),
     ]

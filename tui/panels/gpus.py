@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Sequence
 
 from collectors.samples.gpus import GpuSample
-from tui.looks.format import UNKNOWN, number, percent, plural, watts
+from hangtop.diagnosis.phrasing import count
+from tui.looks.format import UNKNOWN, number, percent, watts
 from tui.looks.theme import Colour
 from tui.measure import memory_percent, row_of, source_is_stale, throttling
 from tui.ordering.filter import Value
@@ -14,8 +15,8 @@ from tui.panels.base import Place
 from tui.panels.facts import gpu_facts
 from tui.panels.table_panel import TableSpec, counts
 from tui.view_model import ViewModel
+from tui.widgets.columns import Column
 from tui.widgets.lines import Piece
-from tui.widgets.table import Column
 
 
 def _why_none(model: ViewModel) -> str:
@@ -47,15 +48,15 @@ def _totals(model: ViewModel, rows: Sequence[GpuRow]) -> list[Piece]:
     faults = sum(row.gpu.fault is not None for row in heard)
     mean = percent(sum(shares) / len(shares)) if shares else ""
     return [
-        (f" {plural(len(rows), 'GPU')}", Colour.STRONG),
+        (f" {count(len(rows), 'GPU')}", Colour.STRONG),
         *counts(
             [
                 (len(shares), f"mean utilisation {mean}", Colour.TEXT),
                 (len(shares), f"under 5%: {idle:,}", Colour.WARN if 0 < idle < len(shares) else Colour.TEXT),
                 (round(power), f"power {watts(power)}", Colour.TEXT),
                 (silent, f"◌ {silent:,} on nodes that do not respond", Colour.WARN),
-                (held, f"▲ {plural(held, 'GPU')} held back", Colour.BAD),
-                (faults, f"▲ {plural(faults, 'GPU')} without figures", Colour.BAD),
+                (held, f"▲ {count(held, 'GPU')} held back", Colour.BAD),
+                (faults, f"▲ {count(faults, 'GPU')} without figures", Colour.BAD),
             ]
         ),
     ]

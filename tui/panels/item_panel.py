@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from textual.app import ComposeResult
 
-from tui.looks.format import plural
+from hangtop.diagnosis.phrasing import count
 from tui.panels.base import Panel, Selection
 from tui.view_model import ViewModel
 from tui.widgets.itemlist import Item, ItemList
@@ -92,7 +92,7 @@ class ItemPanel(Panel, Generic[T]):
     def nodes_of(self, ranks: Iterable[int]) -> str:
         """Nodes of some ranks: all names when they are few."""
         names = sorted({name for rank in ranks for name in self.model.nodes_of_rank.get(rank, ())})
-        return " ".join(names) if len(names) <= 2 else plural(len(names), "node")
+        return " ".join(names) if len(names) <= 2 else count(len(names), "node")
 
     def here(self) -> Hashable:
         """A rank of the item under the cursor."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hangtop.diagnosis.phrasing import ranks_text
+from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.session.motion.steps import JobSteps
 from hangtop.session.state import Change
-from tui.looks.format import age, clock, plural
+from tui.looks.format import age, clock
 from tui.looks.signs import is_outcome, sign_of
 from tui.looks.theme import Colour
 from tui.ordering.rows import RankRow
@@ -21,7 +21,7 @@ MANY = 256
 
 def job_line(model: ViewModel) -> list[Piece]:
     """Parts of the line, the most telling first."""
-    verdict, count = model.session.verdict, model.count
+    verdict = model.session.verdict
     if verdict is None or not model.ranks:
         return []
     steps = JobSteps(model.now)
@@ -32,25 +32,25 @@ def job_line(model: ViewModel) -> list[Piece]:
         since = stopped_since(model, model.suspects or model.ranks[:MANY])
         waiting = sum(len(box.ranks) for box in model.waits if box.waits_for)
         when = "" if since is None else f"since {clock(since, millis=False)}, {age(model.now - since)}"
-        waits = f"{plural(waiting, 'rank')} {'waits' if waiting == 1 else 'wait'}" if waiting else ""
+        waits = f"{count(waiting, 'rank')} {'waits' if waiting == 1 else 'wait'}" if waiting else ""
         keys = "next: 7 proof, 8 stacks, W waits, x report"
         return [(when, Colour.TEXT), *step, (waits, Colour.TEXT), (keys, Colour.INFO)]
     ended = sum(row.rank.gone_at is not None for row in model.ranks)
     if model.outcome == "crashed":
-        told = f"{ended:,} of {plural(len(model.ranks), 'rank')} ended"
+        told = f"{ended:,} of {count(len(model.ranks), 'rank')} ended"
         keys = "next: 7 proof, 5 logs, x report"
         return [(_failed(model), Colour.TEXT), *step, (told, Colour.TEXT), (keys, Colour.INFO)]
-    moving, alive = model.timeline.head.history.series["moving"].newest, count.ranks_alive
+    moving, alive = model.timeline.head.history.series["moving"].newest, model.count.ranks_alive
     pieces: list[Piece] = []
     if moving is not None and model.session.live and alive:
         colour = Colour.WARN if moving < alive else Colour.OK
-        pieces.append((f"{moving:,.0f} of {plural(alive, 'rank')} moving", colour))
+        pieces.append((f"{moving:,.0f} of {count(alive, 'rank')} moving", colour))
     elif not alive and ended == len(model.ranks):
         pieces.append(("no rank runs any more", Colour.TEXT))
     if (pace := steps.per_second(model.now)) is not None and pace > 0:
         pieces.append((f"{1 / pace:.3g} s a step" if pace < 1 else f"{pace:.3g} steps/s", Colour.TEXT))
     odd = model.causes
-    told = f"{plural(odd, 'finding')}, next: 7 proof" if odd else "nothing odd"
+    told = f"{count(odd, 'finding')}, next: 7 proof" if odd else "nothing odd"
     return [*pieces, *step, (told, Colour.WARN if odd else Colour.DIM)]
 
 
@@ -78,7 +78,7 @@ def figures(model: ViewModel, metric: Metric) -> list[Piece]:
     if metric is WAITS:
         pieces.append(("waits", Colour.STRONG))
         for place, box in enumerate(model.waits[:4]):
-            who = ranks_text(box.ranks) if len(box.ranks) < 4 else plural(len(box.ranks), "rank")
+            who = ranks_text(box.ranks) if len(box.ranks) < 4 else count(len(box.ranks), "rank")
             pieces.append((f"{letter_of(place)} {who}", Colour.BAD if box.blamed else Colour.TEXT))
     else:
         heard = [node for node in model.nodes if not model.stale(node) and metric in metrics_of(model, node)]
@@ -88,7 +88,7 @@ def figures(model: ViewModel, metric: Metric) -> list[Piece]:
         title = f"{'GPU ' if metric.of_gpu else ''}{metric.title}"
         pieces.append((f"{title} {span} {metric.unit if values else ''}".rstrip(), Colour.TEXT))
     missing = sum(gpu.looks.newest is None or gpu.fault is not None for _, gpu in model.gpus)
-    return [*pieces, (f"▲ {plural(missing, 'GPU')} without figures" if missing else "", Colour.BAD)]
+    return [*pieces, (f"▲ {count(missing, 'GPU')} without figures" if missing else "", Colour.BAD)]
 
 
 def change_line(change: Change) -> list[Piece]:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from textual.app import ComposeResult
 
-from hangtop.diagnosis.phrasing import rank_text
+from hangtop.diagnosis.phrasing import count, rank_text
 from tui.logs.line import FIELDS, SEVERITIES
 from tui.logs.logbook import LogBook
-from tui.looks.format import clock, plural, size
+from tui.looks.format import clock, size
 from tui.looks.theme import Colour
 from tui.ordering.filter import Filter
 from tui.ordering.rows import Rows
@@ -120,7 +120,7 @@ class LogsPanel(Panel):
         of = "" if len(book.shown) == len(book.lines) else f" of {len(book.lines):,}"
         pieces += [
             (f"   {len(book.shown):,}{of} lines", Colour.TEXT),
-            (f" from {plural(self._files, 'file')}", Colour.DIM),
+            (f" from {count(self._files, 'file')}", Colour.DIM),
         ]
         left_out = sum(file.left_out for node in self.model.nodes for file in node.log_files.values())
         for there, text in (

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import psutil
 
 from hangtop.diagnosis.node import LinkWord, Node
-from tui.looks.format import UNKNOWN, age, number, percent, plural, size
+from hangtop.diagnosis.phrasing import count
+from tui.looks.format import UNKNOWN, age, number, percent, size
 from tui.looks.signs import link_sign
 from tui.looks.theme import Colour
 from tui.ordering.filter import Value
@@ -17,8 +18,8 @@ from tui.panels.base import Place
 from tui.panels.facts import node_facts
 from tui.panels.table_panel import CAN, TableSpec, counts
 from tui.view_model import ViewModel
+from tui.widgets.columns import Column
 from tui.widgets.lines import Piece
-from tui.widgets.table import Column
 
 LINKS: tuple[LinkWord, ...] = ("live", "limited", "offline", "connecting", "stale", "lost")
 OWN = psutil.Process()
@@ -33,9 +34,9 @@ def _totals(model: ViewModel, nodes: Sequence[Node]) -> list[Piece]:
     links, bad = Counter(node.link for node in nodes), sum(node.bad_lines for node in nodes)
     signs = [(links[link], link, *link_sign(link)) for link in LINKS]
     return [
-        (f" {plural(len(nodes), 'node')}", Colour.STRONG),
+        (f" {count(len(nodes), 'node')}", Colour.STRONG),
         *counts([(number, f"{glyph} {number:,} {link}", colour) for number, link, glyph, colour in signs]),
-        *counts([(bad, f"▲ {plural(bad, 'line')} not understood", Colour.WARN)]),
+        *counts([(bad, f"▲ {count(bad, 'line')} not understood", Colour.WARN)]),
         (own, Colour.DIM),
     ]
 

@@ -27,8 +27,8 @@ from tui.panels.base import Place
 from tui.panels.facts import rank_brief, rank_facts
 from tui.panels.table_panel import TableSpec, counts
 from tui.view_model import ViewModel, letter_of
+from tui.widgets.columns import Column
 from tui.widgets.lines import Piece
-from tui.widgets.table import Column
 
 STATES = {
     "R": ("R on CPU", Colour.OK),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
-from hangtop.diagnosis.phrasing import ranks_text
+from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.diagnosis.stacks.merge import Merged, as_text, merge
-from tui.looks.format import age, plural
+from tui.looks.format import age
 from tui.looks.theme import Colour
 from tui.panels.base import Place, TextWanted
 from tui.panels.item_panel import ItemPanel
@@ -56,7 +56,7 @@ class StacksPanel(ItemPanel[LooksMerged]):
         if self.made is None or not self.made.merged.activities:
             return [(" no stack", Colour.STRONG)]
         merged = self.made.merged
-        told = f" {plural(len(merged.activities), 'rank')} in {plural(len(merged.groups), 'group')}"
+        told = f" {count(len(merged.activities), 'rank')} in {count(len(merged.groups), 'group')}"
         old = self.model.now - merged.at
         looks = f"   {merged.looks} looks" if merged.looks > 1 else ""
         taken = f"   taken {age(old)} ago"

@@ -9,13 +9,14 @@ from typing import Generic, TypeVar
 from textual import on
 from textual.app import ComposeResult
 
-from tui.looks.format import plural
+from hangtop.diagnosis.phrasing import count
 from tui.looks.theme import Colour
 from tui.panels.base import Fact, Panel, Place, Selection
 from tui.panels.facts import facts_text
 from tui.view_model import ViewModel
+from tui.widgets.columns import Column
 from tui.widgets.lines import Bar, Lines, Piece
-from tui.widgets.table import Column, Table
+from tui.widgets.table import Table
 from tui.widgets.textview import TextView
 
 R = TypeVar("R")
@@ -118,7 +119,7 @@ class TablePanel(Panel, Generic[R]):
         """Draw totals, and the details of the row under the cursor."""
         rows, totals = self.table.rows, self.spec.totals(self.model, self.table.rows)
         if self.narrowed():
-            of = f" {len(rows):,} of {plural(self.table.total, self.spec.noun)} shown"
+            of = f" {len(rows):,} of {count(self.table.total, self.spec.noun)} shown"
             totals = [(of, Colour.STRONG), ("  ", Colour.DIM), *totals]
         self.bar.show(totals)
         self.draw_details()

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.phrasing import duration, of_several, rank_text
+from hangtop.diagnosis.phrasing import count, duration, of_several, rank_text
 from hangtop.diagnosis.stacks.merge import StackGroup
 from hangtop.diagnosis.stacks.states import Activity, target_of
 from hangtop.session.state import JobState
 from tui.frames import where
-from tui.looks.format import UNKNOWN, plural
+from tui.looks.format import UNKNOWN
 from tui.looks.theme import Colour
 from tui.view_model import WaitLookup, letter_of
 from tui.widgets.itemlist import Item
@@ -79,7 +79,7 @@ def group_item(group: StackGroup, nodes: str, waiting: WaitLookup, *, moves: boo
     letter = "" if place is None else f"{letter_of(place)} "
     lines: Content = [
         [
-            (f"{plural(many, 'rank'):<9} ", Colour.STRONG),
+            (f"{count(many, 'rank'):<9} ", Colour.STRONG),
             (f"{group.folded}  ", Colour.ACCENT),
             (f"{nodes}   ", Colour.INFO),
             (f"{letter}{of_several(what, many)}", colour),

@@ -12,7 +12,7 @@ from textual.strip import Strip
 
 from hangtop.session.history import WORDS, Span
 from hangtop.session.state import Change
-from tui.looks.format import age, count, size, watts
+from tui.looks.format import age, size, thousands, watts
 from tui.looks.signs import sign_of
 from tui.looks.text import cells, fit
 from tui.looks.theme import Colour
@@ -56,7 +56,7 @@ FIGURES = (
     Figure("power", "GPUs", watts),
     Figure("ports", "IB/s", size, always=False),
     Figure("network", "net/s", size),
-    Figure("retransmitted", "resent/s", count, always=False),
+    Figure("retransmitted", "resent/s", thousands, always=False),
     Figure("utilisation", "GPU %"),
     Figure("gpu_memory", "GPU mem", size),
     Figure("memory", "memory", size),

@@ -6,10 +6,9 @@ from rich.segment import Segment
 from textual import events
 from textual.strip import Strip
 
-from hangtop.diagnosis.phrasing import listed
+from hangtop.diagnosis.phrasing import count, listed
 from tui.logs.line import SEVERITIES, LogLine
 from tui.logs.logbook import LogBook
-from tui.looks.format import plural
 from tui.looks.text import cells, fit, harmless, line_of
 from tui.looks.theme import Background, Colour
 from tui.widgets.lines import Lines, Move, step_of, strip_of
@@ -145,7 +144,7 @@ class LogView(Lines):
         if self.book.lines:
             wanted = [f"“{self.book.filter.text}”"] if self.book.filter.text else []
             wanted += [f"severity {SEVERITIES[self.book.lowest]}"] if self.book.lowest else []
-            return f"none of {plural(len(self.book.lines), 'line')} passes {listed(wanted)}"
+            return f"none of {count(len(self.book.lines), 'line')} passes {listed(wanted)}"
         return self.empty
 
     def on_click(self, event: events.Click) -> None:

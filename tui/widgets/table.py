@@ -20,8 +20,6 @@ from tui.ordering.rows import ordered
 from tui.widgets.columns import SIGN, Column, ColumnsInView, Layout
 from tui.widgets.lines import Lines, Move, step_of, strip_of
 
-__all__ = ["Column", "Table"]
-
 R = TypeVar("R")
 
 

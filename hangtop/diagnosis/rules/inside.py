@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis import traces
+from hangtop.diagnosis import probes, traces
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured import probes
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.tables.kinds import KINDS
 

@@ -47,16 +47,6 @@ WORTH_SAYING_S = 2.0
 
 # --- GPUs --------------------------------------------------------------------------------------------------------
 
-SPIN_UTILIZATION = 95
-"""Per cent: a NCCL kernel that waits keeps the GPU "utilised" (threads of m4-logs and marin report 100)."""
-SPIN_POWER_SHARE = 0.45
-"""Ours, from reports: A100 85 to 90 W of 400, H100 and GB200 240 to 280 W of 700 while they only wait."""
-FLAT_POWER_SHARE = 0.08
-"""Ours: of the power limit, by which the power of a GPU may differ among looks while it only waits; a GPU that computes
-in steps moves by tens of per cent."""
-SPIN_MEMORY_UTILIZATION = 4
-"""Per cent of the time in which the GPU's memory is read or written, at the most, while a kernel only waits: 0 in 40
-waits of NCCL 2.28 on an H200. What is bound by memory, as a model that writes word by word, draws little power, too."""
 IDLE_UTILIZATION = 5
 """Per cent."""
 
@@ -67,5 +57,3 @@ START_S = 20.0
 """Ours: importing torch takes 1 to 5 s, from a busy shared file system ten times that; younger ranks may yet appear."""
 SILENT_S = 8.0
 """Ours: a node sends every second, empty or not; this is a pause of many ticks, and shorter than a connection's end."""
-TRACE_CHANCE = 0.05
-"""Ours: the chance, over all ranks, that a healthy one is late in traces as often; they also tell what it costs."""

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from collectors.probes.allreduce.run import AllreduceProbe, ProbePlan, describe
 from collectors.probes.allreduce.worker import ProbeNode
 from collectors.samples.probes import ProbeFigure, ProbePair, ProbeReport
+from hangtop.diagnosis import probes
 from hangtop.diagnosis.addresses import address_of, chosen_interface
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured import probes
 from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import count, folded_names, size
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_of, table

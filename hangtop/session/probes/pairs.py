@@ -12,8 +12,8 @@ from collectors.samples.probes import IbDirection, ProbeReport
 from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.probes import infiniband_findings, outcome, path_findings, report_of
 from hangtop.diagnosis.phrasing import count, folded_names, listed
+from hangtop.diagnosis.probes import infiniband_findings, outcome, path_findings, report_of
 from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of, table
 from hangtop.session.session import Session
 

@@ -19,7 +19,7 @@ from collectors.probes.allreduce.worker import ProbeNode
 from collectors.probes.pairs import Bisection
 from collectors.probes.running import NodeAccess
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
-from hangtop.diagnosis.measured.probes import findings
+from hangtop.diagnosis.probes import findings
 from tests.support.paper_probe import PaperTransport, PaperWorker
 
 # --- arithmetic --------------------------------------------------------------------------------------------------

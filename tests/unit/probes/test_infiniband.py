@@ -22,8 +22,8 @@ from collectors.probes.running import NodeAccess
 from collectors.samples.fabric import PortFacts
 from collectors.samples.probes import IbDirection, IbPort, ProbeReport
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.measured.probes import infiniband_findings, report_of
 from hangtop.diagnosis.node import Port
+from hangtop.diagnosis.probes import infiniband_findings, report_of
 from hangtop.session.probes.pairs import infiniband_result
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, install
 from tests.support.made import made_node

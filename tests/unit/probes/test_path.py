@@ -19,7 +19,7 @@ from collectors.probes.path import PathSurvey
 from collectors.probes.running import NodeAccess
 from collectors.samples.asked import PathFigure
 from collectors.samples.probes import ProbeReport
-from hangtop.diagnosis.measured.probes import path_findings, report_of
+from hangtop.diagnosis.probes import path_findings, report_of
 
 
 @given(st.integers(576, 65535), st.integers(576, 65535))

@@ -1,1 +1,0 @@
-"""What probes measured between nodes, and what that means."""
