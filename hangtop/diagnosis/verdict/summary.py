@@ -13,6 +13,7 @@ from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, LONG_WORK_S
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import nodes_of
+from hangtop.diagnosis.waits.wake_set import WakeProgress
 
 ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
 NAME_LOGS = "--log GLOB, hangtop analyze"
@@ -100,8 +101,9 @@ def proof_of_motion(job_status: JobStatus) -> str:
         return job.motion.proof
     if sign := _computing(job_status) or _usual_pause(job):
         return sign
-    works = (one for one in job_status.statuses.values() if one.activity and one.activity.moving)
-    return next((f"rank {one.rank} works: {one.where}" for one in works if job_status.works(one)), "")
+    moving = (one for one in job_status.of("working") if one.activity and one.activity.moving)
+    works = (one for one in moving if job_status.wake_set(one).progress is WakeProgress.WORKS)
+    return next((f"rank {one.rank} works: {one.where}" for one in works), "")
 
 
 def _usual_pause(job: Job) -> str:

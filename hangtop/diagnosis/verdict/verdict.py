@@ -9,16 +9,21 @@ settle it. Findings about configuration alone change no word: a healthy job may 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from hangtop.diagnosis.evidence.events import finished
 from hangtop.diagnosis.failures.first import lives_on
 from hangtop.diagnosis.failures.record import failures
-from hangtop.diagnosis.finding import Finding, Outcome, Verdict
+from hangtop.diagnosis.failures.unheard import logs_behind
+from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Rank
+from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.roster import blind, out_of_sight
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
+from hangtop.diagnosis.rules.left_over import left_over
 from hangtop.diagnosis.rules.stalled import stalled
 from hangtop.diagnosis.rules.startup import launching
 from hangtop.diagnosis.rules.stuck import coming_up
@@ -26,7 +31,6 @@ from hangtop.diagnosis.tables.kinds import word_of
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
 from hangtop.diagnosis.verdict.ranking import rank_findings
 from hangtop.diagnosis.verdict.summary import ended_alone, gpus_in_use, proof_of_motion, summary_of
-from hangtop.diagnosis.verdict.unread import unread_sources
 from hangtop.diagnosis.verdict.wait_boxes import wait_boxes
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 
@@ -171,3 +175,43 @@ def _survived(job_status: JobStatus, finding: Finding) -> Finding:
 def _tells_an_end(job_status: JobStatus, finding: Finding) -> bool:
     ended = word_of(finding.kind) == "crashed" and finding.severity == "critical"
     return job_status.job.live and ended and bool(finding.ranks)
+
+
+# --- what could not be read, or is not judged ----------------------------------------------------------------------
+
+SOURCE_NAMES = {
+    "gpus": "nvidia-smi", "gpu_processes": "list of GPU processes", "fabric": "InfiniBand ports",
+    "network": "network counters", "kernel": "kernel log", "logs": "rank logs", "ranks": "ranks",
+    "host": "host figures", "nvml": "NVML", "ras": "NCCL RAS",
+}  # fmt: skip
+NOT_READ = {"denied": "not allowed", "late": "gives no answer", "failed": "failed"}
+MAY_LOOK = (
+    "log in as the ranks' owner or as root, or add --sudo; a container needs SYS_PTRACE (hangtop preflight tells)"
+)
+
+
+def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
+    """List sources that could not be read, the same reason once for all its nodes; ranks without stacks; other jobs."""
+    job = job_status.job
+    reasons: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for name, node in sorted(job.nodes.items()):
+        for source, state in sorted(node.sources.items()):
+            if state.state in NOT_READ:
+                reasons[SOURCE_NAMES.get(source, source), state.why or NOT_READ[state.state]].add(name)
+        if node.link not in ("live", "limited", "offline"):
+            reasons["everything", node.why or f"the node is {node.link}"].add(name)
+    for status in job_status.of("unseen"):
+        doing = status.activity
+        if doing is not None and doing.error:
+            remedy = f"; {MAY_LOOK}" if doing.error == "denied" else ""
+            reasons["stacks", ": ".join(filter(None, (doing.error, doing.said))) + remedy].add(status.node)
+    for name in logs_behind(job_status):
+        reasons["logs", "not yet read since the last rank ended: what it wrote is not known"].add(name)
+    others: dict[object, list[Rank]] = defaultdict(list)
+    for one in job.others if job.live and job.ranks else ():
+        if not left_over(one, job.others):
+            others[one.process.master_port or "PORT"].append(one)
+    for port, ranks in others.items():
+        told = f"{count(len(ranks), 'rank')} of another run, not judged ({ranks[0].process.command[:60]})"
+        reasons["another job", f"{told}: --job MASTER_PORT={port} chooses it"].update(one.node for one in ranks)
+    return tuple(Unknown(source, tuple(sorted(nodes - {""})), why) for (source, why), nodes in sorted(reasons.items()))

@@ -89,10 +89,6 @@ class JobStatus:
         """What may let this rank go on, and whether any of that makes progress, beside the ranks that wait."""
         return wake_set_of(status, self.graph.waiters if self.graph is not None else ())
 
-    def works(self, status: RankStatus) -> bool:
-        """Whether this rank waits for no other and its wake set makes progress."""
-        return status.state == "working" and self.wake_set(status).progress is WakeProgress.WORKS
-
     def measured(self, status: RankStatus) -> bool:
         """Whether it is known if the wake set of a rank makes progress."""
         return self.wake_set(status).progress is not WakeProgress.UNKNOWN
