@@ -34,7 +34,7 @@ from hangtop.session.entries import BadLine
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings
-from hangtop.session.state import ChangeKind, JobState, SampleContext
+from hangtop.session.state import ChangeKind, JobState, SampleContext, surplus
 
 MOST_FRAMES = 16_384
 """Frames that are remembered, so that ranks at one place share them."""
@@ -162,6 +162,9 @@ class Intake:
             for sample in flush:
                 kind = type(sample)
                 APPLIERS[kind](here, shifted(sample, TIMES[kind], shift) if shift and kind in TIMES else sample)
+        much = surplus(state)
+        if much and state.link == "live":
+            self.link(LinkChange(node, "limited", f"it names {much}: more is not kept", arrived))
         self.recordings.take(node, samples)
 
     def _flushed(self, node: Node, flush: Sequence[NamedTuple], arrived: float) -> float:

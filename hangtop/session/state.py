@@ -186,3 +186,20 @@ class SampleContext:
     def rank(self, pid: int | None) -> Rank | None:
         """The rank of a process on this node."""
         return None if pid is None else self.node.ranks.get(pid)
+
+
+THINGS = ("ranks", "gpus", "ports", "interfaces", "log_files", "steps", "disks", "fabric",
+          "fabric_services", "sources", "faults", "launchers")  # fmt: skip
+MOST_THINGS = 4096
+"""Things of one kind on one node; more than any node has."""
+
+
+def surplus(node: Node) -> str:
+    """Let go of what is too much on a node, the latest first; says what that was, empty for nothing."""
+    much = [name for name in THINGS if len(getattr(node, name)) > MOST_THINGS]
+    for name in much:
+        things = getattr(node, name)
+        for key in list(things)[MOST_THINGS:]:
+            del things[key]
+        node.roster += 1
+    return ", ".join(f"{name.replace('_', ' ')} beyond {MOST_THINGS:,}" for name in much)

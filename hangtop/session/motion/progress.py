@@ -33,6 +33,8 @@ LATELY, LOOKS = 5.0, 2.5
 """Seconds for which a sign shows that a rank moves, or so many looks of its node, where they are rarer."""
 LONGEST_LOOK = 30.0
 """Seconds between two looks, at the most: beyond them the session itself was away."""
+EARLY = 0.5
+"""Part of the time between two looks before which a node that says something did not look at its ranks again."""
 LOOKED_OFTEN = 2
 """Looks at a still rank after which it is known to be still."""
 LONGEST_RHYTHM = 60.0
@@ -139,7 +141,10 @@ class Progress:
             known = tracks.get(pid)
             if known is None:
                 known = tracks[pid] = begun(rank, at, gpu)
-            if at > known.seen_at:
+            # What does not move is not sent; but what a node says between two looks tells of no rank: taken for a look
+            # it was one in which the rank slept, and the next one showed its CPU time in a part of the time.
+            early = at - known.seen_at < EARLY * self.between and rank.looks.newest is known.pulse
+            if at > known.seen_at and not early:
                 known.follow(at, rank, gpu, exchanged=exchanged, ours=at <= node.answering.get(pid, 0.0))
             seen.append(known)
         return seen
