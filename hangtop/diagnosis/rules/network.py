@@ -147,10 +147,15 @@ def _is_fast(port: Port) -> bool:
 
 
 def packet_loss(job: Job) -> Iterator[Finding]:
-    """packet_loss: the share of TCP segments that a node has to send again is over the threshold."""
+    """packet_loss: the share of TCP segments that a node has to send again is over the threshold.
+
+    A node with more to do than it has CPUs for answers late, and what nobody lost is sent again.
+    """
     for name, node in sorted(job.nodes.items()):
         sent, again = node.segments_per_s or 0.0, node.retransmitted_per_s or 0.0
-        if sent >= TCP_SEGMENTS_PER_S and again >= max(TCP_RETRANSMITS_PER_S, TCP_RETRANSMIT_SHARE * sent):
+        load = node.load.load / node.host.cpus if node.load and node.host and node.host.cpus else 0.0
+        least = max(TCP_RETRANSMITS_PER_S, TCP_RETRANSMIT_SHARE * sent * max(1.0, load))
+        if sent >= TCP_SEGMENTS_PER_S and again >= least:
             text = f"{again / sent:.1%} of {sent:.0f} segments per second"
             yield Finding(
                 "packet_loss", "warning", 0.8, f"{name} sends {text} again: packets get lost on their way from it",

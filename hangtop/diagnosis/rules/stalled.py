@@ -81,8 +81,9 @@ def deadlock(job_status: JobStatus) -> Iterator[Finding]:
 def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding]:
     """collective_stalled: all ranks of a group are in one operation; job_stalled: no rank moves, wherever they are.
 
-    The second works without any stack, and names only the rank of a job that has but one. ``found`` are the findings of
-    all other rules: both give way to another hang, the second to all that says how the job is.
+    The second works without any stack. It names the ranks whose GPUs have nothing to do while those of all others are
+    full, and the only rank of a job. ``found`` are the findings of all other rules: both give way to another hang, the
+    second to all that says how the job is.
     """
     graph, group = job_status.graph, _in_one_operation(job_status)
     kind = "collective_stalled" if group else "job_stalled"
@@ -93,11 +94,13 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
     held = graph.held if graph is not None and group else _still_for(job_status, ranks)
     if not ranks or held is None or held < max(map(job_status.due, ranks)):
         return
-    named = group or (ranks if len(ranks) == 1 else ())
+    empty, full = [one for one in ranks if one.load == "idle"], sum(one.load == "spinning" for one in ranks)
+    odd = empty if not group and full > len(empty) and len(empty) + full == len(ranks) else []
+    named = group or odd or (ranks if len(ranks) == 1 else ())
     open_ended = not group or (graph is not None and any(point.kind in OPEN_KINDS for point in graph.accused))
     waiters = f"; {who_wait(graph.waiters, 'other')} for them" if graph is not None and group and graph.waiters else ""
     yield Finding(
-        kind, "critical", 0.5 if not group else 0.55 if open_ended else 0.7,
+        kind, "critical", 0.8 if odd else 0.5 if not group else 0.55 if open_ended else 0.7,
         f"{_not_moved(job_status, ranks, held)}{'; no rank is odd' if group else ''}{waiters}",
         ranks=tuple(one.rank for one in named), nodes=nodes_of(named),
         evidence=_evidence(graph, ranks[:2], held, *_gpus(job_status, ranks)),
@@ -138,6 +141,7 @@ def _not_moved(job_status: JobStatus, ranks: Sequence[RankStatus], held: float) 
     groups: dict[str, list[int]] = defaultdict(list)
     for one in ranks:
         where = "burns CPU" if one.motion.busy else "sleeps" if one.motion.blocked else "alive, and not looked into"
+        where += f", GPU {one.load}" if one.load != "unknown" else ""
         if one.activity is not None and not one.activity.error:
             where = ", at ".join(filter(None, (one.activity.label, one.activity.where)))
         groups[where].append(one.rank)

@@ -125,3 +125,12 @@ def test_a_rank_whose_stack_stays_torn_is_read_with_a_pause_in_a_job_that_stands
     assert native_wanted(job.job()) == (), "a pause would be refused as well"
     job.motion, job.stood_still = MOVING, 0.0
     assert native_wanted(job.job()) == ()
+
+
+def test_without_any_stack_the_rank_whose_gpu_has_nothing_to_do_is_named() -> None:
+    """As where nobody may trace the ranks: three kernels wait for a peer, and rank 1 has launched none."""
+    job = with_gpus(Sketch(stood_still=100.0, patience=10.0), SPIN, EMPTY, SPIN, SPIN)
+    job.ranks().unread("denied: ptrace")
+    assert (found(job).kind, found(job).ranks) == ("job_stalled", (1,))
+    assert "rank 1 sleeps, GPU idle" in found(job).summary
+    assert found(with_gpus(job, *[SPIN] * 4)).ranks == ()
