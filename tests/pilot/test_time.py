@@ -72,7 +72,7 @@ async def test_every_panel_shows_the_moment_that_was_scrubbed_to(monkeypatch: py
         assert NOW < timeline.at < NOW + HANG
         assert "● HEALTHY  all is well" in shown.lines()[0]
         assert "⏸ 02:4" in shown.lines()[0]
-        for key, there in (("2", "4 of 4 ranks alive"), ("6", "● live"), ("7", "no finding"), ("5", "step ")):
+        for key, there in (("2", "4 of 4 ranks alive"), ("6", "● live"), ("7", "0 findings"), ("5", "step ")):
             await shown.press(key)
             assert there in shown.text(), key
             assert "⏸ 02:4" in shown.lines()[0]
