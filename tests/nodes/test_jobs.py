@@ -27,7 +27,7 @@ def hanging(nursery: Nurseries) -> Batches:
 
 @pytest.fixture(scope="module")
 def moving(nursery: Nurseries) -> Batches:
-    return Batches(nursery, MOVING, at_once=3)
+    return Batches(nursery, MOVING, at_once=2)
 
 
 @pytest.fixture(scope="module")
