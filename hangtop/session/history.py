@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from math import floor, isfinite, isnan, nan
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Outcome, Verdict
 from hangtop.diagnosis.node import Node
-from hangtop.session.motion.progress import LOCAL, Progress
+from hangtop.session.motion.progress import LOCAL, SLICE, Progress
 from hangtop.session.state import JobState
 
 DAY, HOUR = 86_400, 3600
@@ -81,34 +81,29 @@ bytes in use of all GPUs; bytes that the ranks hold in memory; bytes a second th
 send; TCP segments a second that were sent again; the place of the verdict's word in :data:`WORDS`."""
 
 
-def figures_of(nodes: Iterable[Node]) -> dict[str, float]:
-    """Figures of the devices and ranks of some nodes, as far as they are known."""
-    found: dict[str, float] = {}
+def add_figures(found: dict[str, float], node: Node) -> None:
+    """Add the figures of a node's devices and ranks, as far as they are known."""
 
     def add(name: str, value: float | None) -> None:
         if value is not None:
             found[name] = found.get(name, 0.0) + value
 
-    for node in nodes:
-        for gpu in node.gpus.values():
-            row = gpu.looks.newest
-            if row is not None and gpu.fault is None:
-                add("gpu_memory", row.memory_used or 0)
-                add("power", row.power)
-                add("used", row.utilization)
-                add("gpus", None if row.utilization is None else 1)
-        for rank in node.ranks.values():
-            if rank.gone_at is None and rank.looks.newest is not None:
-                add("memory", rank.looks.newest.rss)
-        for port in node.ports.values():
-            add("ports", port.rate("port_xmit_data"))
-        sent = [each.sent_per_s for each in node.interfaces.values() if each.facts.kind not in LOCAL]
-        # of a bridge and what is behind it the busier
-        add("network", max((rate for rate in sent if rate is not None), default=None))
-        add("retransmitted", node.retransmitted_per_s)
-    if "gpus" in found:
-        found["utilisation"] = found["used"] / found["gpus"]
-    return found
+    for gpu in node.gpus.values():
+        row = gpu.looks.newest
+        if row is not None and gpu.fault is None:
+            add("gpu_memory", row.memory_used or 0)
+            add("power", row.power)
+            add("used", row.utilization)
+            add("gpus", None if row.utilization is None else 1)
+    for rank in node.ranks.values():
+        if rank.gone_at is None and rank.looks.newest is not None:
+            add("memory", rank.looks.newest.rss)
+    for port in node.ports.values():
+        add("ports", port.rate("port_xmit_data"))
+    sent = [each.sent_per_s for each in node.interfaces.values() if each.facts.kind not in LOCAL]
+    # of a bridge and what is behind it the busier
+    add("network", max((rate for rate in sent if rate is not None), default=None))
+    add("retransmitted", node.retransmitted_per_s)
 
 
 WORDS: tuple[Outcome, ...] = (
@@ -124,7 +119,7 @@ VERDICTS = 200
 
 
 class History:
-    """Call :meth:`take` about once a second."""
+    """Call :meth:`taking` about once a second."""
 
     def __init__(self) -> None:
         self.series: Mapping[str, Series] = {name: Series() for name in FIGURES}
@@ -135,21 +130,28 @@ class History:
         self.began: float | None = None
         """When the first figures were taken."""
 
-    def take(self, now: float, state: JobState, progress: Progress, verdict: Verdict | None) -> None:
-        """Take the figures of this moment."""
+    def taking(self, now: float, state: JobState, progress: Progress, verdict: Verdict | None) -> Iterator[None]:
+        """Take the figures of this moment, in slices for those who have other things to do meanwhile."""
         self.began = now if self.began is None else self.began
-        nodes = [node for node in state.nodes.values() if node.link in {"live", "limited"} and node.seen_at is not None]
-        figures: dict[str, float | None] = {**figures_of(nodes)}
+        found: dict[str, float] = {}
+        stopped: dict[tuple[str, int], float] = {}
         alive = moving = 0
-        self.stopped.clear()
-        for node in nodes:
+        nodes = [node for node in state.nodes.values() if node.link in {"live", "limited"} and node.seen_at is not None]
+        for number, node in enumerate(nodes, 1):
+            add_figures(found, node)
             for pid, known in progress.tracks.get(node.name, {}).items():
                 if now - known.seen_at <= SILENT * progress.between + 1.0:
                     alive += 1
                     if known.advanced and known.moved_at >= known.seen_at - FRESH * progress.between:
                         moving += 1
                     else:
-                        self.stopped[node.name, pid] = known.moved_at
+                        stopped[node.name, pid] = known.moved_at
+            if number % SLICE == 0:
+                yield
+        self.stopped = stopped
+        figures: dict[str, float | None] = {**found}
+        if "gpus" in found:
+            figures["utilisation"] = found["used"] / found["gpus"]
         if alive:
             figures |= {"moving": moving, "alive": alive}
         figures["steps"] = progress.steps_per_s(now)

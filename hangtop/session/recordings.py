@@ -21,6 +21,8 @@ if TYPE_CHECKING:  # with zstandard and SQLite: not before something is to be ke
 
 LIMIT, KEPT = 128 << 20, 8
 """Bytes of a past: half an hour of 64 nodes with eight GPUs each, half a day of a small job; and how many are kept."""
+MOST_NODES = 512
+"""Nodes of a job whose past is kept: beyond that it would take a tenth of a core, and reach back a few minutes."""
 SUFFIX = ".hangtop"
 
 
@@ -90,6 +92,8 @@ class Recordings:
             self._recorder.add(self._now(), node, payloads)
         except RecordingError as error:
             self._end(f"{'recording ended' if self._named else 'the past is no longer kept'}: {error}")
+        if len(self._state.nodes) > MOST_NODES and not self._named:
+            self._end(f"of a job of more than {MOST_NODES} nodes no past is kept: hangtop record keeps it")
 
     def close(self) -> None:
         """End it; a past in which no node spoke is removed."""

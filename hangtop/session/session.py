@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from collectors.fleet.sink import Asker, HostKeyQuestion
@@ -123,8 +123,13 @@ class Session(Intake):
 
     def tick(self) -> None:
         """Look at the cheap signs of progress; done by itself once started."""
-        self.progress.look(self.now(), self.unrelated)
-        self.history.take(self.now(), self.state, self.progress, self.verdict)
+        for _ in self.ticking():
+            pass
+
+    def ticking(self) -> Iterator[None]:
+        """The same in slices: between two of them the event loop may do other things."""
+        yield from self.progress.looking(self.now(), self.unrelated)
+        yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
         self.node_settings.share_logs()
 
     def job(self) -> Job:

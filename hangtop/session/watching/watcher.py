@@ -38,12 +38,12 @@ SAMPLE_EVERY = (7.0, 13.0)
 """Seconds between two looks at the stacks of a job that moves, by chance: they would meet its rhythm in step else."""
 SAMPLED_RANKS = 256
 """Ranks of a job beyond which it is not looked at while it moves."""
-PERIOD = 1.0
-"""Seconds between two ticks."""
+PERIOD, LONGEST_PERIOD = 1.0, 4.0
+"""Seconds between two ticks, at the least and at the most, …"""
 LEISURE, HURRY = 20.0, 4.0
-"""Times the CPU that a verdict takes between two of them; fewer in a hurry; …"""
+"""… and so many times the CPU that one takes between them, also between two verdicts; fewer in a hurry."""
 LEAST_PAUSE, HURRIED_PAUSE, LONGEST_PAUSE = 2.0, 0.25, 30.0
-"""… and seconds between two, at the least, and at the most."""
+"""Seconds between two verdicts, likewise."""
 NATIVE_SECONDS = 5.0
 """How long the verdict waits for native frames; a rank that is slower has its say in the next one."""
 LAST_SECONDS, OPEN_SECONDS = 4.0, 12.0
@@ -63,8 +63,8 @@ class Watcher:
         self._tasks: dict[asyncio.Task[object], str] = {}
         self._answered: set[str] = set()
         """Names of tasks that are done since the last step."""
-        self._verdict_cost = 0.0
-        """Seconds of CPU that the last verdict took."""
+        self._verdict_cost = self._tick_cost = 0.0
+        """Seconds of CPU that the last verdict took, and the last tick."""
         self._looked = 0
         """Looks at the present wait, 0 while the job moves."""
         self._first_at = self._last_at = self._sample_at = self._judge_at = 0.0
@@ -82,7 +82,7 @@ class Watcher:
             await asyncio.to_thread(partial(importlib.import_module, name))
         try:
             while True:
-                await asyncio.sleep(PERIOD)
+                await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._tick_cost)))
                 try:
                     await self.step()
                 except Exception as error:  # noqa: BLE001 - somebody looks at the screen and believes it
@@ -93,7 +93,7 @@ class Watcher:
     async def step(self) -> Verdict | None:
         """Look once at progress, and ask what is due; judge where a look has come or it is time, and say what."""
         session = self._session
-        self.tick()
+        await self.tick()
         looked = any(name.startswith("look") for name in self._answered)
         self._answered.clear()
         if self._look_due():
@@ -194,12 +194,17 @@ class Watcher:
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
-    def tick(self) -> None:
-        """Take what has been answered, and look at the cheap signs of progress."""
+    async def tick(self) -> None:
+        """Take what has been answered, and look at the cheap signs of progress, a slice at a time."""
         for task in [task for task in self._tasks if task.done()]:
             self._answered.add(self._tasks.pop(task))
             task.result()
-        self._session.tick()
+        cost, began = 0.0, time.thread_time()
+        for _ in self._session.ticking():
+            cost += time.thread_time() - began
+            await asyncio.sleep(0)
+            began = time.thread_time()
+        self._tick_cost = cost + time.thread_time() - began
 
     def _ask(self, name: str, question: Coroutine[object, object, object]) -> None:
         """Ask in the background, unless the last answer to the same is still being waited for."""
@@ -234,7 +239,7 @@ class Watcher:
                 break
             await asyncio.wait(waited, timeout=min(PERIOD, left))
             if not all(task.done() for task in waited):
-                self.tick()
+                await self.tick()
 
 
 def failed(what: str, error: Exception) -> Verdict:
