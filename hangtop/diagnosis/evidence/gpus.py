@@ -47,8 +47,10 @@ that; ``unknown``: fewer than two looks, no GPU known for this rank, or no figur
 
 def given_gpu(process: RankProcess) -> int | None:
     """Index of the GPU that a rank was given by its settings; None where they do not tell, or its torch has no CUDA."""
-    if process.versions.get("torch", "").endswith("+cpu"):
-        return None
+    return None if process.versions.get("torch", "").endswith("+cpu") else _by_settings(process)
+
+
+def _by_settings(process: RankProcess) -> int | None:
     local, visible = process.local_rank, process.env.get("CUDA_VISIBLE_DEVICES")
     if visible is None:
         return local
@@ -78,7 +80,7 @@ def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
     """
     ranks = job.ranks_of(node.name) if index is not None else ()
     on_it = {rank.rank for rank in ranks if index in rank.gpus}
-    return tuple(sorted(on_it or {one.rank for one in ranks if not one.gpus and given_gpu(one.process) == index}))
+    return tuple(sorted(on_it or {one.rank for one in ranks if not one.gpus and _by_settings(one.process) == index}))
 
 
 def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:

@@ -250,7 +250,7 @@ JOBS = (
     ),
     EventRow(
         event=Line("host.memory"), kind="host_out_of_memory", weight=0.88,
-        summary="{who} could not get memory of the host",
+        summary="{who} could not get memory of the host", detail="tried",
         advice="Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
         "pinned or cached data, or more memory.",
     ),
@@ -266,7 +266,7 @@ JOBS = (
         also=(Line("python.exception", {"signature": ("out_of_memory",)}), Line("nccl.warn", {"signature": ("cuda",)})),
         kind="gpu_out_of_memory", weight=0.92,
         where=lambda event: event.kind != "nccl.warn" or "out of memory" in text_of(event, "error"),
-        summary="{who} ran out of GPU memory",
+        summary="{who} ran out of GPU memory", detail="asked",
         advice="Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is "
         "fragmented. Where other GPUs have room, this one carries more than its share, or something else is on it.",
     ),

@@ -98,8 +98,9 @@ def test_it_takes_linear_time(rule: Rule) -> None:
     sample = example(rule).sample
     for pump in (*rule.words.split("|")[:4], sample.split("\n")[0], sample[: len(sample) // 2]):
         text = ((pump + " ") * (SEEN // (len(pump) + 1) + 1))[:SEEN]
-        took = min(_seconds(rule.pattern, text) for _ in range(3))
-        assert took < SECONDS * (5 if rule.kind == FALLBACK else 1), (pump, took)
+        took, half = (min(_seconds(rule.pattern, text[:size]) for _ in range(3)) for size in (SEEN, SEEN // 2))
+        # on a busy machine all takes longer; what is quadratic takes four times as long for twice the text
+        assert took < SECONDS * (5 if rule.kind == FALLBACK else 1) or took < 3 * half, (pump, took, half)
 
 
 def _seconds(pattern: str, text: str) -> float:
