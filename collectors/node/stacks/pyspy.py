@@ -35,15 +35,17 @@ class InputLines:
 
     def __init__(self) -> None:
         self._lines: "SimpleQueue[bytes]" = SimpleQueue()
-        self._rest = b""
+        self._rest = bytearray()
         watchdog.watch(self._hear)
 
     def _hear(self, data: bytes) -> None:
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest += data
+        if b"\n" in data:  # a loan is one line of megabytes, which comes in small pieces
+            *lines, self._rest = self._rest.split(b"\n")
+            for line in filter(None, lines):
+                self._lines.put(bytes(line))
         if len(self._rest) > MOST:
             watchdog.leave(1)
-        for line in filter(None, lines):
-            self._lines.put(line)
 
     def next(self, seconds: float) -> Optional[bytes]:
         """The next line; None when none comes in time."""
