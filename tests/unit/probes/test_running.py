@@ -86,6 +86,7 @@ async def test_nothing_outlives_the_last_heartbeat_for_long(tmp_path: Path, monk
     """Flame graphs, native stacks, paths, InfiniBand and preflight, each at what takes it longest."""
     put(tmp_path, "py-spy", "ibping", "tcpdump")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr("collectors.probes.running.BEAT_SECONDS", 0.3)
     me, spy = os.getpid(), str(tmp_path / "py-spy")
     programs: dict[str, Any] = {
         "collectors.node.network.path": {"listen": True},
