@@ -109,5 +109,4 @@ def test_a_node_cut_off_while_it_is_watched_and_before(
             "node1": "live", "node2": "lost",
         }  # fmt: skip
         assert all(node["why"] for node in answer.data["job"]["nodes"] if node["name"] == "node2")
-    assert "has not answered for" in after.data["summary"]
-    assert "cannot be reached" in before.data["summary"]
+        assert "node2 has not answered for" in answer.data["summary"]
