@@ -117,7 +117,7 @@ def _one_wait(job: Job, status: RankStatus, seen: Sequence[RankStatus]) -> bool:
     """All looks may be of one wait, of a hang or a pause, and not of several steps.
 
     All looks that met it late lie within one pause of the job, or the present one; or every look met it at one place,
-    and no step was told since the first of them; where no step is told at all, the others spin.
+    and no step was told since the first of them; where no step is told at all, no other rank was seen to wait anew.
     """
     looks = status.readings
     late = [look.at for look in looks if not waits_for_others(look)]
@@ -127,7 +127,7 @@ def _one_wait(job: Job, status: RankStatus, seen: Sequence[RankStatus]) -> bool:
     if not job.live or len({look.where for look in looks}) > 1:
         return False
     if job.motion.last_step is None:
-        return all(one.motion.busy for one in seen if one is not status)
+        return not any(one.frozen is False for one in seen if one is not status)
     return job.motion.last_step_at is not None and job.motion.last_step_at < looks[0].at
 
 
