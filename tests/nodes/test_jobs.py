@@ -22,7 +22,7 @@ TABLES = {"hanging": HANGING, "moving": MOVING, "below_python": DEVICE}
 
 @pytest.fixture(scope="module")
 def hanging(nursery: Nurseries) -> Batches:
-    return Batches(nursery, HANGING, at_once=4)
+    return Batches(nursery, HANGING, at_once=2)
 
 
 @pytest.fixture(scope="module")
