@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import when
 from hangtop.diagnosis.evidence.events import event_line, log_events, ranks_in
 from hangtop.diagnosis.failures.first import exits, exits_before, lost_connections
@@ -85,13 +86,15 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
         return
     told = by_rank(failures(job)).keys() | exits(job).keys()
     together: dict[tuple[str, float | None], list[RankStatus]] = defaultdict(list)
+    kills: dict[tuple[str, float | None], LogEvent | None] = {}
     for status in _logs_read(job_status, job_status.of("gone")):
         if status.rank not in told and status.held >= GONE_S:
             kill = kernel_word(job, status.node, job.now - status.held, job.now - status.held)
-            together[status.node, when(kill) if kill else None].append(status)
-    for (node, _), members in together.items():
-        held = max(one.held for one in members)
-        kill = kernel_word(job, node, job.now - held, job.now - held)
+            key = status.node, when(kill) if kill else None
+            together[key].append(status)
+            kills[key] = kill
+    for key, members in together.items():
+        (node, _), kill, held = key, kills[key], max(one.held for one in members)
         yield wordless(
             [status.rank for status in members], (node,), kill,
             f"has been gone for {duration(held)} without a word{f'; {kernel_text(job, kill)}' if kill else ''}; "

@@ -250,7 +250,7 @@ JOBS = (
     ),
     EventRow(
         event=Line("host.memory"), kind="host_out_of_memory", weight=0.88,
-        summary="{who} could not get memory of the host", detail="tried",
+        summary="{who} could not get memory of the host",
         advice="Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
         "pinned or cached data, or more memory.",
     ),

@@ -147,10 +147,12 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     behind, how, weight = _behind(group)
     first = (group.timeouts or group.events)[0]
     ran = number_of(first, "ran_ms") or number_of(first, "ms") or 0
-    what = " #".join(filter(None, (text_of(first, "op"), str(number_of(first, "seq") or "")))) or "a collective"
+    op, number = text_of(first, "op"), number_of(first, "seq")
+    what = f"{op}{'' if number is None else f' #{number}'}" if op else "a collective"
+    after = f" after {duration(ran / 1000)}" if ran else ""
     where = f" of group {group.progress.label}" if group.progress.label else ""
     yield Finding(
-        "watchdog_timeout", "critical", weight, f"{what}{where} timed out after {duration(ran / 1000)}: {how}",
+        "watchdog_timeout", "critical", weight, f"{what}{where} timed out{after}: {how}",
         ranks=behind, nodes=homes(job, behind) if behind else hosts_in(job, group.events),
         evidence=lines(group.events), advice=WHY,
     )  # fmt: skip

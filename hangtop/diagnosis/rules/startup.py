@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
+from collectors.samples.ranks import IdleLauncher
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.failures.record import failures
@@ -39,24 +40,29 @@ def launching(job: Job) -> str:
 
     Nor where something failed since they began.
     """
-    idle = [one for node in job.nodes.values() for one in node.launchers.values()]
-    began = min((one.started for one in idle), default=job.now)
+    idle = _idle(job)
+    began = min((one.started for _, one in idle), default=job.now)
     failed = any(failure.at is None or failure.at >= began for failure in failures(job))
     if not idle or not job.live or job.ranks or failed:
         return ""
-    nodes = sorted(name for name, node in job.nodes.items() if node.launchers)
-    return f"torchrun has had no rank on {listed(nodes)} for {duration(max(0.0, job.now - _last_idle(job)))}"
+    nodes = list(dict.fromkeys(name for name, _ in idle))
+    return f"torchrun has had no rank on {listed(nodes)} for {duration(max(0.0, job.now - _since(idle)))}"
 
 
-def _last_idle(job: Job) -> float:
-    """Since when the launcher that came last has had no rank."""
-    return max((one.since or one.started for node in job.nodes.values() for one in node.launchers.values()), default=0)
+def _idle(job: Job) -> Sequence[tuple[str, IdleLauncher]]:
+    """Launchers that have no rank, each with its node, by the names of the nodes."""
+    return [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers.values()]
+
+
+def _since(idle: Sequence[tuple[str, IdleLauncher]]) -> float:
+    """Since when the one that came last has had no rank."""
+    return max((one.since or one.started for _, one in idle), default=0.0)
 
 
 def no_rank_started(job: Job) -> Iterator[Finding]:
     """init_hang by launchers: for longer than a start takes torchrun runs, and no rank does on any node."""
-    if (text := launching(job)) and job.now - _last_idle(job) >= START_LONGEST_S:
-        idle = [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers.values()]
+    idle = _idle(job)
+    if (text := launching(job)) and job.now - _since(idle) >= START_LONGEST_S:
         yield Finding(
             "init_hang", "critical", 0.75, text, nodes=tuple(dict.fromkeys(name for name, _ in idle)),
             evidence=tuple(

@@ -121,7 +121,6 @@ class BlockedOn(NamedTuple):
     """A thread of that process, or of the one at the far end, runs: it may be at work on what it was asked."""
 
 
-_LINE = re.compile(r":\d+\)$")
 _ON = re.compile(
     r"tcp \[?[\w.:]+?\]?:(?P<port>\d{1,5})(?:, process .*)?$"
     r"|process (?P<process>\d{1,10})(?: .*)?$"

@@ -20,6 +20,8 @@ NAME_LOGS = "--log GLOB, hangtop analyze"
 APART_S, STEP_SLACK_S = 5.0, 2.0
 """Ours: ranks that end well do so within a second of each other, within some more on a node without a free core; a step
 that was under way may still be told."""
+USUAL_PAUSES = 4
+"""Ours: so many longer pauses show that a pause is how this job runs."""
 
 
 def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
@@ -107,9 +109,12 @@ def proof_of_motion(job_status: JobStatus) -> str:
 
 
 def _usual_pause(job: Job) -> str:
-    """A pause that is no longer than one from which the job came back while it was watched."""
+    """A pause that is no longer than several others from which the job came back while it was watched."""
     still = job.stood_still if job.live else None
-    return f"a pause of {duration(still)}, as before" if still and still <= (job.usual_pause or 0.0) else ""
+    if still is None:
+        return ""
+    longer = sum(ended - began >= still for began, ended in job.pauses if ended < job.now)
+    return f"a pause of {duration(still)}, as {longer} times before" if longer >= USUAL_PAUSES else ""
 
 
 def contradiction(job_status: JobStatus) -> str:

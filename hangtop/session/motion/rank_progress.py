@@ -49,7 +49,7 @@ class MotionSign(Enum):
     GPU = "computing on their GPUs"
     WORKS = "computing, reading or writing"
     LOGS = "logging steps"
-    """No proof by itself: ranks that wait for a time-out may warn of it."""
+    """No proof by itself: the steps of all logs are judged together (:mod:`hangtop.session.motion.steps`)."""
 
 
 @dataclass(slots=True)
