@@ -220,6 +220,8 @@ class Node:
     bad_lines: int = 0
     """Lines from the node that did not decode."""
     last_bad: str = ""
+    communicators: int = 0
+    """Entries of the job's progress that are this node's."""
 
     @property
     def interface_facts(self) -> list[Interface]:

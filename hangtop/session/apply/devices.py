@@ -20,6 +20,8 @@ from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port
 from hangtop.session.state import SampleContext
 
+PROCESSES = 1024
+"""Processes on the GPUs of a node that are told apart."""
 NVLINK_ERRORS = ("replay_errors", "recovery_errors", "crc_errors")
 CHANGES = 16
 """States of a port that are remembered."""
@@ -63,7 +65,7 @@ def gpu_facts(here: SampleContext, sample: GpuFacts) -> None:
 
 def gpu_processes(here: SampleContext, sample: GpuProcesses) -> None:
     """The whole compute-apps list."""
-    here.node.gpu_processes = tuple(sample.processes)
+    here.node.gpu_processes = tuple(sample.processes[:PROCESSES])
     _place_processes(here.node)
 
 

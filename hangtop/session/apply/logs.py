@@ -12,6 +12,8 @@ from hangtop.session.state import SampleContext
 
 TOLD = 8
 """Words of one log on its steps that are remembered."""
+COMMUNICATORS = 65_536
+"""Communicators of all ranks of a node that are known at once."""
 
 
 def file(here: SampleContext, sample: LogFile) -> None:
@@ -49,6 +51,10 @@ def collectives(here: SampleContext, sample: CommProgress) -> None:
     # a rank that has no number there is told apart by its process
     key = here.node.name, sample.comm, sample.rank if sample.rank >= 0 else -1 - (sample.pid or 0)
     before = here.job.progress.get(key)
+    if before is None:
+        if here.node.communicators >= COMMUNICATORS:
+            return
+        here.node.communicators += 1
     here.job.progress[key] = sample
     rank = here.rank(sample.pid)
     if rank is not None and before is not None and before.pid == sample.pid:

@@ -9,6 +9,8 @@ from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.session.state import SampleContext
 
+HELPERS = 1024
+"""Processes that one rank forked, at most."""
 GONE_KEPT = 64
 """Ended processes kept a node: enough for the last runs, bounded under a crash loop."""
 
@@ -66,7 +68,8 @@ def end_rank(here: SampleContext, rank: Rank, at: float) -> None:
 
 def helper(here: SampleContext, sample: Helper) -> None:
     """A process that a rank forked."""
-    if (rank := here.rank(sample.rank_pid)) is not None:
+    rank = here.rank(sample.rank_pid)
+    if rank is not None and (sample.pid in rank.helpers or len(rank.helpers) < HELPERS):
         rank.helpers[sample.pid] = sample
 
 
