@@ -57,3 +57,12 @@ def test_a_stand_is_told_from_the_last_step_on() -> None:
     job.ranks().at(ALL_REDUCE)
     job.ranks(2).at(READING, syscall="read", waiting_on="/data/a")
     assert job.verdict().summary.startswith("3 ranks wait 5 min")
+
+
+@pytest.mark.parametrize(("pauses", "outcome"), [(1, "unknown"), (3, "unknown"), (4, "healthy")])
+def test_one_longer_pause_is_no_habit(pauses: int, outcome: str) -> None:
+    ends = [NOW - 100.0 * number for number in range(1, pauses + 1)]
+    job = Sketch(patience=60.0, watched=600.0, stood_still=20.0, pauses=tuple((end - 30.0, end) for end in ends))
+    job.usual_pause = 30.0
+    job.ranks().at(READING)
+    assert job.verdict().outcome == outcome

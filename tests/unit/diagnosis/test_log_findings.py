@@ -164,6 +164,9 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
         [*late(0, 1, 2, 3), *say("process.signal", 0, 1, 2, 3, ago=8, signal="ABRT", what="c10::DistBackendError")],
         "watchdog_timeout", NOBODY, "timed out",
     ),
+    "a time-out that names no operation and no time": (
+        say("torch.watchdog_timeout", 0, 1, 2, 3, seq=7), "watchdog_timeout", NOBODY, "a collective timed out: ",
+    ),
     "groups of one description are told apart by GUID": (
         [*of_group("4", "dp", 0, 1), *of_group("5", "dp", 2, 3, seq=9)], "watchdog_timeout", NOBODY, "group 4 (dp)",
     ),
