@@ -113,7 +113,6 @@ class HangtopApp(App[None], inherit_bindings=False):
     def on_mount(self) -> None:
         """Everything but the first frame waits for the first frame."""
         self.theme_changed_signal.subscribe(self, self._recolour)
-        self.app_resume_signal.subscribe(self, lambda _: self.redraw_all())  # the shell has written over it
         self.call_after_refresh(self._begin)
 
     def _begin(self) -> None:
@@ -254,10 +253,3 @@ class HangtopApp(App[None], inherit_bindings=False):
     def keep(self, title: str, content: Content) -> None:
         """Keep an answer, to be read again."""
         self.results.append((self.session.now(), title, content))
-
-    def answer(self, title: str, content: Content) -> None:
-        """Show an answer, and keep it."""
-        from tui.dialogs.base import TextDialog
-
-        self.keep(title, content)
-        self.push_screen(TextDialog(title, content))

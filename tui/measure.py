@@ -12,6 +12,7 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.node import Gpu, Node, Port, Rank, Steps
+from hangtop.diagnosis.rules.gpus import BAD_BITS, BAD_EVENT_REASONS
 from tui.ordering.rows import RankRow
 
 SILENT_TICKS = 3.0
@@ -115,16 +116,7 @@ def grown_errors(port: Port) -> dict[str, int]:
     return dict(sorted(errors, key=lambda item: (-item[1], item[0])))
 
 
-_REASONS = (
-    (0x8, "HW slowdown", True),
-    (0x40, "HW thermal", True),
-    (0x20, "SW thermal", True),
-    (0x80, "power brake", True),
-    (0x4, "power cap", False),
-    (0x2, "app clocks", False),
-    (0x10, "sync boost", False),
-    (0x1, "idle", False),
-)
+_REASONS = {**BAD_EVENT_REASONS, 0x4: "power cap", 0x2: "app clocks", 0x10: "sync boost", 0x1: "idle"}
 
 
 @lru_cache(256)
@@ -132,5 +124,5 @@ def throttling(reasons: int | None) -> tuple[str, bool]:
     """What a clock event mask says, the worst first, and whether that is trouble (power cap under load is normal)."""
     if reasons is None:
         return "–", False
-    words = [(word, bad) for bit, word, bad in _REASONS if reasons & bit]
-    return ", ".join(word for word, _ in words), any(bad for _, bad in words)
+    words = [word for bit, word in _REASONS.items() if reasons & bit]
+    return ", ".join(words), bool(reasons & BAD_BITS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -62,22 +61,6 @@ def _targets(options: SessionOptions, parts: tuple[SlurmPart, ...]) -> tuple[Tar
         if all(target.host in of_job for target in named):
             return named
     return resolve(options.targets, hostfile=options.hostfile, more=[part.nodes for part in parts])
-
-
-def shell_words(node: str, options: SessionOptions) -> list[str]:
-    """Argv of a shell for a person on a node, the way the session reaches it; this machine's own shell for itself.
-
-    Asks Slurm where that is the way. Raises :class:`TargetError`, and
-    :class:`~collectors.fleet.transport.Refused` for a node that the way cannot name.
-    """
-    if not options.targets and options.hostfile is None and options.slurm is None:
-        return [os.environ.get("SHELL", "/bin/sh")]
-    (target,) = resolve([node])
-    if options.via is not None and (way := reach(options).way) is not None:
-        return way.words(target, terminal=True)
-    config = [] if options.ssh_config is None else ["-F", str(options.ssh_config)]
-    port = [] if target.port is None else ["-p", str(target.port)]
-    return ["ssh", *config, *port, "--", f"{target.user}@{target.host}" if target.user else target.host]
 
 
 class LiveFeed(Feed):

@@ -7,7 +7,7 @@ moves is kept for about a minute: what must be kept for longer is a recording's 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Generic, Literal, TypeVar
@@ -127,13 +127,6 @@ def marks(changes: Iterable[Change]) -> list[Change]:
             found.append(change)
         last[change.kind] = change.at
     return found
-
-
-def beside(found: Sequence[Change], at: float, step: int) -> Change | None:
-    """The next mark after a time (``step`` 1), or the last one before it (-1); None where there is none."""
-    if step > 0:
-        return next((mark for mark in found if mark.at > at), None)
-    return next((mark for mark in reversed(found) if mark.at < at), None)
 
 
 # --- all of it --------------------------------------------------------------------------------------------------------

@@ -123,8 +123,7 @@ async def test_in_a_recording_no_key_asks_a_node_and_the_reason_is_the_true_one(
         footer = shown.lines()[-1]
         assert "Details" in footer
         assert "Dump" not in footer
-        assert "Shell" not in footer
-        for key in ("d", "D", "ctrl+n", "r", "K", "exclamation_mark"):
+        for key in ("d", "D", "r", "K"):
             await shown.press(key)
             assert "this shows what was recorded; no node can be asked" in shown.notices()[-1], key
             assert "--read-only" not in shown.notices()[-1]

@@ -81,16 +81,10 @@ async def test_a_rank_that_could_not_be_looked_at_says_why() -> None:
         assert "what would help: sudo sysctl kernel.yama.ptrace_scope=0" in shown.text()
 
 
-async def test_dumping_leads_to_the_stacks_and_a_native_dump_asks_first() -> None:
+async def test_dumping_leads_to_the_stacks_and_back() -> None:
     async with screen(Paper(nodes=1).session()) as shown:
-        await shown.press("2", "down", "ctrl+n")
-        assert "1 rank on 1 node, native stacks, each paused for about 25 ms" in shown.text()
-        await shown.press("e")
-        assert "node1: py-spy dump --json --pid 41001 --native --locals" in shown.text()
-        await shown.press("n")
-        assert shown.session.dumped == []
-        await shown.press("ctrl+n", "y")
-        assert shown.session.dumped == [({1}, True)]
+        await shown.press("2", "down", "d")
+        assert shown.session.dumped == [({1}, False)]
         assert "[Stacks]" in shown.lines()[1]
         assert "no stack taken yet" in shown.text()
         await shown.press("escape")

@@ -40,19 +40,7 @@ async def test_who_waits_is_on_the_overview_of_a_job_that_hangs(nodes: int, size
         assert "ranks wait" not in shown.text()
 
 
-async def test_w_lists_who_waits_and_enter_goes_to_the_stack_and_back() -> None:
-    async with screen(hanging(stacks=True), size=(120, 36)) as shown:
-        await shown.press("7", "W", "down", "enter")
-        assert "[Stacks]" in shown.lines()[1]
-        assert len(shown.app.panel.selection().ranks) == 31
-        await shown.press("escape")
-        assert "[Findings" in shown.lines()[1]
-        shown.session.verdict = Verdict("healthy", "all is well")
-        await shown.press("W")
-        assert shown.notices()[-1] == "no rank waits for another: the job is healthy"
-
-
-async def test_a_chain_longer_than_the_screen_is_a_list_to_its_end() -> None:
+async def test_a_chain_longer_than_the_screen_is_read_to_its_end_beside_the_finding() -> None:
     session = hanging()
     chain = [WaitBox((11,), ("node2",), "in read_shard (data.py:88)", True)]
     chain += [
@@ -61,11 +49,8 @@ async def test_a_chain_longer_than_the_screen_is_a_list_to_its_end() -> None:
     ]  # fmt: skip
     session.verdict = replace(hung(), waits=tuple(chain))
     async with screen(session, size=(80, 24)) as shown:
-        await shown.press("1", "W", "end")
+        await shown.press("7", *["right"] * 8)
         assert "rank 30 " in shown.text()
-        await shown.press("enter")
-        assert "[Ranks]" in shown.lines()[1]
-        assert shown.app.panel.selection().ranks == {30}
 
 
 @pytest.mark.parametrize("size", [(120, 36), (80, 24)])

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from hangtop.diagnosis.phrasing import count, folded
+from hangtop.diagnosis.phrasing import count
 from tui.handlers.ask import ActionRefused
-from tui.panels.base import Place
-from tui.widgets.lines import text_of
 
 if TYPE_CHECKING:
-    from hangtop.diagnosis.finding import WaitBox
     from tui.app import HangtopApp
     from tui.panels.table_panel import TablePanel
-    from tui.view_model import ViewModel
     from tui.widgets.table import Table
 
 
@@ -66,36 +62,6 @@ def show_details(app: HangtopApp) -> None:
     chosen = app.panel.selection()
     if chosen.facts:
         app.push_screen(TextDialog(chosen.title, facts_text(chosen.facts)))
-
-
-def show_waits(app: HangtopApp) -> None:
-    """List which ranks wait for which; Enter goes to what a line stands for."""
-    from tui.dialogs.asking import ChoiceDialog
-    from tui.texts.findings import wait_tree
-
-    boxes = app.model.waits
-    if not boxes:
-        verdict = app.session.verdict
-        why = "no verdict yet" if verdict is None else f"the job is {verdict.outcome}"
-        raise ActionRefused(f"no rank waits for another: {why}")
-    tree = wait_tree(boxes)
-
-    def take(place: int | None) -> None:
-        if place is not None:
-            app.run_worker(app.go(_behind(boxes[tree[place][0]], app.model)), name="go", exit_on_error=False)
-
-    app.push_screen(ChoiceDialog("Which ranks wait for which", [(text_of([line]), "") for _, line in tree]), take)
-
-
-def _behind(box: WaitBox, model: ViewModel) -> Place:
-    """Ranks that wait in an operation that a source names lead to its group, others to a stack that was taken."""
-    ranks, state = sorted(box.ranks), model.state
-    told = " " in box.operation  # with its number or its group: of a bare one frames alone tell
-    if told and not box.blamed and (state.recorders or state.progress or state.ras):
-        return Place("collectives", "", ranks[0])
-    if dumped := [rank for rank in ranks if rank in model.dumped]:
-        return Place("stacks", "", dumped[0])
-    return Place("ranks", f"rank={folded(ranks)}", ranks[0])
 
 
 async def ask_filter(app: HangtopApp) -> None:

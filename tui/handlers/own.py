@@ -1,13 +1,10 @@
-"""A report, a shell, answers to be read again, and lost nodes to be tried again."""
+"""A report, answers to be read again, and lost nodes to be tried again."""
 
 from __future__ import annotations
 
 import asyncio
-import shlex
-import subprocess
 from typing import TYPE_CHECKING
 
-from hangtop.session.live import shell_words
 from tui.handlers.ask import ActionRefused
 from tui.looks.format import age, clock
 
@@ -38,32 +35,6 @@ def open_results(app: HangtopApp) -> None:
 
     choices = [(title, f"{clock(at, millis=False)}, {age(app.model.now - at)} ago") for at, title, _ in kept]
     app.push_screen(ChoiceDialog("Results", choices), take)
-
-
-def open_shell(app: HangtopApp) -> None:
-    """Hand the terminal to ssh, or to the way of the session, until its shell ends."""
-    from textual.app import SuspendNotSupported
-
-    node = app.panel.selection().node
-    if node is None:
-        raise ActionRefused("no node under the cursor")
-    command, wrong = shell_words(node, app.session.options), ""
-    shown = shlex.join(command)
-    try:
-        with app.suspend():
-            print(f"hangtop: {shown}   (exit brings the screen back)", flush=True)  # noqa: T201 (on the bare terminal)
-            # nothing may leave this block by an exception: Textual would not take the terminal back
-            try:
-                status = subprocess.call(command)
-            except OSError as error:
-                wrong = f"{command[0]} cannot be run here: {error.strerror}"
-            else:
-                wrong = f"{command[0]} could not reach {node}: {shown}" if status == 255 else ""
-    except SuspendNotSupported:
-        raise ActionRefused(f"this terminal cannot be handed over; run: {shown}") from None
-    if wrong:
-        app.say(wrong, "error")
-    app.tick()
 
 
 def try_again(app: HangtopApp) -> None:

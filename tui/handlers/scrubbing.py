@@ -1,11 +1,10 @@
-"""Going about in time: zoom, scrub, marks, pause."""
+"""Going about in time: zoom, scrub, pause."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from hangtop.session.state import beside
 from tui.looks.format import clock
 
 if TYPE_CHECKING:
@@ -33,20 +32,6 @@ def scrubs(step: int) -> Callable[[HangtopApp], object]:
     async def run(app: HangtopApp) -> None:
         timeline = app.model.timeline
         await show_moment(app, timeline.shown + step * max(1.0, timeline.span / COLUMNS))
-
-    return run
-
-
-def marks(step: int) -> Callable[[HangtopApp], object]:
-    """Make the handler that goes to the next (1) or last (-1) thing that happened."""
-
-    async def run(app: HangtopApp) -> None:
-        timeline = app.model.timeline
-        mark = beside(timeline.marks, timeline.shown, step)
-        if mark is not None:
-            await show_moment(app, mark.at)
-        else:
-            app.say(f"nothing is known to have happened {'before' if step < 0 else 'after'} this moment")
 
     return run
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.phrasing import count
-from tui.handlers.ask import ActionRefused, confirm
+from tui.handlers.ask import ActionRefused
 from tui.panels.base import Place
 
 if TYPE_CHECKING:
@@ -24,25 +23,9 @@ def dump(*, everybody: bool = False) -> Callable[[HangtopApp], object]:
             raise ActionRefused("no living rank to look at")
         number = len(living if ranks is None else ranks & living)
         app.notify(f"looking at {count(number, 'rank')} …", markup=False, timeout=1.5)
-        app.run_worker(_dumped(app, ranks, native=False), name="stacks", exit_on_error=False, exclusive=True)
+        app.run_worker(_dumped(app, ranks), name="stacks", exit_on_error=False, exclusive=True)
 
     return run
-
-
-def native(app: HangtopApp) -> None:
-    """Look at the stacks of the chosen ranks with native frames."""
-    from collectors.node.stacks.pyspy import dump_command
-
-    ranks = _chosen(app)
-    rows = [row for row in app.model.ranks if row.number in ranks and row.rank.gone_at is None]
-    if not rows:
-        raise ActionRefused("no living rank to look at")
-    where = f"{count(len(ranks), 'rank')} on {count(len({row.node.name for row in rows}), 'node')}"
-    commands = [
-        f"{row.node.name}: {shlex.join(dump_command('py-spy', row.rank.process.pid, 'native', True))}" for row in rows
-    ]
-    brief = f"{where}, native stacks, each paused for about 25 ms, half a second of CPU each"
-    confirm(app, ("Dump native", brief, "\n".join(commands), ""), lambda: _dumped(app, ranks, native=True))
 
 
 def _chosen(app: HangtopApp) -> set[int]:
@@ -52,8 +35,8 @@ def _chosen(app: HangtopApp) -> set[int]:
     return set(ranks)
 
 
-async def _dumped(app: HangtopApp, ranks: set[int] | None, *, native: bool) -> None:
-    await app.session.job_sources.stacks(ranks, native=native, samples=2)
+async def _dumped(app: HangtopApp, ranks: set[int] | None) -> None:
+    await app.session.job_sources.stacks(ranks, samples=2)
     if len(app.screen_stack) == 1 and app.switcher.top != "stacks":
         await app.go(Place("stacks", "", min(ranks) if ranks else None))
     app.tick()

@@ -131,11 +131,6 @@ class LogBook:
         found = next(numbered, None) or next(said, None)
         return self.shown.index(found) if found in self.shown else None
 
-    def alarm(self, place: int, step: int) -> int | None:
-        """Place of the next (or previous) warning or error among those shown."""
-        order = range(place + 1, len(self.shown)) if step > 0 else range(place - 1, -1, -1)
-        return next((at for at in order if self.shown[at].severity), None)
-
 
 def _printed(text: str) -> str:
     """What a program itself wrote."""

@@ -33,7 +33,7 @@ def job_line(model: ViewModel) -> list[Piece]:
         waiting = sum(len(box.ranks) for box in model.waits if box.waits_for)
         when = "" if since is None else f"since {clock(since, millis=False)}, {age(model.now - since)}"
         waits = f"{count(waiting, 'rank')} {'waits' if waiting == 1 else 'wait'}" if waiting else ""
-        keys = "next: 7 proof, 8 stacks, W waits, x report"
+        keys = "next: 7 proof, 8 stacks, x report"
         return [(when, Colour.TEXT), *step, (waits, Colour.TEXT), (keys, Colour.INFO)]
     ended = sum(row.rank.gone_at is not None for row in model.ranks)
     if model.outcome == "crashed":

@@ -152,16 +152,6 @@ class LogsPanel(Panel):
         """What a filter of lines can name."""
         return list(FIELDS)
 
-    def go_alarm(self, step: int) -> str:
-        """Go to the next (or previous) warning or error; says where there is none."""
-        place = self.book.alarm(self.view.cursor, step)
-        if place is None:
-            where = "after this line; N goes back to the one before" if step > 0 else "before this line"
-            return f"no warning and no error {where}"
-        self.view.jump(place)
-        self._tell()
-        return ""
-
     def next_severity(self) -> None:
         """Show all, then warnings and errors, then errors alone."""
         self.book.lowest = (self.book.lowest + 1) % len(SEVERITIES)

@@ -48,7 +48,7 @@ class OverviewPanel(Panel):
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)
         self.bar, self.time, self.heat = Bar(id="summary"), TimeChart(model), HeatMap(model)
-        self.waits, self.happened = TextView(id="waits", hint="W"), TextView(id="changes", hint="n N")
+        self.waits, self.happened = TextView(id="waits", hint="7 Findings"), TextView(id="changes")
         self.lines = TextView(id="lastlines", hint="2 Ranks, 5 Logs")
         for part in (self.waits, self.happened, self.lines):
             part.can_focus = False
@@ -125,7 +125,7 @@ class OverviewPanel(Panel):
     def _draw_waits(self) -> None:
         verdict = self.model.session.verdict
         nobody = ", none surely stands out" if verdict is not None and verdict.names_nobody else ""
-        self.waits.show([line for _, line in wait_tree(self.model.waits)], f"which ranks wait for which{nobody}")
+        self.waits.show(wait_tree(self.model.waits), f"which ranks wait for which{nobody}")
 
     def _draw_happened(self) -> None:
         """What happened, the newest first."""

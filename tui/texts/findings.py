@@ -12,7 +12,7 @@ from tui.looks.format import clock
 from tui.looks.signs import SEVERITIES
 from tui.looks.theme import Colour
 from tui.view_model import letter_of
-from tui.widgets.lines import Content, Piece
+from tui.widgets.lines import Content
 
 if TYPE_CHECKING:
     from hangtop.session.probes import ProbeResult
@@ -26,13 +26,13 @@ def plain(lines: Iterable[str]) -> Content:
     return [[(line, Colour.TEXT)] for text in lines for line in (text.splitlines() or [""])]
 
 
-def wait_tree(boxes: Sequence[WaitBox]) -> list[tuple[int, list[Piece]]]:
-    """A line a box behind its place: who holds the others up first, below each who waits for it; at most 64."""
-    lines: list[tuple[int, list[Piece]]] = []
+def wait_tree(boxes: Sequence[WaitBox]) -> Content:
+    """A line a box: who holds the others up first, below each who waits for it; at most 64."""
+    lines: Content = []
     for row in tree_rows(boxes, MOST):
         colour = Colour.BAD if boxes[row.place].blamed else Colour.TEXT
         text = f"{letter_of(row.place)} {row.text}"
-        lines.append((row.place, [(f" {row.head}", Colour.DIM), (text, colour)]))
+        lines.append([(f" {row.head}", Colour.DIM), (text, colour)])
     return lines
 
 
@@ -49,7 +49,7 @@ def finding_text(finding: Finding, chain: Sequence[WaitBox] = ()) -> Content:
         lines += [[], *[[(f"   {line}", Colour.TEXT)] for line in finding.advice.splitlines()]]
     if chain:
         lines += [[], [("   which ranks wait for which", Colour.DIM)]]
-        lines += [[("    ", Colour.DIM), *line] for _, line in wait_tree(chain)]
+        lines += [[("    ", Colour.DIM), *line] for line in wait_tree(chain)]
     for evidence in finding.evidence:
         when = "" if evidence.at is None else f"  {clock(evidence.at, millis=False)}"
         lines += [[], [(f"   {evidence.source}", Colour.INFO), (when, Colour.DIM)]]

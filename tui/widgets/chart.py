@@ -153,7 +153,7 @@ class TimeChart(Lines, can_focus=False):
         moment, where = timeline.told()
         shown = f"{moment}, {where} " if moment else ""
         toggles = "pause" if timeline.at is None else "back to the newest"
-        keys = f" [ ] {timeline.name}  , . scrub  n mark  Space {toggles} ─"
+        keys = f" [ ] {timeline.name}  , . scrub  Space {toggles} ─"
         return strip_of(ruled(f" time {shown}", keys, width), width, self.palette)
 
     def _verdicts(self, width: int) -> Strip:

@@ -82,7 +82,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         if width and height:
             changed = [y for y in range(height) if before.get(y) != self.render_line(y)]
             if changed:
-                self.refresh(*_regions(changed, width))
+                self.refresh(*(Region(0, y, width, 1) for y in changed))
 
     def repaint(self) -> None:
         """Paint everything anew: colours, size or columns changed."""
@@ -149,18 +149,6 @@ class Bar(Lines, can_focus=False):
         """One line."""
         strip = strip_of(self.content[y] if y < len(self.content) else [], width, self.palette, self.ground)
         return strip if self.over is None else Strip(Segment.apply_style(strip, post_style=self.over), width)
-
-
-def _regions(lines: list[int], width: int) -> list[Region]:
-    """Join neighbouring lines."""
-    regions: list[Region] = []
-    for y in lines:
-        if regions and regions[-1].bottom == y:
-            last = regions[-1]
-            regions[-1] = Region(0, last.y, width, last.height + 1)
-        else:
-            regions.append(Region(0, y, width, 1))
-    return regions
 
 
 def strip_of(pieces: list[Piece], width: int, palette: Palette, ground: Background = Background.PLAIN) -> Strip:

@@ -44,14 +44,12 @@ class Way:
     """One program that leads to nodes."""
 
     template: Sequence[str]
-    terminal: Sequence[str]
-    """The same for a person, with a terminal."""
     opening: float = 30.0
     """Seconds until a shell must answer."""
     jobs: Mapping[str, str] = field(default_factory=dict)
     """The Slurm job of each host."""
 
-    def words(self, target: Target, *, terminal: bool = False) -> list[str]:
+    def words(self, target: Target) -> list[str]:
         """The program and its arguments. Raises :class:`~collectors.fleet.transport.Refused`."""
         if self.jobs and target.host not in self.jobs:
             raise Refused(f"{target.name}: the Slurm job has no such node")
@@ -61,9 +59,7 @@ class Way:
             "h": host, "n": target.name, "r": user, "p": port, "j": self.jobs.get(host, ""), "%": "%",
             "u": f"ssh://{user and user + '@'}{address}{port and ':' + port}",
         }  # fmt: skip
-        return [
-            _TOKEN.sub(lambda found: values[found[1]], word) for word in (self.terminal if terminal else self.template)
-        ]
+        return [_TOKEN.sub(lambda found: values[found[1]], word) for word in self.template]
 
 
 def way_of(text: str | None, ssh_config: Path | None = None, parts: Sequence[SlurmPart] = ()) -> Way | None:
@@ -76,13 +72,12 @@ def way_of(text: str | None, ssh_config: Path | None = None, parts: Sequence[Slu
             atexit.register(shutil.rmtree, sockets, ignore_errors=True)
             config = ("-F", str(ssh_config).replace("%", "%%")) if ssh_config is not None else ()
             options = [word for one in (*_MASTER, f"ControlPath={sockets}/%%C") for word in ("-o", one)]
-            return Way(("ssh", "-T", *config, *options, "%u", "sh"), ("ssh", *config, "%u"))
+            return Way(("ssh", "-T", *config, *options, "%u", "sh"))
         case "slurm":
             jobs = {target.host: part.number for part in reversed(parts) for target in parse([part.nodes])}
-            shell, person = (*_STEP, *_SHELL), (*_STEP, "--pty", *_SHELL)
-            return Way(slurm_words(shell), slurm_words(person), opening=60.0, jobs=jobs)
+            return Way(slurm_words((*_STEP, *_SHELL)), opening=60.0, jobs=jobs)
         case "kubectl":
-            return Way(("kubectl", "exec", "-i", "%h", "--", "sh"), ("kubectl", "exec", "-it", "%h", "--", "sh"))
+            return Way(("kubectl", "exec", "-i", "%h", "--", "sh"))
     return any_command(text)
 
 
@@ -102,4 +97,4 @@ def any_command(text: str) -> Way:
         raise TargetError(f"--via {text!r} has no %h, where the node's name belongs, and is no way by name")
     if "%" in words[0].replace("%%", ""):
         raise TargetError(f"--via {text!r}: its first word is the program, and cannot hold the node's name")
-    return Way(words, words)
+    return Way(words)

@@ -1,4 +1,4 @@
-"""Which nodes, by which way, and the shell that a person gets there."""
+"""Which nodes, by which way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.targets.chosen import TargetError
-from hangtop.session.live import reach, shell_words
+from hangtop.session.live import reach
 from hangtop.session.options import SessionOptions
 
 
@@ -50,7 +50,6 @@ def test_a_slurm_job_by_its_own_steps(tmp_path: Path, monkeypatch: pytest.Monkey
         reach(SessionOptions(via="slurm"))
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     assert reach(SessionOptions(via="slurm")).targets == found.targets
-    assert "--pty" in shell_words("n2", SessionOptions(slurm="7", via="slurm"))
 
 
 def test_a_slurm_job_by_ssh_unless_a_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,15 +59,3 @@ def test_a_slurm_job_by_ssh_unless_a_way_is_named(tmp_path: Path, monkeypatch: p
         found = reach(SessionOptions(slurm="7", via=via))
         assert found.way is not None
         assert found.way.words(found.targets[0])[0] == program
-
-
-@pytest.mark.parametrize(
-    ("node", "via", "words"),
-    [
-        ("node1", None, "ssh -- node1"),
-        ("ada@h:2222", None, "ssh -p 2222 -- ada@h"),
-        ("node1", "docker exec -i %h sh", "docker exec -i node1 sh"),
-    ],
-)
-def test_a_shell_goes_to_a_node_as_the_session_does(node: str, via: str | None, words: str) -> None:
-    assert shell_words(node, SessionOptions(targets=("node1",), via=via)) == words.split()

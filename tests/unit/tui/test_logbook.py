@@ -61,13 +61,3 @@ def test_a_flood_is_counted_and_memory_is_bounded() -> None:
     assert book.skipped == 8 * 15
     assert len(book.lines) <= logbook.KEPT
     assert book.shown == book.lines
-
-
-def test_alarms_are_found_in_both_directions() -> None:
-    state, book = JobState(), LogBook()
-    lines(state, "node1", 0, 1.0, "fine", "ERROR a", "fine", "ERROR b")
-    book.take(state)
-    assert book.alarm(0, 1) == 1
-    assert book.alarm(1, 1) == 3
-    assert book.alarm(3, -1) == 1
-    assert book.alarm(3, 1) is None

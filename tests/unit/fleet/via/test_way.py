@@ -21,7 +21,7 @@ NODE = Target("eve@gpu1:2222", "gpu1", "eve", 2222)
 def test_words_are_split_as_by_a_shell_and_nothing_is_expanded() -> None:
     way = any_command(r"""tsh ssh --cluster='my lab' -p %p %r@%h "$HOME" \* 100%% sh""")
     assert way.words(NODE) == ["tsh", "ssh", "--cluster=my lab", "-p", "2222", "eve@gpu1", "$HOME", "*", "100%", "sh"]
-    assert any_command("x %n %u").words(NODE, terminal=True) == ["x", "eve@gpu1:2222", "ssh://eve@gpu1:2222"]
+    assert any_command("x %n %u").words(NODE) == ["x", "eve@gpu1:2222", "ssh://eve@gpu1:2222"]
     assert any_command("docker exec -i %h sh").words(Target("a;b", "a;b")) == ["docker", "exec", "-i", "a;b", "sh"]
 
 
@@ -42,7 +42,6 @@ def test_a_pod_by_its_name_and_as_kubectl_prints_it() -> None:
     assert way is not None
     for target in parse(["pod/a-0", "a-0"]):
         assert way.words(target) == ["kubectl", "exec", "-i", "a-0", "--", "sh"]
-        assert way.words(target, terminal=True) == ["kubectl", "exec", "-it", "a-0", "--", "sh"]
 
 
 def test_each_node_of_a_slurm_job_by_its_own_part() -> None:
@@ -52,10 +51,10 @@ def test_each_node_of_a_slurm_job_by_its_own_part() -> None:
     assert words[:3] == ["srun", "--jobid=3", "--nodelist=gpu1"]
     assert words[-1] == "sh"
     assert {"--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--mpi=none"} <= set(words)
-    assert not {"-u", "--unbuffered", "--pty"} & set(words[: words.index("env")])
+    assert not {"-u", "--unbuffered"} & set(words[: words.index("env")])
     assert words[words.index("-u") + 1] == "SLURM_PROCID", "the shell is no rank"
     assert way.words(Target("big7", "big7"))[1] == "--jobid=4"
-    assert way.words(Target("gpu2", "gpu2"), terminal=True)[1] == "--jobid=3"
+    assert way.words(Target("gpu2", "gpu2"))[1] == "--jobid=3"
     with pytest.raises(Refused, match="gpu9: the Slurm job has no such node"):
         way.words(Target("gpu9", "gpu9"))
 
