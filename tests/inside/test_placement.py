@@ -95,7 +95,7 @@ def test_one_wrong_placement_on_one_rank() -> None:
     result = placed(4, build)[0]
     across = [finding for finding in result.findings if finding.severity == "critical"]
     assert [list(finding.ranks) for finding in across] == [[3]]
-    assert across[0].summary == "layers.2.up.weight: other placements: rank 3"
+    assert across[0].summary == "layers.2.up.weight differs on rank 3 from 3 others"
 
 
 def test_gradients_that_only_some_ranks_have_and_frozen_parameters() -> None:
@@ -108,8 +108,10 @@ def test_gradients_that_only_some_ranks_have_and_frozen_parameters() -> None:
 
     findings = {finding.summary: finding for finding in placed(3, build)[0].findings}
     assert set(findings) == {
-        "layers.0.norm.bias: frozen on some ranks only: rank 1",
-        "extra.weight, extra.bias: a gradient on some ranks only: rank 0",
+        "layers.0.norm.bias differs on rank 1 from 2 others",
+        "gradient of layers.0.norm.bias differs on rank 1 from 2 others",
+        "gradient of extra.weight differs on rank 0 from 2 others",
+        "gradient of extra.bias differs on rank 0 from 2 others",
     }
 
 

@@ -104,7 +104,7 @@ def test_equal_replicas_are_silent() -> None:
     for result in compared(None):
         assert result
         assert not result.findings
-        assert "are equal on 3 ranks, bit by bit" in result.summary
+        assert "tensors and states are equal on 3 ranks" in result.summary
 
 
 # --- ranks that fail, come late or stay away ----------------------------------------------------------------------

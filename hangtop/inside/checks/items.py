@@ -6,10 +6,10 @@ ranks of the group must agree; a DTensor's is its place on the mesh's dimensions
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
+from hangtop.inside.checks.comparing import fingerprint
 from hangtop.inside.own_rank import distributed_now
 
 SCALARS = (int, float, complex, bool, str, type(None))
@@ -34,20 +34,15 @@ class StateItem(NamedTuple):
 def items_of(things: Tuple[Any, ...]) -> List[StateItem]:
     """All items of what a script gives to ``check_same``.
 
-    Modules, optimizers, tensors, mappings and sequences of them, and the words ``"rng"`` and, after a module,
-    ``"buffers"`` (its buffers alone). Raises :class:`TypeError` for anything else.
+    Modules, optimizers, tensors, mappings and sequences of them, and the word ``"rng"``. Raises :class:`TypeError` for
+    anything else.
     """
     import torch
 
-    buffers_alone = any(isinstance(thing, str) and thing == "buffers" for thing in things)
     found: Dict[str, StateItem] = {}
     for place, thing in enumerate(things):
-        if isinstance(thing, str) and thing == "buffers":
-            continue
         if isinstance(thing, str) and thing == "rng":
             items = list(_generators(torch))
-        elif isinstance(thing, torch.nn.Module) and buffers_alone:
-            items = [_tensor(name, buffer) for name, buffer in thing.named_buffers()]
         elif isinstance(thing, SCALARS):
             raise TypeError("cannot compare a %s: %r" % (type(thing).__name__, thing))
         else:
@@ -148,8 +143,3 @@ def _generators(torch: Any) -> Iterator[StateItem]:
 
 def _within(name: str, own: str) -> str:
     return "%s.%s" % (name, own) if name else own
-
-
-def fingerprint(data: bytes) -> str:
-    """Sixteen digits of a hash."""
-    return hashlib.blake2b(data, digest_size=8).hexdigest()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Sequence, Tuple
 
-from hangtop.inside.checks.meeting import Conclusion, Said, confer, group_of, harmless, ranks_text
+from hangtop.inside.checks.meeting import Conclusion, Said, confer, group_of, harmless
 from hangtop.inside.results import CheckResult, Noted
 
 ADVICE = "Every rank must build the same mesh, whose dimensions multiply to the number of its ranks."
@@ -18,22 +19,12 @@ class MeshLayout(NamedTuple):
     sizes: Tuple[int, ...]
     ranks: Tuple[int, ...]
 
-    def coordinate(self, rank: int) -> Tuple[int, ...]:
-        """Where a rank is."""
-        place = self.ranks.index(rank)
-        found: List[int] = []
-        for size in reversed(self.sizes):
-            found.append(place % size)
-            place //= size
-        return tuple(reversed(found))
-
-    def groups(self, dim: int) -> List[Tuple[int, ...]]:
+    def groups(self, dim: int) -> List[List[int]]:
         """Ranks that differ in one dimension alone, group by group."""
         found: Dict[Tuple[int, ...], List[int]] = {}
-        for rank in self.ranks:
-            place = self.coordinate(rank)
+        for rank, place in zip(self.ranks, itertools.product(*map(range, self.sizes))):
             found.setdefault((*place[:dim], *place[dim + 1 :]), []).append(rank)
-        return [tuple(ranks) for ranks in found.values()]
+        return list(found.values())
 
     def text(self) -> str:
         """``dp=2 × tp=2``."""
@@ -47,7 +38,7 @@ def check_mesh(
     """Check a DeviceMesh, or dimensions that one means to make (``{"dp": 4, "tp": 2}``), with all ranks of the job.
 
     The product of the dimensions is the number of ranks; all ranks of a mesh (or of a slice, as ``mesh["tp"]`` is) have
-    it alike, each of them once; groups of the dimensions named in ``within_node`` lie on one node.
+    it alike; groups of the dimensions named in ``within_node`` lie on one node.
     """
     members = group_of(group)
 
@@ -56,7 +47,7 @@ def check_mesh(
 
     def judge(_round: int, told: Dict[int, Said]) -> Conclusion:
         layouts = {rank: MeshLayout(*(tuple(part) for part in one["layout"])) for rank, one in told.items()}
-        return judged(layouts, {rank: one["host"] for rank, one in told.items()}, members.ranks, within_node)
+        return judged(layouts, {rank: one["host"] for rank, one in told.items()}, within_node)
 
     return confer("mesh", members, seconds, said, judge)
 
@@ -69,19 +60,14 @@ def layout_of(mesh: Any, world: int) -> MeshLayout:
     return MeshLayout(names, tuple(mesh.mesh.shape), tuple(mesh.mesh.flatten().tolist()))
 
 
-def judged(
-    layouts: Dict[int, MeshLayout], hosts: Mapping[int, str], ranks: Sequence[int], within_node: Sequence[str]
-) -> Conclusion:
+def judged(layouts: Dict[int, MeshLayout], hosts: Mapping[int, str], within_node: Sequence[str]) -> Conclusion:
     """What all ranks' layouts mean together."""
     usual = max(layouts.values(), key=list(layouts.values()).count)
     slices = list(dict.fromkeys(layouts.values()))
-    findings = list(_apart(layouts, usual)) or list(_unfit(slices, ranks))
+    findings = list(_apart(layouts, usual)) or [finding for one in slices for finding in _unfit(one)]
     if not findings:
         findings = [finding for one in slices for finding in _over_nodes(one, hosts, within_node)]
-    alike = "it fits, alike on %d ranks" % len(layouts)
-    if len(slices) > 1:
-        alike = "one of %d slices of a larger mesh, each alike on its ranks" % len(slices)
-    word = "; ".join(finding.summary for finding in findings) or alike
+    word = "; ".join(finding.summary for finding in findings) or "it fits, alike on %d ranks" % len(layouts)
     return Conclusion("mesh %s: %s" % (usual.text(), word), findings)
 
 
@@ -96,23 +82,13 @@ def _apart(layouts: Dict[int, MeshLayout], usual: MeshLayout) -> Iterator[Noted]
             )
 
 
-def _unfit(slices: Sequence[MeshLayout], ranks: Sequence[int]) -> Iterator[Noted]:
-    held = [rank for one in slices for rank in one.ranks]
-    for one in slices:
-        product = 1
-        for size in one.sizes:
-            product *= size
-        if product != len(one.ranks):
-            summary = "its dimensions multiply to %d, and there are %d ranks" % (product, len(one.ranks))
-            yield Noted("mesh_wrong", "critical", summary, (), [_shown(one)], ADVICE)
-            return
-    twice = sorted({rank for rank in held if held.count(rank) > 1})
-    lacking = sorted(set(ranks) - set(held))
-    told = (("%s more than once", twice), ("%s not at all", lacking))
-    words = [word % ranks_text(of) for word, of in told if of]
-    if words:
-        summary = "it holds " + ", ".join(words)
-        yield Noted("mesh_wrong", "critical", summary, [*twice, *lacking], [_shown(slices[0])], ADVICE)
+def _unfit(layout: MeshLayout) -> Iterator[Noted]:
+    product = 1
+    for size in layout.sizes:
+        product *= size
+    if product != len(set(layout.ranks)):
+        summary = "its dimensions multiply to %d, and there are %d ranks" % (product, len(set(layout.ranks)))
+        yield Noted("mesh_wrong", "critical", summary, (), [_shown(layout)], ADVICE)
 
 
 def _over_nodes(layout: MeshLayout, hosts: Mapping[int, str], within_node: Sequence[str]) -> Iterator[Noted]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.values import MOST_RANK
@@ -13,12 +14,11 @@ from hangtop.session.folder.documents import Contents
 Process = tuple[str, int]
 """(host, pid)"""
 
-COUNTED_UP = 2
-"""Ranks of a host at least that show how far ranks are from local ranks there."""
 OF_A_NODE = 8
 """Ranks that a node has, as a rule: of a larger job one agent alone is not all."""
-_REPORTS = ("elastic.failed", "elastic.failure", "launcher.exit")
-"""Words of agents about their own node's ranks."""
+AGENTS_NUMBERS = {"elastic.failed": "failed_rank", "elastic.failure": "failed_rank", "launcher.exit": "task"}
+"""Words of agents about their own node's ranks, and where they hold the rank."""
+T = TypeVar("T")
 
 
 def ranks_of_processes(contents: Contents) -> dict[Process, int]:
@@ -40,13 +40,13 @@ def ranks_of_processes(contents: Contents) -> dict[Process, int]:
 def joined(events: Iterable[LogEvent], processes: dict[Process, int]) -> list[LogEvent]:
     """The events with their ranks, in order: those with a time by time, the others as they stand in their files."""
     events = list(events)
-    by_pid, by_local = _by_pid(processes, events), _by_local(events)
-    told = _one_node([_ranked(event, processes, by_pid, by_local) for event in events])
+    by_pid, first = _by_pid(processes), _first_ranks(events)
+    told = _one_node([_ranked(event, processes, by_pid, first) for event in events])
     return sorted(told, key=lambda event: (event.at is None, event.at or 0.0, event.source, event.line))
 
 
 def _ranked(
-    event: LogEvent, processes: dict[Process, int], by_pid: dict[int, int], by_local: dict[tuple[str, int], int]
+    event: LogEvent, processes: dict[Process, int], by_pid: dict[int, int], first_ranks: dict[str, int]
 ) -> LogEvent:
     rank: int | None = event.rank
     if rank is None and event.pid is not None:
@@ -55,63 +55,47 @@ def _ranked(
     if isinstance(failed, int) and "failed_rank" not in event.data and failed in by_pid:
         event = event._replace(data={**event.data, "failed_rank": by_pid[failed]})
     local = event.data.get("local_rank")
-    if rank is None and isinstance(local, int) and not event.kind.startswith("elastic.f"):
-        rank = by_local.get((event.host, local), by_local.get(("", local)))
+    first = first_ranks.get(event.host, first_ranks.get(""))
+    if rank is None and isinstance(local, int) and first is not None and not event.kind.startswith("elastic.f"):
+        rank = first + local
     return event if rank == event.rank else event._replace(rank=rank)
 
 
 def _one_node(events: list[LogEvent]) -> list[LogEvent]:
     """Where one agent alone speaks, and the job is no larger than a node, its local ranks are the ranks."""
-    reports = [e for e in events if e.kind in _REPORTS and ("local_rank" in e.data or e.kind != "launcher.exit")]
-    size = max((number_of(e, "size") or 0 for e in events if e.kind == "job.size"), default=0)
-    most = max((local for e in events if isinstance(local := e.data.get("local_rank"), int)), default=0)
-    if size > OF_A_NODE and most < OF_A_NODE:
+    reports = [event for event in events if event.kind in AGENTS_NUMBERS and "local_rank" in event.data]
+    size = max((number_of(event, "size") or 0 for event in events if event.kind == "job.size"), default=0)
+    if size > OF_A_NODE or len({event.source for event in reports}) != 1:
         return events  # there are other nodes
-    unlike = any(e.data.get("failed_rank", e.data.get("local_rank")) != e.data.get("local_rank") for e in reports)
-    if unlike or len({e.source for e in reports}) != 1 or len({e.host for e in reports if e.host}) > 1:
-        return events
-    named = {"elastic.failed": "failed_rank", "launcher.exit": "task"}
     return [
-        event._replace(data={named[event.kind]: local, **event.data})
-        if event.kind in named and isinstance(local := event.data.get("local_rank"), int)
+        event._replace(data={AGENTS_NUMBERS[event.kind]: event.data["local_rank"], **event.data})
+        if event.kind in AGENTS_NUMBERS and "local_rank" in event.data
         else event
         for event in events
     ]
 
 
-def _by_pid(processes: dict[Process, int], events: Sequence[LogEvent]) -> dict[int, int]:
+def _by_pid(processes: dict[Process, int]) -> dict[int, int]:
     """Ranks by pid alone, where a pid means one rank."""
     found: dict[int, set[int]] = defaultdict(set)
     for (_, pid), rank in processes.items():
         found[pid].add(rank)
-    for event in events:
-        failed, its_rank = event.data.get("failed_pid"), event.data.get("failed_rank")
-        if isinstance(failed, int) and isinstance(its_rank, int):
-            found[failed].add(its_rank)
-    return {pid: next(iter(ranks)) for pid, ranks in found.items() if len(ranks) == 1}
+    return _certain(found)
 
 
-def _by_local(events: Sequence[LogEvent]) -> dict[tuple[str, int], int]:
-    """Global ranks by (host, local rank), and by ("", local rank) where all hosts agree.
-
-    A launcher counts its ranks up: where several of a host are as far from their local ranks, the others are, too.
-    """
-    found: dict[tuple[str, int], set[int]] = defaultdict(set)
-    locals_of: dict[str, set[int]] = defaultdict(set)
+def _first_ranks(events: Sequence[LogEvent]) -> dict[str, int]:
+    """The rank of local rank 0 by host, from which a launcher counts up; of the host "" where all hosts agree."""
+    found: dict[str, set[int]] = defaultdict(set)
     for event in events:
         local = event.data.get("local_rank")
-        if isinstance(local, int):
-            locals_of[event.host].add(local)
         rank = event.data.get("failed_rank") if event.kind == "elastic.failure" else event.rank
         if isinstance(local, int) and isinstance(rank, int):
-            found[event.host, local].add(rank)
-            found["", local].add(rank)
-    for host, every in locals_of.items():
-        known = {local: ranks for local in every if (ranks := found.get((host, local)))}
-        away = {rank - local for local, ranks in known.items() for rank in ranks}
-        if len(known) >= COUNTED_UP and len(away) == 1:
-            for local in every - known.keys():
-                found[host, local].add(local + next(iter(away)))
+            found[event.host].add(rank - local)
+            found[""].add(rank - local)
+    return _certain(found)
+
+
+def _certain(found: dict[T, set[int]]) -> dict[T, int]:
     return {key: next(iter(ranks)) for key, ranks in found.items() if len(ranks) == 1}
 
 

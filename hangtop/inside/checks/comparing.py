@@ -1,0 +1,119 @@
+"""Compares what ranks hold, by name: first a fingerprint of each shard, then the rows of the shards that differ.
+
+Ranks with the same shard must hold the same; a plain tensor has the empty one, so that all ranks of the group must
+agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple, Union
+
+from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_of, ranks_text
+from hangtop.inside.results import FINDINGS, CheckResult, Noted
+
+NAMES = 20_000
+"""Rows that one rank tells."""
+Rows = Dict[str, Tuple[str, str]]
+"""Shard and text of each thing by its name."""
+
+
+class Differing(NamedTuple):
+    """A thing that is not the same on all ranks that hold the same shard of it."""
+
+    name: str
+    summary: str
+    ranks: Sequence[int]
+    """Those that differ from the most; where two sides are even, one of the other side first."""
+    evidence: Sequence[str] = ()
+
+
+def compare(
+    check: str, things: str, rows: Callable[[], Rows], note: Callable[[Differing], Noted], group: Any, seconds: float,
+    also: Callable[[], Sequence[Noted]] = tuple,
+) -> CheckResult:  # fmt: skip
+    """Compare ``rows`` over the ranks of a group.
+
+    ``things`` is what they are called, ``note`` makes the finding of one that differs, ``also`` gives what else the
+    leader finds wrong.
+    """
+    own: Rows = {}
+
+    def say(request: Said) -> Said:
+        if "shards" in request:
+            return {name: own[name] for name in [name for name in own if own[name][0] in request["shards"]][:NAMES]}
+        own.update(rows())
+        held: Dict[str, List[str]] = {}
+        for name, (shard, text) in sorted(own.items()):
+            held.setdefault(shard, []).append("%s=%s" % (name, text))
+        return {shard: [len(texts), fingerprint("\n".join(texts).encode())] for shard, texts in held.items()}
+
+    def judge(round_: int, said: Dict[int, Said]) -> Union[More, Conclusion]:
+        more = [] if round_ else _differing_shards(said)
+        if more:
+            return More({"shards": more})
+        found = list(_differences(said)) if round_ else []
+        wrong = [*also(), *map(note, found[:FINDINGS])]
+        parts = [finding.summary for finding in wrong[: len(wrong) - len(found)]]
+        if found:
+            names = ", ".join(one.name for one in found[:3])
+            parts.append("%d %s differ among ranks: %s%s" % (len(found), things, names, " …" if len(found) > 3 else ""))
+        return Conclusion("; ".join(parts) or _equal(things, said), wrong)
+
+    return confer(check, group_of(group), seconds, say, judge)
+
+
+def _differing_shards(said: Dict[int, Said]) -> List[str]:
+    every = sorted({shard for shards in said.values() for shard in shards})
+    return [shard for shard in every if len({tuple(shards[shard]) for shards in said.values() if shard in shards}) > 1]
+
+
+def _equal(things: str, said: Dict[int, Said]) -> str:
+    held = Counter(shard for shards in said.values() for shard in shards)
+    counts = {shard: count for shards in said.values() for shard, (count, _) in shards.items()}
+    alone = sum(counts[shard] for shard, ranks in held.items() if ranks == 1 < len(said))
+    compared = sum(counts.values()) - alone
+    if not compared:
+        return "nothing to compare: no two of %d ranks hold the same part of anything" % len(said)
+    rest = "" if not alone else ", %d held by one rank alone" % alone
+    return "%d %s are equal on %d ranks%s" % (compared, things, len(said), rest)
+
+
+def _differences(said: Dict[int, Said]) -> Iterator[Differing]:
+    by_name: Dict[Tuple[str, str], Dict[int, str]] = {}
+    holders: Dict[str, List[int]] = {}
+    for rank, rows in said.items():
+        for name, (shard, text) in rows.items():
+            by_name.setdefault((name, shard), {})[rank] = text
+        for shard in {shard for shard, _ in rows.values()}:
+            holders.setdefault(shard, []).append(rank)
+    for (name, shard), told in sorted(by_name.items()):
+        item = name + (" (shard %s)" % shard if shard else "")
+        usual = Counter(told.values()).most_common(1)[0][0]
+        odd = sorted(rank for rank, text in told.items() if text != usual)
+        if odd:
+            yield _odd(name, item, min(set(told) - set(odd)), odd, told)
+        lacking = sorted(set(holders[shard]) - set(told))
+        if lacking:
+            summary = "%s is not on %s, but on %s" % (item, ranks_text(lacking), _others(len(told)))
+            yield Differing(name, summary, lacking)
+
+
+def _odd(name: str, item: str, like: int, odd: List[int], told: Dict[int, str]) -> Differing:
+    """Ranks with another text than ``like``, one of the majority; where there is none, both sides are named."""
+    others = len(told) - len(odd)
+    even = others == len(odd)
+    against = "that of rank %d" % like if even else _others(others)
+    summary = "%s differs on %s from %s" % (item, ranks_text(odd), against)
+    evidence = ["rank %d has %s" % (rank, told[rank]) for rank in (like, *odd[:4])]
+    return Differing(name, summary, sorted([like, *odd]) if even else odd, evidence)
+
+
+def _others(number: int) -> str:
+    return "%d other%s" % (number, "" if number == 1 else "s")
+
+
+def fingerprint(data: bytes) -> str:
+    """Sixteen digits of a hash."""
+    return hashlib.blake2b(data, digest_size=8).hexdigest()
