@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar
 
 from collectors.samples.logs import CommProgress, LogEvent
@@ -22,69 +22,37 @@ T = TypeVar("T")
 
 
 def ranks_of_processes(contents: Contents) -> dict[Process, int]:
-    """Global ranks: a process's place in the largest communicator, which is the world; then labels and launchers."""
-    found: dict[Process, int] = {}
+    """Global ranks: a process's place in the largest communicator, which is the world."""
     world = max((size for *_, size in contents.members), default=0)
-    for host, pid, rank, size in contents.members:
-        if size == world and world > 1:
-            found[host, pid] = rank
-    for progress in contents.progress:
-        if progress.global_rank is not None and progress.pid:
-            found.setdefault((progress.host, progress.pid), progress.global_rank)
-    for event in contents.events:
-        if event.rank is not None and event.pid is not None and event.kind.startswith(("nccl.", "torch.")):
-            found.setdefault((event.host, event.pid), event.rank)
-    return found
+    return {(host, pid): rank for host, pid, rank, size in contents.members if size == world > 1}
 
 
-def joined(events: Iterable[LogEvent], processes: dict[Process, int]) -> list[LogEvent]:
+def joined(events: Sequence[LogEvent], processes: dict[Process, int]) -> list[LogEvent]:
     """The events with their ranks, in order: those with a time by time, the others as they stand in their files."""
-    events = list(events)
-    by_pid, first = _by_pid(processes), _first_ranks(events)
-    told = _one_node([_ranked(event, processes, by_pid, first) for event in events])
+    by_pid: dict[int, set[int]] = defaultdict(set)
+    for (_, pid), rank in processes.items():
+        by_pid[pid].add(rank)
+    pids, first = _certain(by_pid), _first_ranks(events)
+    told = [_ranked(event, processes.get((event.host, event.pid or 0)), pids, first) for event in events]
     return sorted(told, key=lambda event: (event.at is None, event.at or 0.0, event.source, event.line))
 
 
-def _ranked(
-    event: LogEvent, processes: dict[Process, int], by_pid: dict[int, int], first_ranks: dict[str, int]
-) -> LogEvent:
-    rank: int | None = event.rank
-    if rank is None and event.pid is not None:
-        rank = processes.get((event.host, event.pid), by_pid.get(event.pid))
-    failed = event.data.get("failed_pid")
-    if isinstance(failed, int) and "failed_rank" not in event.data and failed in by_pid:
-        event = event._replace(data={**event.data, "failed_rank": by_pid[failed]})
-    local = event.data.get("local_rank")
-    first = first_ranks.get(event.host, first_ranks.get(""))
-    if rank is None and isinstance(local, int) and first is not None and not event.kind.startswith("elastic.f"):
-        rank = first + local
-    return event if rank == event.rank else event._replace(rank=rank)
-
-
-def _one_node(events: list[LogEvent]) -> list[LogEvent]:
-    """Where one agent alone speaks, and the job is no larger than a node, its local ranks are the ranks."""
-    reports = [event for event in events if event.kind in AGENTS_NUMBERS and "local_rank" in event.data]
-    size = max((number_of(event, "size") or 0 for event in events if event.kind == "job.size"), default=0)
-    if size > OF_A_NODE or len({event.source for event in reports}) != 1:
-        return events  # there are other nodes
-    return [
-        event._replace(data={AGENTS_NUMBERS[event.kind]: event.data["local_rank"], **event.data})
-        if event.kind in AGENTS_NUMBERS and "local_rank" in event.data
-        else event
-        for event in events
-    ]
-
-
-def _by_pid(processes: dict[Process, int]) -> dict[int, int]:
-    """Ranks by pid alone, where a pid means one rank."""
-    found: dict[int, set[int]] = defaultdict(set)
-    for (_, pid), rank in processes.items():
-        found[pid].add(rank)
-    return _certain(found)
+def _ranked(event: LogEvent, rank: int | None, by_pid: dict[int, int], first_ranks: dict[str, int]) -> LogEvent:
+    """The event with the rank of its process, of its pid, or of its place on its node."""
+    local, first = event.data.get("local_rank"), first_ranks.get(event.host, first_ranks.get(""))
+    counted = first + local if isinstance(local, int) and first is not None else None
+    named = AGENTS_NUMBERS.get(event.kind)
+    if named is not None and counted is not None:
+        event = event._replace(data={named: counted, **event.data})
+    own = event.rank if event.rank is not None else rank if rank is not None else by_pid.get(event.pid or 0)
+    return event._replace(rank=counted if own is None and not event.kind.startswith("elastic.f") else own)
 
 
 def _first_ranks(events: Sequence[LogEvent]) -> dict[str, int]:
-    """The rank of local rank 0 by host, from which a launcher counts up; of the host "" where all hosts agree."""
+    """The rank of local rank 0 by host, from which a launcher counts up; of the host "" where all hosts agree.
+
+    Where one agent alone speaks, and the job is no larger than a node, its local ranks are the ranks.
+    """
     found: dict[str, set[int]] = defaultdict(set)
     for event in events:
         local = event.data.get("local_rank")
@@ -92,6 +60,10 @@ def _first_ranks(events: Sequence[LogEvent]) -> dict[str, int]:
         if isinstance(local, int) and isinstance(rank, int):
             found[event.host].add(rank - local)
             found[""].add(rank - local)
+    agents = {event.source for event in events if event.kind in AGENTS_NUMBERS and "local_rank" in event.data}
+    size = max((number_of(event, "size") or 0 for event in events if event.kind == "job.size"), default=0)
+    if not found and len(agents) == 1 and size <= OF_A_NODE:
+        found[""].add(0)
     return _certain(found)
 
 
@@ -118,10 +90,7 @@ def _nameless(progress: CommProgress) -> bool:
 
 
 def _named(progress: CommProgress) -> CommProgress:
-    rank = progress.rank
-    if rank < 0 and progress.global_rank is not None:
-        rank = progress.global_rank
-    return progress._replace(comm=f"{progress.size} ranks" if progress.size else "the job", rank=rank)
+    return progress._replace(comm=f"{progress.size} ranks" if progress.size else "the job")
 
 
 def world_size(contents: Contents) -> int | None:
