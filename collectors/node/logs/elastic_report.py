@@ -11,7 +11,7 @@ from typing import Dict, Iterator, List, Tuple
 from collectors.node.logs import exceptions, times, tracebacks
 from collectors.node.logs.prefixes import LabelledLine
 from collectors.node.logs.records import Record
-from collectors.node.logs.rule import Data, ParsedEvent, number, signal_name, signal_of_exit
+from collectors.node.logs.rule import Data, ParsedEvent, number
 
 OPENER = r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$"
 _ENTRY = r"^\s*(?:\[\d+\]:|={10,}|\*{10,}|-{10,})\s*$"
@@ -21,7 +21,7 @@ _FIELD = r"^\s{0,4}(time|host|rank|exitcode|error_file|traceback|msg)\s*:\s?(.*)
 _MORE = r"^  |^\s*$|^\s*<NO_OTHER_FAILURES>"
 """Lines of a report that begin nothing: what a field quotes, over several lines, is indented."""
 _RANK = r"(\d{1,9})(?: \(local_rank: (\d{1,9})\))?"
-_EXIT = r"(-?\d+) \(pid: (\d+)\)(?:\s+\((SIG\w+)\))?"
+_EXIT = r"(-?\d+) \(pid: (\d+)\)"
 _NO_DETAIL = r"To enable traceback see|Signal \d+ \(SIG\w+\) received|Process failed with exitcode"
 _QUOTES = ("traceback", "msg")
 """Fields that quote what the rank had raised."""
@@ -80,9 +80,7 @@ class ElasticReport(Record):
         if rank.group(2):
             data["local_rank"] = int(rank.group(2))
         if ended is not None:
-            code = number(ended.group(1))
-            signal = signal_name(ended.group(3)) if ended.group(3) else signal_of_exit(code or 0)
-            data.update(exitcode=code, failed_pid=number(ended.group(2)), **({"signal": signal} if signal else {}))
+            data.update(exitcode=number(ended.group(1)), failed_pid=number(ended.group(2)))
         quoted = next((fields[name] for name in _QUOTES if name in fields), [""])
         raised = self._raised(quoted)
         message = "%(type)s: %(message)s" % raised[0].data if raised else quoted[0].strip('"')

@@ -49,6 +49,9 @@ SIGNATURES = (
     ("collective_timeout", (r"failed to pass monitoredBarrier|reached monitoredBarrier|Watchdog caught collective"
      r"|Timed out waiting \d+ms for|collective operation timeout|Application timeout caused pair closure"
      r"|timed out in monitoredBarrier|Barrier timed out\. (?:Id|Barrier_id)")),
+    # a service that was not there is no peer that ended
+    ("user", (r"^(?:requests|urllib3?|http\.client|httpx|httpcore|aiohttp|redis|pymongo|botocore)\."
+     r"|HTTPS?ConnectionPool")),
     ("connection", (r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|Connection refused|Connection aborted"
      r"|ConnectionError|remote process exited|heartbeat timeout|stopped sending heartbeats|another task died")),
     ("store", r"DistStoreError|DistNetworkError|TCPStore|wait timeout|Socket Timeout|key-value store|store->get\("),
@@ -72,19 +75,6 @@ _CONSEQUENCE = (
 def follows(text: str) -> bool:
     """Whether an error's words tell of somebody else's end."""
     return bool(re.search(_CONSEQUENCE, text))
-
-
-_SERVICE = (
-    r"/(?:httpx|httpcore|urllib3|requests|aiohttp|redis|pymongo|psycopg2?|botocore)/|/http/client\.py$"
-    r"|/urllib/request\.py$"
-)
-"""Clients of services over HTTP, and of databases: none of them connects ranks."""
-_NOBODY = r"refused|Max retries exceeded|Failed to establish|Name or service|name resolution"
-
-
-def of_a_service(frames: Sequence[Tuple[str, int, str]], words: str) -> bool:
-    """Whether a connection that failed is one to a service that was not there: no peer ended."""
-    return any(re.search(_SERVICE, frame[0]) for frame in frames[-4:]) and bool(re.search(_NOBODY, words))
 
 
 LAUNCHERS = (

@@ -1,7 +1,7 @@
 """What stands in front of a record, and whose the record is by that.
 
-Labels of launchers and loggers, times, escape codes and JSON are taken off a line. What is left may name an engine's
-worker, and NCCL's records name their process.
+Labels of launchers, engines and loggers, times, escape codes and JSON are taken off a line. NCCL's records name their
+process in what is left.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _LABELS = (
     # a journal's time, host and program
     (r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?"
      r"(?:Z|[+-]\d\d:?\d\d)) (?P<host>[A-Za-z0-9][\w.-]{0,100}) (?P<program>[A-Za-z][\w./-]{0,80})(?:\[\d{1,9}\])?: "),
+    # SGLang's [2026-11-22 10:00:00 TP3]
+    rf"\[(?P<time>{_DATE})(?: (?:DP|PP)0)* TP(?P<rank>\d{{1,4}})(?: EP\d+)?\] ?",
     # a time alone, and that of a launcher in front of torchrun's label
     rf"(?P<time>[\[(]?(?:{_DATE}|\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?=\]? \[(?:rank|default)\d))[\])]?[ ]?)",
     # torch's and torchrun's [rank3]: and [default3]:
@@ -44,10 +46,12 @@ _LABELS = (
     # srun --label, mpirun --tag-output
     r"[ ]{0,6}(?P<rank>\d{1,6}):(?: |$)",
     r"\[(?:\d+,)?(?P<rank>\d{1,7})\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?[ ]?",
-    # Ray's and vLLM's (name pid=7, ip=10.0.0.7)
-    r"\((?P<front>(?:[\w.:<>-]+,? )*?)pid=(?P<pid>\d{1,10})(?:, ip=(?P<host>[\w.:-]+))?\)[ ]?",
+    # Ray's and vLLM's (name pid=7, ip=10.0.0.7); a worker's place in the tensor-parallel group is its rank where no
+    # other axis is
+    (r"\((?:\w+_(?:(?:DP|PP)0_)*TP(?P<rank>\d{1,4})(?:_EP\d+)? |\w+ rank=(?P<rank_2>\d{1,4}) )?(?:[\w.:<>-]+,? )*?pid="
+     r"(?P<pid>\d{1,10})(?:, ip=(?P<host>[\w.:-]+))?\)[ ]?"),
     # a logger's level, time and place
-    (r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?"
+    (r"(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:\d\d-\d\d \d\d:\d\d:\d\d )?"
      r"(?:\[[\w./-]+\.py:\d+\]|[\w.-]+\.py:\d+\]) ?"),
     # kubelet's files, kubectl logs --prefix
     r"(?:stdout|stderr)(?: [FP] |: )",
@@ -82,8 +86,6 @@ class LabelledLine(NamedTuple):
     """True when a label or a time stood in front: a wrapped line's second half has none."""
     program: str = ""
     """The program that a journal names in front."""
-    warned: bool = False
-    """True when a label told the level of warnings."""
 
 
 def records(raw: bytes, number: int, now: float) -> Iterator[LabelledLine]:
@@ -117,7 +119,6 @@ def _unlabelled(text: str, number: int, now: float) -> LabelledLine:
     start, rank, local, host, program = text, None, None, "", ""
     at: Optional[float] = None
     pid: Optional[int] = None
-    warned = False
     if text.startswith("{"):
         text, at = unwrapped(text, now)
     for _ in range(8):
@@ -131,12 +132,11 @@ def _unlabelled(text: str, number: int, now: float) -> LabelledLine:
             at = at if found is None else found
         if "pid" in said:
             pid = int(said["pid"])
-            rank = place_of("(" + said.get("front", "")) if rank is None else rank
-        rank = int(said["rank"]) if "rank" in said else rank
+        place = said.get("rank") or said.get("rank_2")
+        rank = int(place) if place else rank
         local = int(said["local"]) if "local" in said else local
         host, program = said.get("host", host), said.get("program", program)
-        warned = warned or said.get("level") == "WARNING"
-    return LabelledLine(number, text, LogWriter(rank, local, host, pid), at, text is not start, program, warned)
+    return LabelledLine(number, text, LogWriter(rank, local, host, pid), at, text is not start, program)
 
 
 @lru_cache(1)
@@ -168,38 +168,17 @@ def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":
     return (message, at) if message else (text, None)
 
 
-# --- whose a record is, where no label told --------------------------------------------------------------------------
-
-FRONT = 200
-"""Characters of a line within which a worker or a process is taken for its writer."""
-_OF_ONE_PROCESS = (
-    "python.", "process.", "torch.cuda_error", "torch.out_of_memory", "torch.worker_died", "host.", "log.error",
-    "gpu.unseen", "engine.", "torch.address_in_use",
-)  # fmt: skip
-"""Kinds of events of one process. Watchdogs, NCCL and launchers name ranks that may be a group's, or another's."""
-_PLACE = re.compile(r"(?:(?:^|[\[( _])(?:(?:DP|PP)0[ _])*TP|\(\w+ rank=)(\d{1,4})(?:[ _](?:DP|PP|EP)0)*[\]) ]")
-"""The place in a tensor-parallel group, as vLLM and SGLang write it: the rank where there is no other axis."""
-_NCCL = re.compile(
-    r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10}(?P<device> \[\d+\])?(?![.:\d])"
-)
+_FRONT = 200
+"""Characters of a line within which a process is taken for its writer."""
+_NCCL = re.compile(r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} \[\d+\] ")
 """``host:pid:tid [cudaDev]`` in front of NCCL's records; a time of day looks like it."""
 
 
 def owner_of(event: ParsedEvent, line: LabelledLine) -> Tuple[Optional[int], str, Optional[int]]:
-    """Rank, host and process of an event: by its own word, by the label of its line, else by the text's beginning."""
+    """Rank, host and process of an event: by its own word, by the label of its line, else by NCCL's front."""
     rank = event.rank if event.rank is not None else line.stream.rank
     pid = event.pid if event.pid is not None else line.stream.pid
-    host, front = event.host or line.stream.host, line.text.partition("\n")[0][:FRONT]
-    of_nccl = event.kind.startswith("nccl.")
-    if not of_nccl and not event.kind.startswith(_OF_ONE_PROCESS):
-        return rank, host, pid
-    said = _NCCL.search(front) if of_nccl else _NCCL.match(front)
-    if said is not None and (of_nccl or said.group("device")):
+    host, said = event.host or line.stream.host, _NCCL.search(line.text.partition("\n")[0][:_FRONT])
+    if said is not None:
         host, pid = host or said.group("host"), number(said.group("pid")) if pid is None else pid
-    return place_of(front) if rank is None and not of_nccl else rank, host, pid
-
-
-def place_of(text: str) -> Optional[int]:
-    """The rank of an engine's worker, by its place; None where a text names none."""
-    found = _PLACE.search(text[:80])
-    return None if found is None else int(found.group(1))
+    return rank, host, pid

@@ -85,16 +85,7 @@ class Rule(NamedTuple):
         if data is None:
             return None
         host, rank, pid = data.pop("by_host", ""), data.pop("by_rank", None), data.pop("by_pid", None)
-        code = data.get("exitcode")
-        named = signal_of_exit(code) if isinstance(code, int) else ""
-        if named:
-            data.setdefault("signal", named)
         return ParsedEvent(self.kind, data, rank=number(str(rank)), host=str(host).rstrip(".-"), pid=number(str(pid)))
-
-
-def signal_of_exit(code: int) -> str:
-    """The signal behind an exit status: negative as Python says it, 128 + n as a shell does; empty for none."""
-    return signal_name(str(-code)) if code < 0 else _NAMES.get(code - 128, "")
 
 
 def signal_name(text: str) -> str:

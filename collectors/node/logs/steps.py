@@ -27,7 +27,6 @@ _FRACTION = re.compile(r"\[\s{0,8}(?P<n>\d{1,12})\s{0,3}/\s{0,8}\d{1,12}(?=\s?\]
 _BAR = re.compile(
     r"\|\s{0,4}(?P<n>\d{1,12}(?:\.\d{1,6})?)[kmgt]?/\d[\d.]{0,12}[kmgt]?i?b? \[|(?:^|\s)(?P<n2>\d{1,12})it \["
 )
-_PACE = re.compile(r"[ ,\[](?P<n>\d{1,9}(?:\.\d{1,6})?) ?(?P<per>s/(?:it|step|iter)|(?:it|step|iter)s?/s)\b")
 _BEATS = re.compile(
     r"heart[ _-]?beat|keep[ _-]?alive|\balive\b|watchdog|\bwait(?:ing|ed)\b|\bretr(?:y|ies|ying)\b|\battempts?\b"
     r"|health[ _-]?check|\bping(?:ed|ing)?\b|(?<![\w/.])monitor(?:ing)?(?![\w/.])|\bpoll(?:s|ed|ing)?\b|no progress"
@@ -38,7 +37,8 @@ _TROUBLE = re.compile(
     r"error|warn|exception|traceback|fail|abort|fatal|kill|signal|critical"
     r"|^\s*file \"|^\s*(?:frame )?#\d|\b0x[0-9a-f]{6}"
 )
-_NAMES = {"it": "iteration", "iter": "iteration", "batche": "batch", "mini-batch": "batch", "minibatch": "batch"}
+_NAMES = {"st": "step", "it": "iteration", "up": "update", "ba": "batch", "mi": "batch", "ep": "epoch"}
+"""Names of counters by the first letters of their words."""
 _PLACE = {"step": 0, "iteration": 0, "update": 0, "batch": 1, "bar": 2, "epoch": 3}
 """How well a counter tells of steps, the best first."""
 _LATEST_EPOCH = 1e7
@@ -73,8 +73,7 @@ def counted(text: str) -> Optional[Counted]:
     found: List[Counted] = []
     epoch = 0.0
     for match in _WORD.finditer(text):
-        name = match.group("name").rstrip("s")
-        name = _NAMES.get(name, name)
+        name = _NAMES[match.group("name")[:2]]
         value = float(match.group("n").replace(",", "") + (match.group("part") or ""))
         if (name == "epoch" and value >= _LATEST_EPOCH) or (name != "epoch" and match.group("part")):
             continue  # seconds since 1970, or those that a step took
@@ -96,15 +95,6 @@ def counted(text: str) -> Optional[Counted]:
 def _words(text: str) -> str:
     """What is left of a line without its numbers: the same for all lines of one kind."""
     return re.sub(r"[\d.,:%|/\\#=>\u2500-\u25ff+-]+|\b[0-9a-f]{6,}\b", " ", text[:160])
-
-
-def _pace(text: str) -> Optional[float]:
-    """Seconds a step takes, where a line says it as bars do: ``3.2s/it`` or ``45.1it/s``."""
-    found = _PACE.search(text)
-    value = 0.0 if found is None else float(found.group("n"))
-    if found is None or not value:
-        return None
-    return value if found.group("per").startswith("s/") else 1.0 / value
 
 
 # --- the counters of one file ----------------------------------------------------------------------------------------
@@ -132,8 +122,6 @@ class _Counter:
         self.rises = 0
         self.times = [] if stamp is None else [(stamp, seen.value)]
         """Times of the last rises, as their lines print them, and the numbers that they rose to."""
-        self.pace: Optional[float] = None
-        """Seconds that a step takes, as the last line of a bar says."""
 
     def rises_to(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> bool:
         """Take the next number: whether the count went on with it."""
@@ -149,12 +137,12 @@ class _Counter:
         return True
 
     def rhythm(self) -> Tuple[Optional[float], Optional[float]]:
-        """Seconds between two rises, and of one step at the longest; where lines print no times, what a bar says."""
+        """Seconds between two rises, and of one step at the longest, by the times that lines print."""
         pairs = list(zip(self.times, self.times[1:]))
         spans = sorted(after - before for (before, _), (after, _) in pairs)
         each = [(after - at) / (to - value) for (at, value), (after, to) in pairs if to > value and after >= at]
-        every = spans[len(spans) // 2] if len(spans) > 1 and spans[0] >= 0.0 else self.pace
-        return every, max(each) if each else self.pace
+        every = spans[len(spans) // 2] if len(spans) > 1 and spans[0] >= 0.0 else None
+        return every, max(each, default=None)
 
 
 class LogSteps:
@@ -193,7 +181,6 @@ class LogSteps:
             known = self._counters[seen.template] = _Counter(seen, at, stamp)
         elif known.rises_to(seen, at, stamp) and live:
             self._grown += 1
-        known.pace = _pace(text) if seen.name == "bar" else None
 
     def told(self, path: str, pid: Optional[int], rank: Optional[int]) -> Optional[StepCount]:
         """How far the log says that the job is; None while it says nothing of the kind."""

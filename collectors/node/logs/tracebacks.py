@@ -135,8 +135,6 @@ class Traceback(Record):
         data: Data = {"type": "", "message": "", "signature": "user", "consequence": False}
         data.update(exceptions.headline(last) if last else {})
         data.update(exceptions.framed(raised.frames))
-        if data["signature"] == "connection" and exceptions.of_a_service(raised.frames, chain):
-            data["signature"] = "user"
         if not raised.message:
             data["cut"] = True
         if self._taken > text.count("\n") + 1:
@@ -144,7 +142,7 @@ class Traceback(Record):
         if re.search(_LOGGED, self.above):
             data["logged"] = True
         ignored = b"Exception ignored " in self.above
-        caught = self.line.warned or b"WARNING" in self.above  # what logs an exception at this level goes on
+        caught = b"WARNING" in self.above  # what logs an exception at this level goes on
         if ignored or (caught and not re.search(_UNCAUGHT, text)):
             data["survived"] = True
         self.message = "" if ignored else chain.strip()

@@ -94,16 +94,6 @@ def test_how_long_a_step_took_of_late_is_told_by_the_times_of_the_lines_and_thei
 
 
 @pytest.mark.parametrize(
-    ("rate", "every"),
-    [("[10:00<12:00,  3.20s/it]", 3.2), ("[10:00<12:00, 4.00it/s, loss=2]", 0.25), ("[00:00<?, ?it/s]", None)],
-)
-def test_a_bar_says_how_long_a_step_takes(rate: str, every: float | None) -> None:
-    log = LogSteps()
-    read(log, f"\r 10%|█   | 100/1000 {rate}\r 10%|█   | 101/1000 {rate}", live=False)
-    assert (told(log).value, told(log).at, told(log).every) == (101.0, NOW, every)
-
-
-@pytest.mark.parametrize(
     ("pieces", "grown", "name", "value"),
     [
         ([f"step {n}\n" for n in (10, 11, 12, 0, 1, 2, 3)], 5, "step", 3.0),

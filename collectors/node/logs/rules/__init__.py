@@ -8,11 +8,8 @@ from __future__ import annotations
 from typing import Tuple
 
 from collectors.node.logs.rule import Rule
-from collectors.node.logs.rules import cuda, kernel, launchers, nccl, process, schedulers, store, torch
+from collectors.node.logs.rules import kernel, launchers, nccl, process, torch
 
-RULES: Tuple[Rule, ...] = (
-    *nccl.RULES, *torch.RULES, *store.RULES, *cuda.RULES, *launchers.RULES, *schedulers.RULES, *kernel.RULES,
-    *process.RULES,
-)  # fmt: skip
+RULES: Tuple[Rule, ...] = (*nccl.RULES, *torch.RULES, *launchers.RULES, *kernel.RULES, *process.RULES)
 FALLBACK = "log.error"
 """The kind that is asked for only where a line gives no other."""
