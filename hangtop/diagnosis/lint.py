@@ -21,7 +21,6 @@ from hangtop.diagnosis.roster import world_or_logged
 
 INTERFACE_NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
 """Variables that name network interfaces."""
-_LEVELS = r"(?i:LOC|PIX|PXB|PXN|P2C|PHB|SYS|NVL|[0-5])"
 _POWERS = "|".join(str(1 << power) for power in range(10, 26))
 ACCEPTED = {
     "NCCL_IB_TIMEOUT": (r"\d|[12]\d|3[01]", "0 to 31, an exponent: 4.096 µs × 2^n, times the retries"),
@@ -29,19 +28,12 @@ ACCEPTED = {
     "NCCL_IB_QPS_PER_CONNECTION": (r"[1-9]\d?|1[01]\d|12[0-8]", "1 to 128"),
     "NCCL_IB_GID_INDEX": (r"-1|\d{1,3}", "-1 to 255"),
     "NCCL_BUFFSIZE": (_POWERS, "a power of two under 64 MiB: it is taken for every channel and peer"),
-    "NCCL_SOCKET_FAMILY": (r"AF_INET6?", "AF_INET, AF_INET6"),
-    "NCCL_P2P_LEVEL": (_LEVELS, "LOC, NVL, PIX, PXB, PHB, SYS"),
-    "NCCL_NET_GDR_LEVEL": (_LEVELS, "LOC, PIX, PXB, PXN, PHB, SYS"),
-    "NCCL_PROTO": (r"(?i)(?:[\^,]?(?:LL|LL128|Simple))+|.*[:;].*", "a list of LL, LL128, Simple"),
-    "NCCL_ALGO": (
-        r"(?i)(?:[\^,]?(?:Ring|Tree|Collnet(?:Chain|Direct)?|NVLS(?:Tree)?|PAT))+|.*[:;].*",
-        "a list of Ring, Tree, CollnetChain, CollnetDirect, NVLS, NVLSTree, PAT",
-    ),
 }
 """Values that are accepted, of the settings whose wrong value hangs a job or slows it: a pattern, and words for it."""
 
-_ON = r"(?i)1|true|yes|on"
-DEBUG_ONLY = {
+_ON, _ANY = r"(?i)1|true|yes|on", r"(?s).*"
+_TIMEOUT = "nobody reads it; what does it: init_process_group(timeout=…), and the same for every new_group()"
+NOT_WANTED = {
     "NCCL_P2P_DISABLE": (_ON, "GPUs of a node talk through host memory instead of NVLink or PCIe"),
     "NCCL_IB_DISABLE": (_ON, "all traffic between nodes goes over TCP"),
     "NCCL_SHM_DISABLE": (_ON, "GPUs without P2P talk over the network even inside a node"),
@@ -51,18 +43,13 @@ DEBUG_ONLY = {
     "CUDA_LAUNCH_BLOCKING": (_ON, "every kernel launch waits for its end: computation and communication never overlap"),
     "TORCH_DISTRIBUTED_DEBUG": (r"(?i)detail", "every collective is preceded by a check among all ranks"),
     "TORCH_NCCL_BLOCKING_WAIT": (_ON, "wait() blocks the CPU: work is no longer queued ahead"),
+    "NCCL_TIMEOUT": (_ANY, _TIMEOUT),
+    "NCCL_TIMEOUT_MS": (_ANY, _TIMEOUT),
+    "NCCL_HEARTBEAT_TIMEOUT": (_ANY, "nobody reads it; what does it: TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"),
+    "NCCL_SOCKET_TIMEOUT": (_ANY, "nobody reads it; what does it: NCCL_SOCKET_RETRY_CNT and …_RETRY_SLEEP_MSEC"),
+    "NCCL_PORT_RANGE": (_ANY, "nobody reads it; what does it: the kernel's net.ipv4.ip_local_port_range"),
 }
-"""Values that switch a setting for finding faults on, and what it does to a job."""
-
-_TIMEOUT = "init_process_group(timeout=timedelta(minutes=…)), and the same for every new_group()"
-NOT_READ = {
-    "NCCL_TIMEOUT": _TIMEOUT,
-    "NCCL_TIMEOUT_MS": _TIMEOUT,
-    "NCCL_HEARTBEAT_TIMEOUT": "TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC",
-    "NCCL_SOCKET_TIMEOUT": "NCCL_SOCKET_RETRY_CNT and NCCL_SOCKET_RETRY_SLEEP_MSEC",
-    "NCCL_PORT_RANGE": "the kernel's net.ipv4.ip_local_port_range: NCCL's ports are ephemeral",
-}
-"""Names that people set and nobody reads, and what does what they are set for."""
+"""Values that switch a setting for finding faults on, with what it does to a job; names that nobody reads."""
 
 MUST_AGREE = tuple(
     """
@@ -104,20 +91,16 @@ BAD_RELEASES = (
 
 
 def wrong_settings(job: Job) -> Iterator[Finding]:
-    """env_invalid, env_unknown, env_debug_left_on: settings one by one."""
+    """env_invalid and env_not_wanted: settings one by one."""
     for (name, value), ranks in job.once(_by_setting).items():
-        accepted, words = ACCEPTED.get(name, ("(?s).*", ""))
-        left_on, does = DEBUG_ONLY.get(name, ("(?!)", ""))
-        setting = name, value
+        accepted, words = ACCEPTED.get(name, (_ANY, ""))
+        unwanted, does = NOT_WANTED.get(name, ("(?!)", ""))
         if not re.fullmatch(accepted, value.strip()):
             text, advice = f"{name}={value} is not accepted: {words}", f"Correct {name} or remove it."
-            yield _finding("env_invalid", "warning", text, ranks, setting, advice)
-        if re.fullmatch(left_on, value.strip()):
-            text, advice = f"{name}={value}: {does}", "Remove it once the fault is found."
-            yield _finding("env_debug_left_on", "warning", text, ranks, setting, advice)
-        if name in NOT_READ:
-            text, advice = f"nobody reads {name}: it does nothing", f"Remove it. What does it: {NOT_READ[name]}."
-            yield _finding("env_unknown", "warning", text, ranks, setting, advice)
+            yield _finding("env_invalid", "warning", text, ranks, (name, value), advice)
+        if re.fullmatch(unwanted, value.strip()):
+            advice = f"Remove {name} unless you are looking for a fault with it."
+            yield _finding("env_not_wanted", "warning", f"{name}={value}: {does}", ranks, (name, value), advice)
         if name in INTERFACE_NAMES and not value.startswith("^"):
             yield from _interfaces(job, ranks, name, value)
 

@@ -11,9 +11,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 from collectors.samples.asked import PathFigure
-from collectors.samples.probes import IbDirection, ProbePair, ProbeRank, ProbeReport
-from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, Severity, next_step
-from hangtop.diagnosis.job import Job
+from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
+from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 
 Pair = tuple[str, str]
 
@@ -23,9 +22,6 @@ SLOW_SHARE = 1 / 3
 """Of the median over the other pairs: noise on a shared network stays within a factor of two."""
 LOST_SHARE = 0.03
 """A probe that fills a fast link loses up to 2 % in queues of its own making, and is none the slower for it."""
-GOOD_SHARE = 0.8
-"""Of a port's rate that one connection of ib_write_bw should reach: trusted preflight scripts ask for 0.9 to 0.95 of
-it with tuned settings; without them less is no proof of a fault."""
 WITH_TORCH = frozenset(("gloo", "nccl"))
 """Ways to measure for which a node needs torch."""
 
@@ -71,19 +67,13 @@ def path_findings(figures: Sequence[PathFigure], report: ProbeReport) -> tuple[F
     return (*findings(report), *_narrow(figures, report))
 
 
-def infiniband_findings(job: Job, carried: Sequence[IbDirection], report: ProbeReport) -> tuple[Finding, ...]:
-    """All that figures of InfiniBand prove, what explains the rest first."""
-    found = findings(report)
-    return (*found, *_under_its_rate(job, [one for one in carried if not _nodes(found) & {one.a, one.b}], report))
-
-
 def _told(
     report: ProbeReport, kind: str, weight: float, names: Iterable[str], summary: str, texts: Sequence[str],
-    advice: str, *, severity: Severity = "critical", ranks: Sequence[ProbeRank] = (), steps: tuple[NextStep, ...] = (),
+    advice: str, *, ranks: Sequence[ProbeRank] = (), steps: tuple[NextStep, ...] = (),
 ) -> Finding:  # fmt: skip
     """A finding about these nodes, with what was measured as evidence."""
     return Finding(
-        kind, severity, weight, summary, nodes=tuple(names), ranks=tuple(sorted(rank.rank for rank in ranks)),
+        kind, "critical", weight, summary, nodes=tuple(names), ranks=tuple(sorted(rank.rank for rank in ranks)),
         gpus=tuple(f"{rank.node}:{rank.gpu}" for rank in ranks if rank.gpu is not None),
         evidence=tuple(Evidence(Observer.PROBE, f"{report.backend} probe", report.at, text) for text in texts[:6]),
         advice=advice, next=steps,
@@ -193,7 +183,7 @@ def _narrow(figures: Sequence[PathFigure], report: ProbeReport) -> Iterator[Find
         )  # fmt: skip
 
 
-# --- ranks, and what the hardware could give ------------------------------------------------------------------------
+# --- ranks ------------------------------------------------------------------------------------------------------
 
 
 def _corrupt(report: ProbeReport) -> Iterator[Finding]:
@@ -228,24 +218,3 @@ def _absent(report: ProbeReport) -> Iterator[Finding]:
         f"See whether the node answers at all, and {keeps}.", ranks=[rank for rank in ranks if rank.rank >= 0],
         steps=() if late else (next_step("", "preflight", *names),),
     )  # fmt: skip
-
-
-def _under_its_rate(job: Job, carried: Sequence[IbDirection], report: ProbeReport) -> Iterator[Finding]:
-    """bandwidth_low: directions far under the rate of their narrower port, as sysfs of the two nodes tells it."""
-    rates = {
-        (name, f"{port.facts.device}/{port.facts.port}"): port.facts.rate or 0.0
-        for name, node in job.nodes.items() for port in node.ports.values()
-    }  # fmt: skip
-    low = [
-        (one.gbits / rate, f"{one.a}:{one.port_a} to {one.b}:{one.port_b}: {one.gbits:.4g} Gb/s of {rate:g}", one)
-        for one in carried
-        for rate in [min(rates.get((one.a, one.port_a), 0.0), rates.get((one.b, one.port_b), 0.0))]
-        if one.gbits is not None and one.gbits < GOOD_SHARE * rate
-    ]
-    if low:
-        yield _told(
-            report, "bandwidth_low", 0.7, sorted({name for _, _, one in low for name in (one.a, one.b)}),
-            min(low)[1], [text for _, text, _ in low],
-            "Look at the PCIe link of the adapter (width and speed), at the NUMA node that the test ran on, and at "
-            "what else uses the fabric.", severity="warning",
-        )  # fmt: skip

@@ -48,9 +48,9 @@ def test_a_throttled_gpu_and_a_port_that_flaps(
     answer = asked.answer()
     told = {finding["kind"]: finding for finding in answer.findings}
     assert answer.verdict == "slow", answer.data["summary"]
-    assert sorted(answer.alarms) == ["gpu_throttled", "ib_link_flapped"]
+    assert sorted(answer.alarms) == ["gpu_throttled", "ib_port_errors"]
     assert (told["gpu_throttled"]["gpus"], told["gpu_throttled"]["ranks"]) == (["node1:1"], [1])
-    assert told["ib_link_flapped"]["ports"] == [f"node2:{PORT}/1"]
+    assert told["ib_port_errors"]["ports"] == [f"node2:{PORT}/1"]
 
 
 def test_a_lost_gpu_is_why_its_rank_is_stuck(

@@ -16,12 +16,11 @@ from hangtop.diagnosis.rules.engine import EventRow, Line, in_vain
 from hangtop.diagnosis.rules.launches import STACKS
 from hangtop.diagnosis.rules.nvlink import FABRIC_UP
 
-VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendezvous", "collective_timeout"})
+VICTIMS = frozenset({"connection", "interrupt", "store", "rendezvous", "collective_timeout"})
 """Signatures of errors that tell of somebody else's end, or of a wait."""
 TOLD_TO_END = frozenset({"Terminated", "Interrupt", "Hangup"})
 """Signals, in strsignal's words, by which a data loader's worker is ended with its rank."""
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
-DRAIN_NODE = "Drain the node: its hardware or its kernel failed; see the management controller's log."
 ADAPTER_WORKS = ("Cable unplugged", "insufficient power", "High Temperature")
 """What the kernel says of network adapters that work all the same."""
 
@@ -43,25 +42,11 @@ def _gpu(problems: str, kind: str, summary: str) -> EventRow:
     )  # fmt: skip
 
 
-def _machine(problem: str, weight: float, summary: str) -> EventRow:
-    """A failure of the machine itself, the surer the nearer to the root: a panic follows from most of the others."""
-    return EventRow(
-        event=Line("kernel.machine", {"problem": (problem,)}), kind="kernel_trouble", weight=weight, scope="node",
-        summary=f"{{node}}: {summary}", advice=DRAIN_NODE,
-    )  # fmt: skip
-
-
 def _limit(summary: str, advice: str, event: Line, *also: Line) -> EventRow:
     """A limit of the node, of the container or of the process that was reached."""
     return EventRow(
         event=event, also=also, kind="limit_reached", weight=0.9, summary=summary, detail="error", advice=advice
     )
-
-
-def _failed_by_itself(event: LogEvent) -> bool:
-    """Torch's word that NCCL failed: no error of CUDA, which has a rule of its own, no time-out, no lost peer."""
-    error = text_of(event, "error")
-    return event.data.get("consequence") is not True and not error.startswith("CUDA") and "imeout" not in error
 
 
 def _fatal(event: LogEvent) -> bool:
@@ -79,10 +64,11 @@ MACHINES = (
     _gpu("hung", "gpu_driver_hung", "the driver waits in vain for {gpu}"),
     _gpu("lost", "gpu_lost", "the driver cannot reach {gpu}"),
     _gpu("ecc needs_reset", "gpu_ecc", "{gpu} has an uncorrectable hardware error, or wants a reset"),
-    _machine("memory", 0.88, "its memory has an error that could not be corrected"),
-    _machine("machine_check", 0.87, "a CPU reports an error that could not be corrected"),
-    _machine("pcie", 0.85, "a PCIe device reports an error that could not be corrected, or was lost"),
-    _machine("panic", 0.83, "the kernel panicked"),
+    EventRow(
+        event=Line("kernel.machine"), kind="kernel_trouble", weight=0.87, scope="node", example={"problem": "panic"},
+        summary="the hardware or the kernel of {node} failed", detail="problem",
+        advice="Drain the node: its hardware or its kernel failed; see the management controller's log.",
+    ),
     EventRow(
         event=Line("kernel.hung_task"), also=(Line("kernel.lockup"),), kind="kernel_trouble", severity="warning",
         weight=0.8, scope="process",
@@ -191,7 +177,7 @@ NCCL = (
           "One rank twice: give each process its own RANK. Queue pairs: leave NCCL_IB_GID_INDEX unset, let the RoCE "
           "networks route to each other. NVLS: look at Fabric Manager and IMEX. CUDA IPC: let the GPUs see each other "
           "(CUDA_VISIBLE_DEVICES, containers). Else: drivers or firmware that do not fit."),
-    _nccl("ib_port_error", "ib_link_flapped", 0.85,
+    _nccl("ib_port_error", "ib_port_errors", 0.85,
           "an InfiniBand port of this host reported an error{on}",
           "Check cable and transceiver of that port.", "warning"),
     EventRow(
@@ -227,20 +213,6 @@ JOBS = (
         event=Line("torch.barrier_failed"), kind="collective_mismatch", weight=0.85, ranks_in="missing",
         example={"missing": [1]}, advice=STACKS,
         summary="{who} did not come to the monitored barrier that the others wait in",
-    ),
-    EventRow(
-        event=Line("torch.taken_down"), kind="watchdog_timeout", weight=0.5, last_resort=True,
-        unless=tuple(Line(f"torch.watchdog_{word}") for word in ("timeout", "status", "error", "stuck")), accuses=False,
-        summary="torch's watchdog took {who} down: NCCL operations failed or timed out, which ones is not in what was "
-        "read",
-        advice="A consequence: look at the lines before, and at the logs of the other ranks.",
-    ),
-    EventRow(
-        event=Line("torch.watchdog_error"), kind="rank_crashed", weight=0.5, last_resort=True,
-        where=_failed_by_itself, example={"error": "NCCL error: unhandled system error"},
-        other={"error": "NCCL error: remote process exited", "consequence": True},
-        unless=(Line("torch.watchdog_timeout"),), summary="{who} failed in NCCL", detail="error",
-        advice="NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks.",
     ),
     EventRow(
         event=Line("torch.watchdog_stuck"), kind="gil_hang", weight=0.6,
@@ -280,17 +252,14 @@ JOBS = (
         summary="the launcher cannot reach a node{on}", detail="why",
         advice="Look at that node: did it restart or run out of memory, was the daemon killed, is its network up?",
     ),
+    # the fatal line of a rank, or of a launcher, where nothing else is known
     EventRow(
-        event=Line("python.exception", {"signature": ("child_failed",)}), kind="child_failed_no_detail", weight=0.6,
-        last_resort=True, accuses=False,
-        summary="a rank failed, and only its launcher's words were recorded: nothing tells which rank, and why",
-        advice="Look at the output of the ranks, above the launcher's: the cause stands there.",
-    ),
-    # the fatal line of a rank of which nothing else is known
-    EventRow(
-        event=Line("log.error", {"told": ("exception", "exit")}), kind="rank_crashed", weight=0.4, where=_fatal,
-        last_resort=True, other={"told": "level"}, summary="{who} ended with an error", detail="message type",
-        advice="Only its last words are here: look at the traceback in that rank's own output.",
+        event=Line("log.error", {"told": ("exception", "exit")}),
+        also=(Line("torch.watchdog_error"), Line("python.exception", {"signature": ("child_failed",)})),
+        kind="rank_crashed", weight=0.4, where=_fatal, unless=(Line("torch.watchdog_timeout"),),
+        last_resort=True, other={"told": "level"}, summary="{who} ended with an error", detail="error message type",
+        advice="Only its last words are here: look at the traceback in that rank's own output, and at NCCL's warnings "
+        "(NCCL_DEBUG=WARN).",
     ),
 )  # fmt: skip
 

@@ -10,8 +10,6 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count, listed
 
-STARTING = 60.0
-"""Ours: seconds within which ranks that are missing may still be started."""
 BY_HAND = frozenset(("", "env", "jax", "lightning"))
 """Ways to start ranks that need no launcher."""
 
@@ -40,20 +38,6 @@ def zombie_process(job: Job) -> Iterator[Finding]:
             advice=f"If that run is over, end them: kill {' '.join(pids[:8])}",
             next=(next_step("K", "repair", "orphans", name),),
         )  # fmt: skip
-
-
-def orphans(job: Job) -> dict[tuple[str, int], str]:
-    """Ranks that can be ended, by node and pid, and why: left over from other runs, or from the job's own.
-
-    A rank of the job itself is one only while others of its run are missing on its node, and the run no longer starts.
-    """
-    own = [rank for rank in job.ranks if rank.gone_at is None and rank.rank >= 0]
-    found = {(one.node, one.process.pid): left_over(one, job.others) for one in job.others}
-    for rank in own:
-        newest = max(other.process.started for other in own if other.node == rank.node)
-        if rank.process.adopted and job.now - newest > STARTING:
-            found[rank.node, rank.process.pid] = _missing(rank, own)
-    return {place: why for place, why in found.items() if why}
 
 
 def left_over(one: Rank, others: Sequence[Rank]) -> str:

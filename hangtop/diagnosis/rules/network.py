@@ -29,26 +29,20 @@ TOLD = 4
 """Pairs of nodes that are written down as proof."""
 
 
-SYMPTOMS = (
-    ("ib_link_flapped", ("link_downed", "link_error_recovery"), "the link went down or had to recover",
-     "Check cable and transceiver at both ends; a link that flaps breaks every collective over it."),
-    ("ib_port_errors", (
-        "symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors", "port_xmit_discards",
-        "excessive_buffer_overrun_errors", "local_link_integrity_errors",
-     ), "packets arrive broken or are thrown away",
-     ("Symbol errors: replace cable or transceiver. Receive errors: look at the port at the far end. "
-      "Discards: congestion, or a slow receiver. Overruns: compare MTU and firmware of both ends.")),
-    ("ib_port_errors", (
-        "packet_seq_err", "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err", "rnr_nak_retry_err",
-        "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart",
-     ), "packets are lost and sent again: from the port that counts packet_seq_err to that of out_of_sequence",
-     ("Check PFC and ECN settings along that path, then cable and switch port; the one peer that all time out on is "
-      "the faulty one.")),
+ERRORS = (
+    "link_downed", "link_error_recovery", "symbol_error", "port_rcv_errors", "port_rcv_remote_physical_errors",
+    "port_xmit_discards", "excessive_buffer_overrun_errors", "local_link_integrity_errors", "packet_seq_err",
+    "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err", "rnr_nak_retry_err", "roce_adp_retrans",
+    "roce_adp_retrans_to", "roce_slow_restart",
 )  # fmt: skip
-"""A kind of finding, counters any growth of which is one while the job runs, what that means, and advice.
-
-The counters are those of the kernel's sysfs ABI (``sysfs-class-infiniband``) and hw_counters of mlx5 (NVIDIA's
-"understanding mlx5 counters"). CNP, ECN and port_xmit_wait are pressure, not errors."""
+"""Counters any growth of which is a finding while the job runs: those of the kernel's sysfs ABI
+(``sysfs-class-infiniband``) and hw_counters of mlx5 (NVIDIA's "understanding mlx5 counters"). CNP, ECN and
+port_xmit_wait are pressure, not errors."""
+PORT_ERRORS = (
+    "Link down or recovered, symbol errors: replace cable or transceiver. Receive errors: look at the port at the far "
+    "end. Discards: congestion, or a slow receiver. Sequence errors: packets are lost on the way from the port that "
+    "counts packet_seq_err to that of out_of_sequence; check PFC and ECN along it."
+)
 
 
 def port_down(job: Job) -> Iterator[Finding]:
@@ -71,18 +65,14 @@ def port_down(job: Job) -> Iterator[Finding]:
 
 
 def port_errors(job: Job) -> Iterator[Finding]:
-    """The kinds of :data:`SYMPTOMS`, by any growth of their counters while the port was watched.
-
-    A port that went down and came back counts as ib_link_flapped.
-    """
+    """ib_port_errors: an error counter grew while the port was watched, or it went down and came back."""
     for node, port in _ports(job):
         grown, flaps = port.grown, _flaps(port)
-        for kind, counters, meaning, advice in SYMPTOMS:
-            words = [f"{name} +{grown[name]}" for name in counters if grown.get(name, 0) > 0]
-            if flaps and kind == "ib_link_flapped":
-                words.append(f"{flaps} times down and up again while watched")
-            if words:
-                yield _on_port(node, port, kind, "warning", f": {listed(words)}; {meaning}", advice)
+        words = [f"{name} +{grown[name]}" for name in ERRORS if grown.get(name, 0) > 0]
+        if flaps:
+            words.append(f"{flaps} times down and up again while watched")
+        if words:
+            yield _on_port(node, port, "ib_port_errors", "warning", f": {listed(words)}", PORT_ERRORS)
 
 
 def _on_port(node: Node, port: Port, kind: str, severity: Severity, text: str, advice: str) -> Finding:

@@ -1,16 +1,14 @@
-"""NVLink and how devices are wired: links that fail, GPUs outside their fabric, nodes that differ from their peers."""
+"""NVLink: links that fail, GPUs outside their fabric."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterator
-from itertools import combinations
 
-from collectors.samples.gpus import GpuFabric, Topology
+from collectors.samples.gpus import GpuFabric
 from hangtop.diagnosis.evidence.gpus import all_gpus, ranks_on_gpu
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, folded, listed
+from hangtop.diagnosis.phrasing import folded, listed
 from hangtop.diagnosis.roster import ranks_on_node
 from hangtop.diagnosis.rules.gpus import on_gpu
 
@@ -19,8 +17,6 @@ SETTLES_S = 60.0
 PENDING = ("Not Started", "In Progress")
 WELL = ("Success", "", "N/A", "[N/A]")
 SICK = ("Unhealthy", "Limited Capacity")
-WIRED_ALIKE = 3
-"""Ours: of two nodes that differ, neither is known to be the odd one."""
 FABRIC_UP = (
     "Programs on these GPUs fail with CUDA's error 802 until the fabric is up: look at the logs of Fabric Manager and "
     "IMEX (/var/log/fabricmanager.log, nvidia-imex.log); their versions must be the driver's."
@@ -90,34 +86,4 @@ def _is_wrong(fabric: GpuFabric) -> bool:
     return fabric.state in PENDING or failed or fabric.health in SICK
 
 
-def topology_differs(job: Job) -> Iterator[Finding]:
-    """topology_differs: by ``nvidia-smi topo -m`` this node is wired otherwise than most nodes of the same devices.
-
-    Example: seven nodes have NV18 between all GPUs, node5 has SYS between GPU3 and every other one.
-    """
-    alike: dict[tuple[str, ...], dict[str, dict[str, str]]] = defaultdict(dict)
-    for name, node in sorted(job.nodes.items()):
-        if node.topology is not None:
-            alike[tuple(node.topology.devices)][name] = _links(node.topology)
-    for nodes in alike.values():
-        cells, agree = Counter(tuple(links.items()) for links in nodes.values()).most_common(1)[0]
-        usual = dict(cells)
-        for name, links in nodes.items() if len(nodes) >= WIRED_ALIKE and 2 * agree > len(nodes) else ():
-            if differ := [f"{pair} {link}, not {usual[pair]}" for pair, link in links.items() if link != usual[pair]]:
-                yield Finding(
-                    "topology_differs", "warning", 0.8,
-                    f"{name} is wired otherwise than {count(agree, 'other node')}: {listed(differ, most=3)}",
-                    ranks=ranks_on_node(job, name), nodes=(name,),
-                    evidence=(Evidence(Observer.GPU, f"nvidia-smi topo -m on {name}", None, listed(differ, most=12)),),
-                    advice="Where an NVLink (NV) is gone: look at dmesg and nvidia-smi nvlink -s, and drain the node. "
-                    "Else compare slots and BIOS settings (NUMA nodes per socket, ACS) with the others'.",
-                )  # fmt: skip
-
-
-def _links(found: Topology) -> dict[str, str]:
-    """``GPU0-GPU3`` → ``NV18``, of each two devices."""
-    pairs = combinations(range(len(found.devices)), 2)
-    return {f"{found.devices[row]}-{found.devices[column]}": found.links[row][column] for row, column in pairs}
-
-
-RULES = (nvlink_errors, fabric_down, topology_differs)
+RULES = (nvlink_errors, fabric_down)

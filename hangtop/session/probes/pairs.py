@@ -7,13 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from collectors.probes import infiniband, path, tools
-from collectors.samples.asked import Observation, PathFigure
+from collectors.samples.asked import PathFigure
 from collectors.samples.probes import IbDirection, ProbeReport
 from hangtop.diagnosis.finding import Finding, Unknown
-from hangtop.diagnosis.firewall import with_firewall
-from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, folded_names, listed
-from hangtop.diagnosis.probes import infiniband_findings, outcome, path_findings, report_of
+from hangtop.diagnosis.probes import findings, outcome, path_findings, report_of
 from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of, table
 from hangtop.session.session import Session
 
@@ -39,13 +37,13 @@ def path_probe(session: Session, *, seconds: float = 0.5) -> Probe:
 
     async def run(say: Say) -> ProbeResult:
         at, began = time.time(), time.monotonic()
-        say("tools and firewalls")
+        say("tools")
         answers = await tools.look(nodes, ["iperf3"])
         survey = path.PathSurvey(nodes, seconds, {name for name in answers if tools.found(answers[name])})
         await survey.run(say)
         names, missing = [node.name for node in nodes], {**absent, **survey.absent}
         report = report_of("path", survey.pairs, names, missing, at, time.monotonic() - began)
-        return path_result(list(survey.figures.values()), report, answers)
+        return path_result(list(survey.figures.values()), report)
 
     brief = f"{count(len(job.nodes), 'node')}, MTU, loss and throughput between all of them, about 5 s"
     command = f"on {folded_names(sorted(job.nodes))}:\n{path.describe()}"
@@ -53,13 +51,10 @@ def path_probe(session: Session, *, seconds: float = 0.5) -> Probe:
     return Probe("Path probe", f"{brief}, loads the network", command, run, LOADS, where)
 
 
-def path_result(
-    figures: Sequence[PathFigure], report: ProbeReport, answers: Mapping[str, Sequence[Observation]]
-) -> ProbeResult:
-    """What the figures mean; ``answers`` by node, the active firewalls among them."""
-    found = [with_firewall(finding, answers, report.at) for finding in path_findings(figures, report)]
+def path_result(figures: Sequence[PathFigure], report: ProbeReport) -> ProbeResult:
+    """What the figures mean."""
     return measured(
-        f"Path probe, {count(report.world_size, 'node')}, {report.took:.1f} s", report, found,
+        f"Path probe, {count(report.world_size, 'node')}, {report.took:.1f} s", report, path_findings(figures, report),
         f"{count(len(report.pairs), 'pair')}, all well", table(PATHS, map(_path_row, sorted(figures))),
         {"backend": "path", "world_size": report.world_size, "paths": [one._asdict() for one in figures]},
     )  # fmt: skip
@@ -91,7 +86,7 @@ async def infiniband_probe(session: Session, *, seconds: int = 2) -> Probe:
         await survey.run(say)
         with_ports = [name for name, one in looked.items() if one.ports]
         report = report_of("infiniband", survey.pairs, with_ports, absent, at, time.monotonic() - began)
-        return infiniband_result(job, looked, list(survey.directions.values()), report)
+        return infiniband_result(looked, list(survey.directions.values()), report)
 
     where = tuple(node.name for node in nodes) if commands else ()
     brief = f"{count(len(nodes), 'node')}, every pair in both directions, {seconds} s each, loads the fabric"
@@ -99,7 +94,7 @@ async def infiniband_probe(session: Session, *, seconds: int = 2) -> Probe:
 
 
 def infiniband_result(
-    job: Job, looked: Mapping[str, infiniband.FabricNode], directions: Sequence[IbDirection], report: ProbeReport
+    looked: Mapping[str, infiniband.FabricNode], directions: Sequence[IbDirection], report: ProbeReport
 ) -> ProbeResult:
     """What was seen and measured, what that proves, and what was not possible."""
     if not report.pairs and not report.why:
@@ -119,7 +114,7 @@ def infiniband_result(
         *(f"{one.a} → {one.b}  {line}" for one in directions for line in one.shown),
     ]  # fmt: skip
     return measured(
-        "InfiniBand", report, infiniband_findings(job, directions, report),
+        "InfiniBand", report, findings(report),
         f"{count(len(report.pairs), 'pair')}, all well" + (f"; not measured: {listed(left)}" if left else ""), lines,
         {"backend": "infiniband", "ports": [port._asdict() for port in ports],
          "directions": [one._asdict() for one in directions]},

@@ -10,12 +10,11 @@ from hangtop.diagnosis.addresses import address_of, names_of
 from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count
-from hangtop.diagnosis.preflight.checks import cells, findings
-from hangtop.diagnosis.preflight.rows import CheckCell, Preflight
+from hangtop.diagnosis.preflight import CheckCell, Preflight, cells, findings
 from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of
 from hangtop.session.session import Session
 
-NEEDED = ("ranks", "host", "software", "network", "gpus", "fabric", "topology")
+NEEDED = ("ranks", "host", "software", "network", "gpus", "fabric")
 """Sources that the checks look at: one that has not spoken yet would make a cell wrong, not only empty."""
 MARKS = {"fail": "✗", "warn": "!", "unknown": "?", "ok": "✓", "": "·"}
 PORT = 29500

@@ -13,7 +13,7 @@ from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count, duration, size
-from hangtop.diagnosis.rules.left_over import orphans
+from hangtop.diagnosis.rules.left_over import left_over
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say
 from hangtop.session.session import Session
 
@@ -66,12 +66,11 @@ def survey(job: Job) -> RepairSurvey:
             why = node.why or (known.why if known else "")
             silent.setdefault(f"which ranks are the job's is not known there: {why}".rstrip(": "), []).append(name)
     dark = {name for names in silent.values() for name in names}
-    left = orphans(job)
     lost, stopped = [], []
     for rank in (*job.ranks, *job.others):
         if rank.gone_at is not None or rank.node in dark:
             continue
-        if why := left.get((rank.node, rank.process.pid), ""):
+        if why := left_over(rank, job.others) if rank in job.others else "":
             lost.append(_repairable(job, rank, why))
         elif rank in job.ranks and rank.looks and rank.looks[-1].value.state == "T":
             stopped.append(_repairable(job, rank, "a stop signal holds it (state T)"))

@@ -8,9 +8,8 @@ import pytest
 
 from collectors.samples.gpus import GpuFault, NvlinkCounters
 from collectors.samples.host import HostFacts
-from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Gpu
-from hangtop.diagnosis.rules.left_over import orphans
+from hangtop.diagnosis.rules.left_over import left_over
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
 
 LOAD = {"utilization": 99, "power": 600.0, "sm_clock": 1980}
@@ -118,21 +117,14 @@ def test_a_port_that_is_down_everywhere_is_not_cabled() -> None:
 def test_flapping() -> None:
     flaps = port(states=["ACTIVE", "DOWN", "ACTIVE"], link_downed=1)
     found = first(fabric(node3=(flaps,)).verdict())
-    assert (found.kind, found.ports) == ("ib_link_flapped", ("node3:mlx5_0/1",))
+    assert (found.kind, found.ports) == ("ib_port_errors", ("node3:mlx5_0/1",))
 
 
-@pytest.mark.parametrize(
-    ("counter", "kind"),
-    [
-        ("symbol_error", "ib_port_errors"),
-        ("link_error_recovery", "ib_link_flapped"),
-        ("packet_seq_err", "ib_port_errors"),
-    ],
-)
-def test_error_counters(counter: str, kind: str) -> None:
+@pytest.mark.parametrize("counter", ["symbol_error", "link_error_recovery", "packet_seq_err"])
+def test_error_counters(counter: str) -> None:
     grown = replace(port(), counters={counter: 3}, first={counter: 0})
     found = first(fabric(node1=(grown,)).verdict())
-    assert (found.kind, found.ports) == (kind, ("node1:mlx5_0/1",))
+    assert (found.kind, found.ports) == ("ib_port_errors", ("node1:mlx5_0/1",))
 
 
 # --- network -----------------------------------------------------------------------------------------------------
@@ -203,7 +195,7 @@ def test_leftovers_of_an_earlier_run() -> None:
     found = first(job.verdict())
     assert (found.kind, found.nodes) == ("zombie_process", ("node1",))
     assert "kill 77" in found.advice
-    assert orphans(job.job()) == {("node1", 77): "its launcher (torchrun) is gone"}
+    assert left_over(job.others[0], job.others) == "its launcher (torchrun) is gone"
 
 
 def test_another_job_at_work_on_the_node_is_no_leftover() -> None:
@@ -215,19 +207,9 @@ def test_another_job_at_work_on_the_node_is_no_leftover() -> None:
         job.others[:] = [replace(Sketch(world=1, nodes=1).job().ranks[0], process=process)]
         assert alarms(job.verdict()) == []
         assert not any("kill" in finding.advice for finding in job.verdict().findings)
-        assert not orphans(job.job())
+        assert not left_over(job.others[0], job.others)
     job.others[:] = [replace(job.others[0], process=by_hand._replace(local_world_size=2))]
     assert first(job.verdict()).kind == "zombie_process"
-
-
-def test_ranks_of_the_job_are_orphans_once_others_of_their_run_are_missing() -> None:
-    ranks = Sketch(world=2, nodes=1).job().ranks
-    left = [replace(one, process=one.process._replace(adopted=True, local_world_size=2)) for one in ranks]
-    now = max(one.process.started for one in left) + 61.0
-    assert not orphans(Job(now, 10.0, True, ranks=tuple(left)))
-    assert not orphans(Job(now - 10.0, 10.0, True, ranks=tuple(left[:1])))
-    found = orphans(Job(now, 10.0, True, ranks=tuple(left[:1])))
-    assert list(found.values()) == ["1 of the 2 ranks that its run had here are left"]
 
 
 @pytest.mark.parametrize(

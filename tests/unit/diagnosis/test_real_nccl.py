@@ -20,7 +20,7 @@ from hangtop.session.folder import files_session
 from hangtop.session.replay import played
 
 H200 = Path(__file__).parents[2] / "fixtures" / "h200"
-OWN = ("env_debug_left_on", "env_invalid", "gpu_xid", "zombie_process")
+OWN = ("env_not_wanted", "env_invalid", "gpu_xid", "zombie_process")
 """What is true of all of them: they share a GPU, over the loopback, and some with another run, or after an assertion
 had failed."""
 EXPECTED = {
@@ -109,5 +109,5 @@ def test_the_logs_of_such_a_job_are_read_right(name: str, outcome: str, kind: st
 
 def test_what_is_not_known_yet_is_told_and_not_a_setting_beside_it() -> None:
     verdict = played(H200 / "gpu.rec", 2.0).diagnose()
-    assert (verdict.outcome, verdict.findings[0].kind) == ("unknown", "env_debug_left_on")
+    assert (verdict.outcome, verdict.findings[0].kind) == ("unknown", "env_not_wanted")
     assert "nothing was seen to move" in verdict.summary

@@ -12,8 +12,7 @@ from collectors.samples.gpus import GpuFacts
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Gpu, Node, Port
-from hangtop.diagnosis.preflight.checks import cells, findings
-from hangtop.diagnosis.preflight.rows import CheckCell, Preflight
+from hangtop.diagnosis.preflight import CheckCell, Preflight, cells, findings
 from tests.support.made import made_node
 
 GIB = 1 << 30

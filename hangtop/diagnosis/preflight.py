@@ -1,0 +1,288 @@
+"""The checks of preflight, and their answers as a table and as findings. To check something else, write a row.
+
+Thresholds: NCCL's manual asks for unlimited memlock under InfiniBand, at least 1 GiB of /dev/shm, and for ACS and
+IOMMU translation to be off (runtime_and_mpi_issues, networking_troubleshooting, gpu_direct).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeVar
+
+from collectors.samples.asked import Observation
+from hangtop.diagnosis.addresses import chosen_interface
+from hangtop.diagnosis.finding import READ_ITSELF, Evidence, Finding, Observer
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
+from hangtop.diagnosis.phrasing import listed, size
+from hangtop.diagnosis.roster import living_on
+
+T = TypeVar("T")
+State = Literal["fail", "warn", "unknown", "ok"]
+ORDER: tuple[State, ...] = ("fail", "warn", "unknown", "ok")
+"""Red first."""
+ANSWERING = ("live", "limited", "stale", "offline")
+SHM = 1 << 30
+LOCAL = ("127.", "::1", "169.254.", "fe80:", "172.17.")
+"""Beginnings of addresses that no other node reaches: loop-back, of the link alone, docker's bridge."""
+Answer = tuple["bool | None", str]
+"""Whether a node is well (None: not known), and what was found there."""
+UNKNOWN: Answer = None, "the node did not say"
+
+
+@dataclass(frozen=True, slots=True)
+class Preflight:
+    """The job's picture (with or without ranks), and what every node answered."""
+
+    job: Job
+    answers: Mapping[str, Sequence[Observation]] = field(default_factory=dict)
+    master: tuple[str, int] = ("", 29500)
+    """Address and port at which the ranks meet."""
+    master_node: str = ""
+    silent: Mapping[str, str] = field(default_factory=dict)
+    """Nodes that did not answer the survey, and why."""
+
+    def nodes(self) -> list[Node]:
+        """Nodes that answer, by name."""
+        return [node for _, node in sorted(self.job.nodes.items()) if node.link in ANSWERING]
+
+    def all(self, node: Node, name: str) -> list[Observation]:
+        """Every answer of a node under one name."""
+        return [found for found in self.answers.get(node.name, ()) if found.name == name]
+
+    def answer(self, node: Node, name: str, subject: str = "") -> Observation | None:
+        """One answer of a node; None when it was not asked or did not answer."""
+        return next((found for found in self.all(node, name) if found.subject == subject), None)
+
+
+class CheckCell(NamedTuple):
+    """The answer of one check of one node."""
+
+    check: str
+    node: str
+    state: State
+    figure: str
+    kind: str = ""
+    """The finding that an answer which is not well becomes (see ``docs/findings.md``)."""
+    remedy: str = ""
+    """The command or sentence that mends it."""
+
+
+class Check(NamedTuple):
+    """A row of the table: what is checked, and the kind and remedy of a node that is not well."""
+
+    name: str
+    kind: str
+    remedy: str
+    measure: Callable[[Preflight, Node], Answer | None] | None = None
+    """The answer of one node by itself; None where the check does not apply to it."""
+    alike: Callable[[Preflight, Node], str | None] | None = None
+    """Or what all nodes should have alike: one that differs from most is at fault.
+
+    Empty for a node that is known to have none, and None where it is not known.
+    """
+    state: State = "fail"
+    """Of a node that is not well."""
+
+
+def items(answer: Observation | None, kind: type[T]) -> list[T]:
+    """Items of an answer's list; empty when it has none."""
+    value = answer.value if answer is not None else None
+    return [item for item in value if isinstance(item, kind)] if isinstance(value, list) else []
+
+
+# --- the nodes and the way between them ---------------------------------------------------------------------------
+
+
+def reach(scene: Preflight, node: Node) -> Answer:
+    """Whether the node answered, and whether all of it could be read."""
+    if node.name in scene.silent:
+        return None, f"connected, but the checks were not answered: {scene.silent[node.name]}"
+    if node.link in ANSWERING:
+        return (None, node.why) if node.link == "limited" else (True, "answers")
+    return False, node.why or f"is {node.link}"
+
+
+def master_address(scene: Preflight, node: Node) -> Answer | None:
+    """Whether the master's name has an address here, and one that other nodes can reach."""
+    master = scene.master[0]
+    answer = scene.answer(node, "resolve", master)
+    addresses = items(answer, str)
+    local = [address for address in addresses if len(scene.job.nodes) > 1 and address.startswith(LOCAL)]
+    if local:
+        return False, f"{master} is {local[0]} here, which no other node can reach"
+    return answer and (bool(addresses), ", ".join(addresses) or f"{master}: {answer.error}")
+
+
+def master_port(scene: Preflight, node: Node) -> Answer | None:
+    """The rendezvous port on the master's node: free, or held, be it by the job's own rank or launcher."""
+    if node.name != scene.master_node:
+        return None
+    port = scene.master[1]
+    tried = scene.answer(node, "listen", str(port))
+    if tried is None:
+        return UNKNOWN
+    holders = [str(holder) for holder in tried.value] if isinstance(tried.value, list) else []
+    if not holders:
+        return not tried.error, f"{port}: {tried.error or 'free'}"
+    own = {str(pid) for rank in living_on(scene.job, node.name) for pid in (rank.process.pid, rank.process.parent)}
+    return any(one.partition(" ")[0] in own for one in holders), f"{port} is held by {', '.join(holders)}"
+
+
+def loopback(scene: Preflight, node: Node) -> Answer:
+    """A TCP connect to itself: torchrun's agent and its ranks talk that way."""
+    found = scene.answer(node, "loopback")
+    return UNKNOWN if found is None else (not found.error, found.error or "connects")
+
+
+def paths(scene: Preflight, node: Node) -> Answer | None:
+    """TCP from every node to the master's port, and between the master and an ephemeral port of every node."""
+    tried = scene.all(node, "connect")
+    broken = [f"{answer.subject}: {answer.error}" for answer in tried if answer.error]
+    return (not broken, listed(broken) or f"{len(tried)} open") if tried else None
+
+
+# --- devices and limits -------------------------------------------------------------------------------------------
+
+
+def gpu_faults(_: Preflight, node: Node) -> Answer | None:
+    """GPUs that nvidia-smi calls lost."""
+    lost = [f"GPU {gpu.index}: {gpu.fault.text}" for gpu in node.gpus.values() if gpu.fault]
+    return (not lost, "; ".join(lost) or "none") if node.gpus else None
+
+
+def pcie(scene: Preflight, node: Node) -> Answer | None:
+    """PCIe ACS on bridges above GPUs, and IOMMU translation: both send traffic between GPUs through the CPU.
+
+    NCCL may then hang at its first use of P2P, or read wrong data. Bridges are read by root alone.
+    """
+    found = scene.answer(node, "pcie")
+    if found is None or (found.error and not items(found, str)):
+        return found and (None, found.error)
+    return not items(found, str), listed(items(found, str), 3) or "no ACS redirect, no translation"
+
+
+def memlock(scene: Preflight, node: Node) -> Answer:
+    """Locked memory of a login (-1 is unlimited): InfiniBand registers its buffers."""
+    if not (limits := items(scene.answer(node, "limit", "memlock"), int)):
+        return UNKNOWN
+    return limits[0] < 0 or not node.ports, "unlimited" if limits[0] < 0 else f"{limits[0]} bytes"
+
+
+def shared_memory(scene: Preflight, node: Node) -> Answer:
+    """Size of /dev/shm: NCCL and data workers pass tensors through it; containers get 64 MiB unless told."""
+    if not (found := items(scene.answer(node, "disk", "/dev/shm"), int)):
+        return UNKNOWN
+    well = found[0] >= SHM and found[1] >= SHM // 4
+    return well, f"{size(found[1])} free of {size(found[0])}{'' if well else f'; wanted {size(SHM)}'}"
+
+
+def tracing(scene: Preflight, node: Node) -> Answer:
+    """Whether stacks can be taken: root or CAP_SYS_PTRACE may trace all, others only where Yama's scope is 0."""
+    if len(values := items(scene.answer(node, "ptrace"), int)) != 3:
+        return UNKNOWN
+    scope, root, capable = values
+    well = bool(capable or not scope or (root and scope < 3))
+    return well, f"ptrace_scope is {scope}, and this login is {'root' if root else 'not root'}"
+
+
+def _mtu(scene: Preflight, node: Node) -> str | None:
+    name = chosen_interface(scene.job, node)
+    found = next((one for one in node.interface_facts if one.name == name and one.kind != "loopback"), None)
+    return str(found.mtu) if found else None
+
+
+def _adapters(_: Preflight, node: Node) -> str | None:
+    state = node.sources.get("fabric")
+    if not node.ports and (state is None or state.state not in ("ok", "absent")):
+        return None
+    rates = sorted(port.facts.rate or 0.0 for port in node.ports.values() if port.facts.state.upper() == "ACTIVE")
+    return f"{len(rates)} active at {'/'.join(f'{rate:g}' for rate in sorted(set(rates)))} Gb/s" if rates else ""
+
+
+def _gpus(_: Preflight, node: Node) -> str | None:
+    state = node.sources.get("gpus")
+    if not node.gpus and (state is None or state.state != "absent"):  # it answers, but not of any GPU yet
+        return None
+    kinds = Counter(gpu.facts.name if gpu.facts else "unknown" for gpu in node.gpus.values())
+    return ", ".join(f"{number} × {name}" for name, number in sorted(kinds.items()))
+
+
+def _version(name: str) -> Callable[[Preflight, Node], str | None]:
+    return lambda _, node: node.host.versions.get(name) if node.host else None
+
+
+REACH = Check("reach", "node_unreachable", "Reach it by hand in the same way, such as: ssh NODE true", reach)
+CHECKS = (
+    Check("address", "path_blocked", "Set MASTER_ADDR to the address of an interface that the nodes share: "
+          "ip -br address; getent hosts $MASTER_ADDR", master_address),
+    Check("port", "preflight_failed", "Take another MASTER_PORT, or end what holds it: fuser -k $MASTER_PORT/tcp",
+          master_port),
+    Check("loopback", "preflight_failed", "ip link set lo up; nft list ruleset", loopback),
+    Check("paths", "path_blocked", "Look for a firewall (nft list ruleset) and at the route (ip route get HOST); then "
+          "nc -vz HOST PORT", paths),
+    Check("GPU faults", "gpu_lost", "Drain the node; nvidia-smi --gpu-reset or restart it.", gpu_faults),
+    Check("PCIe", "preflight_failed", "Outside virtual machines: ACS off in the BIOS or by setpci -s BRIDGE "
+          "ECAP_ACS+6.w=0; iommu=pt on the kernel's command line", pcie, state="warn"),
+    Check("memlock", "preflight_failed", "ulimit -l unlimited (for good: in /etc/security/limits.conf)", memlock),
+    Check("/dev/shm", "preflight_failed",
+          "mount -o remount,size=50% /dev/shm (container: --shm-size=16g or --ipc=host)", shared_memory),
+    Check("ptrace", "preflight_failed",
+          "sudo sysctl kernel.yama.ptrace_scope=0 (or --sudo; container: --cap-add SYS_PTRACE)", tracing),
+    Check("MTU", "mtu_mismatch", "ip link set INTERFACE mtu N, the same on every hop (ip -br link)", alike=_mtu),
+    Check("fabric", "ib_port_down", "ibstat: check the cable of a port that is not active, the rate of one that is",
+          alike=_adapters),
+    Check("GPUs", "gpu_lost", "nvidia-smi -L; dmesg | grep -i xid", alike=_gpus),
+    *(Check(name, "env_mismatch", "Install the same image on every node.", alike=_version(library))
+      for name, library in (("driver", "nvidia"), ("CUDA", "cuda"), ("NCCL", "nccl"), ("torch", "torch"))),
+)  # fmt: skip
+
+
+# --- the answers --------------------------------------------------------------------------------------------------
+
+
+def cells(scene: Preflight) -> list[CheckCell]:
+    """Run every check; red first, then in the order of the checks and the nodes."""
+    answers = [(REACH, node.name, reach(scene, node)) for _, node in sorted(scene.job.nodes.items())]
+    answers += [(check, name, answer) for check in CHECKS for name, answer in _answers(check, scene)]
+    found = [
+        CheckCell(check.name, node, check.state, figure, check.kind, check.remedy) if well is False
+        else CheckCell(check.name, node, "ok" if well else "unknown", figure)
+        for check, node, (well, figure) in answers
+    ]  # fmt: skip
+    return sorted(found, key=lambda cell: ORDER.index(cell.state))
+
+
+def _answers(check: Check, scene: Preflight) -> Iterator[tuple[str, Answer]]:
+    """By node; one to which the check does not apply has none."""
+    if check.measure is not None:
+        for node in scene.nodes():
+            if (answer := check.measure(scene, node)) is not None:
+                yield node.name, answer
+    if check.alike is not None:
+        values = {node.name: check.alike(scene, node) for node in scene.nodes()}
+        told = Counter(one for one in values.values() if one is not None)
+        usual = told.most_common(1)[0][0] if told else ""
+        for name, one in values.items() if any(told) else ():
+            well = one == usual
+            text = one if well else f"{one or 'none'}, elsewhere {usual or 'none'}"
+            yield name, UNKNOWN if one is None else (well, text or "")
+
+
+def findings(table: Iterable[CheckCell]) -> tuple[Finding, ...]:
+    """One finding for each mistake, over all the nodes that make it."""
+    grouped: dict[CheckCell, list[str]] = defaultdict(list)
+    for cell in table:
+        if cell.kind:
+            grouped[cell._replace(node="")].append(cell.node)
+    return tuple(
+        Finding(
+            cell.kind, "critical" if cell.state == "fail" else "warning", READ_ITSELF,
+            f"{cell.check} on {', '.join(names)}: {cell.figure}", nodes=tuple(names), advice=cell.remedy,
+            evidence=tuple(Evidence(Observer.PROBE, f"preflight {cell.check} on {name}", None, cell.figure)
+                           for name in names),
+        )
+        for cell, names in grouped.items()
+    )  # fmt: skip

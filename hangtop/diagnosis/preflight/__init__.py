@@ -1,1 +1,0 @@
-"""What would stop a job on nodes, checked before it starts."""
