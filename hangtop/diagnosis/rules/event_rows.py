@@ -16,7 +16,7 @@ from hangtop.diagnosis.rules.engine import EventRow, Line, in_vain
 from hangtop.diagnosis.rules.launches import STACKS
 from hangtop.diagnosis.rules.nvlink import FABRIC_UP
 
-VICTIMS = frozenset({"connection", "interrupt", "store", "rendezvous", "collective_timeout"})
+VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendezvous", "collective_timeout"})
 """Signatures of errors that tell of somebody else's end, or of a wait."""
 TOLD_TO_END = frozenset({"Terminated", "Interrupt", "Hangup"})
 """Signals, in strsignal's words, by which a data loader's worker is ended with its rank."""
@@ -252,10 +252,15 @@ JOBS = (
         summary="the launcher cannot reach a node{on}", detail="why",
         advice="Look at that node: did it restart or run out of memory, was the daemon killed, is its network up?",
     ),
-    # the fatal line of a rank, or of a launcher, where nothing else is known
+    # the last words of a launcher or a rank, where nothing else is known
+    EventRow(
+        event=Line("python.exception", {"signature": ("child_failed",)}), kind="child_failed_no_detail", weight=0.6,
+        last_resort=True, accuses=False, summary="a rank failed, and only its launcher's words were recorded",
+        advice="Look at the output of the ranks, above the launcher's: the cause stands there.",
+    ),
     EventRow(
         event=Line("log.error", {"told": ("exception", "exit")}),
-        also=(Line("torch.watchdog_error"), Line("python.exception", {"signature": ("child_failed",)})),
+        also=(Line("torch.watchdog_error"),),
         kind="rank_crashed", weight=0.4, where=_fatal, unless=(Line("torch.watchdog_timeout"),),
         last_resort=True, other={"told": "level"}, summary="{who} ended with an error", detail="error message type",
         advice="Only its last words are here: look at the traceback in that rank's own output, and at NCCL's warnings "
