@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, List, Tuple
 
-from collectors.node.logs import exceptions, times, tracebacks
+from collectors.node.logs import exceptions, times
 from collectors.node.logs.prefixes import LabelledLine
-from collectors.node.logs.records import Record
+from collectors.node.logs.records import TRACEBACK, Record, Traceback
 from collectors.node.logs.rule import Data, ParsedEvent, number
 
 OPENER = r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$"
@@ -22,7 +22,6 @@ _MORE = r"^  |^\s*$|^\s*<NO_OTHER_FAILURES>"
 """Lines of a report that begin nothing: what a field quotes, over several lines, is indented."""
 _RANK = r"(\d{1,9})(?: \(local_rank: (\d{1,9})\))?"
 _EXIT = r"(-?\d+) \(pid: (\d+)\)"
-_NO_DETAIL = r"To enable traceback see|Signal \d+ \(SIG\w+\) received|Process failed with exitcode"
 _QUOTES = ("traceback", "msg")
 """Fields that quote what the rank had raised."""
 _STRANGERS, _LINES = 2, 60
@@ -35,31 +34,27 @@ class ElasticReport(Record):
     def __init__(self, line: LabelledLine, now: float) -> None:
         super().__init__(line)
         self._now = now
-        self._lines = [line]
+        self._entries: List[Tuple[bool, List[LabelledLine]]] = []
+        self._root = False
         self._strangers = 0
-        self._root = "Root Cause" in line.text
+        self.take(line)
 
     def take(self, line: LabelledLine) -> bool:
         """Whether the line belongs to the report."""
-        taken = any(re.match(pattern, line.text) for pattern in (_FIELD, _MORE, _ENTRY, OPENER))
+        opens, separates = re.match(OPENER, line.text) is not None, re.match(_ENTRY, line.text) is not None
+        self._root = "Root Cause" in line.text if opens else self._root
+        if opens or separates:
+            self._entries.append((self._root, []))
+        taken = opens or separates or any(re.match(pattern, line.text) for pattern in (_FIELD, _MORE))
         if taken:
-            self._lines.append(line)
+            self._entries[-1][1].append(line)
         self._strangers = 0 if taken else self._strangers + 1
-        self._root = self._root or "Root Cause" in line.text
         self.over = self._strangers > _STRANGERS or (self._root and re.match(_END, line.text) is not None)
         return taken
 
     def end(self) -> List[ParsedEvent]:
         """Events of all entries."""
-        entries: List[Tuple[bool, List[LabelledLine]]] = []
-        root = False
-        for line in self._lines:
-            opens = re.match(OPENER, line.text) is not None
-            root = "Root Cause" in line.text if opens else root
-            if opens or re.match(_ENTRY, line.text):
-                entries.append((root, []))
-            entries[-1][1].append(line)
-        return [event for root, lines in entries for event in self._entry(lines, root)]
+        return [event for root, lines in self._entries for event in self._entry(lines, root)]
 
     def _entry(self, lines: List[LabelledLine], root: bool) -> Iterator[ParsedEvent]:
         """The event of one entry, and the exception that it quotes."""
@@ -82,23 +77,19 @@ class ElasticReport(Record):
         if ended is not None:
             data.update(exitcode=number(ended.group(1)), failed_pid=number(ended.group(2)))
         quoted = next((fields[name] for name in _QUOTES if name in fields), [""])
-        raised = self._raised(quoted)
-        message = "%(type)s: %(message)s" % raised[0].data if raised else quoted[0].strip('"')
-        if message and not re.search(_NO_DETAIL, message):
-            data["message"] = message[:1000]
         text = "\n".join(line.text for line in lines[:_LINES] if not re.match(_ENTRY, line.text) or "[" in line.text)
         at, host = times.find(said.get("time", ""), self._now), said.get("host", "")
         yield ParsedEvent("elastic.failure", data, at, None, host, None, lines[0].number, text.rstrip())
-        for one in raised:
+        for one in self._raised(quoted):
             yield one._replace(at=at, rank=int(rank.group(1)), host=host, line=lines[0].number)
 
     def _raised(self, quoted: List[str]) -> List[ParsedEvent]:
         """The exception whose traceback an entry quotes."""
-        trace = tracebacks.Traceback(self.line._replace(text=quoted[0], at=None))
+        trace = Traceback(self.line._replace(text=quoted[0], at=None))
         for text in quoted[1:]:
             if not trace.over:
                 trace.take(self.line._replace(text=text, at=None))
-        events = trace.end() if re.search(tracebacks.OPENER, quoted[0]) else []
+        events = trace.end() if re.search(TRACEBACK, quoted[0]) else []
         for event in events:
             if event.data.get("signature") == "user":  # what led to it tells more than an error of one's own
                 event.data["signature"] = exceptions.signature(trace.message)

@@ -6,7 +6,7 @@ import re
 from typing import Collection, Dict, Iterator, List, Optional
 
 from collectors.node.logs.rule import ParsedEvent, Rule
-from collectors.node.logs.rules import FALLBACK, RULES
+from collectors.node.logs.rules import ERRORS, FALLBACK, RULES
 
 OPENS, NAMES, LAUNCHES, INITIALISES = (1 << len(RULES) + place for place in range(4))
 """Bits of words that no rule has: of a record of several lines, of Ray's workers, and of NCCL's COLL and INIT lines."""
@@ -69,7 +69,7 @@ class Prefilter:
 def matches(text: str, mask: Optional[int] = None, *, errors: bool = True) -> List[ParsedEvent]:
     """What the rules read in a text that has the words of ``mask``: of each kind the first that one of them reads.
 
-    What no rule knows by name, a line at the level for errors, counts where nothing else is found.
+    Errors that no rule knows by name, only where ``errors`` are asked for.
     """
     if mask is None:
         raw = text.encode("utf-8", "replace")
@@ -78,7 +78,7 @@ def matches(text: str, mask: Optional[int] = None, *, errors: bool = True) -> Li
             mask |= bits if word in raw else 0
     found: Dict[str, ParsedEvent] = {}
     for rule in _rules_of(mask):
-        if rule.kind not in found and (rule.kind != FALLBACK or (errors and not found)):
+        if rule.kind not in found and (errors or rule.kind not in ERRORS) and (rule.kind != FALLBACK or not found):
             event = rule.apply(text)
             if event is not None:
                 found[rule.kind] = event

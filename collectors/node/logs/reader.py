@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import partial
 from typing import Callable, Dict, List, Optional, Tuple
 
 from collectors.node import redact
-from collectors.node.logs import elastic_report, matching, prefixes, times, tracebacks
+from collectors.node.logs import elastic_report, matching, prefixes, times
 from collectors.node.logs.prefixes import LabelledLine, LogWriter
-from collectors.node.logs.records import Continued, Record
+from collectors.node.logs.records import TRACEBACK, Continued, Record, Traceback
 from collectors.node.logs.rule import ParsedEvent
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import MOST_PID, MOST_RANK
@@ -20,11 +19,11 @@ _KEPT, _REMEMBERED = 8, 4096
 """Events of one shape that are passed on (then the 10th, 100th, 1000th …); workers and events remembered."""
 _ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.started")
 """Kinds whose events differ in their numbers alone and all count."""
-_DAEMONS = re.compile(
+_MACHINE = re.compile(
     r"kernel|kube|k3s|containerd|dockerd|crio|systemd|sshd|cron|slurm\w*d\b|nv-hostengine|nvidia-|dcgm|node_exporter"
+    r"|\[ {0,5}\d{1,7}\.\d{6}\]"
 )
-"""Programs of a machine, by the name that its journal gives them: an error of theirs is no end of a rank."""
-_KERNEL = re.compile(r"\[ {0,5}\d{1,7}\.\d{6}\](?:\[ {0,6}[TC]\d{1,8}\])? ")
+"""Programs of a machine, by their journal's name, and the kernel's own time: an error of theirs is no end of a rank."""
 _UNDATED = ("python.exception", "python.fatal", "process.signal")
 """Kinds that take the last time before them as a lower bound where their lines have none."""
 _SPAWNED = re.compile(
@@ -94,16 +93,15 @@ class Reader:
                 self._end(stream)
         if not mask:
             return
-        of_machine = _DAEMONS.match(line.program) is not None or _KERNEL.match(line.text) is not None
+        of_machine = _MACHINE.match(line.program or line.text) is not None
         record = None if of_machine else self._opened(line, mask)
         if record is not None:
             self._hold(record, before())
             return
         for event in matching.matches(line.text, mask, errors=not of_machine):
-            if not (of_machine and event.kind == "python.exception"):
-                dated = self._dated(line)
-                undated = dated.at is None and event.kind in _UNDATED
-                self._tell(dated, event, self._last_time(before()) if undated else None)
+            dated = self._dated(line)
+            undated = dated.at is None and event.kind in _UNDATED
+            self._tell(dated, event, self._last_time(before()) if undated else None)
 
     def last_said(self, event: LogEvent) -> int:
         """The last line on which exactly that was said, the event's own at least: the same is not told again."""
@@ -114,10 +112,10 @@ class Reader:
         if mask & matching.OPENS:
             if re.match(elastic_report.OPENER, line.text):
                 return elastic_report.ElasticReport(line, self.now)
-            if re.search(tracebacks.OPENER, line.text):
-                return tracebacks.Traceback(line)
+            if re.search(TRACEBACK, line.text):
+                return Traceback(line)
         rule = None if line.stream in self._open else matching.going_on(line.text, mask)
-        return None if rule is None else Continued(line, partial(matching.of_kind, rule.kind))
+        return None if rule is None else Continued(line, rule.kind)
 
     def _named(self, text: str) -> None:
         """Remember the rank of a worker of Ray."""

@@ -1,13 +1,16 @@
-"""Records of several lines: what they all have, and those of rules, which read joined lines."""
+"""Records of several lines: those of rules, which read joined lines, and Python's tracebacks, kept whole.
+
+A traceback goes from its first line to the last one of the exception's message.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Callable, List, Optional
+from typing import List, Optional, Tuple
 
-from collectors.node.logs import prefixes
+from collectors.node.logs import exceptions, matching, prefixes
 from collectors.node.logs.prefixes import LabelledLine
-from collectors.node.logs.rule import ParsedEvent
+from collectors.node.logs.rule import Data, ParsedEvent
 
 _BEGINS = (
     r"^(?:\[?[EWIF]\d{3,8} |\[[A-Z]+\]|(?:- )?(?:[\w.]{1,80} - |\| )?(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
@@ -18,6 +21,36 @@ _BEGINS = (
 )
 _JOINED = 6
 """Lines for which a rule's record goes on at most."""
+TRACEBACK = (
+    r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}$"
+)
+"""The first line of a traceback."""
+_CHAIN = r"^(?:During handling of the above exception, another|The above exception was the direct cause of)"
+_EXCEPTION = r"(?s)^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?(?::(?: .*)?)?$"
+_LOOKS_RAISED = r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout|Stop\w*|Cancell?ed|Died)$"
+_CARRIER = "RayTaskError("
+"""Ray's, whose message is the traceback of the worker that raised: its last line is the worker's own exception."""
+_LAUNCHER = r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|scancel): "
+"""Programs whose lines look like an exception's, and cut a traceback short."""
+_BACKTRACE = r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ C|#\d+ )"
+_LOGGED = (
+    rb"\b(?:Stack|defined at) \(most recent"
+    rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error(?! executing job with overrides)|Warning|error|warning)\b"
+    rb"[\]|: -]"
+)
+"""A logger's line; Hydra's, which logs an exception and ends, is none."""
+_UNCAUGHT = (
+    r"\ATraceback \(most recent call last\):\s{1,8}File \"[^\"\r\n]{1,400}\", line \d{1,7},"
+    r" in (?:<module>|_run_module_as_main|_bootstrap\w{0,8})\s"
+)
+"""A traceback from the outermost frame of a program, a thread or a child: nobody caught that exception."""
+
+FRAMES, MESSAGE_LINES = 2000, 24
+"""Frames and lines of a message that are looked at, of one exception."""
+KEPT_LINES = 400
+"""Lines of a record that are kept, the first few and the last ones."""
+TEXT = 4000
+"""Characters of a record that an event carries: the beginning and, more of it, the end."""
 
 
 def begins_record(text: str) -> bool:
@@ -52,13 +85,13 @@ class Record:
 
 
 class Continued(Record):
-    """A record of rules of one kind that goes on for a few lines, until they say all of it; ``read`` applies them."""
+    """A record of rules of one kind that goes on for a few lines, until they say all of it."""
 
-    def __init__(self, line: LabelledLine, read: Callable[[str], Optional[ParsedEvent]]) -> None:
+    def __init__(self, line: LabelledLine, kind: str) -> None:
         super().__init__(line)
-        self._read = read
+        self._kind = kind
         self._lines = [line.text]
-        self._event, self.message = read(line.text), line.text
+        self._event, self.message = matching.of_kind(kind, line.text), line.text
 
     def take(self, line: LabelledLine) -> bool:
         """Whether the line goes on with the record, and says more of it."""
@@ -67,7 +100,7 @@ class Continued(Record):
             return False
         self._lines.append(line.text)
         text = prefixes.seen("\n".join(self._lines))
-        event = self._read(text)
+        event = matching.of_kind(self._kind, text)
         more = event is not None and event != self._event
         if more:
             self._event, self.message = event, text
@@ -77,3 +110,109 @@ class Continued(Record):
     def end(self) -> List[ParsedEvent]:
         """The record's event."""
         return [] if self._event is None else [self._event._replace(text=self.message)]
+
+
+class _Raised:
+    """One exception of a chain."""
+
+    def __init__(self) -> None:
+        self.frames: List[Tuple[str, int, str]] = []
+        self.message: List[str] = []
+
+    @property
+    def said(self) -> str:
+        return "\n".join(self.message)
+
+
+class Traceback(Record):
+    """Takes the lines that follow an opening; the exception's line and its message end it."""
+
+    def __init__(self, line: LabelledLine) -> None:
+        super().__init__(line)
+        opener = line.text
+        self._front = opener[: max(0, opener.find("Traceback ("))]
+        """What may stand in front of every line: an indentation, as in torchelastic's report, or an unknown label."""
+        self._chain = [_Raised()]
+        """The exceptions that led to one another: the first ones, and the last."""
+        self._lines: List[str] = [opener.strip()]
+        self._taken = 0
+        self._blank = False
+        self._dated: Optional[bool] = None
+        """Whether its own lines bear a time: where none does, one behind the message that does is a logger's."""
+
+    def take(self, line: LabelledLine) -> bool:
+        """Whether the line belongs to the traceback."""
+        self._dated = line.at is not None if self._dated is None else self._dated
+        text = line.text.rstrip()
+        if self._front and text.startswith(self._front.rstrip(" ")):
+            text = text[len(self._front) :]
+        last = self._chain[-1]
+        if last.message:
+            self.over = (line.at is not None and not self._dated) or not self._goes_on(text, last)
+        else:
+            self.over = not self._leads_to(text, last)
+        if not self.over:
+            self._taken += 1
+            self._lines.append(text)
+            del self._lines[12 : len(self._lines) - KEPT_LINES + 12]
+        return not self.over
+
+    def _leads_to(self, text: str, raised: _Raised) -> bool:
+        """Whether a line in front of the exception's own goes on with the traceback."""
+        frame = re.match(exceptions.FRAME, text)
+        if frame is not None:
+            if len(raised.frames) < FRAMES:
+                function = (frame.group("function") or "<module>").strip()
+                raised.frames.append((frame.group("file"), int(frame.group("line")[:9]), function))
+            return True
+        if text[:1] in (" ", "\t", "") or re.search(TRACEBACK, text) or re.match(_CHAIN, text):
+            return True
+        exception = None if re.match(_LAUNCHER, text) else re.match(_EXCEPTION, text)
+        if exception is None or not (raised.frames or re.search(_LOOKS_RAISED, exception.group("type"))):
+            return False
+        raised.message.append(text)
+        return True
+
+    def _goes_on(self, text: str, raised: _Raised) -> bool:
+        """Whether a line behind the exception's goes on with its message, or tells what it led to."""
+        if re.match(_CHAIN, text):
+            self._chain.append(_Raised())
+            del self._chain[6:-1]
+            self._blank = False
+            return True
+        if not text.strip():
+            self._blank = True
+            return len(raised.message) < MESSAGE_LINES
+        if self._blank or begins_record(text) or re.search(TRACEBACK, text):
+            return False
+        if len(raised.message) < MESSAGE_LINES:
+            raised.message += [] if re.match(_BACKTRACE, text) else [text]
+            return True
+        if _CARRIER in raised.message[0] and re.match(_EXCEPTION, text):
+            raised.message[-1] = text
+            return True
+        return text[:1] in (" ", "\t") and self._taken < MESSAGE_LINES * FRAMES
+
+    def end(self) -> List[ParsedEvent]:
+        """The exception; nothing for an opening that no frame followed, be it cut off in its midst."""
+        raised, earlier = self._chain[-1], self._chain[:-1]
+        begun = any(line.lstrip().startswith('File "') for line in self._lines[1:])
+        if not (raised.frames or raised.message or begun):
+            return []
+        whole = "\n".join(self._lines).rstrip()
+        text = whole if len(whole) <= TEXT else whole[: TEXT // 4] + "\n  …\n" + whole[-(TEXT - TEXT // 4) :]
+        chain = "\n".join([one.said[: TEXT // 2] for one in earlier])[:TEXT] + "\n" + raised.said
+        last = raised.said or "".join(one.said for one in earlier[-1:])
+        data: Data = {"type": "", "message": "", "signature": "user", "consequence": False}
+        data.update(exceptions.headline(last) if last else {})
+        data.update(exceptions.framed(raised.frames))
+        if self._taken > text.count("\n") + 1:
+            data["record_lines"] = self._taken + 1
+        if re.search(_LOGGED, self.above):
+            data["logged"] = True
+        ignored = b"Exception ignored " in self.above
+        caught = b"WARNING" in self.above  # what logs an exception at this level goes on
+        if ignored or (caught and not re.search(_UNCAUGHT, text)):
+            data["survived"] = True
+        self.message = "" if ignored else chain.strip()
+        return [ParsedEvent("python.exception", data, text=text)]

@@ -20,7 +20,7 @@ _DIGITS = 24
 """Characters of a number, with its sign and some room, that 64 bits can hold."""
 _INTEGERS = frozenset(
     "seq seq_a seq_b rank_a rank_b group_rank local_rank from_rank task tried status size joined expected numel_in"
-    " bytes enqueued started completed finished timeout_ms ran_ms ms seconds pid failed_pid worker_pid exitcode code"
+    " bytes enqueued finished timeout_ms ran_ms ms seconds pid failed_pid worker_pid exitcode code"
     " port cpu gpu".split()
 )
 _LISTS = frozenset(("lagging", "missing", "group_ranks"))

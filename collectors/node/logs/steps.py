@@ -51,8 +51,6 @@ class Counted(NamedTuple):
     name: str
     """``step``, ``iteration``, ``update``, ``batch``, ``epoch`` or ``bar``."""
     value: float
-    epoch: float
-    """The epoch that the line names beside it, 0 without one: a count begins anew with each."""
     template: str
     """The line's words in front of the number: lines with the same ones count the same thing."""
 
@@ -71,25 +69,20 @@ def is_trouble(text: str) -> bool:
 def counted(text: str) -> Optional[Counted]:
     """The counter of one line in small letters; None without one, or for a mere sign of life. Linear in the line."""
     found: List[Counted] = []
-    epoch = 0.0
     for match in _WORD.finditer(text):
         name = _NAMES[match.group("name")[:2]]
         value = float(match.group("n").replace(",", "") + (match.group("part") or ""))
         if (name == "epoch" and value >= _LATEST_EPOCH) or (name != "epoch" and match.group("part")):
             continue  # seconds since 1970, or those that a step took
-        epoch = max(epoch, value) if name == "epoch" else epoch
-        found.append(Counted(name, value, 0.0, _words(text[: match.start("n")])))
+        found.append(Counted(name, value, _words(text[: match.start("n")])))
     if all(each.name == "epoch" for each in found):
         bar = _BAR.search(text)
         within = _FRACTION.search(text) if found and bar is None else None
         if bar is not None:
-            found.append(Counted("bar", float(bar.group("n") or bar.group("n2")), 0.0, _words(text[: bar.start()])))
+            found.append(Counted("bar", float(bar.group("n") or bar.group("n2")), _words(text[: bar.start()])))
         elif within is not None:
-            found.append(Counted("batch", float(within.group("n")), 0.0, _words(text[: within.start()])))
-    if not found or _BEATS.search(text):
-        return None
-    best = min(found, key=lambda each: _PLACE[each.name])
-    return best if best.name == "epoch" else best._replace(epoch=epoch)
+            found.append(Counted("batch", float(within.group("n")), _words(text[: within.start()])))
+    return min(found, key=lambda each: _PLACE[each.name]) if found and not _BEATS.search(text) else None
 
 
 def _words(text: str) -> str:
@@ -116,7 +109,7 @@ class _Counter:
 
     def __init__(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> None:
         self.name = seen.name
-        self.high = (seen.epoch, seen.value)
+        self.high = seen.value
         self.at = at
         """When its last number was written."""
         self.rises = 0
@@ -125,10 +118,10 @@ class _Counter:
 
     def rises_to(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> bool:
         """Take the next number: whether the count went on with it."""
-        before, number = self.high, (seen.epoch, seen.value)
-        if number > before or number <= (before[0], before[1] / 2):
-            self.high = number
-        if number <= before:
+        before = self.high
+        if seen.value > before or seen.value <= before / 2:
+            self.high = seen.value
+        if seen.value <= before:
             return False
         self.at = at
         self.rises += 1
@@ -188,7 +181,7 @@ class LogSteps:
         if not known:
             return None
         best = min(known, key=lambda each: (_PLACE[each.name], -(each.at or 0.0), -each.rises))
-        return StepCount(path, pid, rank, best.name, best.high[1], best.at, self._grown, 0, *best.rhythm())
+        return StepCount(path, pid, rank, best.name, best.high, best.at, self._grown, 0, *best.rhythm())
 
 
 def _last_of_each_kind(lines: List[bytes]) -> List[bytes]:

@@ -216,7 +216,7 @@ JOBS = (
     ),
     EventRow(
         event=Line("torch.watchdog_stuck"), kind="gil_hang", weight=0.6,
-        unless=(Line("torch.watchdog_timeout"), Line("torch.watchdog_status"), Line("torch.dump_signal")),
+        unless=(Line("torch.watchdog_timeout"), Line("torch.watchdog_status")),
         summary="NCCL's watchdog of {who} made no progress itself, so the GIL or a CUDA call there is stuck",
         advice="Dump the stacks there with native frames; look for Xid lines on the nodes.",
     ),

@@ -41,8 +41,6 @@ RUN_ENDS = (
     "elastic.failure", "elastic.finished", "elastic.signal", "launcher.exit", "slurm.cancelled", "job.finished",
 )  # fmt: skip
 """Events with which a run as a whole ends; what begins behind one is the next run."""
-EPOCH = 1e9
-"""By how much a step of a later epoch is later than any of the one before."""
 
 
 def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
@@ -193,7 +191,7 @@ class LogEnd:
             text = steps.plain(line)
             seen = None if steps.is_trouble(text) else steps.counted(text)
             if seen is not None:
-                self._steps.append((at, seen.template, seen.epoch * EPOCH + seen.value))
+                self._steps.append((at, seen.template, seen.value))
             at += len(line) + 1
 
     def steps_behind(self, event: LogEvent, *, anew: bool) -> bool:

@@ -49,8 +49,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "behind a progress bar": ("Epoch 3:  45%|████▌  | 45/100 [00:12<00:15, 3.6it/s]" + RAISED, {"type": "ValueError"}),
     "behind a bar without line ends": ("\rEpoch 3:  45%|\rEpoch 3:  46%|\r" + RAISED, {"type": "ValueError"}),
-    "cut in its midst": (RAISED.partition("ValueError")[0], {"cut": True, "frame": "t.py:3 in main"}),
-    "its last line alone": ("RuntimeError: shard 3 is empty\n", {"cut": True, "message": "shard 3 is empty"}),
+    "cut in its midst": (RAISED.partition("ValueError")[0], {"message": "", "frame": "t.py:3 in main"}),
+    "its last line alone": ("RuntimeError: shard 3 is empty\n", {"message": "shard 3 is empty"}),
     "behind a front that no pattern knows": (fronted("10:00:01 >> unit-1 ## "), {"frame": "t.py:3 in main"}),
     "within a message": (
         '{"level":"ERROR","message":"' + RAISED.replace('"', '\\"').replace("\n", "\\n") + '","rank":3}\n',

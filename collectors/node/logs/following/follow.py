@@ -105,7 +105,7 @@ class FollowedLog(FollowedFile):
         """Bytes left out so far."""
         self.told_to = float("-inf")
         """What was in the file by then has been told."""
-        self._parser = LogParser(path, now=now)
+        self.parser = LogParser(path, now=now)
         self._steps = LogSteps()
         self._shown: Optional[int] = None
         """Where what was on view last ends."""
@@ -116,7 +116,7 @@ class FollowedLog(FollowedFile):
         for known in [one for one in self.owners if one.pid is None and one.rank == owner.rank]:
             del self.owners[known]  # it was known by its name alone
         self.owners[owner] = None
-        self._parser.own(self._owner.rank, self._owner.pid)
+        self.parser.own(self._owner.rank, self._owner.pid)
 
     @property
     def _owner(self) -> LogOwner:
@@ -126,7 +126,7 @@ class FollowedLog(FollowedFile):
 
     def read(self, now: float, until: float) -> List[LogEvent]:
         """Parse what is there, until this thread has used CPU time up to ``until``; the events that were told."""
-        parser, reader, steps = self._parser, self._parser.reader, self._steps
+        parser, reader, steps = self.parser, self.parser.reader, self._steps
         reader.clock = now if reader.live or self.modified is None else self.modified
         events: List[LogEvent] = []
         if self.behind > LAG:
@@ -150,16 +150,12 @@ class FollowedLog(FollowedFile):
                 self.told_to = now
         return events
 
-    def restart(self) -> List[LogEvent]:
-        """The file begins anew, or is gone: the events that were still to be told."""
-        return self._parser.restart()
-
     def progress(self) -> List[CommProgress]:
         """Last collective of every communicator in this file.
 
         Nothing while what was there before is still being read: that is no progress of the job.
         """
-        return self._parser.progress() if self._parser.reader.live else []
+        return self.parser.progress() if self.parser.reader.live else []
 
     def steps(self) -> Optional[StepCount]:
         """How far the file says that training is; None while it says nothing of the kind."""

@@ -110,7 +110,7 @@ class LogSource(Source):
         first = self._turn % max(1, len(order))
         told_to = [now]
         for place, followed in enumerate(order[first:] + order[:first]):
-            events = followed.restart() if followed.refresh() else []
+            events = followed.parser.restart() if followed.refresh() else []
             if self._identity(followed, now)[0] in self._settings.not_mine:
                 continue
             if place == 0 or time.thread_time() < until:
@@ -130,9 +130,6 @@ class LogSource(Source):
         local = event.data.get("local_rank")
         if event.rank is None and isinstance(local, int) and not event.kind.startswith("elastic."):
             event = event._replace(rank=self._locals.get(local))
-        failed = event.data.get("failed_pid")
-        if isinstance(failed, int) and failed in self._ranks and "failed_rank" not in event.data:
-            event = event._replace(data=dict(event.data, failed_rank=self._ranks[failed]))
         return event
 
     def _files(self, now: float) -> Iterator[LogFile]:

@@ -13,3 +13,5 @@ from collectors.node.logs.rules import kernel, launchers, nccl, process, torch
 RULES: Tuple[Rule, ...] = (*nccl.RULES, *torch.RULES, *launchers.RULES, *kernel.RULES, *process.RULES)
 FALLBACK = "log.error"
 """The kind that is asked for only where a line gives no other."""
+ERRORS = ("python.exception", FALLBACK)
+"""Kinds of errors that no rule knows by name."""

@@ -22,11 +22,6 @@ def _rendezvous(match: "Match[str]", data: Data) -> Optional[Data]:
     return data
 
 
-def _accelerate(match: "Match[str]", data: Data) -> Optional[Data]:
-    local = re.search(r"--local[_-]rank(?:=|', ')(\d{1,6})\b", match.string)
-    return data if local is None else dict(data, local_rank=number(local.group(1)))
-
-
 _WHY = {"TIME LIMIT": "time_limit", "PREEMPTION": "preemption", "NODE FAILURE": "node_failure",
         "JOB REQUEUE": "job_requeue"}  # fmt: skip
 
@@ -87,8 +82,7 @@ RULES = (
          r"subprocess\.CalledProcessError" + TOOLS + r": Command '?\[?[^\r\n]*returned non-zero exit status"
          r" (?P<exitcode>-?\d+)|died with <Signals\.(?P<signal>SIG\w+)",
          Example("subprocess.CalledProcessError: Command '['python', 'train.py', '--local_rank=1']' returned non-zero"
-                 " exit status 1", {"launcher": "accelerate", "exitcode": 1, "local_rank": 1}, "accelerate launch.py"),
-         {"launcher": "accelerate"}, read=_accelerate),
+                 " exit status 1", {"launcher": "accelerate", "exitcode": 1}, "accelerate launch.py"), {"launcher": "accelerate"}),
     Rule("launcher.exit", "Child process with PID",
          r"\[rank: (?P<task>\d+)\] Child process with PID \d+ terminated with code (?P<exitcode>-?\d+)",
          Example("[rank: 1] Child process with PID 4712 terminated with code -11",
@@ -102,13 +96,11 @@ RULES = (
          {"launcher": "spawn"}),
     Rule("launcher.exit", "noticed that process rank|has exited due to process rank",
          r"(?:mpirun|mpiexec|prterun)\S* (?:noticed that|has exited due to) process rank (?P<task>\d+) with PID \w+ "
-         r"on\s{1,4}node (?P<by_host>\S+)(?P<reason>\s(?:exiting improperly|calling \"abort\"|exited(?=\s{0,4}"
-         r"(?:on\s{0,4})?$)))?(?:\s(?:exited on|exited\son)\s(?:signal (?P<signal>\d+))| exited with (?:status|exit "
-         r"code) (?P<exitcode>\d+))?",
+         r"on\s{1,4}node (?P<by_host>\S+)(?P<reason>\s(?:exiting improperly|calling \"abort\"))?(?:\sexited on signal "
+         r"(?P<signal>\d+))?",
          Example("mpirun noticed that process rank 3 with PID 71 on node n7 exited on signal 9 (Killed).",
                  {"launcher": "mpi", "task": 3, "signal": "KILL", "by_host": "n7"}, "Open MPI help-orterun.txt"),
-         {"launcher": "mpi"}, begins=r"noticed that process rank \d{1,9} with PID [^\r\n]{1,200} exited(?: on)?\s{0,4}$"
-         r"|has exited due to process rank \d{1,9} with PID \w{1,12} on(?: node)?\s{0,4}$"),
+         {"launcher": "mpi"}, begins=r"has exited due to process rank \d{1,9} with PID \w{1,12} on(?: node)?\s{0,4}$"),
     Rule("engine.timeout", "RPC call to", r"RPC call to (?P<call>\w{1,60}) timed out",
          Example("TimeoutError: RPC call to execute_model timed out.", {"call": "execute_model"},
                  "vllm multiproc_executor.py")),

@@ -85,9 +85,6 @@ RULES = (
           r"|mismatch in rank count)|Invalid rank requested ?: (?P<group_ranks_2>\d+)/(?P<size_2>\d+)",
           Example("NCCL WARN Bootstrap Root : rank 1 of 8 ranks has already checked in",
                   {"group_ranks": [1], "size": 8}, "NCCL bootstrap.cc")),
-    _warn("proxy", r"\[(?:Proxy (?:Service|Progress)|Service thread|Proxy Thread)|Socket (?:recv|send) failed while"
-          r"|proxyProgress|[Pp]roxy (?:[Cc]all|connection|thread|recv|send)[^\r\n]{0,200}?(?:fail|error|closed|timed)",
-          Example("CCL WARN [Proxy Service", {}, "NCCL proxy.cc")),
     _warn("version_mismatch", "Mismatched NCCL version|NCCL version mismatch",
           Example("CCL WARN Mismatched NCCL version", {}, "NCCL init.cc")),
     _warn("truncated",
@@ -102,7 +99,9 @@ RULES = (
           Example("NCCL WARN Call to socket failed : Too many open files", {}, "NCCL misc/socket.cc")),
     _warn("connection_closed",
           r"[Cc]onnection closed by (?:remote )?peer(?: (?P<peer>[^\s,]+))?|(?:(?:recv|send)\w* (?:from|to)"
-          r" (?P<peer_2>[^\s,]+) failed[^\n]{0,80}?)?(?P<error>Connection reset by peer|Broken pipe)",
+          r" (?P<peer_2>[^\s,]+) failed[^\n]{0,80}?)?(?P<error>Connection reset by peer|Broken pipe)"
+          r"|\[(?:Proxy (?:Service|Progress)|Service thread|Proxy Thread)|Socket (?:recv|send) failed while"
+          r"|proxyProgress|[Pp]roxy (?:[Cc]all|connection|thread|recv|send)[^\r\n]{0,200}?(?:fail|error|closed|timed)",
           Example("NCCL WARN socketProgress: Connection closed by remote peer node7.cluster<34567>",
                   {"peer": "node7.cluster<34567>"}, "NCCL misc/socket.cc")),
     _warn("connect_failed",

@@ -1,20 +1,11 @@
-"""How a process ends by itself, whoever prints it: signals, aborts, limits of the host; and the fatal line."""
+"""How a process ends by itself, whoever prints it: signals, aborts, limits of the host; and an exception's line."""
 
 from __future__ import annotations
 
-import re
 from typing import Match, Optional
 
 from collectors.node.logs import exceptions
 from collectors.node.logs.rule import Data, Example, Rule
-
-_SHELL = r"(?:^|line \d{1,6}:\s{1,8}\d{1,9} |\s\d{1,9} |\d: |[\])>|:] {0,2}|rank[ =]\d{1,6} )"
-_LIGHT = re.compile(
-    r"(?i)retry|retri|fall(?:ing|s)? ?back|ignor|skip|deprecat|not (?:installed|supported|available|enabled)"
-    r"|optional|disabl|attempt \d|reconnect|warning|no (?:cuda-capable )?device|cleaned up|shutting down"
-    r"|shutdown|already registered|unable to register|error[ _]?(?:rate|handler)"
-)
-"""Words of lines at the level for errors after which programs go on, or that only clean up."""
 
 
 def _ended(match: "Match[str]", data: Data) -> Optional[Data]:
@@ -33,22 +24,9 @@ def _host(match: "Match[str]", data: Data) -> Optional[Data]:
     return None if "NCCL WARN" in match.string else data
 
 
-def _alone(_: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(exceptions.headline(str(data["line"])), frames=[], launcher=False, cut=True)
-
-
-def _fatal(match: "Match[str]", data: Data) -> Optional[Data]:
-    """An exception, or a line at a level for errors, of which no other rule knows anything."""
-    text = str(data.get("message", "")).strip()
-    if data["told"] == "exit":
-        return data if data.get("exitcode") or "signal" in data else None
-    if data["told"] == "exception":
-        return dict(exceptions.headline("%s: %s" % (data.pop("type"), text)), told="exception")
-    if len(text) < 8 or _LIGHT.search(match.string[:240]):
-        return None
-    what = exceptions.signature(text)
-    ends = exceptions.follows(text) or what in ("child_failed", "interrupt")
-    return dict(data, message=text[:600], signature=what, consequence=ends)
+def _raised(_: "Match[str]", data: Data) -> Optional[Data]:
+    """An exception by its last line alone."""
+    return {**exceptions.headline(str(data.pop("line"))), **data}
 
 
 RULES = (
@@ -69,8 +47,8 @@ RULES = (
          Example("[n7:231567] Signal: Segmentation fault (11)", {"signal": "SEGV"}, "bash, glibc, Open MPI, UCX, gdb"),
          read=_worded),
     Rule("process.signal", "Killed|Terminated",
-         _SHELL + r"(?P<signal>Killed)(?:\s{2,}.*|\s*|[a-z0-9%|#][^\r\n/]{0,60}\d{1,9} {0,2}/ {0,2}\d{1,9}(?:\s.*)?)$"
-         r"|(?:^|\s\d+ |line \d+:\s+\d+ )(?P<signal_2>Terminated)(?:\s{2,}.*|\s*)$",
+         r"(?:^|line \d{1,6}:\s{1,8}\d{1,9} |\s\d{1,9} |\d: |[\])>|:] {0,2}|rank[ =]\d{1,6} )"
+         r"(?P<signal>Killed|Terminated)(?:\s{2,}.*|\s*)$",
          Example("run.sh: line 12:  4711 Killed                  python train.py", {"signal": "KILL"}, "bash"),
          read=_worded),
     Rule("python.fatal", "Fatal Python error", r"Fatal Python error: (?P<error>[^\r\n]*)",
@@ -99,26 +77,20 @@ RULES = (
     Rule("python.exception", "Error: |Exception: ",
          r"^(?:\[?(?:ERROR|[Ee]rror|CRITICAL|FATAL|E)\]?[ :-]{0,8}){0,2}"
          r"(?P<line>[A-Za-z_][\w.]*(?:Error|Exception): (?!module compiled against )\S.*)$",
-         Example("RuntimeError: shard 3 is empty", {"type": "RuntimeError", "message": "shard 3 is empty", "cut": True},
-                 "any Python program: an exception's last line without its traceback"), read=_alone),
+         Example("RuntimeError: shard 3 is empty", {"type": "RuntimeError", "message": "shard 3 is empty"},
+                 "any Python program: an exception's last line without its traceback"), read=_raised),
     Rule("log.error", "Error: |Exception: |Error(|Exception(|std::",
-         r"(?<![\w.\"'`])(?P<type>[A-Za-z_][\w.]{0,120}(?:Error|Exception)|std::\w{3,24}|c10::\w{3,30}Error)"
-         r"(?:\(\w{1,60}\))?: (?P<message>[^\r\n]{2,600})",
+         r"(?<![\w.\"'`])(?P<line>(?:[A-Za-z_][\w.]{0,120}(?:Error|Exception)|std::\w{3,24}|c10::\w{3,30}Error)"
+         r"(?:\(\w{1,60}\))?: [^\r\n]{2,600})",
          Example("worker failed with ValueError: bad shard 7",
                  {"told": "exception", "type": "ValueError", "message": "bad shard 7"}, "any Python program"),
-         {"told": "exception"}, read=_fatal),
+         {"told": "exception"}, read=_raised),
     Rule("log.error", "code|Code|status|Status|signal",
          r"\b(?:[Ee]xit(?:ed|s|ing)?|[Tt]erminated|returned|[Ff]ailed|died|crashed|ended)\b[^\r\n]{0,60}?\b(?:[Cc]ode"
          r"|[Ss]tatus|returncode|exitcode|exit_code)\b[\s:='\"(]{1,6}(?P<exitcode>-?[1-9]\d{0,3})\b|(?:[Kk]illed"
          r"|[Tt]erminated|[Dd]ied|[Ee]xited|[Cc]rashed)\b[^\r\n]{0,40}?\bsignal\b[\s:=#(]{0,4}"
          r"(?P<signal>\d{1,2}\b|SIG[A-Z]{2,6})",
          Example("trainer on host n7 exited with code 3", {"told": "exit", "exitcode": 3}, "any launcher"),
-         {"told": "exit"}, read=_fatal),
-    Rule("log.error", "FATAL|CRITICAL|ERROR|SEVERE|atal: |rror: |level=",
-         r"^(?:[^\r\n\"'`=]{0,100}?[\s\[|:(-])?(?:FATAL|CRITICAL|ERROR|SEVERE)\b[\])|:\s-]{1,6}"
-         r"(?P<message>[^\r\n]{8,600})|^(?:[\w.]{1,60}(?:\.py|-\w{1,30}): )?(?:[Ff]atal(?: [Ee]rror)?|[Ee]rror): "
-         r"(?P<message_2>[^\r\n]{8,600})|\blevel=\"?(?:error|fatal|panic)\b[^\r\n]{0,200}?\bmsg=\"?(?P<message_3>[^\r\n]{8,600})",
-         Example("2026-11-22 10:00:00 ERROR trainer: the shard of worker 3 is broken", {"told": "level"}, "any logger"),
-         {"told": "level"}, read=_fatal),
+         {"told": "exit"}),
 )  # fmt: skip
 """Rules of ``log.error`` are asked only of lines of which no other rule says anything: what nothing knows by name."""

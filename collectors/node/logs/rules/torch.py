@@ -27,16 +27,6 @@ def _of_group(match: "Match[str]", data: Data) -> Data:
     return data
 
 
-def _status(match: "Match[str]", data: Data) -> Optional[Data]:
-    """The sequence numbers; torch 2.3 prints garbage for those that do not exist yet."""
-    enqueued = data.get("enqueued")
-    for name in ("started", "completed"):
-        value = data.get(name)
-        if isinstance(value, int) and not (isinstance(enqueued, int) and -1 <= value <= max(enqueued, -1)):
-            del data[name]
-    return _of_group(match, data)
-
-
 def _error(match: "Match[str]", data: Data) -> Optional[Data]:
     return _of_group(match, dict(data, consequence=str(data["error"]).startswith("remote process")))
 
@@ -102,21 +92,14 @@ RULES = (
                  {"seq": 2603, "op": "_ALLGATHER_BASE", "numel_in": 1024, "timeout_ms": 600000, "ran_ms": 600010,
                   "group": "2", "guid": "3", "group_name": "dp_cp", "group_rank": 7, "by_rank": 31},
                  "torch c10d/ProcessGroupNCCL.cpp"), read=_of_group),
-    Rule("torch.watchdog_status", "last completed",
-         r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)(?: \([^)]*\))?(?:,\s*last started (?:NCCL )?work:\s*"
-         r"(?P<started>-?\d+)(?: \([^)]*\))?)?,\s*last completed (?:NCCL )?work:\s*(?P<completed>-?\d+)",
+    Rule("torch.watchdog_status", "ast enqueued", r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)",
          Example("[PG GUID 7(tp) Rank 2] failure detected by watchdog at work sequence id: 9 PG status: last enqueued"
                  " work: 9, last started work: 8 (ALLREDUCE), last completed work: 7",
-                 {"enqueued": 9, "started": 8, "completed": 7, "guid": "7", "group_name": "tp", "group_rank": 2},
-                 "torch c10d/ProcessGroupNCCL.cpp"), read=_status),
+                 {"enqueued": 9, "guid": "7", "group_name": "tp", "group_rank": 2}, "torch c10d/ProcessGroupNCCL.cpp"),
+         read=_of_group),
     Rule("torch.watchdog_stuck", "watchdog got stuck|Heartbeat monitor timed out",
          r"watchdog got stuck for (?P<seconds>\d+) seconds|Heartbeat monitor timed out",
          Example("watchdog got stuck for 600 seconds", {"seconds": 600}, "torch c10d/ProcessGroupNCCL.cpp")),
-    Rule("torch.dump_signal", "dump signal|Received a timeout|Received a global timeout",
-         r"(?:Received a (?:dump signal|(?:global )?timeout)[^\r\n]{0,200}?|Observed (?:flight recorder )?dump signal) "
-         r"from\s+(?:this local rank|rank (?P<from_rank>\d+)|another rank)",
-         Example("Received a dump signal due to a collective timeout from rank 3 and we will try our best to dump the"
-                 " debug info.", {"from_rank": 3}, "torch c10d/ProcessGroupNCCL.cpp")),
     Rule("torch.taken_down", "taking the entire process|tearing down the|Some NCCL operations have|attempting to dump",
          "taking the entire process down|tearing down the (?:entire )?process"
          "|Some NCCL operations have failed or timed out|Terminating the process after attempting to dump",
