@@ -82,7 +82,8 @@ RULES = (
          r"subprocess\.CalledProcessError" + TOOLS + r": Command '?\[?[^\r\n]*returned non-zero exit status"
          r" (?P<exitcode>-?\d+)|died with <Signals\.(?P<signal>SIG\w+)",
          Example("subprocess.CalledProcessError: Command '['python', 'train.py', '--local_rank=1']' returned non-zero"
-                 " exit status 1", {"launcher": "accelerate", "exitcode": 1}, "accelerate launch.py"), {"launcher": "accelerate"}),
+                 " exit status 1", {"launcher": "accelerate", "exitcode": 1}, "accelerate launch.py"),
+         {"launcher": "accelerate"}),
     Rule("launcher.exit", "Child process with PID",
          r"\[rank: (?P<task>\d+)\] Child process with PID \d+ terminated with code (?P<exitcode>-?\d+)",
          Example("[rank: 1] Child process with PID 4712 terminated with code -11",
