@@ -46,16 +46,12 @@ def left_over(one: Rank, others: Sequence[Rank]) -> str:
     Its launcher is gone, and an init is its parent. A rank that was started by hand may have had an init as its parent
     from the start: of its run, ranks must be missing on its node.
     """
-    launcher = one.process.launcher
     if not one.process.adopted:
         return ""
-    return _missing(one, others) or ("" if launcher in BY_HAND else f"its launcher ({launcher}) is gone")
-
-
-def _missing(one: Rank, others: Sequence[Rank]) -> str:
-    """How many of the ranks that a run had on a node are left; empty where all are, or where it is not known."""
     had, left = one.process.local_world_size or 0, {other.rank for other in others if _run(other) == _run(one)}
-    return f"{len(left)} of the {had} ranks that its run had here are left" if len(left) < had else ""
+    if len(left) < had:
+        return f"{len(left)} of the {had} ranks that its run had here are left"
+    return "" if one.process.launcher in BY_HAND else f"its launcher ({one.process.launcher}) is gone"
 
 
 def _run(rank: Rank) -> tuple[str, str, int | None, int | None]:

@@ -38,7 +38,7 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
     for name, node in sorted(job.nodes.items()):
         if not not_responding(node, job.now):
             continue
-        ranks = ranks_on_node(job, name) or _nowhere_else(job, name)
+        ranks = ranks_on_node(job, name)
         elsewhere = {rank.rank for rank in job.ranks if rank.node != name and rank.gone_at is None}
         spare = not ranks and len(elsewhere) >= (world_size(job) or len(elsewhere) + 1)
         needed = bool(answering) and not spare
@@ -51,18 +51,6 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
             evidence=(Evidence(Observer.LINK, f"connection to {name}", node.since or None, node.why or node.link),),
             advice=OTHERS_ANSWER if answering else NONE_ANSWERS,
         )  # fmt: skip
-
-
-def _nowhere_else(job: Job, name: str) -> tuple[int, ...]:
-    """Ranks of WORLD_SIZE that run on no other node, where this is the only node that was never seen.
-
-    They must be as many as LOCAL_WORLD_SIZE says.
-    """
-    hidden = [one.name for one in job.nodes.values() if not_responding(one, job.now) and not job.ranks_of(one.name)]
-    seen = {rank.rank for rank in job.ranks}
-    absent = tuple(rank for rank in range(world_size(job) or 0) if rank not in seen)
-    sizes = {rank.process.local_world_size for rank in job.ranks} - {None}
-    return absent if hidden == [name] and min(seen, default=-1) >= 0 and sizes <= {len(absent)} else ()
 
 
 def node_rebooted(job: Job) -> Iterator[Finding]:

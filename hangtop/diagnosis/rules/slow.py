@@ -1,12 +1,12 @@
 """A job that moves, but slowly: a rank for which the others wait again and again.
 
-By looks at stacks; where these name none, by figures of GPUs, and without those by the CPU of the main threads.
+By looks at stacks; where these name none, by figures of GPUs.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import comb
 from statistics import median
 
@@ -17,7 +17,6 @@ from hangtop.diagnosis.phrasing import duration, ranks_on, ranks_text
 from hangtop.diagnosis.tables.thresholds import STOOD_STILL_S
 from hangtop.diagnosis.waits.evidence import stack_of
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.process_motion import between
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.statuses import with_waits_of_many
 
@@ -48,8 +47,8 @@ COMPARE = "Compare this rank with its peers: clocks and temperature of its GPU, 
 def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     """straggler_rank: the job moves, its ranks wait in most looks, and this one in far fewer than chance would have it.
 
-    Where stacks name none, as over NCCL, one rank whose GPU, or main thread, works nearly always while those of the
-    others wait for most of the time.
+    Where stacks name none, as over NCCL, one rank whose GPU works nearly always while those of the others wait for most
+    of the time.
     """
     job, seen = job_status.job, _looked_at(job_status)
     late = [one for one, chance in _chances(seen) if chance < CHANCE]
@@ -140,8 +139,8 @@ def _works_for_all(status: RankStatus) -> bool:
 def slowness_judged(job_status: JobStatus) -> bool:
     """Whether the ranks and their GPUs were looked at often enough to tell a slow one, and none is in doubt."""
     job = job_status.job
-    few_figures = not job_status.hung and job.live and not _shares(job_status, _span(job))
-    if few_figures and _late(job_status, DOUBT_SPAN_S):
+    few_figures = not job_status.hung and job.live and not load_shares(job, _span(job))
+    if few_figures and _late(job_status, load_shares(job, DOUBT_SPAN_S)):
         return False  # one rank seems to hold the others up, of which too little is known yet
     if _stands_still(job_status):
         return len(_often(job_status.read)) > 1  # no rhythm, so nobody is late in it
@@ -174,20 +173,19 @@ def _stands_still(job_status: JobStatus) -> bool:
     return job_status.hung or frozen or (job.live and still >= STOOD_STILL_S)
 
 
-# --- by figures --------------------------------------------------------------------------------------------------
+# --- by figures of GPUs ------------------------------------------------------------------------------------------
 
 
 def _by_figures(job_status: JobStatus) -> Iterator[Finding]:
     job, span = job_status.job, _span(job_status.job)
-    if late := _late(job_status, span):
-        by_gpus, shares = bool(load_shares(job, span)), _shares(job_status, span)
+    shares = load_shares(job, span)
+    if late := _late(job_status, shares):
         waited = median(share.spinning for rank, share in shares.items() if rank not in late)
         own = median(shares[rank].computing for rank in late)
         text = f"{ranks_text(late)} worked for {own:.0%} of it, the others waited for {waited:.0%}"
-        observer, source = (Observer.GPU, "nvidia-smi") if by_gpus else (Observer.PROCESS, "CPU of main threads")
         yield _straggler(
-            [job_status.statuses[rank] for rank in late], 0.65 if by_gpus else 0.6, f"for {waited:.0%} of the time",
-            Evidence(observer, f"{source}, {duration(span)}", job.now, text),
+            [job_status.statuses[rank] for rank in late], 0.65, f"for {waited:.0%} of the time",
+            Evidence(Observer.GPU, f"nvidia-smi, {duration(span)}", job.now, text),
         )  # fmt: skip
 
 
@@ -196,35 +194,12 @@ def _span(job: Job) -> float:
     return max(LEAST_SPAN_S, STEPS * (job.motion.step_s or UNKNOWN_STEP_S))
 
 
-def _late(job_status: JobStatus, span: float) -> list[int]:
-    """The few ranks that work nearly always while the others wait most of the time."""
-    shares = _shares(job_status, span)
+def _late(job_status: JobStatus, shares: Mapping[int, LoadShares]) -> list[int]:
+    """The few ranks whose GPUs work nearly always while those of the others wait most of the time."""
     late = [rank for rank, share in shares.items() if share.computing >= WORKS_SHARE]
-    if not _few(len(late), len(shares)) or len(shares) < 2:
-        return []
-    if median(share.spinning for rank, share in shares.items() if rank not in late) < IDLE_SHARE:
-        return []
-    return [] if any(_works_for_all(job_status.statuses[rank]) for rank in late) else late
-
-
-def _shares(job_status: JobStatus, span: float) -> dict[int, LoadShares]:
-    """For which part of these seconds each rank worked and waited: by its GPU, else by the CPU of its main thread.
-
-    A main thread that sleeps waits for the others only where it wakes in every step.
-    """
-    if by_gpus := load_shares(job_status.job, span):
-        return by_gpus
-    found: dict[int, LoadShares] = {}
-    for owner in job_status.job.ranks:
-        looks = owner.looks if owner.gone_at is None else []
-        since = [look for look in looks if look.at >= looks[-1].at - span]
-        moved = between(since[0], since[-1]) if len(since) > 1 else None
-        if moved is None or moved.threads is None or moved.span < 0.9 * span or owner.gpus:
-            continue
-        main = (moved.cpu or 0.0) - moved.threads
-        if main >= WORKS_SHARE or (moved.switches or 0.0) * moved.span >= STEPS:
-            found[owner.rank] = LoadShares(main, 1.0 - main)
-    return found
+    others = [share.spinning for rank, share in shares.items() if rank not in late]
+    few = _few(len(late), len(shares)) and bool(others) and median(others) >= IDLE_SHARE
+    return late if few and not any(_works_for_all(job_status.statuses[rank]) for rank in late) else []
 
 
 STATUS_RULES = (straggler_rank,)

@@ -163,13 +163,6 @@ def test_a_node_that_was_rebooted_took_its_ranks_with_it() -> None:
     assert [other.cause for other in verdict.findings if other.kind == "nccl_remote_error"] == ["node_rebooted"]
 
 
-def test_ranks_that_run_nowhere_else_are_on_the_node_that_was_never_seen() -> None:
-    job = Sketch().node("node2", link="lost", why="no route to host", seen_at=None)
-    job.ranks(2, 3).absent()
-    found = first(job.verdict())
-    assert (found.kind, found.nodes, found.ranks) == ("node_unreachable", ("node2",), (2, 3))
-
-
 def test_no_node_answers() -> None:
     job = Sketch(world=0)
     for name in ("node1", "node2"):

@@ -102,27 +102,3 @@ def test_who_may_be_slow_is_looked_at_again_before_it_is_called_chance() -> None
     assert not slowness_judged(status_of_job(job.job()))
     job.ranks(2).at(BACKWARD, SLUGGISH, SLUGGISH, BACKWARD, BACKWARD)
     assert slowness_judged(status_of_job(job.job()))
-
-
-@pytest.mark.parametrize(
-    ("cores", "switches", "slow"),
-    [
-        ((0.1, 0.2, 1.0, 0.1), 20.0, True),
-        ((0.6, 0.7, 1.0, 0.6), 20.0, False),  # rank 2 logs for the others, which work as well
-        ((1.0, 1.0, 1.0, 1.0), 20.0, False),  # they spin, as NCCL does
-        ((0.2, 0.2, 0.3, 0.2), 20.0, False),
-        ((0.1, 0.1, 1.0, 0.1), 0.1, False),  # one wait, and not several steps
-    ],
-)
-def test_main_threads_that_sleep_for_most_of_each_step_wait_for_the_one_that_is_busy(
-    cores: tuple[float, ...], switches: float, slow: bool
-) -> None:
-    """No stack could be read, and there is no GPU."""
-    job = Sketch(looks=21, span=20.0, watched=20.0, motion=replace(MOVING, step_s=1.0), stood_still=0.0)
-    job.ranks().unread("denied: may not be traced")
-    for rank, share in enumerate(cores):
-        job.ranks(rank).pulse(cores=share, switches=switches)
-    verdict = job.verdict()
-    assert (verdict.outcome, [found.ranks for found in verdict.findings if found.kind == "straggler_rank"]) == (
-        ("slow", [(2,)]) if slow else ("healthy", [])
-    )
