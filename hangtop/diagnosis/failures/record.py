@@ -165,8 +165,7 @@ def cuda_error(event: LogEvent) -> str:
         return error.removeprefix("CUDA error: ") if error.startswith("CUDA error: ") else ""
     if event.kind == "nccl.warn":
         return error if text_of(event, "signature") == "cuda" and "out of memory" not in error else ""
-    told = event.data.get("raised") is True or text_of(event, "signature") == "invalid_device"
-    return error if event.kind == "torch.cuda_error" and not told else ""
+    return error if event.kind == "torch.cuda_error" and event.data.get("raised") is not True else ""
 
 
 def _what(event: LogEvent, signal: str, code: int | None) -> str:

@@ -115,8 +115,7 @@ def _killed(job: Job, end: RankEnd) -> Finding:
 def _told_elsewhere(job: Job, first: Failure) -> bool:
     """Whether a rule on what was waited for says more of the first failure than that the rank crashed."""
     in_torch = "torch/distributed" in " ".join(words_of(first.event, "frames"))
-    worker = first.signature == "worker_died" and bool(log_events(job, "torch.worker_died"))
-    return worker or first.signature in TIME_OUTS or (in_torch and bool(log_events(job, "torch.unresolved")))
+    return first.signature in TIME_OUTS or (in_torch and bool(log_events(job, "torch.unresolved")))
 
 
 # --- all who speak are victims ------------------------------------------------------------------------------------

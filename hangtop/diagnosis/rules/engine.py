@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -24,10 +24,8 @@ from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import listed, on_nodes, ranks_text
 from hangtop.diagnosis.roster import homes, ranks_on_node
 
-Scope = Literal["job", "node", "process", "gpu"]
-"""What one finding is about: all events of the job together, those of one node, or those of one GPU of a node.
-
-``process``: those of one node, and the ranks whose processes they name, upon which it is critical."""
+Scope = Literal["job", "node", "gpu"]
+"""What one finding is about: all events of the job together, those of one node, or those of one GPU of a node."""
 
 
 class Line(NamedTuple):
@@ -122,15 +120,7 @@ class EventRow:
                     continue  # the same was told of a GPU by name
                 index = int(gpu) if gpu.isdecimal() else None
                 ranks = ranks_on_gpu(job, node, index) if self.scope == "gpu" else ranks_on_node(job, name)
-                found = self._finding(events, ranks, (name,), (f"{name}:{gpu}",) if gpu else ())
-                if self.scope == "process":
-                    pids = {number_of(event, "pid") or event.pid for event in events} - {None}
-                    own = tuple(sorted(
-                        rank.rank for rank in job.ranks_of(name)
-                        if pids & {rank.process.pid, *rank.helpers}
-                    ))  # fmt: skip
-                    found = replace(found, ranks=own, severity="critical" if own else self.severity)
-                yield found
+                yield self._finding(events, ranks, (name,), (f"{name}:{gpu}",) if gpu else ())
 
     def _finding(self, events: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...],
                  gpus: tuple[str, ...]) -> Finding:  # fmt: skip

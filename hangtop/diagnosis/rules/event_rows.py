@@ -18,8 +18,6 @@ from hangtop.diagnosis.rules.nvlink import FABRIC_UP
 
 VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendezvous", "collective_timeout"})
 """Signatures of errors that tell of somebody else's end, or of a wait."""
-TOLD_TO_END = frozenset({"Terminated", "Interrupt", "Hangup"})
-"""Signals, in strsignal's words, by which a data loader's worker is ended with its rank."""
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
 ADAPTER_WORKS = ("Cable unplugged", "insufficient power", "High Temperature")
 """What the kernel says of network adapters that work all the same."""
@@ -55,11 +53,6 @@ def _fatal(event: LogEvent) -> bool:
     return not outlived and signal_name(event) not in ENDING_SIGNALS and text_of(event, "signature") not in VICTIMS
 
 
-def _worker_lost(event: LogEvent) -> bool:
-    """A data loader's worker ended by itself; one that ended by SIGBUS tells of shared memory."""
-    return text_of(event, "reason") not in ("bus", "timeout") and text_of(event, "signal") not in TOLD_TO_END
-
-
 MACHINES = (
     _gpu("hung", "gpu_driver_hung", "the driver waits in vain for {gpu}"),
     _gpu("lost", "gpu_lost", "the driver cannot reach {gpu}"),
@@ -71,7 +64,7 @@ MACHINES = (
     ),
     EventRow(
         event=Line("kernel.hung_task"), also=(Line("kernel.lockup"),), kind="kernel_trouble", severity="warning",
-        weight=0.8, scope="process",
+        weight=0.8, scope="node", accuses=False,
         summary="a task or a CPU is stuck in the kernel of {node}", detail="process",
         advice="Storage or a driver does not answer; drain the node if it does not come back.",
     ),
@@ -137,6 +130,9 @@ LIMITS = (
     _limit("{who} could not start another process or thread",
            "Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
            "OMP_NUM_THREADS=1 need less.", Line("host.processes")),
+    _limit("{who} could not get memory of the host",
+           "Look at the node's memory and the job's limit (cgroup, Slurm --mem): use fewer loader workers, or more "
+           "memory.", Line("host.memory")),
     _limit("the InfiniBand driver could not pin memory for {who}",
            "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
            Line("nccl.warn", {"signature": ("ib_memory",)})),
@@ -160,10 +156,10 @@ NCCL = (
           "{who} got no answer over InfiniBand",
           "A port, cable, switch or host on the way is dead or lossy: look at link_downed and symbol_error of both "
           "ports. A longer NCCL_IB_TIMEOUT only hides it."),
-    _nccl("no_interface", "nccl_no_interface", 0.93,
+    _nccl("no_interface", "nccl_init_failed", 0.93,
           "NCCL finds no network interface that fits NCCL_SOCKET_IFNAME{on}",
           "Set NCCL_SOCKET_IFNAME to an interface that every node has (ip -br link), or remove it."),
-    _nccl("version_mismatch", "nccl_version_mismatch", 0.95, "ranks run different versions of NCCL",
+    _nccl("version_mismatch", "nccl_init_failed", 0.95, "ranks run different versions of NCCL",
           "Give every node the same image, or the same wheel of torch."),
     EventRow(
         event=Line("nccl.warn", {"signature": ("truncated",)}), also=(Line("gloo.size_mismatch"),),
@@ -180,11 +176,6 @@ NCCL = (
     _nccl("ib_port_error", "ib_port_errors", 0.85,
           "an InfiniBand port of this host reported an error{on}",
           "Check cable and transceiver of that port.", "warning"),
-    EventRow(
-        event=Line("torch.cuda_error", {"signature": ("invalid_device",)}), kind="invalid_device", weight=0.9,
-        summary="{who} asks for a GPU that it does not have",
-        advice="Compare LOCAL_RANK with CUDA_VISIBLE_DEVICES: LOCAL_RANK counts within that list.",
-    ),
 )  # fmt: skip
 
 JOBS = (
@@ -215,23 +206,10 @@ JOBS = (
         summary="{who} did not come to the monitored barrier that the others wait in",
     ),
     EventRow(
-        event=Line("torch.watchdog_stuck"), kind="gil_hang", weight=0.6,
+        event=Line("torch.watchdog_stuck"), kind="rank_stuck_on_lock", weight=0.6,
         unless=(Line("torch.watchdog_timeout"), Line("torch.watchdog_status")),
         summary="NCCL's watchdog of {who} made no progress itself, so the GIL or a CUDA call there is stuck",
         advice="Dump the stacks there with native frames; look for Xid lines on the nodes.",
-    ),
-    EventRow(
-        event=Line("host.memory"), kind="host_out_of_memory", weight=0.88,
-        summary="{who} could not get memory of the host",
-        advice="Look at the node's memory and the job's limit (cgroup, Slurm --mem): fewer data loader workers, less "
-        "pinned or cached data, or more memory.",
-    ),
-    EventRow(
-        event=Line("torch.worker_died"), kind="rank_crashed", weight=0.85, where=_worker_lost,
-        example={"reason": "killed"}, other={"reason": "killed", "signal": "Terminated"},
-        summary="a data loader worker of {who} was lost", detail="reason",
-        advice="Killed workers are mostly out of memory: look at the kernel log, use fewer workers or cache less; "
-        "num_workers=0 shows the real error.",
     ),
     EventRow(
         event=Line("torch.out_of_memory"),

@@ -81,19 +81,30 @@ def _kind_of(status: RankStatus) -> str:
     doing = status.activity
     assert doing is not None
     wants_lock = doing.kind == "lock" and doing.waits != "helper"
-    if wants_lock or (status.in_c_code and not doing.context & {"data", "checkpoint"}):
+    in_c_code = status.in_c_code or bool(_gil_owner(status) and doing.kind not in ("data", "checkpoint"))
+    if wants_lock or (in_c_code and not doing.context & {"data", "checkpoint"}):
         return LOCK
     if doing.kind == "checkpoint" or "checkpoint" in doing.context:
         return CHECKPOINT
     return DATA if doing.kind == "data" or "data" in doing.context else CODE
 
 
+def _gil_owner(status: RankStatus) -> str:
+    """The thread that holds the GIL in every look at a process that uses no CPU: it blocks in native code.
+
+    Python code that blocks gives the GIL back.
+    """
+    owners = {look.gil for look in status.readings}
+    return owners.pop() if len(status.readings) >= LATE_LOOKS and len(owners) == 1 and status.motion.blocked else ""
+
+
 def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence[RankStatus]) -> Finding:
     first = members[0]
+    gil = f"; thread {owner} keeps the GIL, so no Python thread can run" if (owner := _gil_owner(first)) else ""
     by_child = first.activity is not None and first.activity.waits == "helper" and kind in (LOCK, CODE)
     return of_ranks(
         kind, weight_of(job_status, graph, members), [member.rank for member in members], nodes_of(members),
-        f"holds up {count(len(graph.waiters), 'other')}: {_doing(job_status, first)}",
+        f"holds up {count(len(graph.waiters), 'other')}: {_doing(job_status, first)}{gil}",
         (*evidence_of(first), *waiters_of(graph), watch_of(graph, len(first.readings))),
         NOT_LAUNCHED if first.state == "on_gpu" else CHILDREN if by_child else ADVICE[kind],
         next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),
@@ -181,23 +192,4 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def keeps_gil(job_status: JobStatus) -> Iterator[Finding]:
-    """gil_hang: in every look one thread holds the GIL, and the process uses no CPU.
-
-    Python code that blocks gives the GIL back, so an owner that does not run sits in native code. Of a main thread that
-    reads or writes files, or wants a lock, that says more.
-    """
-    for status in job_status.of("working") if job_status.hung else ():
-        owners, doing = {look.gil for look in status.readings}, status.activity
-        if len(status.readings) < LATE_LOOKS or len(owners) != 1 or not all(owners) or not status.motion.blocked:
-            continue
-        if doing is not None and not {doing.kind, *doing.context} & {"data", "checkpoint", "lock"}:
-            yield of_ranks(
-                "gil_hang", 0.85, [status.rank], nodes_of([status]),
-                f"keeps the GIL: thread {owners.pop()} is in native code and does not run, so no Python thread can",
-                evidence_of(status), "A C extension or a CUDA call blocks without giving the GIL back: dump it with "
-                "native frames.",
-            )  # fmt: skip
-
-
-STATUS_RULES = (halted, held_up, keeps_gil)
+STATUS_RULES = (halted, held_up)

@@ -64,10 +64,10 @@ ENDS = _set("child_failed_no_detail", "init_hang", "rank_left_early", "rank_miss
 
 HOLDS_UP = (_job(WAITS_END, "init_hang", "waiting"), _same("rank", "collective_mismatch"))
 DISAGREES = (_job(WAITS_END, "child_failed_no_detail", "rank_crashed"),)
-RANK_ENDS = (_job(WAITS_END, ENDS, "gil_hang", "waiting"),)
-NO_START = (_job(WAITS_END, ENDS, "gil_hang", "rank_crashed", "nccl_init_failed"),)
+RANK_ENDS = (_job(WAITS_END, ENDS, "waiting"),)
+NO_START = (_job(WAITS_END, ENDS, "rank_crashed"),)
 LOST_PEER = (_job("nccl_remote_error"),)
-BROKEN_GPU = (_same("rank", STUCK, GONE, "gil_hang", "rank_uninterruptible", "waiting"), _job(WAITS_END, "init_hang"))
+BROKEN_GPU = (_same("rank", STUCK, GONE, "rank_uninterruptible", "waiting"), _job(WAITS_END, "init_hang"))
 LINK_DOWN = (_job(WAITS_END, "init_hang", "ib_retry_exceeded"), _same("port", "ib_port_errors"))
 NO_PATH = (_job(WAITS_END, "init_hang"),)
 SLOWS_RANK = (_same("rank", "straggler_rank", "data_bound", "waiting"),)
@@ -77,8 +77,8 @@ ROWS: tuple[Kind, ...] = (
     Kind("rank_stuck_in_data", "hung", 2, "the others wait for this rank, which loads data or reads a file", HOLDS_UP),
     Kind("rank_stuck_in_checkpoint", "hung", 2, "the others wait for this rank, which saves or loads a checkpoint",
          HOLDS_UP),
-    Kind("rank_stuck_on_lock", "hung", 2, "the others wait for this rank, which waits for a lock, queue or future",
-         HOLDS_UP),
+    Kind("rank_stuck_on_lock", "hung", 2,
+         "the others wait for this rank, which waits for a lock, queue or future, or keeps the GIL", HOLDS_UP),
     Kind("rank_stuck_in_code", "hung", 2,
          "the others wait for this rank, which is elsewhere in its code, or waits for a process of its own", HOLDS_UP),
     Kind("rank_stopped", "hung", 2, "the process is stopped (state T or t), or frozen by its control group", HOLDS_UP),
@@ -95,9 +95,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("job_stalled", "hung", 6, "no rank has moved by any sign for longer than is due, and nothing says why"),
     Kind("unused_parameters", "hung", 2, "DDP waits for gradients of parameters that took no part in the loss",
          (_job("collective_mismatch"), *DISAGREES)),
-    Kind("gil_hang", "hung", 2,
-         "one thread holds the interpreter lock in native code, and no Python thread of the rank moves",
-         (_job(WAITS_END), _same("rank", STUCK))),
     Kind("init_hang", "hung", 5, "ranks wait to start for others that have not come", (_job("store_timeout"),)),
     # ranks failed
     Kind("rank_crashed", "crashed", 1,
@@ -106,7 +103,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("node_rebooted", "crashed", 0, "a node was started anew under ranks that ran there",
          (_job(WAITS_END, ENDS, "rank_killed", "waiting"),)),
     Kind("gpu_out_of_memory", "crashed", 1, "CUDA ran out of memory", NO_START),
-    Kind("host_out_of_memory", "crashed", 1, "a rank could not get memory of the host", NO_START),
     Kind("watchdog_timeout", "crashed", 6,
          "a time-out ended a wait (NCCL's watchdog, gloo, JAX, an inference engine): a consequence",
          (_job("child_failed_no_detail", "nccl_remote_error", "rank_crashed", "store_timeout"),)),
@@ -114,18 +110,16 @@ ROWS: tuple[Kind, ...] = (
     Kind("store_timeout", "crashed", 6, "a wait at the store or the rendezvous ended by time-out", LOST_PEER),
     Kind("child_failed_no_detail", "crashed", 3,
          "a launcher's bare exit code is all that is known of the first failure", LOST_PEER),
-    Kind("nccl_init_failed", "crashed", 3, "a communicator of NCCL could not be started",
-         (_job(WAITS_END, "init_hang", "rank_crashed"),)),
-    Kind("nccl_no_interface", "crashed", 3, "NCCL finds no network interface", NO_START),
+    Kind("nccl_init_failed", "crashed", 3,
+         "a communicator of NCCL could not be started: its interface, versions that differ, what the ranks share",
+         NO_START),
     Kind("nccl_connect_failed", "crashed", 6, "NCCL or gloo could not connect to a peer", LOST_PEER),
     Kind("nccl_remote_error", "crashed", 8, "a rank lost its peer: a consequence"),
-    Kind("nccl_version_mismatch", "crashed", 3, "ranks run different versions of NCCL", NO_START),
     Kind("ib_retry_exceeded", "crashed", 3, "an InfiniBand send was repeated in vain",
          (_job(WAITS_END, "rank_crashed"),)),
     Kind("duplicate_gpu", "crashed", 1, "two ranks use one GPU", NO_START),
-    Kind("invalid_device", "crashed", 1, "a rank asks for a GPU that does not exist", NO_START),
     Kind("limit_reached", "crashed", 1,
-         "shared memory, file descriptors, processes or memory that may be pinned ran out", NO_START),
+         "memory, shared memory, file descriptors, processes or memory that may be pinned ran out", NO_START),
     # broken hardware or network: it hangs a job, ends it, slows it, or has done nothing of that yet
     Kind("gpu_lost", "at_risk", 0, "a GPU fell off the bus, or the driver shows none",
          (_same("node", "gpu_driver_hung", "gpu_ecc", "gpu_throttled", "gpu_xid"),
@@ -149,7 +143,7 @@ ROWS: tuple[Kind, ...] = (
          (_same("node", "kernel_trouble", "rank_stuck_in_checkpoint", "rank_stuck_in_data", "rank_uninterruptible"),)),
     Kind("kernel_trouble", "at_risk", 0,
          "the kernel reports a hung task, a lockup, a network adapter or a part of the machine that failed",
-         (_same("rank", STUCK, GONE, "gil_hang", "rank_uninterruptible"),)),
+         (_same("rank", STUCK, GONE, "rank_uninterruptible"),)),
     Kind("path_blocked", "at_risk", 4,
          "what is sent between two nodes is not acknowledged: a link, a firewall, an MTU", NO_PATH),
     Kind("bandwidth_low", "slow", 4,

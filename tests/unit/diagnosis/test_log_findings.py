@@ -96,9 +96,6 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
          *say("process.signal", 2, ago=8, signal="ABRT"), *say("nccl.warn", 0, ago=7, signature="connection_closed")],
         "rank_crashed", (2,), "device-side assert",
     ),
-    "a data loader's worker": (
-        say("torch.worker_died", 1, worker_pid=5, reason="killed"), "rank_crashed", (1,), "worker of rank 1",
-    ),
     "Ray's word alone that a worker is gone": (
         say("launcher.exit", launcher="ray", reason="The actor died"), "child_failed_no_detail", NOBODY,
         "no word but that of its launcher, ray (The actor died)",
@@ -230,7 +227,6 @@ def test_what_its_user_ended_is_no_crash(case: str) -> None:
         [*raised(1, survived=True), *say("elastic.finished")],
         say("nccl.connect_retry", 3, tried=3),
         say("torch.program_exit", 0, 1, 2, 3, ago=3),
-        say("torch.worker_died", 1, worker_pid=5, reason="killed", signal="Terminated"),
         say("launcher.exit", launcher="deepspeed"),
     ],
 )
