@@ -1,4 +1,4 @@
-"""What profiler traces of ranks prove together: a rank that comes late, exposed communication, waits for data.
+"""What profiler traces of ranks prove together: a rank that comes late.
 
 A collective of one rank is found in another rank's trace by its number in the group where the traces have it, else by
 its place among the group's calls, if the operations agree.
@@ -24,17 +24,6 @@ NEAR = 0.25
 """Ours: a rank counts as late with the last one when its time is this near to it, as a share of the distance."""
 AGREE = 0.9
 """Ours: share of the calls that must have the same operation for two lists to count as the same calls."""
-BOUND = (
-    ("data_bound", "data", "is waiting for data, with nothing else to do",
-     "More workers, a larger prefetch factor, or faster storage."),
-    ("communication_bound", "exposed", "is communication that no computation hides",
-     ("Overlap or shrink it: larger buckets, prefetching of shards, a smaller group within the node. `hangtop probe` "
-      "shows whether the network gives what it should.")),
-)  # fmt: skip
-"""Kinds of findings, the part of a trace that each is about, what is said of it, and advice."""
-BOUND_SHARE = 0.3
-"""Ours: exposed communication, or waiting for a data loader alone, over the wall time. Well tuned jobs report 5 to 15 %
-of exposed communication, and a loader that keeps up shows next to none."""
 MEETINGS, OFTEN_LATE = 5, 0.6
 """Ours: collectives with a late rank, and the share of them to which a straggler comes last."""
 CHANCE = 0.05
@@ -133,28 +122,6 @@ def _lateness(found: Sequence[Mapping[int, float]]) -> dict[int | None, Lateness
 # --- findings ----------------------------------------------------------------------------------------------------
 
 
-def findings(seen: TracePicture) -> tuple[Finding, ...]:
-    """All that the traces prove, the root first."""
-    late = list(straggler_rank(seen))
-    return (*late, *bound(seen, late))
-
-
-def _finding(
-    kind: str, weight: float, summary: str, told: Sequence[tuple[RankTrace, str]], advice: str, cause: str = ""
-) -> Finding:
-    """A finding about these traces, each with its words as evidence."""
-    return Finding(
-        kind, "info" if cause else "warning", weight, summary,
-        ranks=tuple(sorted(trace.rank for trace, _ in told if trace.rank is not None)),
-        evidence=tuple(
-            Evidence(Observer.TRACE, trace.path, trace.began,
-                     f"{trace.path if trace.rank is None else f'rank {trace.rank}'} {text}")
-            for trace, text in told[:8]
-        ),
-        advice=advice, cause=cause,
-    )  # fmt: skip
-
-
 def straggler_rank(seen: TracePicture) -> Iterator[Finding]:
     """straggler_rank: in most collectives with a late rank it is this one, and that costs the others time.
 
@@ -171,13 +138,17 @@ def straggler_rank(seen: TracePicture) -> Iterator[Finding]:
     why, advice = WHY_LATE[word] if more[word] >= HELD_SHARE * seen.wall else ("", WHY_LATE["compute"][1])
     where = ranks_text([one.rank for one in late.values()])
     told = [
-        (trace, (f"came last to {one.late} of {count(one.met, 'collective')} in which a rank was late; the others "
-                 f"waited {lasting(one.held_up)} for it"))
+        (trace, (f"rank {one.rank} came last to {one.late} of {count(one.met, 'collective')} in which a rank was late; "
+                 f"the others waited {lasting(one.held_up)} for it"))
         for trace in own for one in [late[trace.rank]]
     ]  # fmt: skip
     whole = len(seen.ranks) >= max(trace.world_size or 0 for trace in seen.ranks)
-    summary = f"the others wait for {where} for {held:.0%} of the time{why}"
-    yield _finding("straggler_rank", 0.85 if whole else 0.65, summary, told, advice)
+    yield Finding(
+        "straggler_rank", "warning", 0.85 if whole else 0.65,
+        f"the others wait for {where} for {held:.0%} of the time{why}",
+        ranks=tuple(sorted(one.rank for one in late.values())), advice=advice,
+        evidence=tuple(Evidence(Observer.TRACE, trace.path, trace.began, text) for trace, text in told[:8]),
+    )  # fmt: skip
 
 
 def _is_late(one: Lateness, seen: TracePicture) -> bool:
@@ -193,22 +164,6 @@ def _is_late(one: Lateness, seen: TracePicture) -> bool:
 
 def _part(trace: RankTrace, word: str) -> float:
     return {"compute": trace.compute, "data": trace.data, "idle": trace.idle - trace.data}[word]
-
-
-def bound(seen: TracePicture, late: Sequence[Finding]) -> Iterator[Finding]:
-    """data_bound and communication_bound: half of the ranks or more spend more than the share of the time so.
-
-    Waiting for a late rank counts as communication: that follows from a straggler where there is one.
-    """
-    for kind, part, summary, advice in BOUND:
-        ranks = [trace for trace in seen.ranks if trace.wall and getattr(trace, part) >= BOUND_SHARE * trace.wall]
-        if not ranks or 2 * len(ranks) < len(seen.ranks):
-            continue
-        cause = "straggler_rank" if late and part == "exposed" else ""
-        share = median(getattr(trace, part) / trace.wall for trace in ranks)
-        named = ranks_text(trace.rank for trace in ranks if trace.rank is not None) or count(len(ranks), "trace")
-        told = [(trace, f"{lasting(getattr(trace, part))} of {lasting(trace.wall)}") for trace in ranks]
-        yield _finding(kind, 0.6 if cause else 0.85, f"{named}: {share:.0%} of the time {summary}", told, advice, cause)
 
 
 def lasting(seconds: float) -> str:

@@ -18,7 +18,7 @@ from hangtop.diagnosis.node import Gpu, Node
 from hangtop.diagnosis.phrasing import duration, listed
 from hangtop.diagnosis.rules.engine import gpu_of
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
-from hangtop.diagnosis.tables.xid import xid
+from hangtop.diagnosis.tables.xid import UNKNOWN, XIDS
 
 LOAD_UTILIZATION = 50
 """Per cent. Clocks and PCIe generation fall at idle by design; they are judged under load alone (nvidia-smi manual)."""
@@ -78,7 +78,7 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
             if (code := number_of(event, "code")) is not None:
                 told[code, gpu_of(node, event)].append(event_line(event))
         for (code, where), evidence in sorted(told.items(), key=str):
-            gpu_text, meaning, lost = f"GPU {where}" if where else "a GPU", xid(code), code == LOST_XID
+            gpu_text, meaning, lost = f"GPU {where}" if where else "a GPU", XIDS.get(code, UNKNOWN), code == LOST_XID
             yield Finding(
                 "gpu_lost" if lost else "gpu_xid", "critical" if lost else SEVERITY[meaning.kind],
                 0.95 if lost else 0.9 if meaning.kind in ("hardware", "driver") else 0.6,

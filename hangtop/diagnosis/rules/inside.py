@@ -43,9 +43,9 @@ def checks(job: Job) -> Iterator[Finding]:
 
 
 def traced(job: Job) -> Iterator[Finding]:
-    """straggler_rank, data_bound, communication_bound: as the profiler traces of the ranks show them together."""
+    """straggler_rank: as the profiler traces of the ranks show it together."""
     if job.traces is not None:
-        yield from traces.findings(job.traces)
+        yield from traces.straggler_rank(job.traces)
 
 
 def probed(job: Job) -> Iterator[Finding]:

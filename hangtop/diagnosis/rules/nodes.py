@@ -15,7 +15,7 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_on, ranks_text
-from hangtop.diagnosis.roster import out_of_sight, ranks_on_node, world_size
+from hangtop.diagnosis.roster import ranks_on_node, world_size
 from hangtop.diagnosis.waits.statuses import not_responding
 
 CPU_WAITED_SHARE = 25
@@ -73,23 +73,6 @@ def node_rebooted(job: Job) -> Iterator[Finding]:
                 evidence=(Evidence(Observer.PROCESS, f"/proc/stat on {name}", booted, "the machine was started"),),
                 advice="Look why it was started anew (its console, BMC, journalctl -b -1) before a job runs there.",
             )  # fmt: skip
-
-
-def node_limited(job: Job) -> Iterator[Finding]:
-    """node_limited: a node that answers, but whose ranks cannot be seen."""
-    for name, node in sorted(job.nodes.items()):
-        state = node.sources.get("ranks")
-        closed = state is not None and state.state in ("denied", "failed", "late")
-        if node.link != "limited" and not closed:
-            continue
-        why = node.why or (f"{state.source}: {state.why}" if state is not None and closed else "")
-        unseen = out_of_sight(job, name)
-        of_ranks = f", and nothing is known of {ranks_text(unseen)} meanwhile" if unseen else ""
-        yield Finding(
-            "node_limited", "warning", 0.9, f"{name} shows only a part{of_ranks}: {why}", nodes=(name,),
-            evidence=(Evidence(Observer.LINK, f"connection to {name}", node.since or None, why),),
-            advice="Rules that need what is missing here say nothing about this node.",
-        )  # fmt: skip
 
 
 def cpu_starved(job: Job) -> Iterator[Finding]:
@@ -152,4 +135,4 @@ def storage_stalled(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-RULES = (node_unreachable, node_rebooted, node_limited, cpu_starved, storage_stalled)
+RULES = (node_unreachable, node_rebooted, cpu_starved, storage_stalled)

@@ -70,7 +70,7 @@ LOST_PEER = (_job("nccl_remote_error"),)
 BROKEN_GPU = (_same("rank", STUCK, GONE, "rank_uninterruptible", "waiting"), _job(WAITS_END, "init_hang"))
 LINK_DOWN = (_job(WAITS_END, "init_hang", "ib_retry_exceeded"), _same("port", "ib_port_errors"))
 NO_PATH = (_job(WAITS_END, "init_hang"),)
-SLOWS_RANK = (_same("rank", "straggler_rank", "data_bound", "waiting"),)
+SLOWS_RANK = (_same("rank", "straggler_rank", "waiting"),)
 
 ROWS: tuple[Kind, ...] = (
     # ranks wait and will not stop waiting
@@ -163,11 +163,8 @@ ROWS: tuple[Kind, ...] = (
          "a GPU's clock is below its peers' under load, for a reason that is not normal", SLOWS_RANK),
     Kind("gpu_pcie_degraded", "slow", 7,
          "a GPU's PCIe link is slower or narrower than it can be, under load", SLOWS_RANK),
-    Kind("data_bound", "slow", 7, "all ranks spend much of their time on loading data, by profiler traces"),
     Kind("network_socket_fallback", "slow", 7, "NCCL uses sockets on nodes that have an active fabric",
          (_job("bandwidth_low", "packet_loss"),)),
-    Kind("communication_bound", "slow", 7,
-         "communication that no computation hides takes a large share, by profiler traces"),
     Kind("ib_port_errors", "slow", 7,
          "a link went down and came back, or a port counts packets that arrive broken, are thrown away, or sent again"),
     Kind("mtu_mismatch", "slow", 7, "interfaces of one network disagree, or the path is narrower than they are",
@@ -186,7 +183,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("preflight_failed", "none", 8,
          "before the start: memory that may be locked, /dev/shm, rendezvous port, an address, loop-back, "
          "tracing, or PCIe traffic that goes through the CPU"),
-    Kind("node_limited", "none", 8, "a node shows only a part"),
     Kind("probe_absent", "none", 8, "a node took no part in a probe"),
 )  # fmt: skip
 

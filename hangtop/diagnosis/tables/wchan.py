@@ -18,27 +18,21 @@ class Sleep(NamedTuple):
 
 
 _BEGINNINGS: tuple[tuple[tuple[str, ...], str, bool], ...] = (
-    (("nfs", "rpc_", "__rpc", "nfs4"), "the NFS server does not answer", False),
+    (("nfs", "rpc_", "__rpc"), "the NFS server does not answer", False),
     (("fuse_", "request_wait_answer", "__fuse"), "a FUSE file system (object store mount) does not answer", False),
-    (("ll_", "cl_", "osc_", "ldlm_", "ptlrpc", "obd_"), "Lustre does not answer", False),
-    (("cxi", "gpfs", "mmfs", "kxWait"), "the parallel file system does not answer", False),
-    (("ceph",), "Ceph does not answer", False),
-    (("p9_", "v9fs"), "the 9p file system does not answer", False),
+    (("ll_", "cl_", "osc_", "ldlm_", "ptlrpc", "obd_", "cxi", "gpfs", "mmfs", "kxWait", "ceph", "p9_", "v9fs"),
+     "the parallel file system does not answer", False),
     (("nv_", "nvidia", "_nv", "os_acquire", "uvm_", "rm_"), "NVIDIA's driver does not answer", False),
     (("mlx5", "ib_", "rdma_", "uverbs"), "the InfiniBand driver does not answer", False),
-    (("io_schedule", "blk_", "bit_wait_io", "wait_on_page", "folio_wait"), "waits for a disk", True),
-    (("jbd2", "ext4", "xfs_", "btrfs", "submit_bio", "sync_"), "waits for a local file system", True),
-    (("balance_dirty",), "writes faster than its disk", True),
+    (("io_schedule", "blk_", "bit_wait_io", "wait_on_page", "folio_wait", "jbd2", "ext4", "xfs_", "btrfs",
+      "submit_bio", "sync_", "balance_dirty"), "waits for a disk or its file system", True),
     (("vfork", "wait_for_vfork"), "waits for a child of vfork", True),
     (("kernel_clone", "_do_fork"), "starts a program whose mount may not answer", False),
     (("rwsem_", "down_read", "down_write", "mmap_"), "waits for a lock of its address space", True),
-    (
-        ("percpu_rwsem", "percpu_down", "__percpu_down", "sb_start", "__sb_start"),
-        "waits as on a frozen file system",
-        True,
-    ),
+    (("percpu_rwsem", "percpu_down", "__percpu_down", "sb_start", "__sb_start"), "waits as on a frozen file system",
+     True),
     (("throttle", "mem_cgroup"), "its cgroup is out of memory", False),
-)
+)  # fmt: skip
 
 
 _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (

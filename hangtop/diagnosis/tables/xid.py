@@ -9,20 +9,17 @@ code accuses the program on that GPU first, a *hardware* code the GPU.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 XidKind = Literal["hardware", "driver", "application", "consequence", "info"]
 
 
-@dataclass(frozen=True, slots=True)
-class Xid:
-    """One code: what happened in one clause, whose fault it is, and what to do in one sentence."""
+class Xid(NamedTuple):
+    """What a code means in one clause, whose fault that is, and what to do in one sentence."""
 
-    code: int
     kind: XidKind
-    meaning: str
     action: str
+    meaning: str
 
 
 ACTIONS = {
@@ -49,37 +46,24 @@ _ROWS: tuple[tuple[tuple[int, ...], XidKind, str, str], ...] = (
     ((14, 37, 38, 66, 67, 91, 93, 106, 107, 108, 141, 162, 163), "info", "ignore", "a message, not an error"),
     ((31,), "application", "restart", "a kernel touched an address that is not mapped (GPU page fault)"),
     ((43, 44), "consequence", "ignore", "the driver reset a channel after another error"),
-    ((45,), "consequence", "follow",
-     "channels were removed because the process was killed or another error came first"),
-    ((48,), "hardware", "ecc", "a double-bit memory error that ECC could not correct"),
+    ((45, 137), "consequence", "follow", "channels were removed, or an access over NVLink refused, after an error"),
+    ((48, 140, 171, 172), "hardware", "ecc", "a memory error that ECC could not correct"),
     ((54,), "hardware", "mechanics", "auxiliary power is missing or too weak: the GPU clocks down"),
-    ((57, 58, 90), "hardware", "report", "the memory link, its controller or the level-two cache reported an error"),
+    ((57, 58, 90, 122, 123, 124, 125), "hardware", "report", "a memory link, cache or the GPU's own storage failed"),
     ((63,), "hardware", "reset_soon", "a bad memory row was marked to be remapped; it takes effect at the next reset"),
     ((64,), "hardware", "reset", "a bad memory row could not be remapped"),
-    ((74, 136, 155), "hardware", "nvlink", "an NVLink failed"),
-    ((79,), "hardware", "reboot", "the GPU has fallen off the PCIe bus"),
-    ((92,), "hardware", "watch", "single-bit memory errors come unusually often"),
+    ((74, 136, *range(144, 151), 155, 166, 170), "hardware", "nvlink", "an NVLink failed"),
+    ((79, 167), "hardware", "reboot", "the GPU has fallen off the PCIe bus, or does not answer there"),
+    ((92, 121, 156, 157, 160, 161, 164, 165, 168), "hardware", "watch",
+     "corrected errors come unusually often, or a part of the GPU was retired"),
     ((94,), "hardware", "restart", "a memory error that could be contained to one application"),
     ((95,), "hardware", "reset", "a memory error that could not be contained: every process of this GPU is affected"),
-    ((46, 62, 109), "hardware", "reset", "the GPU stopped answering the driver"),
-    ((119, 120), "hardware", "reset", "the GPU's system processor (GSP) failed, or did not answer in time"),
-    ((121,), "hardware", "watch", "the chip-to-chip link corrected errors"),
-    ((110, 143, 158, 169), "hardware", "reset", "the GPU could not be initialised, halted or met a fatal time-out"),
-    ((122, 123, 124, 125), "hardware", "report", "the GPU's own storage could not be read or written"),
-    ((137,), "consequence", "ignore", "an access over NVLink was refused: usually the far side's fault"),
-    ((140, 171, 172), "hardware", "reset", "an uncorrectable error in the GPU's memory"),
-    ((*range(144, 149), 150, 166, 170), "hardware", "nvlink", "NVLink 5: a unit of the link failed"),
-    ((149,), "hardware", "nvlink",
-     "NVLink 5: the network interface of the link failed, often the cable or the far end"),
+    ((46, 62, 109, 110, 119, 120, 143, 158, 169), "hardware", "reset",
+     "the GPU, or its system processor (GSP), failed or did not answer in time"),
     ((154,), "info", "follow", "the driver changed what it recommends for recovery: read the other Xid of this GPU"),
-    ((156, 157, 160, 161, 164, 165, 168), "hardware", "watch", "a part of the GPU was, or could not be, retired"),
-    ((167,), "hardware", "reboot", "PCIe met a fatal time-out"),
 )
 # fmt: on
 
-XIDS = {code: Xid(code, kind, meaning, ACTIONS[action]) for codes, kind, action, meaning in _ROWS for code in codes}
-
-
-def xid(code: int) -> Xid:
-    """Look a code up; one without a row is the driver's own trouble."""
-    return XIDS.get(code) or Xid(code, "driver", "the driver met an error of its own", ACTIONS["report"])
+XIDS = {code: Xid(kind, ACTIONS[action], meaning) for codes, kind, action, meaning in _ROWS for code in codes}
+UNKNOWN = Xid("driver", ACTIONS["report"], "the driver met an error of its own")
+"""Of a code without a row."""

@@ -6,7 +6,7 @@ from hangtop.diagnosis.evidence.events import finished
 from hangtop.diagnosis.finding import Finding, Outcome
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text
-from hangtop.diagnosis.roster import world_size
+from hangtop.diagnosis.roster import out_of_sight, world_size
 from hangtop.diagnosis.rules.stalled import standing
 from hangtop.diagnosis.rules.startup import launching
 from hangtop.diagnosis.tables.kinds import word_of
@@ -55,8 +55,8 @@ def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding,
 
 
 def _speaks(finding: Finding) -> bool:
-    """Whether a finding says how the job is, or why nothing is known of it."""
-    return finding.severity != "info" and (word_of(finding.kind) != "none" or finding.kind == "node_limited")
+    """Whether a finding says how the job is."""
+    return finding.severity != "info" and word_of(finding.kind) != "none"
 
 
 def _without_ranks(job: Job, nodes: str) -> str:
@@ -77,7 +77,9 @@ def _without_ranks(job: Job, nodes: str) -> str:
 def _unsettled(job_status: JobStatus, waiting: str) -> str:
     """What was seen of ranks that are alive, and what would tell a job that computes quietly from one that stands."""
     nothing = "nothing was seen to move and nothing is known to be wrong"
-    still = contradiction(job_status) or ended_alone(job_status) or waiting or standing(job_status) or nothing
+    hidden = {rank: name for name in job_status.job.nodes for rank in out_of_sight(job_status.job, name)}
+    unseen = f"nothing is known of {ranks_on(hidden, hidden.values())} meanwhile" if hidden else ""
+    still = contradiction(job_status) or unseen or ended_alone(job_status) or waiting or standing(job_status) or nothing
     return f"{still}; what would tell: a log that counts steps, or watching for longer"
 
 

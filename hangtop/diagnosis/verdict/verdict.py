@@ -198,7 +198,7 @@ def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
         for source, state in sorted(node.sources.items()):
             if state.state in NOT_READ:
                 reasons[SOURCE_NAMES.get(source, source), state.why or NOT_READ[state.state]].add(name)
-        if node.link not in ("live", "limited", "offline"):
+        if node.link not in ("live", "offline"):
             reasons["everything", node.why or f"the node is {node.link}"].add(name)
     for status in job_status.of("unseen"):
         doing = status.activity
