@@ -93,10 +93,8 @@ def standing(number: int, count: int, now: float) -> bytes:
     ]  # fmt: skip
     ranks, gpus, ports = [], [], []
     for local, bus in enumerate(buses):
-        ports.append(PortFacts(f"mlx5_{local}", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 17))
-        gpus.append(
-            GpuFacts(local, f"GPU-{number}-{local}", bus, "NVIDIA H100", "550.54", 80 * 2**30, 700.0, 1980, 5, 16, "")
-        )
+        ports.append(PortFacts(f"mlx5_{local}", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0))
+        gpus.append(GpuFacts(local, f"GPU-{number}-{local}", bus, "NVIDIA H100", 80 * 2**30, 700.0, 1980, 5, 16))
         ranks.append(process(
             first + local, PID + local, started=now - 7300, local_rank=local, world_size=count * EACH,
             local_world_size=EACH, launcher="torchrun", run_id="train", restart=0,
@@ -119,7 +117,7 @@ def moving(variant: int) -> bytes:
         for local in range(EACH)
     ]  # fmt: skip
     samples += [
-        HostSample(3.2 + variant / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4),
+        HostSample(3.2 + variant / 10, 900 * 2**30, 0.4),
         InterfaceCounters("eth0", variant * 2**20, variant * 2**19, 0, 0),
     ]
     samples += [

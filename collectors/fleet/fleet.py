@@ -41,7 +41,6 @@ class FleetOptions:
     """The interpreter on the nodes, instead of the one that is found there."""
     way: Way | None = None
     """How nodes are reached; None for SSH."""
-    version: str = ""
 
 
 class Fleet:
@@ -69,7 +68,7 @@ class Fleet:
         for number, target in enumerate(self._targets):
             settings = options.settings._replace(phase=number / len(self._targets))
             python = options.python or (sys.executable if target.local else None)
-            link = NodeLink(self._transport(target, opening), self._sink, settings, options.version, python)
+            link = NodeLink(self._transport(target, opening), self._sink, settings, python)
             self._links[target.name] = link
             link.start()
 

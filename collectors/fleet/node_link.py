@@ -53,14 +53,11 @@ done
 class NodeLink:
     """Keeps one node connected and its samples coming."""
 
-    def __init__(
-        self, transport: Transport, sink: Sink, settings: Settings, version: str, python: str | None = None
-    ) -> None:
+    def __init__(self, transport: Transport, sink: Sink, settings: Settings, python: str | None = None) -> None:
         """``python`` is the interpreter to use; None to search the node's PATH."""
         self._transport = transport
         self._sink = sink
         self.settings = settings
-        self._version = version
         self._search = python is None
         self.python = python or "python3"
         """The interpreter in use on the node, or to be tried first."""
@@ -210,9 +207,8 @@ class NodeLink:
         command = payload.command(self.python, nice=False)
         process = await self._transport.start(command, on_stdout=self._take, on_stderr=self._complain)
         self._process = process
-        arguments: dict[str, object] = {"version": self._version, "settings": list(self.settings)}
         try:
-            process.write(payload.pack(AGENT, arguments))
+            process.write(payload.pack(AGENT, {"settings": list(self.settings)}))
             async with asyncio.timeout(FIRST_WORD) as self._first_word:
                 return await process.wait()
         except TimeoutError:

@@ -29,7 +29,7 @@ FRAMES = 100
 LARGEST = 64 << 20
 """Bytes of a dump that are read at most."""
 
-_PEER = re.compile(r"(?:send|recv)\w{0,40}\s{1,4}(\d{1,9})\s{0,4}(?:->|<-)\s{0,4}(\d{1,9}|\?)")
+_PEER = re.compile(r"(?:send|recv)\w{0,40}\s{1,4}\d{1,9}\s{0,4}(?:->|<-)\s{0,4}(\d{1,9}|\?)")
 _RANK = re.compile(r"(?<!\d)(\d{1,7})(?:\.(?:json|pkl|pickle|dump|bin))?$")
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 
@@ -50,15 +50,14 @@ def read(data: bytes, source: str, rank: int | None = None) -> RecorderDump:
     if rank is None:
         raise BadFormat("a flight recorder dump, but neither it nor its name says of which rank")
     entries = [mapping(entry) for entry in given]
-    collectives = [_collective(entry, rank) for entry in entries]
+    collectives = list(map(_collective, entries))
     names = {_group_id(entry): one.group for entry, one in zip(entries, collectives, strict=True)}
     return RecorderDump(
         rank=rank,
-        version=text(known.get("version"), 40),
         source=source,
         at=max((one.created for one in collectives if one.created is not None), default=None),
         groups=_groups(mapping(known.get("pg_config"))),
-        status=_status(mapping(known.get("pg_status")), rank, names),
+        status=_status(mapping(known.get("pg_status")), names),
         collectives=collectives,
     )
 
@@ -84,33 +83,27 @@ def _document(data: bytes) -> object:
     return pickled.load(data)
 
 
-def _collective(entry: Loose, rank: int) -> Collective:
+def _collective(entry: Loose) -> Collective:
     name = text(entry.get("profiling_name"), 200)
-    backend, _, op = name.rpartition(":")
+    op = name.rpartition(":")[2]
     p2p = entry.get("is_p2p") is True
     ends = _PEER.search(op) if p2p else None
     group = items(entry.get("process_group"), 2)
     state = text(entry.get("state"), 20)
     sequence = integer(entry.get("p2p_seq_id" if p2p else "collective_seq_id"))
     return Collective(
-        rank=rank,
         group=text(group[0]) if group else _group_id(entry),
         group_description=text(group[1]) if len(group) > 1 else "",
         seq=-1 if sequence is None else sequence,
         op=op.split(" ", 1)[0],
-        backend=backend,
         p2p=p2p,
-        peer=int(ends.group(2)) if ends is not None and ends.group(2) != "?" else None,
+        peer=int(ends.group(1)) if ends is not None and ends.group(1) != "?" else None,
         input_sizes=_sizes(entry.get("input_sizes")),
         input_dtypes=[text(dtype, 40) for dtype in items(entry.get("input_dtypes"), 64)],
         state=state,
         retired=entry.get("retired") is True,
         created=_time(entry, "time_created"),
-        started=_time(entry, "time_discovered_started"),
-        completed=_time(entry, "time_discovered_completed"),
-        timeout=_milliseconds(entry.get("timeout_ms")),
         frames=[_frame(mapping(frame)) for frame in items(entry.get("frames"), FRAMES)],
-        own=int(ends.group(1)) if ends is not None else None,
         record=integer(entry.get("record_id")),
     )
 
@@ -133,11 +126,6 @@ def _time(entry: Loose, name: str) -> float | None:
     return nanoseconds / 1e9 if nanoseconds else None
 
 
-def _milliseconds(value: object) -> float | None:
-    number = integer(value)
-    return None if number is None else number / 1000.0
-
-
 def _frame(frame: Loose) -> Frame:
     return Frame(text(frame.get("name"), 300), text(frame.get("filename"), 500), integer(frame.get("line")) or 0, False)
 
@@ -157,10 +145,10 @@ def _groups(config: Loose) -> dict[str, list[int]]:
     return groups
 
 
-def _status(status: Loose, rank: int, names: dict[str, str]) -> list[GroupStatus]:
+def _status(status: Loose, names: dict[str, str]) -> list[GroupStatus]:
     found = []
     for key, value in list(status.items())[:4096]:
         number, known = str(key)[:200], mapping(value)
         enqueued, completed = (integer(known.get(f"last_{word}_collective")) for word in ("enqueued", "completed"))
-        found.append(GroupStatus(rank, names.get(number, number), enqueued, completed))
+        found.append(GroupStatus(names.get(number, number), enqueued, completed))
     return found

@@ -46,8 +46,7 @@ DEFAULT = Settings(1.0, 0.0, None, [], [], [])
 class Agent:
     """Collects from its sources once a tick and writes what changed."""
 
-    def __init__(self, names: Sequence[str], version: str, silence: int, settings: Settings) -> None:
-        self._version = version
+    def __init__(self, names: Sequence[str], silence: int, settings: Settings) -> None:
         self._silence = silence
         self._settings = settings
         self._new_settings: Optional[Settings] = settings
@@ -167,16 +166,13 @@ class Agent:
     def _hello(self) -> Hello:
         machine = os.uname()
         return Hello(
-            version=self._version,
             python=sys.version.split()[0],
             hostname=machine.nodename,
             boot_id=read_text("/proc/sys/kernel/random/boot_id"),
             machine=machine.machine,
             kernel=machine.release,
-            uid=os.getuid(),
             pid=os.getpid(),
             clock=time.time(),
-            sources=[runner.name for runner in self._runners],
             wants=[name for name, place in WANTS.items() if os.path.exists(place)],
         )
 
@@ -184,14 +180,13 @@ class Agent:
 def main(arguments: "Optional[Dict[str, object]]") -> None:
     """Entry of the payload.
 
-    ``arguments``: ``version`` (text), ``settings`` (fields of :class:`Settings`), ``sources`` (names; default all),
+    ``arguments``: ``settings`` (fields of :class:`Settings`), ``sources`` (names; default all),
     ``silence`` (seconds without a heartbeat to live); all optional.
     """
     said = arguments or {}
     fields, names, silence = (said.get(name) for name in ("settings", "sources", "silence"))
     Agent(
         names=[name for name in SOURCES if not isinstance(names, list) or name in names],
-        version=str(said.get("version", "")),
         silence=silence if isinstance(silence, int) else watchdog.SILENCE,
         settings=Settings(*fields) if isinstance(fields, list) else DEFAULT,
     ).run()

@@ -97,7 +97,7 @@ class PathSurvey:
         except TransportError as error:
             found, why = [], str(error)
         if why:
-            return PathFigure(source.name, target.name, None, None, None, None, "", "", None, None, why)
+            return PathFigure(source.name, target.name, None, None, None, None, "", None, None, why)
         figure = found[0]._replace(a=source.name, b=target.name)
         if {source.name, target.name} <= set(self._iperf) and figure.throughput and not figure.error:
             return await self._with_iperf(figure, source, target)

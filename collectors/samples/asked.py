@@ -22,7 +22,6 @@ class RecorderFile(NamedTuple):
     """A flight recorder dump as a node found it, or why a rank has none: that is evidence too."""
 
     rank: int
-    pid: int
     path: str
     """The file; where there is none, where it would have been."""
     modified: Optional[float]
@@ -56,8 +55,6 @@ class PathFigure(NamedTuple):
     local_mtu: Optional[int]
     """Of the interface that the route leaves by."""
     interface: str
-    source: str
-    """Address that the kernel chose to send from."""
     throughput: Optional[float]
     """Bytes a second over one TCP connection."""
     retransmitted: Optional[float]

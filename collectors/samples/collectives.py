@@ -10,14 +10,12 @@ from collectors.samples.stacks import Frame
 class Collective(NamedTuple):
     """One entry of a flight recorder dump."""
 
-    rank: int
     group: str
     group_description: str
     seq: int
     """collective_seq_id; p2p_seq_id when ``p2p``."""
     op: str
     """``all_reduce``, ``broadcast`` …, without the backend's prefix."""
-    backend: str
     p2p: bool
     peer: Optional[int]
     """The other end of a send or receive, as a rank *of the group*; None where the name does not tell."""
@@ -27,12 +25,7 @@ class Collective(NamedTuple):
     """``scheduled``, ``started``, ``completed``; gloo's never leaves ``scheduled``."""
     retired: bool
     created: Optional[float]
-    started: Optional[float]
-    completed: Optional[float]
-    timeout: Optional[float]
     frames: List[Frame]
-    own: Optional[int] = None
-    """This rank's own place within the group, where a send or receive names it."""
     record: Optional[int] = None
     """Place in the recorder's order, from 0 on (torch 2.10 and later start again after a reset)."""
 
@@ -40,7 +33,6 @@ class Collective(NamedTuple):
 class GroupStatus(NamedTuple):
     """How far one rank got in one process group; -1 is "none yet"."""
 
-    rank: int
     group: str
     last_enqueued: Optional[int]
     last_completed: Optional[int]
@@ -50,7 +42,6 @@ class RecorderDump(NamedTuple):
     """One rank's flight recorder dump."""
 
     rank: int
-    version: str
     source: str
     at: Optional[float]
     """When the newest entry was made: the dump is at least as new."""

@@ -18,7 +18,6 @@ class PortFacts(NamedTuple):
     """``LinkUp``, ``Polling``, ``Disabled`` …"""
     rate: Optional[float]
     """Gb/s."""
-    lid: Optional[int]
 
 
 class PortCounters(NamedTuple):

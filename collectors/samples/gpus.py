@@ -13,20 +13,17 @@ class GpuFacts(NamedTuple):
     uuid: str
     bus_id: str
     name: str
-    driver: str
     memory_total: Optional[int]
     power_limit: Optional[float]
     sm_clock_max: Optional[int]
     pcie_gen_max: Optional[int]
     pcie_width_max: Optional[int]
-    mig: str
 
 
 class GpuSample(NamedTuple):
     """One row of nvidia-smi."""
 
     gpu: int
-    pstate: str
     temperature: Optional[int]
     memory_temperature: Optional[int]
     utilization: Optional[int]

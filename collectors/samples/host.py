@@ -20,10 +20,7 @@ class HostSample(NamedTuple):
 
     load: float
     """One-minute load average."""
-    running: int
     memory_available: int
-    shm_total: Optional[int]
-    shm_used: Optional[int]
     pressure_io: Optional[float]
     """Share of the last 10 s in which some task waited for I/O, per cent (/proc/pressure)."""
 
@@ -36,4 +33,3 @@ class Disk(NamedTuple):
     """``tmp``, ``shm``, ``cwd``."""
     total: int
     free: int
-    free_inodes: Optional[int]

@@ -50,4 +50,3 @@ class InsideGone(NamedTuple):
     """A process took its page away, or ended."""
 
     pid: int
-    at: float

@@ -21,8 +21,6 @@ class LogFile(NamedTuple):
     shared: str
     """Type and source of a shared file system, ``nfs4 server:/export``; empty on a local one."""
     why: str
-    modified: Optional[float] = None
-    """When it was last written."""
     left_out: int = 0
     """Bytes that were not read, because it grew faster than it may be read."""
 
@@ -31,9 +29,7 @@ class LogLines(NamedTuple):
     """New lines of a file that is on view."""
 
     path: str
-    pid: Optional[int]
     rank: Optional[int]
-    stream: str
     at: float
     """When the file was last written; of what was there before it came on view the time in the lines, where they have
     one."""
@@ -86,14 +82,10 @@ class StepCount(NamedTuple):
     """When that line was written; None where neither the line nor the file tells."""
     grown: int
     """Times that a count was seen to go on since the file is followed. What was in it before does not count."""
-    reserved: int = 0
-    """Nothing: it holds the place of a field of older recordings."""
     every: Optional[float] = None
     """Seconds between two such lines, by the times that they print."""
     longest: Optional[float] = None
     """Seconds that one of what is counted took at the longest, of the last few lines."""
-    even: Optional[float] = None
-    """Of recordings of earlier versions: nothing tells or reads it any more."""
 
 
 class CommProgress(NamedTuple):
@@ -117,5 +109,3 @@ class CommProgress(NamedTuple):
     at: Optional[float]
     source: str
     line: int
-    whole: bool = True
-    """False when the log was not read from its beginning: ``launched`` grows, but does not compare across ranks."""

@@ -28,10 +28,6 @@ class RankProcess(NamedTuple):
     """Container id or cgroup name; empty outside one."""
     uid: int
     user: str
-    open_files_limit: Optional[int]
-    """-1 is unlimited."""
-    memlock_limit: Optional[int]
-    """-1 is unlimited."""
     stdout: str
     stderr: str
     nccl_log: str
@@ -57,7 +53,6 @@ class RankPulse(NamedTuple):
     state: str
     """One letter of /proc/PID/stat: R S D T t Z X I."""
     wchan: str
-    syscall: Optional[int]
     cpu_user: float
     cpu_system: float
     voluntary_switches: int
@@ -104,7 +99,6 @@ class RankGone(NamedTuple):
     """A rank's process is no longer there."""
 
     pid: int
-    rank: int
     at: float
     ended: bool = True
     """False for one that lives and turned out to be no rank."""
@@ -119,7 +113,6 @@ class Helper(NamedTuple):
     """``data_worker`` for one of a loader that is named so, or ``helper``."""
     state: str
     wchan: str
-    cpu: float
     rss: int
     command: str
     ended: Optional[int] = None
@@ -131,4 +124,3 @@ class HelperGone(NamedTuple):
 
     pid: int
     rank_pid: int
-    at: float

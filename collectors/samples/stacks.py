@@ -48,7 +48,6 @@ class ThreadWait(NamedTuple):
     thread: int
     name: str
     """As the kernel calls it."""
-    state: str
     syscall: str
     """As in :class:`StackDump`."""
     waiting_on: str

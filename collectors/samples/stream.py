@@ -8,8 +8,6 @@ from typing import List, NamedTuple
 class Hello(NamedTuple):
     """First line of a stream: who answers, and with what."""
 
-    version: str
-    """Version of the payload that runs there."""
     python: str
     """``3.11.7``; empty when no Python runs there (the stream is nvidia-smi alone)."""
     hostname: str
@@ -17,12 +15,9 @@ class Hello(NamedTuple):
     machine: str
     """``x86_64``, ``aarch64``."""
     kernel: str
-    uid: int
     pid: int
     """Of the node side itself, in its own PID namespace."""
     clock: float
-    sources: List[str]
-    """Names of the sources that will report."""
     wants: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
     """Names of what it could use and did not come with the payload; see :class:`Lent`."""
 

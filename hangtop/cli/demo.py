@@ -42,7 +42,7 @@ def command(
     """Start a small real job on simulated nodes and watch it over SSH, as one that trains or, with --fault, hangs.
 
     Needs no GPU, no cluster, no root and no sshd: the ranks are real (torch over gloo), the SSH servers are embedded,
-    nvidia-smi, ibstat and perfquery are simulated and follow what the ranks do. All of it is gone when it ends.
+    nvidia-smi, sysfs and perfquery are simulated and follow what the ranks do. All of it is gone when it ends.
     """
     from hangtop.demo.demo import LABEL, Demo, DemoError
 

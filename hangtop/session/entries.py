@@ -14,6 +14,10 @@ class RecordingError(Exception):
     """A recording cannot be written or read; the text names the file and says why."""
 
 
+FORMAT = 4
+"""Raised when fields of samples come or go: of other numbers nothing can be read."""
+
+
 class About(NamedTuple):
     """What was recorded."""
 
@@ -22,7 +26,7 @@ class About(NamedTuple):
     interval: float
     patience: float
     label: str
-    format: int = 3
+    format: int = FORMAT
 
 
 class BadLine(NamedTuple):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
 from collectors.fleet.targets.slurm import SlurmPart, parts_of_job
 from collectors.fleet.via.way import Way, way_of
-from hangtop import __version__
 from hangtop.session.options import SessionOptions, job_of_slurm
 from hangtop.session.session import Feed, Session
 
@@ -89,7 +88,6 @@ class LiveFeed(Feed):
                 ssh_config=options.ssh_config,
                 way=self._reach.way,
                 python=options.python,
-                version=__version__,
             ),
         )
         sys.setswitchinterval(TURN)

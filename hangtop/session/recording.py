@@ -20,7 +20,7 @@ import zstandard
 
 from collectors.fleet import bounds
 from collectors.samples.registry import SAMPLES
-from hangtop.session.entries import OTHERS, About, Entry, Newest, Payload, RecordingError
+from hangtop.session.entries import FORMAT, OTHERS, About, Entry, Newest, Payload, RecordingError
 
 BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 5.0
 """Bytes of lines, or seconds, after which a block is written: what a crash of hangtop may cost."""
@@ -139,6 +139,10 @@ class Recording:
                 about = connected.execute("SELECT value FROM about").fetchone()
                 first, last = connected.execute("SELECT min(first), max(last) FROM block").fetchone()
             self.about = msgspec.json.decode(about[0], type=About)
+            if self.about.format != FORMAT:
+                raise RecordingError(
+                    f"{path}: is of hangtop {self.about.version}, in a format that is not read here"
+                )
             self.first, self.last = float(first), float(last)
             """The oldest moment that can be shown, and the newest."""
         except OSError as error:

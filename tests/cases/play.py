@@ -62,7 +62,7 @@ class RankPlace(NamedTuple):
     """Its script is over: no frame of it is left."""
 
 
-PORT = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 7)
+PORT = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0)
 FULL = {"utilization": 100, "power": 122.0}
 """A GPU in which the kernel of a collective waits: busy by its utilization, at little power."""
 COMPUTES = {"utilization": 98, "power": 640.0}
@@ -237,7 +237,7 @@ class Player:
         if case.gpus:
             bus = {rank: f"00000000:{0x10 + rank:02X}:00.0" for rank in own}
             samples += [
-                GpuFacts(rank % each, f"GPU-{rank}", bus[rank], "NVIDIA H100", "590", 80 << 30, 700.0, 1980, 5, 16, "")
+                GpuFacts(rank % each, f"GPU-{rank}", bus[rank], "NVIDIA H100", 80 << 30, 700.0, 1980, 5, 16)
                 for rank in own
             ]
             samples += [GpuProcesses([GpuProcess(bus[rank], PID + rank, 9 << 30, None, "python") for rank in own])]
@@ -263,7 +263,7 @@ class Player:
             place = places[rank]
             if place is None:
                 self.gone.add(rank)
-                yield RankGone(PID + rank, rank, self.now)
+                yield RankGone(PID + rank, self.now)
                 continue
             before = self.pulses[rank]
             after = place.moves(before)._replace(state=place.state)
@@ -272,7 +272,7 @@ class Player:
             yield after
             if place.moves is works:
                 grown = self.steps - 100
-                yield StepCount(f"/logs/{rank}", PID + rank, rank, "step", self.steps, self.now, grown, 0, 1.0)
+                yield StepCount(f"/logs/{rank}", PID + rank, rank, "step", self.steps, self.now, grown, 1.0)
             if self.case.gpus:
                 yield gpu_row(rank % each, memory_used=9 << 30, **place.row)
 

@@ -48,7 +48,7 @@ def tell(*samples: NamedTuple) -> None:
 
 def hello(clock: float | None = None) -> Hello:
     now = time.time() if clock is None else clock
-    return Hello("v", "3.11.7", "node2", "boot", "x86_64", "6.1", 0, os.getpid(), now, ["ranks"])
+    return Hello("3.11.7", "node2", "boot", "x86_64", "6.1", os.getpid(), now)
 
 
 def tick(number: int, clock: float | None = None) -> Tick:
@@ -74,12 +74,12 @@ def odd_value(hint: object) -> Any:
 def rank(pid: int, number: int, command: str = "python train.py", env: dict[str, str] | None = None) -> RankProcess:
     return RankProcess(
         pid, time.time(), number, 0, 3, 1, "node1", 29500, "torchrun", "", None, 1, command, "/",
-        "", 0, "root", None, None, "", "", "", env or {}, {},
+        "", 0, "root", "", "", "", env or {}, {},
     )  # fmt: skip
 
 
 def pulse(pid: int, cpu: float) -> RankPulse:
-    return RankPulse(pid, "S", "futex_wait", None, cpu, 0.0, 1, 1, 1 << 20, 1, None, None, 0.0, None)
+    return RankPulse(pid, "S", "futex_wait", cpu, 0.0, 1, 1, 1 << 20, 1, None, None, 0.0, None)
 
 
 def event(number: int, text: str) -> LogEvent:
@@ -147,7 +147,7 @@ def escapes(number: int) -> None:
     text = ESCAPES * 20
     tell(
         rank(100 + number % 9, number % 9, text, {"NCCL_DEBUG": text}), event(number, text),
-        LogLines(text, 1, 1, text, time.time(), [text] * 50, 0), SourceState(text, text, text, time.time()),
+        LogLines(text, 1, time.time(), [text] * 50, 0), SourceState(text, text, text, time.time()),
         Fault(text, text, 1), LogFile(text, text, 1, 1, text, 1, text, text),
     )  # fmt: skip
 

@@ -86,7 +86,7 @@ async def fleet(
 ) -> AsyncIterator[Fleet]:
     """All nodes, or those named, by hangtop's own SSH where no other way is given."""
     config = config or cluster.ssh_config
-    options = FleetOptions(SETTINGS, config, version="v", way=way_of(via, config))
+    options = FleetOptions(SETTINGS, config, way=way_of(via, config))
     made = Fleet(resolve(names or cluster.names), sink=seen, ask=Person().ask, options=options)
     await made.start()
     try:

@@ -98,13 +98,13 @@ def recorded(rank: int, last: int) -> RecorderDump:
     """A dump of a rank of eight that launched up to #``last``; who launched #30 waits in it."""
     entries = [
         Collective(
-            rank=rank, group="0", group_description="default_pg", seq=seq, op="all_gather", backend="nccl", p2p=False,
+            group="0", group_description="default_pg", seq=seq, op="all_gather", p2p=False,
             peer=None, input_sizes=[[4096]], input_dtypes=["Float"], state="completed" if seq < 30 else "started",
-            retired=seq < 30, created=NOW - 100 + seq, started=None, completed=None, timeout=600.0, frames=[],
+            retired=seq < 30, created=NOW - 100 + seq, frames=[],
         )
         for seq in range(1, last + 1)
     ]  # fmt: skip
-    return RecorderDump(rank, "2.10", f"node1:/tmp/fr_{rank}", NOW - 12, {"0": list(range(8))}, [], entries)
+    return RecorderDump(rank, f"node1:/tmp/fr_{rank}", NOW - 12, {"0": list(range(8))}, [], entries)
 
 
 async def test_the_rank_that_has_not_launched_is_marked_and_enter_goes_to_it() -> None:

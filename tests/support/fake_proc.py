@@ -17,13 +17,6 @@ voluntary_ctxt_switches:\t5
 nonvoluntary_ctxt_switches:\t7
 """
 
-LIMITS = """\
-Limit                     Soft Limit           Hard Limit           Units
-Max locked memory         65536                unlimited            bytes
-Max open files            1024                 1048576              files
-"""
-
-
 class FakeProc:
     """Processes below ``root``; each ``add`` writes one anew."""
 
@@ -72,7 +65,6 @@ class FakeProc:
         (folder / "status").write_text(
             STATUS.format(comm=comm, pid=pid, inner=pid if inner is None else inner, uid=uid)
         )
-        (folder / "limits").write_text(LIMITS)
         (folder / "io").write_text("rchar: 1000\nwchar: 2000\nread_bytes: 0\nwrite_bytes: 0\n")
         (folder / "wchan").write_text("futex_wait_queue")
         (folder / "syscall").write_text("202 0x1 0x2")

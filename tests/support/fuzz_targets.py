@@ -110,8 +110,6 @@ def _proc(data: bytes) -> None:
     procfs.parse_stat(data)
     procfs.parse_status(data, 4711)
     procfs.parse_io(data)
-    procfs.parse_limit(data, b"Max open files")
-    procfs.parse_syscall(data)
     procfs.parse_wchan(data)
     procfs.parse_cgroup(data)
     mounts.parse(data.decode("utf-8", "replace"))
@@ -130,7 +128,6 @@ def _stacks(data: bytes) -> None:
 
 def _tools(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
-    ib_tools.parse_ibstat(text)
     ib_tools.parse_perfquery(text)
     parse_devinfo("node1", text)
     parse_bandwidth(text)
@@ -231,7 +228,7 @@ def targets() -> dict[str, Target]:
     devices = fixtures("devices/*", 8000)
     traced = tuple(gzip.decompress(path.read_bytes())[:LONGEST] for path in sorted(FIXTURES.glob("traces/*0.json.gz")))
     printed = tuple(text.encode() for text in (DEVINFO, BANDWIDTH, ROUTE, PING))
-    printed += fixtures("seeds/ibstat/*") + fixtures("seeds/iperf/*") + fixtures("devices/perfquery*")
+    printed += fixtures("seeds/iperf/*") + fixtures("devices/perfquery*")
     refused = b"Error: Failed to suspend process\n\nCaused by:\n    EPERM\n"
     return {
         "log": Target(_log, logs + lines),

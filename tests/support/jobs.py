@@ -350,8 +350,7 @@ def gpu(
 ) -> Gpu:
     """One GPU of 80 GiB and 700 W with these rows, oldest first, and these processes on it."""
     facts = GpuFacts(
-        index, f"GPU-{index}", f"00000000:{0x10 + index:02X}:00.0", "H100", "590", 80 * GIB, 700.0, 1980, 5, 16,
-        "Disabled",
+        index, f"GPU-{index}", f"00000000:{0x10 + index:02X}:00.0", "H100", 80 * GIB, 700.0, 1980, 5, 16,
     )  # fmt: skip
     samples: list[GpuSample] = [gpu_row(index, memory_used=memory, **row) for row in rows]
     looks = Looks(Look(NOW - (len(samples) - 1 - i) * every, sample) for i, sample in enumerate(samples))
@@ -362,7 +361,7 @@ def gpu(
 def port(device: str = "mlx5_0", *, states: Sequence[str] = ("ACTIVE",), phys: str = "LinkUp", **grown: int) -> Port:
     """One InfiniBand port that went through these states, and how much its counters grew."""
     facts = [
-        PortFacts(device, 1, "InfiniBand", state, phys if state == states[-1] else "LinkUp", 400.0, 7)
+        PortFacts(device, 1, "InfiniBand", state, phys if state == states[-1] else "LinkUp", 400.0)
         for state in states
     ]  # fmt: skip
     changes = tuple(Look(NOW - len(facts) + index, one) for index, one in enumerate(facts))
@@ -377,8 +376,8 @@ def source(name: str, state: str, why: str = "", since: float = NOW - 30) -> Sou
 def collective(rank: int, seq: int, op: str = "all_reduce", *, done: bool = True, **fields: Any) -> Collective:
     """One entry of a flight recorder, of NCCL and the default group."""
     given = Collective(
-        rank, "0", "default_pg", seq, op, "nccl", False, None, [[4096]], ["Float"],
-        "completed" if done else "started", done, NOW - 700 + seq, None, None, 600.0, [],
+        "0", "default_pg", seq, op, False, None, [[4096]], ["Float"],
+        "completed" if done else "started", done, NOW - 700 + seq, [],
     )  # fmt: skip
     return given._replace(**fields)
 

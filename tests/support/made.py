@@ -15,7 +15,7 @@ from hangtop.diagnosis.node import NetworkInterface, Node
 
 def hello(clock: float = 0.0, **fields: Any) -> Hello:
     """A stream's first line."""
-    given = Hello("1", "3.11.7", "node1", "boot-1", "x86_64", "6.1", 0, 100, clock, ["ranks"])
+    given = Hello("3.11.7", "node1", "boot-1", "x86_64", "6.1", 100, clock)
     return given._replace(**fields)
 
 
@@ -30,7 +30,7 @@ def process(rank: int, pid: int | None = None, **fields: Any) -> RankProcess:
         pid=1000 + rank if pid is None else pid, started=50.0, rank=rank, local_rank=rank, world_size=4,
         local_world_size=4, master_addr="node1", master_port=29500, launcher="env", run_id="", restart=None, parent=1,
         command="python train.py", cwd="/job", container="", uid=0, user="root",
-        open_files_limit=1024, memlock_limit=-1, stdout="", stderr="", nccl_log="", env={},
+        stdout="", stderr="", nccl_log="", env={},
         versions={},
     )  # fmt: skip
     return given._replace(**fields)
@@ -39,7 +39,7 @@ def process(rank: int, pid: int | None = None, **fields: Any) -> RankProcess:
 def pulse(pid: int, **fields: Any) -> RankPulse:
     """A pulse of a process that has done nothing yet."""
     given = RankPulse(
-        pid=pid, state="S", wchan="", syscall=None, cpu_user=0.0, cpu_system=0.0, voluntary_switches=0,
+        pid=pid, state="S", wchan="", cpu_user=0.0, cpu_system=0.0, voluntary_switches=0,
         involuntary_switches=0, rss=1 << 20, threads=4, read_bytes=0, written_bytes=0, helpers_cpu=0.0,
     )  # fmt: skip
     return given._replace(**fields)
@@ -48,7 +48,7 @@ def pulse(pid: int, **fields: Any) -> RankPulse:
 def gpu_row(gpu: int, **fields: Any) -> GpuSample:
     """A row of an idle GPU."""
     given = GpuSample(
-        gpu, "P0", 40, None, 0, 0, 0, 80.0, 1980, 0, 5, 16, 0, False, 0, False, False, ""
+        gpu, 40, None, 0, 0, 0, 80.0, 1980, 0, 5, 16, 0, False, 0, False, False, ""
     )  # fmt: skip
     return given._replace(**fields)
 

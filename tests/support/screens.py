@@ -144,7 +144,7 @@ class Paper:
         for local in range(self.each):
             samples += self._moving(index * self.each + local, local, tick)
         samples += [
-            HostSample(3.2 + index / 10, 5, 900 * 2**30, 2**36, 2**32, 0.4),
+            HostSample(3.2 + index / 10, 900 * 2**30, 0.4),
             PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": tick * 2**35, "port_xmit_data": tick * 2**34}),
             InterfaceCounters("eth0", tick * 2**20, tick * 2**19, 0, 0),
             Tick(tick, now, 0.004, 0.1 + tick * 0.004, 9 * 2**20),
@@ -155,7 +155,7 @@ class Paper:
         """What is sent once."""
         buses = list(enumerate(f"00000000:{local:02X}:00.0" for local in range(self.gpus)))
         first = index * self.each
-        port = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0, 17)
+        port = PortFacts("mlx5_0", 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0)
         return [
             hello(now, hostname=self.name(index), pid=4711, kernel="6.1.0-18"),
             *(SourceState(source, "ok", "", now) for source in ("ranks", "gpus", "fabric", "network", "logs", "host")),
@@ -164,7 +164,7 @@ class Paper:
             port,
             Interface("eth0", 9000, 25_000, True, [f"10.0.0.{index % 250 + 1}"], "physical"),
             *(
-                GpuFacts(at, f"GPU-{index}-{at}", bus, "NVIDIA H100", "550.54", 80 * 2**30, 700.0, 1980, 5, 16, "")
+                GpuFacts(at, f"GPU-{index}-{at}", bus, "NVIDIA H100", 80 * 2**30, 700.0, 1980, 5, 16)
                 for at, bus in buses
             ),
             GpuProcesses([GpuProcess(bus, PID + first + at, 2**35, 90, "python") for at, bus in buses]),
@@ -220,7 +220,7 @@ class Paper:
 
 def say(session: Session, node: str, rank: int, at: float, *lines: str) -> None:
     """Let a rank's log grow."""
-    session.samples(node, [LogLines(f"/logs/rank{rank}.err", PID + rank, rank, "stderr", at, list(lines), 0)])
+    session.samples(node, [LogLines(f"/logs/rank{rank}.err", rank, at, list(lines), 0)])
 
 
 def kernel_line(session: Session, node: str, at: float, text: str) -> None:

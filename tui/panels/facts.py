@@ -25,16 +25,11 @@ LABEL = 28
 """Cells of the column of labels at the most."""
 
 
-def _limit(value: int) -> str:
-    return "unlimited" if value < 0 else size(value)
-
-
 FORMS: Mapping[str, Callable[[Any], str]] = {
     **dict.fromkeys(
         ("rss", "memory", "memory_total", "memory_used", "received", "sent", "size", "free", "total"), size
     ),
     **dict.fromkeys(("read_bytes", "written_bytes"), size),
-    "memlock_limit": _limit,
     **dict.fromkeys(("power", "power_limit"), lambda watts: f"{watts:.0f} W"),
     **dict.fromkeys(("temperature", "memory_temperature"), lambda degrees: f"{degrees} °C"),
     **dict.fromkeys(("sm_clock", "sm_clock_max"), lambda clock: f"{clock} MHz"),

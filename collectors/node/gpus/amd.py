@@ -25,7 +25,7 @@ KFD = "class/kfd/kfd"
 _CARD = re.compile(r"card\d{1,4}\Z")
 _BUS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
 _UNCORRECTED = re.compile(r"^ue: (\d{1,18})", re.MULTILINE)
-UNKNOWN = GpuSample._make([0, "", *[None] * (len(GpuSample._fields) - 4), "", None])
+UNKNOWN = GpuSample._make([0, *[None] * (len(GpuSample._fields) - 3), "", None])
 """A sample of which nothing is known."""
 
 
@@ -73,7 +73,7 @@ class AmdGpus:
                 continue
             yield GpuFault(card.gpu, card.bus_id, "")
             if rescan:
-                yield facts(card, self._sys)
+                yield facts(card)
             yield row
         if moment - self._apps > APPS_PERIOD:
             self._apps = moment
@@ -94,7 +94,7 @@ def cards(sys: str) -> List[AmdCard]:
     return [AmdCard(index, bus, found[bus]) for index, bus in enumerate(sorted(found))]
 
 
-def facts(card: AmdCard, sys: str) -> GpuFacts:
+def facts(card: AmdCard) -> GpuFacts:
     """What does not move."""
     folder = card.folder
     limit = read_int(card.hwmon + "/power1_cap")
@@ -103,13 +103,11 @@ def facts(card: AmdCard, sys: str) -> GpuFacts:
         uuid=read_text(folder + "/unique_id"),
         bus_id=card.bus_id,
         name=read_text(folder + "/product_name") or "AMD GPU %s" % read_text(folder + "/device"),
-        driver=read_text(sys + "/module/amdgpu/version"),
         memory_total=read_int(folder + "/mem_info_vram_total"),
         power_limit=None if limit is None else limit / 1e6,
         sm_clock_max=None,
         pcie_gen_max=None,
         pcie_width_max=None,
-        mig="",
     )
 
 

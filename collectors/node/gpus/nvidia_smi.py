@@ -16,8 +16,6 @@ COLUMNS: Dict[str, Tuple[str, ...]] = {
     "index": ("whole", "index"),
     "bus_id": ("text", "pci.bus_id", "gpu_bus_id"),
     "uuid": ("text", "uuid", "gpu_uuid"),
-    "driver": ("text", "driver_version"),
-    "pstate": ("text", "pstate"),
     "temperature": ("whole", "temperature.gpu"),
     "memory_temperature": ("whole", "temperature.memory"),
     "utilization": ("whole", "utilization.gpu"),
@@ -39,7 +37,6 @@ COLUMNS: Dict[str, Tuple[str, ...]] = {
     "remap_pending": ("truth", "remapped_rows.pending"),
     "remap_failure": ("truth", "remapped_rows.failure"),
     "recovery_action": ("text", "gpu_recovery_action"),
-    "mig": ("text", "mig.mode.current"),
     "name": ("text", "name", "gpu_name"),  # last: it alone may hold a comma
 }
 """By the field of the sample: what the cells hold, and nvidia-smi's names of the column, newest first."""

@@ -132,7 +132,6 @@ class CommunicatorProgress:
             at=line.at,
             source=self.source,
             line=line.number if self.whole else 0,
-            whole=self.whole,
         )
 
     def _initialised(self, raw: bytes) -> None:

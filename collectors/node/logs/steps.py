@@ -181,7 +181,7 @@ class LogSteps:
         if not known:
             return None
         best = min(known, key=lambda each: (_PLACE[each.name], -(each.at or 0.0), -each.rises))
-        return StepCount(path, pid, rank, best.name, best.high, best.at, self._grown, 0, *best.rhythm())
+        return StepCount(path, pid, rank, best.name, best.high, best.at, self._grown, *best.rhythm())
 
 
 def _last_of_each_kind(lines: List[bytes]) -> List[bytes]:

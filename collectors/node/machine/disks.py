@@ -45,8 +45,7 @@ class DiskSource(Source):
                 status = self._guard.ask([path], os.statvfs).get(path)
                 if isinstance(status, os.statvfs_result) and status.f_blocks:
                     size = status.f_frsize
-                    total, free, inodes = status.f_blocks * size, status.f_bavail * size, status.f_favail
-                    yield Disk(path, role, total, free, inodes if status.f_files else None)
+                    yield Disk(path, role, status.f_blocks * size, status.f_bavail * size)
         stuck = sorted(self._guard.stuck)
         if stuck:
             raise NotResponding(", ".join("%s (%s)" % (path, self._mounts.of(path, moment).source) for path in stuck))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Iterator, NamedTuple, Optional, Tuple
+from typing import Iterator, NamedTuple
 
 from collectors.node.files import read_or_none, read_text
 from collectors.node.processes.procfs import boot_time, colon_field
@@ -12,7 +12,7 @@ from collectors.node.source import Shared, Source
 from collectors.samples.host import HostFacts, HostSample
 
 _DRIVER = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
-_LOAD = re.compile(r"(\d{1,9}\.\d+) \S+ \S+ (\d{1,9})/")
+_LOAD = re.compile(r"(\d{1,9}\.\d+) ")
 _PRESSURE = re.compile(r"some avg10=(\d{1,3}\.\d+)")
 
 
@@ -37,7 +37,6 @@ class HostSource(Source):
             pattern.match(read_text(self.proc + path))
             for pattern, path in ((_LOAD, "/loadavg"), (_PRESSURE, "/pressure/io"))
         )
-        total, used = _usage("/dev/shm")
         yield HostFacts(
             cpus=os.cpu_count() or 1,
             memory_total=_kibibytes(memory, b"MemTotal"),
@@ -46,10 +45,7 @@ class HostSource(Source):
         )
         yield HostSample(
             load=float(load.group(1)) if load else 0.0,
-            running=int(load.group(2)) if load else 0,
             memory_available=_kibibytes(memory, b"MemAvailable"),
-            shm_total=total,
-            shm_used=used,
             pressure_io=float(pressure.group(1)) if pressure else None,
         )
 
@@ -58,12 +54,3 @@ def _kibibytes(memory: bytes, name: bytes) -> int:
     """Bytes of a row of /proc/meminfo; 0 where it is not there."""
     size = colon_field(memory, name)[:20].partition(b" ")[0]
     return int(size) * 1024 if size.isdigit() else 0
-
-
-def _usage(path: str) -> Tuple[Optional[int], Optional[int]]:
-    """Total and used bytes of the file system at a path that is local for certain."""
-    try:
-        status = os.statvfs(path)
-    except OSError:
-        return None, None
-    return status.f_blocks * status.f_frsize, (status.f_blocks - status.f_bfree) * status.f_frsize

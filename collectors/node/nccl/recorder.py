@@ -114,7 +114,7 @@ class WantedDump:
 
     def _file(self, path: str, why: str, at: Optional[float] = None, data: bytes = b"") -> RecorderFile:
         encoded = base64.b64encode(data).decode("ascii")
-        return RecorderFile(self._rank, self._pid, path, at, encoded, self.pipe, why)
+        return RecorderFile(self._rank, path, at, encoded, self.pipe, why)
 
 
 def _stat(path: str) -> Optional[os.stat_result]:
@@ -156,4 +156,4 @@ def main(arguments: Dict[str, object]) -> None:
     rows: List[List[float]] = ranks if isinstance(ranks, list) else []
     for file in dumps(rows, bool(arguments.get("fresh"))):
         say(file)
-    say(RecorderFile(DONE, 0, "", None, "", "", ""))
+    say(RecorderFile(DONE, "", None, "", "", ""))

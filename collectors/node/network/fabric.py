@@ -1,4 +1,4 @@
-"""Source ``fabric``: InfiniBand and RoCE ports by sysfs, or by ``ibstat`` and ``perfquery`` where it has less.
+"""Source ``fabric``: InfiniBand and RoCE ports by sysfs, and by ``perfquery`` the counters that it lacks.
 
 Every read of ``counters/`` asks the adapter's firmware, and on restricted functions (the internal ones of DGX and GB200
 machines) each such read writes a line into the kernel log: a counter that fails once is not read again.
@@ -13,7 +13,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node.child import output
 from collectors.node.files import list_folder, read, read_text
-from collectors.node.network.ib_tools import LARGEST, WORDS, parse_ibstat, parse_perfquery
+from collectors.node.network.ib_tools import LARGEST, WORDS, parse_perfquery
 from collectors.node.source import Absent, NotResponding, Shared, Source
 from collectors.samples.fabric import PortCounters, PortFacts
 from collectors.samples.stream import Fault
@@ -42,7 +42,6 @@ HARDWARE_COUNTERS = (
 """Traffic, pressure, and those whose growth is a fault: of ``counters`` (the kernel's sysfs-class-infiniband) and of
 mlx5's ``hw_counters``."""
 _RATE = re.compile(r"\d{1,9}(?:\.\d{1,3})?")
-_LID = re.compile(r"0x[0-9a-fA-F]{1,8}\Z")
 
 
 class Fabric(Source):
@@ -64,8 +63,9 @@ class Fabric(Source):
             self._ports = {home: self._ports.get(home) or HcaPort(home) for home in ports(self.sys)}
             for port in self._ports.values():
                 port.known = None
-        by_tool: List[PortFacts] = [] if self._ports else by_ibstat()
-        yield from by_tool
+        if not self._ports:
+            raise Absent(NOTHING)
+        by_tool: List[PortFacts] = []
         for port in self._ports.values():
             facts = port.facts()
             if facts is None:
@@ -98,22 +98,6 @@ class Fabric(Source):
             yield Fault(self.name, "%s/%d: perfquery gave no counters: %s" % (port.device, port.port, why), 1)
 
 
-def by_ibstat() -> List[PortFacts]:
-    """Ports as ibstat shows them.
-
-    Raises :class:`Absent` where there is no ibstat, or it shows no adapter, and :class:`NotResponding` where it gives
-    no answer.
-    """
-    try:
-        printed, why = output("ibstat", seconds=PATIENCE)
-    except Absent:
-        raise Absent(NOTHING) from None
-    found = parse_ibstat(printed)
-    if not found:
-        raise Absent("%s; ibstat says: %s" % (NOTHING, why) if why else NOTHING)
-    return found
-
-
 # --- sysfs -----------------------------------------------------------------------------------------------------------
 
 
@@ -143,7 +127,7 @@ class HcaPort:
         state = self._word("state")
         if not state or (self.known is not None and self.known.state == state):
             return self.known if state else None
-        rate, lid = _RATE.match(self._text("rate")), self._text("lid")
+        rate = _RATE.match(self._text("rate"))
         *_, device, _, port = self._home.split("/")
         self.known = PortFacts(
             device=device,
@@ -152,7 +136,6 @@ class HcaPort:
             state=state,
             phys_state=self._word("phys_state"),
             rate=float(rate.group()) if rate else None,
-            lid=int(lid, 16) if _LID.match(lid) else None,
         )
         return self.known
 

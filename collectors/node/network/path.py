@@ -41,7 +41,7 @@ _INFO = struct.Struct("=68x I 28x I 52x I")
 """Of struct tcp_info: rtt in microseconds, total_retrans, and data_segs_out (Linux 4.6)."""
 
 
-END = PathFigure("", "", None, None, None, None, "", "", None, None, "")
+END = PathFigure("", "", None, None, None, None, "", None, None, "")
 """The line that ends a tester's answer."""
 
 
@@ -161,7 +161,7 @@ def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
             took, source = time.monotonic() - started, str(connection.getsockname()[0])
             interface, local = interface_of(source)
             trip, _ = kernel_figures(connection)
-            figure = figure._replace(connect=took, round_trip=trip, local_mtu=local, interface=interface, source=source)
+            figure = figure._replace(connect=took, round_trip=trip, local_mtu=local, interface=interface)
             figure = figure._replace(mtu=path_mtu(host, udp, local or 9000))
             rate = throughput(connection, seconds)
             return figure._replace(throughput=rate, retransmitted=kernel_figures(connection)[1])

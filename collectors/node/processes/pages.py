@@ -80,7 +80,7 @@ class PageSource(Source):
         self._searched: Set[int] = set()
         self._search_at, self._pause = 0.0, FIRST_PAUSE
 
-    def look(self, now: float) -> Iterator[NamedTuple]:
+    def look(self, _now: float) -> Iterator[NamedTuple]:
         """Step and phase of each, and the results of checks."""
         ranks = {rank.pid: rank for rank in self.shared.ranks}
         moment, without = time.monotonic(), ranks.keys() - self._places.keys()
@@ -94,7 +94,7 @@ class PageSource(Source):
             if pulse is None:
                 del self._places[pid]
                 self._steps.pop(pid, None)
-                yield InsideGone(pid, now)
+                yield InsideGone(pid)
                 continue
             yield pulse
             if pulse.step is not None:
@@ -107,7 +107,7 @@ class PageSource(Source):
         grown += max(0, step - last)
         self._steps[pulse.pid] = (step, grown)
         number, path = None if rank < 0 else rank, "hangtop.inside, pid %d" % pulse.pid
-        return StepCount(path, pulse.pid, number, "step", float(step), pulse.step_at, grown, 0)
+        return StepCount(path, pulse.pid, number, "step", float(step), pulse.step_at, grown)
 
 
 def find(proc: str, pid: int, uid: Optional[int] = None) -> Optional[PageFile]:

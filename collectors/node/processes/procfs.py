@@ -15,8 +15,6 @@ from collectors.node.files import list_folder, read_or_none, text
 CLOCK_TICKS: int = os.sysconf("SC_CLK_TCK")
 PAGE_SIZE: int = os.sysconf("SC_PAGE_SIZE")
 
-UNLIMITED = -1
-
 
 class Stat(NamedTuple):
     """The fields of /proc/PID/stat that are used."""
@@ -140,24 +138,6 @@ def _number(value: bytes) -> Optional[int]:
         return int(value)
     except ValueError:
         return None
-
-
-def parse_limit(data: bytes, name: bytes) -> Optional[int]:
-    """Soft limit of a row of /proc/PID/limits, e.g. ``Max open files``; -1 is unlimited, None unknown."""
-    for line in data.split(b"\n"):
-        if line.startswith(name + b" "):
-            value = line[len(name) :].split()[:1]
-            return UNLIMITED if value == [b"unlimited"] else _number(value[0]) if value else None
-    return None
-
-
-def parse_syscall(data: bytes) -> Optional[int]:
-    """Number of the system call that a thread is in; None where it runs or none is told."""
-    try:
-        number = int(data.split(None, 1)[0])
-    except (ValueError, IndexError):
-        return None
-    return None if number < 0 else number
 
 
 def parse_wchan(data: bytes) -> str:

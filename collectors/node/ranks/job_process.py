@@ -21,9 +21,7 @@ from collectors.node.processes.procfs import (
     colon_field,
     parse_cgroup,
     parse_io,
-    parse_limit,
     parse_schedstat,
-    parse_syscall,
     parse_wchan,
     read_stat,
     threads,
@@ -123,7 +121,6 @@ class JobProcess:
 
     def facts(self, booted: float, status: ProcessStatus, versions: Mapping[str, str]) -> RankProcess:
         """What does not move in a rank."""
-        limits = read_or_none(self._base + "limits") or b""
         cgroup = parse_cgroup(read_or_none(self._base + "cgroup") or b"")
         cwd = link(self._base + "cwd")
         return RankProcess(
@@ -136,8 +133,6 @@ class JobProcess:
             container=cgroup.name or foreign_mounts(self.pid, self._proc),
             uid=status.uid,
             user=_users().get(status.uid, str(status.uid)),
-            open_files_limit=parse_limit(limits, b"Max open files"),
-            memlock_limit=parse_limit(limits, b"Max locked memory"),
             stdout=link(self._base + "fd/1"),
             stderr=link(self._base + "fd/2"),
             nccl_log=self._nccl_log(status.inner_pid, cwd),
@@ -166,16 +161,15 @@ class JobProcess:
     def pulse(self, status: ProcessStatus, helpers_cpu: float, helpers_bytes: Optional[int]) -> RankPulse:
         """What moves in a rank; ``helpers_cpu`` is that of its living helpers."""
         stat = self.stat
-        state, wchan, syscall = stat.state, self.read("wchan"), self.read("syscall")
+        state, wchan = stat.state, self.read("wchan")
         if state in "ZX" and stat.threads > 1:
-            state, wchan, syscall = self._thread_left() or (state, wchan, syscall)
+            state, wchan = self._thread_left() or (state, wchan)
         read, written = parse_io(self.read("io"))
         schedstat = parse_schedstat(self.read("schedstat"))
         return RankPulse(
             pid=self.pid,
             state=state,
             wchan=parse_wchan(wchan),
-            syscall=parse_syscall(syscall),
             cpu_user=stat.cpu_user,
             cpu_system=stat.cpu_system,
             voluntary_switches=status.voluntary_switches,
@@ -189,8 +183,8 @@ class JobProcess:
             helpers_bytes=helpers_bytes,
         )
 
-    def _thread_left(self) -> Optional[Tuple[str, bytes, bytes]]:
-        """State, wchan and syscall of a thread of a process whose first one has ended; an uninterruptible one first.
+    def _thread_left(self) -> Optional[Tuple[str, bytes]]:
+        """State and wchan of a thread of a process whose first one has ended; an uninterruptible one first.
 
         The kernel shows such a process as a zombie. As a rule it was killed, and a thread that is stuck in a driver
         keeps it, with its memory and its GPU.
@@ -202,8 +196,7 @@ class JobProcess:
         if not found:
             return None
         state = "D" if "D" in found else next(iter(found))
-        wchan, syscall = (read_or_none("%s/%s" % (found[state], name)) or b"" for name in ("wchan", "syscall"))
-        return state, wchan, syscall
+        return state, read_or_none(found[state] + "/wchan") or b""
 
     def cpu_wait(self, moment: float) -> Optional[CpuWait]:
         """Once a window, for how much of it the main thread was ready and had no CPU."""
@@ -229,9 +222,9 @@ class JobProcess:
         role = "data_worker" if is_loader else "helper"
         wchan = parse_wchan(read_or_none(self._base + "wchan") or b"")
         command = redact.command(self.words, 256)
-        return Helper(self.pid, owner, role, self.stat.state, wchan, round(self.cpu, 2), self.stat.rss, command)
+        return Helper(self.pid, owner, role, self.stat.state, wchan, self.stat.rss, command)
 
-    def zombies(self, now: float) -> Iterator[NamedTuple]:
+    def zombies(self) -> Iterator[NamedTuple]:
         """Children of a rank's main thread that have ended and that it has not waited for.
 
         A rank that waits for an answer of one waits in vain, and how it ended is told nowhere else. A :class:`Helper`
@@ -245,9 +238,8 @@ class JobProcess:
                 continue
             self._zombies.add(pid)
             if pid not in told:
-                cpu = round(stat.cpu_user + stat.cpu_system, 2)
-                yield Helper(pid, self.pid, "helper", stat.state, "", cpu, 0, stat.comm, stat.wait_status)
-        yield from (HelperGone(pid, self.pid, now) for pid in sorted(told - self._zombies))
+                yield Helper(pid, self.pid, "helper", stat.state, "", 0, stat.comm, stat.wait_status)
+        yield from (HelperGone(pid, self.pid) for pid in sorted(told - self._zombies))
 
 
 @lru_cache(maxsize=1)

@@ -121,9 +121,9 @@ class RankSource(Source):
         tracked.close()
         self._stale = True
         if tracked.told is not None:
-            yield RankGone(pid, tracked.told.rank, now)
+            yield RankGone(pid, now)
         elif role is not None and role.role == "helper":
-            yield HelperGone(pid, role.owner, now)
+            yield HelperGone(pid, role.owner)
 
     def _explain_emptiness(self) -> None:
         """No rank in sight: tell an idle node from one on which too little may be seen."""
@@ -171,10 +171,10 @@ class RankSource(Source):
         for pid, role in self._roles.items():
             tracked, old = self._tracked[pid], before.get(pid)
             if tracked.told is not None and role.role != "rank":
-                yield RankGone(pid, tracked.told.rank, now, False)
+                yield RankGone(pid, now, False)
                 tracked.told = None
             if old is not None and old.role == "helper" and role != old:
-                yield HelperGone(pid, old.owner, now)
+                yield HelperGone(pid, old.owner)
 
     def _is_orphan(self, stat: Stat) -> bool:
         """True when an init adopted the process: the one that started it is gone."""
@@ -257,7 +257,7 @@ class RankSource(Source):
                 yield wait
             if moment >= tracked.zombies_at:
                 tracked.zombies_at = moment + CALM
-                yield from tracked.zombies(now)
+                yield from tracked.zombies()
             if len(alive) > HELD:
                 tracked.close()
         self.shared.ranks = tuple(alive)

@@ -1,13 +1,16 @@
-"""One node's simulated devices: the tools on its PATH, and the faults that they show."""
+"""One node's simulated devices: the tools on its PATH, its ports in a sysfs, and the faults that they show."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
+
+from hangtop.demo.devices.infiniband import device
 
 FAULTS: Final = (
     "gpu lost", "gpu missing", "gpu throttled", "gpu unlinked",
@@ -16,9 +19,7 @@ FAULTS: Final = (
 )  # fmt: skip
 """What :meth:`Bench.plant` takes; ``gpu`` and ``port`` with an index: ``gpu1 lost``, ``port0 down``."""
 
-TOOLS: Final = {
-    "nvidia-smi": ("nvidia_smi", "main"), "ibstat": ("infiniband", "ibstat"), "perfquery": ("infiniband", "perfquery"),
-}  # fmt: skip
+TOOLS: Final = {"nvidia-smi": ("nvidia_smi", "main"), "perfquery": ("infiniband", "perfquery")}
 """Module and function of each simulated tool."""
 _ROOT = Path(__file__).resolve().parents[3]
 
@@ -63,6 +64,7 @@ class Bench:
                 f'#!/bin/sh\nHANGTOP_DEMO_DEVICES={shlex.quote(str(self.folder))} exec {shlex.join(words)} "$@"\n'
             )
             path.chmod(0o755)
+        self._show_ports(())
 
     def plant(self, *faults: str) -> None:
         """Have the tools show these faults from now on, and no others.
@@ -77,3 +79,15 @@ class Bench:
         fresh = self.folder / "faults.new"
         fresh.write_text("".join(f"{fault}\n" for fault in faults))
         fresh.replace(self.folder / "faults")
+        self._show_ports(faults)
+
+    def _show_ports(self, faults: Sequence[str]) -> None:
+        """Write the state of each port as the kernel shows it; its counters are left to perfquery."""
+        for port in range(self.hardware.ports):
+            home = self.folder / "sys/class/infiniband" / device(port) / "ports/1"
+            home.mkdir(parents=True, exist_ok=True)
+            down = f"port{port} down" in faults
+            state, phys_state, rate = ("1: DOWN", "2: Polling", 10) if down else ("4: ACTIVE", "5: LinkUp", 400)
+            files = {"phys_state": phys_state, "rate": f"{rate} Gb/sec", "link_layer": "InfiniBand", "state": state}
+            for name, text in files.items():
+                (home / name).write_text(f"{text}\n")

@@ -1,4 +1,4 @@
-"""A simulated InfiniBand port, as ibstat and perfquery show it: traffic follows the kernels that its GPU has ended."""
+"""A simulated InfiniBand port, as perfquery shows it: traffic follows the kernels that its GPU has ended."""
 
 from __future__ import annotations
 
@@ -41,26 +41,6 @@ def counters(node: DeviceFolder, port: int) -> dict[str, int]:
         **dict.fromkeys(ALWAYS_ZERO, 0),
         "PortXmitWait": sent // 1_000_000,
     }
-
-
-def ibstat(arguments: Sequence[str]) -> int:
-    """Print every adapter, or the one that is named; the exit status."""
-    node = DeviceFolder()
-    named = [word for word in arguments if not word.startswith("-")]
-    for port in range(node.hardware["ports"]):
-        if named and device(port) not in named:
-            continue
-        up = is_up(node, port)
-        sys.stdout.write(
-            f"CA '{device(port)}'\n"
-            "\tCA type: MT4129\n\tNumber of ports: 1\n\tFirmware version: 28.39.1002\n\tHardware version: 0\n"
-            f"\tNode GUID: 0xa088c20300de{port:04x}\n\tSystem image GUID: 0xa088c20300de{port:04x}\n"
-            "\tPort 1:\n"
-            f"\t\tState: {'Active' if up else 'Down'}\n\t\tPhysical state: {'LinkUp' if up else 'Polling'}\n"
-            f"\t\tRate: {400 if up else 10}\n\t\tBase lid: {100 + port}\n\t\tLMC: 0\n\t\tSM lid: 1\n"
-            f"\t\tCapability mask: 0xa751e848\n\t\tPort GUID: 0xa088c20300de{port:04x}\n\t\tLink layer: InfiniBand\n"
-        )
-    return 0
 
 
 def perfquery(arguments: Sequence[str]) -> int:

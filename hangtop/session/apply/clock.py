@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from collectors.fleet import bounds
 from collectors.samples.host import HostFacts
-from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
+from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogLines, LogsRead, StepCount
-from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess
+from collectors.samples.ranks import IdleLauncher, RankGone, RankProcess
 from collectors.samples.stream import SourceState
 
 WINDOW = 60
@@ -21,7 +21,6 @@ TIMES: dict[type, tuple[str, ...]] = {
     SourceState: ("since",),
     RankProcess: ("started",),
     RankGone: ("at",),
-    HelperGone: ("at",),
     IdleLauncher: ("started", "since"),
     LogLines: ("at",),
     LogEvent: ("at",),
@@ -31,7 +30,6 @@ TIMES: dict[type, tuple[str, ...]] = {
     HostFacts: ("booted",),
     InsidePulse: ("step_at", "phase_at"),
     InsideResult: ("at",),
-    InsideGone: ("at",),
 }
 """The fields of each kind that are times of the node's clock."""
 

@@ -42,11 +42,11 @@ def test_facts_and_rows_by_sysfs_alone(sys: Path, source: Gpus) -> None:
     rows = [sample for sample in samples if isinstance(sample, GpuSample)]
     assert [(one.gpu, one.bus_id) for one in facts] == [(0, "0000:05:00.0"), (1, "0000:c6:00.0")]
     assert facts[0] == GpuFacts(
-        0, "a1b2c3d4e5f60718", "0000:05:00.0", "AMD Instinct MI300X OAM", "", 206141652992, 750.0, None, None, None, ""
+        0, "a1b2c3d4e5f60718", "0000:05:00.0", "AMD Instinct MI300X OAM", 206141652992, 750.0, None, None, None
     )
     assert [row.utilization for row in rows] == [7, 99]
     assert rows[0] == GpuSample(
-        0, "", 61, None, 7, None, 1 << 30, 142.0, 2090, None, None, None, 0, None, None, None, None, ""
+        0, 61, None, 7, None, 1 << 30, 142.0, 2090, None, None, None, 0, None, None, None, None, ""
     )
     again, _ = look(source)
     assert not any(isinstance(sample, GpuFacts) for sample in again)

@@ -34,9 +34,9 @@ def dump(rank: int, *entries: Collective, members: dict[str, list[int]] | None =
     """A rank's dump, taken a minute ago."""
     done = [entry.seq for entry in entries if entry.retired and not entry.p2p]
     seqs = [entry.seq for entry in entries if not entry.p2p]
-    status = [GroupStatus(rank, "0", max(seqs, default=-1), max(done, default=-1))]
+    status = [GroupStatus("0", max(seqs, default=-1), max(done, default=-1))]
     groups = WHOLE if members is None else members
-    return RecorderDump(rank, "2.10", f"/tmp/fr_{rank}", NOW - 60, groups, status, list(entries))
+    return RecorderDump(rank, f"/tmp/fr_{rank}", NOW - 60, groups, status, list(entries))
 
 
 def history(rank: int, until: int, **last: Any) -> list[Collective]:

@@ -43,7 +43,7 @@ class Case:
 
 
 def child(state: str = "S", wchan: str = "", role: str = "helper") -> Helper:
-    return Helper(2000, 1000 + WHO, role, state, wchan, 1.0, 1 << 20, "tool --all")
+    return Helper(2000, 1000 + WHO, role, state, wchan, 1 << 20, "tool --all")
 
 
 CASES = {
@@ -132,8 +132,8 @@ def test_the_rank_that_is_waited_for_is_named_at_once_and_accused_by_its_wake_se
     assert case.says in found.summary
 
 
-FETCHES = ThreadWait(5001, "fetcher", "S", "recvfrom", "tcp 10.0.0.9:443")
-NAPS = ThreadWait(5002, "pt_nccl_watchdg", "S", "clock_nanosleep", "")
+FETCHES = ThreadWait(5001, "fetcher", "recvfrom", "tcp 10.0.0.9:443")
+NAPS = ThreadWait(5002, "pt_nccl_watchdg", "clock_nanosleep", "")
 
 
 @pytest.mark.parametrize(

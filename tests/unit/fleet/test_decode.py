@@ -111,11 +111,11 @@ EVENT = LogEvent("k", 1.0, 0, "", 1, "s", 1, "t", {})
     "sample",
     [
         TICK._replace(clock=-1e300), TICK._replace(clock=1e12), TICK._replace(rss=10**23),
-        RankGone(1 << 63, 1, 5.0), RankGone(1 << 40, 1, 5.0), RankGone(1, 1 << 40, 5.0), RankGone(1, 1, 1e12),
+        RankGone(1 << 63, 5.0), RankGone(1 << 40, 5.0), RankGone(1, 1e12),
         GpuFault(1_000_000, "", "x"),
         gpu_row(0, utilization=-(1 << 63)), gpu_row(0, memory_utilization=101), gpu_row(0, temperature=5000),
         gpu_row(0, power=1e20), gpu_row(0, power=-1.0), gpu_row(0, sm_clock=1 << 40), gpu_row(0, memory_used=1 << 61),
-        GpuProcesses([GpuProcess("b", -5, None, None, "n")]), LogLines("/x", 1, None, "stdout", 5.0, [""] * 70_000, 1),
+        GpuProcesses([GpuProcess("b", -5, None, None, "n")]), LogLines("/x", None, 5.0, [""] * 70_000, 1),
         Fault("s", "x" * 5000, 1), EVENT._replace(data={"a": 1e300}), EVENT._replace(data={"a": [1, 10**20]}),
     ],
     ids=lambda sample: repr(sample)[:60],

@@ -23,7 +23,7 @@ from tests.support.seen import Seen
 from tests.support.ssh_server import Home, Host, Person, home, serve
 
 SETTINGS = Settings(0.2, 0.0, None, [], [], [])
-HELLO = b'["Hello",["v","3.11","gpu1","b","x86_64","6.1",0,7,1.0,["ranks"]]]\n'
+HELLO = b'["Hello",["3.11","gpu1","b","x86_64","6.1",7,1.0]]\n'
 TICK = b'["Tick",[1,2.0,0.5,0.25,4096]]\n'
 
 
@@ -43,7 +43,7 @@ def fast_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def fleet(user: Home, names: Sequence[str], seen: Seen, person: Person | None = None) -> AsyncIterator[Fleet]:
     ask = (person or Person()).ask
-    made = Fleet(resolve(names), sink=seen, ask=ask, options=FleetOptions(SETTINGS, user.config, version="v"))
+    made = Fleet(resolve(names), sink=seen, ask=ask, options=FleetOptions(SETTINGS, user.config))
     await made.start()
     try:
         yield made
@@ -213,14 +213,13 @@ async def test_why_a_node_side_does_not_run_is_told(user: Home, host: Host, why:
 
 async def test_this_machine_without_ssh() -> None:
     seen = Seen()
-    made = Fleet(resolve([]), sink=seen, ask=Person().ask, options=FleetOptions(SETTINGS, version="v"))
+    made = Fleet(resolve([]), sink=seen, ask=Person().ask, options=FleetOptions(SETTINGS))
     await made.start()
     (name,) = made.nodes
     await seen.until(name, "live")
     await seen.wait(lambda: len(seen.of(name, Tick)) > 1)
     (hello,) = seen.of(name, Hello)
     assert isinstance(hello, Hello)
-    assert hello.version == "v"
     process = made.transport(name)
     assert (await process.run(["kill", "-0", str(hello.pid)])).status == 0
     await made.close()

@@ -66,4 +66,4 @@ def test_lines_left_out_are_admitted() -> None:
     parser.gap()
     parser.feed(b"half a line\n" + coll(10, "AllReduce", 9, "0xaa").encode())
     (only,) = parser.progress()
-    assert (only.comm, only.whole, only.line) == ("0x1", False, 0)
+    assert (only.comm, only.line) == ("0x1", 0)

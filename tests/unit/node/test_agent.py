@@ -19,7 +19,7 @@ from collectors.samples.control import Beat, Settings
 from collectors.samples.fabric import Interface
 from collectors.samples.host import HostFacts, HostSample
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
-from collectors.samples.stream import Fault, Hello, SourceState, Tick
+from collectors.samples.stream import Fault, SourceState, Tick
 from tests.support.node_agent import NodeAgent
 
 MARK = f"node_agent_test_{os.getpid()}"
@@ -85,8 +85,6 @@ def test_under_every_interpreter(python: str, ranks: list[subprocess.Popen[bytes
         agent.end_input()
         assert agent.process.wait(60) == 0
         assert agent.errors() == ""
-    (hello,) = agent.of(Hello)
-    assert (hello.version, hello.sources, hello.uid) == ("1.2", MINE, os.getuid())
     assert agent.lines[0].startswith(b'["Hello"')
     processes = {process.rank: process for process in agent.of(RankProcess)}
     assert set(processes) == {0, 1}

@@ -84,7 +84,7 @@ def test_a_page_that_is_taken_away_and_one_whose_process_ends(
         source.shared.ranks = ()
     else:
         do("hangtop.inside.stop()")
-    assert list(source.look(5.0)) == [InsideGone(pid, 5.0)]
+    assert list(source.look(5.0)) == [InsideGone(pid)]
     assert list(source.look(6.0)) == []
 
 

@@ -26,7 +26,7 @@ def test_any_text_survives(text: str, key: str, values: list[str]) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), b"bytes"])
 def test_what_json_cannot_say_is_refused(value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
-        wire.encode(RankPulse(1, "S", "", None, value, 0.0, 0, 0, 0, 0, None, None, 0.0))
+        wire.encode(RankPulse(1, "S", "", value, 0.0, 0, 0, 0, 0, None, None, 0.0))
 
 
 SETTINGS = Settings(2.0, 0.25, ["SLURM_JOB_ID", "7"], ["/logs/*"], ["*"], [])
@@ -50,7 +50,7 @@ def test_a_line_that_is_none_is_refused(line: bytes) -> None:
 
 @pytest.mark.parametrize("half", ["\udc80", "x\udcffy\ud800"])
 def test_half_a_surrogate_pair_becomes_a_replacement(half: str) -> None:
-    line = wire.encode(LogLines("/x", 1, None, "stdout", 0.0, [half, "\U0001f600"], 0))
-    first, second = msgspec.json.decode(line)[1][5]
+    line = wire.encode(LogLines("/x", None, 0.0, [half, "\U0001f600"], 0))
+    first, second = msgspec.json.decode(line)[1][3]
     assert second == "\U0001f600"
     assert "\ufffd" in first

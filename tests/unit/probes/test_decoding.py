@@ -17,7 +17,7 @@ def line(fields: Any) -> bytes:
     return json.dumps([type(fields).__name__, fields]).encode()
 
 
-FILE = RecorderFile(0, 7, "/fr_0", 1.0, "", "", "")
+FILE = RecorderFile(0, "/fr_0", 1.0, "", "", "")
 
 
 @pytest.mark.parametrize(

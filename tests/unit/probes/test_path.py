@@ -67,7 +67,7 @@ NODES = ("node1", "node2", "node3", "node4")
 
 def figures(**changed: object) -> list[PathFigure]:
     """All directions of four nodes in order; ``changed`` applies to those that touch node3."""
-    good = PathFigure("", "", 1e-4, 1e-4, 1500, 1500, "eth0", "10.0.0.1", 1e9, 0.0, "")
+    good = PathFigure("", "", 1e-4, 1e-4, 1500, 1500, "eth0", 1e9, 0.0, "")
     found = []
     for a, b in permutations(NODES, 2):
         figure = good._replace(a=a, b=b)

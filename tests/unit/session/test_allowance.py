@@ -34,7 +34,7 @@ def test_files_processes_and_communicators_are_bounded() -> None:
     made.samples("bad", [LogFile(f"/{n}", str(n), None, None, "extra", 0, "", "") for n in range(5000)])
     made.samples("bad", [GpuProcesses([GpuProcess("0", n, None, None, "x") for n in range(5000)])])
     rank = next(iter(made.state.nodes["bad"].ranks))
-    made.samples("bad", [Helper(n, rank, "helper", "S", "", 0.0, 0, "") for n in range(5000)])
+    made.samples("bad", [Helper(n, rank, "helper", "S", "", 0, "") for n in range(5000)])
     blank = CommProgress("c", 0, 1, None, "h", 1, "AllReduce", 1, "f", 1, 1, None, "s", 1)
     made.samples("bad", [blank._replace(comm=str(n)) for n in range(70_000)])
     bad = made.state.nodes["bad"]

@@ -29,7 +29,6 @@ PORT = PortFacts(
     "ACTIVE",
     "LinkUp",
     400.0,
-    3,
 )
 
 
@@ -124,7 +123,7 @@ def test_a_counter_that_began_again_keeps_its_growth(wire: Wire) -> None:
 
 
 def test_compute_apps_are_placed_by_bus_address_in_any_spelling(wire: Wire) -> None:
-    facts = GpuFacts(1, "GPU-1", "00000000:3B:00.0", "H200", "590", None, None, None, None, None, "")
+    facts = GpuFacts(1, "GPU-1", "00000000:3B:00.0", "H200", None, None, None, None, None)
     wire.say(GpuProcesses([GpuProcess("0000:3b:00", 4711, 100, None, "python")]))
     node = wire.say(facts, gpu_row(1))
     assert [p.pid for p in node.gpus[1].processes] == [4711]
@@ -141,9 +140,9 @@ def test_a_fault_of_a_gpu_lasts_until_it_answers(wire: Wire) -> None:
 
 def test_ranks_come_stop_and_go(wire: Wire) -> None:
     wire.say(process(3), pulse(1003, state="R"), at=1001.0)
-    wire.say(pulse(1003, state="T"), Helper(7, 1003, "data_worker", "S", "", 0.0, 0, "python"), at=1002.0)
+    wire.say(pulse(1003, state="T"), Helper(7, 1003, "data_worker", "S", "", 0, "python"), at=1002.0)
     assert list(wire.node.ranks[1003].helpers) == [7]
-    node = wire.say(RankGone(1003, 3, 1002.5), at=1003.0)
+    node = wire.say(RankGone(1003, 1002.5), at=1003.0)
     assert node.ranks[1003].gone_at == 1002.5
     assert node.ranks[1003].helpers == {}
     assert wire.changes == ["rank 3 started", "rank 3 is stopped", "rank 3 is gone"]
@@ -151,7 +150,7 @@ def test_ranks_come_stop_and_go(wire: Wire) -> None:
 
 def test_a_reused_pid_is_another_process(wire: Wire) -> None:
     wire.say(process(0), pulse(1000), at=1001.0)
-    wire.say(RankGone(1000, 0, 1002.0), at=1002.0)
+    wire.say(RankGone(1000, 1002.0), at=1002.0)
     node = wire.say(process(1, pid=1000, started=1003.0), at=1003.0)
     assert node.ranks[1000].process.rank == 1
     assert node.ranks[1000].gone_at is None

@@ -22,7 +22,7 @@ def motion(job: Job) -> tuple[bool | None, str]:
 
 def step(job: Job, value: float | None, grown: int, pid: int | None = 1000, **fields: object) -> StepCount:
     path = str(fields.pop("path", f"/logs/{pid}.out"))
-    known = StepCount(path, pid, None, "step", value, job.now, grown, 0)
+    known = StepCount(path, pid, None, "step", value, job.now, grown)
     return known._replace(**fields)  # type: ignore[arg-type]
 
 
@@ -65,7 +65,7 @@ def test_a_heartbeat_that_grows_a_log_is_no_motion() -> None:
     job = Job()
     job.run(5, works)
     for beat in range(4):
-        feed(job, LogFile("/logs/0.out", "1:1", 1000, 0, "stdout", 1000 + 40 * beat, "", "", job.now))
+        feed(job, LogFile("/logs/0.out", "1:1", 1000, 0, "stdout", 1000 + 40 * beat, "", ""))
         job.run(30, sleeps)
     assert job.progress.stood_still == pytest.approx(120, abs=1)
     assert motion(job) == (False, "")
@@ -140,7 +140,7 @@ def test_other_traffic_is_none(sent: float, received: float, kind: str) -> None:
 
 def gpus(job: Job) -> None:
     for index in range(job.ranks):
-        feed(job, GpuFacts(index, f"GPU-{index}", _bus(index), "H200", "590", None, 700.0, None, None, None, ""))
+        feed(job, GpuFacts(index, f"GPU-{index}", _bus(index), "H200", None, 700.0, None, None, None))
     feed(job, GpuProcesses([GpuProcess(_bus(index), 1000 + index, None, None, "python") for index in range(job.ranks)]))
 
 

@@ -43,7 +43,7 @@ def test_a_value_that_did_not_change_is_held_as_of_the_last_tick(watched: Watche
 
 
 def test_a_rank_is_on_the_gpu_that_lists_its_pid(watched: Watched) -> None:
-    facts = GpuFacts(5, "GPU-5", "00000000:5F:00.0", "H200", "590", None, None, None, None, None, "")
+    facts = GpuFacts(5, "GPU-5", "00000000:5F:00.0", "H200", None, None, None, None, None)
     apps = GpuProcesses([GpuProcess("00000000:5F:00.0", 1002, None, None, "python")])
     watched.session.samples("node1", [process(2), facts, gpu_row(5), gpu_row(6), apps, tick(1000.0)])
     assert watched.job().ranks[0].gpus == (5,)
@@ -57,7 +57,7 @@ def _said(path: str, rank: int) -> LogEvent:
 def test_what_another_run_logs_is_no_word_of_the_job(watched: Watched, over: bool) -> None:
     other = [process(r, pid=50 + r, master_port=29400, stdout="/b.log", stderr="/all.log") for r in range(2)]
     job = [process(r, stdout="/a.log", stderr="/all.log") for r in range(3)]
-    gone = [RankGone(50 + r, r, 999.5) for r in range(2)] if over else []
+    gone = [RankGone(50 + r, 999.5) for r in range(2)] if over else []
     words = [_said(path, 1) for path in ("/a.log", "/b.log", "/all.log", "dmesg")]
     watched.session.samples("node1", [*other, *job, *gone, *words, tick(1000.0)])
     told = watched.job()

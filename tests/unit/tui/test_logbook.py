@@ -9,7 +9,7 @@ from tui.logs.logbook import AT_ONCE, LogBook
 
 
 def lines(state: JobState, node: str, rank: int, at: float, *texts: str, skipped: int = 0) -> None:
-    batch = LogLines(f"/log/{rank}", 1, rank, "stderr", at, list(texts), skipped)
+    batch = LogLines(f"/log/{rank}", rank, at, list(texts), skipped)
     state.log_lines.add(node, batch)
 
 

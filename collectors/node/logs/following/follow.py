@@ -187,7 +187,7 @@ class FollowedLog(FollowedFile):
             rows.append((rank, at, redact.shapes(whole.decode("utf-8", "replace")[:LONGEST_SHOWN])))
         for (rank, at), run in groupby(rows, itemgetter(0, 1)):
             texts = [text for _, _, text in run]
-            yield LogLines(self.path, self._owner.pid, rank, self._owner.stream, at, texts, skipped)
+            yield LogLines(self.path, rank, at, texts, skipped)
             skipped = 0
 
 

@@ -138,7 +138,7 @@ class LogSource(Source):
             identity, shared = self._identity(followed, now)
             why = "another node reads it" if identity in self._settings.not_mine else followed.why
             for owner in followed.owners:
-                yield LogFile(path, identity, *owner, followed.size, shared, why, followed.modified, followed.skipped)
+                yield LogFile(path, identity, *owner, followed.size, shared, why, followed.skipped)
         for (path, owner), why in self._unread.items():
             yield LogFile(path, "", *owner, 0, "", why)
 
