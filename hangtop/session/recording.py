@@ -140,9 +140,7 @@ class Recording:
                 first, last = connected.execute("SELECT min(first), max(last) FROM block").fetchone()
             self.about = msgspec.json.decode(about[0], type=About)
             if self.about.format != FORMAT:
-                raise RecordingError(
-                    f"{path}: is of hangtop {self.about.version}, in a format that is not read here"
-                )
+                raise RecordingError(f"{path}: is of hangtop {self.about.version}, in a format that is not read here")
             self.first, self.last = float(first), float(last)
             """The oldest moment that can be shown, and the newest."""
         except OSError as error:

@@ -17,6 +17,7 @@ voluntary_ctxt_switches:\t5
 nonvoluntary_ctxt_switches:\t7
 """
 
+
 class FakeProc:
     """Processes below ``root``; each ``add`` writes one anew."""
 
