@@ -23,10 +23,10 @@ _INTEGERS = frozenset(
     " bytes enqueued finished timeout_ms ran_ms ms seconds pid failed_pid worker_pid exitcode code"
     " port cpu gpu".split()
 )
-_LISTS = frozenset(("lagging", "missing", "group_ranks"))
+_LISTS = frozenset(("lagging", "missing", "group_ranks", "tasks"))
 SIGNAL_WORDS = {
     "SEGMENTATION": "SEGV", "BUS": "BUS", "ABORTED": "ABRT", "ILLEGAL": "ILL", "FLOATING": "FPE", "KILLED": "KILL",
-    "TERMINATED": "TERM",
+    "TERMINATED": "TERM", "INTERRUPT": "INT", "HANGUP": "HUP",
 }  # fmt: skip
 """Signals by the first word of what strsignal(3) calls them."""
 _NAMES = {int(one): one.name[3:] for one in signal.Signals}
@@ -135,6 +135,8 @@ def fields(match: "Match[str]") -> Data:
             value = number(text.strip())
         elif name in _LISTS:
             value = numbers(text)
+        elif name == "peer":
+            value = text.rstrip(":.")
         elif name == "bus_id":
             value = bus_key(text)
         elif name == "signal":

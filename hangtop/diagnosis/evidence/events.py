@@ -93,7 +93,7 @@ def finished(job: Job) -> bool:
     """
     if job.events_of("elastic.finished") or job.events_of("job.finished"):
         return True
-    ends = [event for _, event in job.events_of("nccl.end") if text_of(event, "phase") == "destroy"]
+    ends = [event for _, event in job.events_of("nccl.end") if text_of(event, "phase").lower() == "destroy"]
     made = [event for _, event in job.events_of("nccl.init")]
     sizes = {text_of(event, "comm_id"): number_of(event, "size") or 0 for event in (*made, *ends)}
     largest = max(sizes.values(), default=0)

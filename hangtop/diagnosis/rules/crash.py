@@ -170,7 +170,7 @@ def _ended_from_outside(job: Job, ends: Sequence[RankEnd]) -> Iterator[Finding]:
     signalled = [end for end in ends if any(word.signal in ENDING_SIGNALS for word in end.words)]
     if not outside and (not ends or len(signalled) < len(ends)):
         return
-    reason = text_of(outside[0], "reason").replace("_", " ") if outside else ""
+    reason = text_of(outside[0], "reason").lower() if outside else ""
     # a notice comes before the end, and a job may be spared: ranks that live were not ended
     lives = job.live and not signalled and any(rank.gone_at is None for rank in job.ranks)
     by_user = bool(outside) and all(

@@ -69,7 +69,7 @@ MACHINES = (
         advice="Storage or a driver does not answer; drain the node if it does not come back.",
     ),
     EventRow(
-        event=Line("kernel.sxid", {"fatal": (True,)}), also=(Line("kernel.fabric_manager", {"fatal": (True,)}),),
+        event=Line("kernel.sxid", {"fatal": ("Fatal",)}), also=(Line("kernel.fabric_manager"),),
         kind="nvlink_errors", weight=0.9, scope="node", example={"code": 12028},
         summary="a fatal error of NVLink or an NVSwitch was reported on {node}",
         advice="Drain the node; restart it and its fabric manager.",
@@ -124,7 +124,7 @@ LIMITS = (
     _limit("{who} could not get shared memory (/dev/shm){on}",
            "Start the container with --shm-size=16g or --ipc=host; NCCL alone wants 1 GB.",
            Line("host.shared_memory"), Line("nccl.warn", {"signature": ("shared_memory",)}),
-           Line("torch.worker_died", {"reason": ("bus",)})),
+           Line("torch.worker_died", {"signal": ("BUS",)})),
     _limit("file descriptors ran out on {who}", "Raise the limit of open files (ulimit -n 1048576).",
            Line("host.open_files"), Line("nccl.warn", {"signature": ("open_files",)})),
     _limit("{who} could not start another process or thread",
@@ -237,10 +237,9 @@ JOBS = (
         advice="Look at the output of the ranks, above the launcher's: the cause stands there.",
     ),
     EventRow(
-        event=Line("log.error", {"told": ("exception", "exit")}),
-        also=(Line("torch.watchdog_error"),),
-        kind="rank_crashed", weight=0.4, where=_fatal, unless=(Line("torch.watchdog_timeout"),),
-        last_resort=True, other={"told": "level"}, summary="{who} ended with an error", detail="error message type",
+        event=Line("log.error"), also=(Line("torch.watchdog_error"),), kind="rank_crashed", weight=0.4,
+        where=_fatal, unless=(Line("torch.watchdog_timeout"),),
+        last_resort=True, other={"consequence": True}, summary="{who} ended with an error", detail="error message type",
         advice="Only its last words are here: look at the traceback in that rank's own output, and at NCCL's warnings "
         "(NCCL_DEBUG=WARN).",
     ),

@@ -125,7 +125,7 @@ def storage_stalled(job: Job) -> Iterator[Finding]:
         last: dict[tuple[str, str], LogEvent] = {}
         for event in events_on(job, node, "kernel.storage"):
             last[text_of(event, "system"), text_of(event, "server")] = event
-        away = {key: event for key, event in sorted(last.items()) if event.data.get("ok") is not True}
+        away = {key: event for key, event in sorted(last.items()) if not event.data.get("ok")}
         if away:
             servers = listed([f"{system} server {server}".rstrip() for system, server in away])
             yield Finding(

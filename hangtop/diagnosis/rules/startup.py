@@ -149,8 +149,8 @@ def store_timeout(job: Job) -> Iterator[Finding]:
     cannot be reached) is one where the run did not come to its end.
     """
     raised = [event for event in log_events(job, "elastic.rendezvous") if not text_of(event, "warned")]
-    waits = [event for event in raised if text_of(event, "problem") == "timeout"]
-    lost = [event for event in raised if text_of(event, "problem") == "connection" and not finished(job)]
+    waits = [event for event in raised if text_of(event, "problem").lower().startswith("time")]
+    lost = [event for event in raised if text_of(event, "problem") == "Connection" and not finished(job)]
     events = [*log_events(job, "torch.store_timeout"), *waits] or lost
     if not events:
         return
@@ -192,7 +192,7 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
         if text_of(event, "comm_id") and (place := number_of(event, "group_rank")) is not None:
             by_comm[text_of(event, "comm_id")][place] = event
     for comm, phases in sorted(by_comm.items()):
-        waiting = {place: event for place, event in phases.items() if text_of(event, "phase") == "start"}
+        waiting = {place: event for place, event in phases.items() if text_of(event, "phase").lower() == "start"}
         newest = max((event.at for event in waiting.values() if event.at is not None), default=job.now)
         if not waiting or (job.live and job.now - newest < job.alarm_after):
             continue

@@ -108,8 +108,6 @@ def _ends_a_process(event: LogEvent) -> bool:
 
 def _own(event: LogEvent) -> bool:
     """Whether an event speaks of the process that writes the log."""
-    if event.data.get("told") == "exit" and not {"signal", "exitcode"} & event.data.keys():
-        return False  # what a parent says of a child
     return not event.kind.startswith(_OF_NOBODY) and event.data.get("launcher") is not True
 
 

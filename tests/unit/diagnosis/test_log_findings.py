@@ -83,7 +83,7 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     "a traceback says more than exit codes": ([*failed(0, 1), *failed(2, 1), *raised(2)], "rank_crashed", (2,), "bad"),
     "exit code 137": ([*failed(1, 137, 9), *lost(2, 3)], "rank_killed", (1,), "was killed"),
     "all told to end": (
-        [*failed(0, -15), *failed(1, -15), *say("slurm.cancelled", reason="time_limit")], "rank_killed", NOBODY,
+        [*failed(0, -15), *failed(1, -15), *say("slurm.cancelled", reason="TIME LIMIT")], "rank_killed", NOBODY,
         "time limit",
     ),
     "a launcher that was told to end": (say("elastic.signal", signal="TERM"), "rank_killed", NOBODY, "from outside"),
@@ -194,7 +194,7 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
         [*say("gloo.timeout", 0, 2, ms=8000, direction="recv"), *lost(3)], "watchdog_timeout", (1,), "after 8 s",
     ),
     "a rendezvous that lost its store": (
-        say("elastic.rendezvous", problem="connection"), "store_timeout", NOBODY, "no connection to the store",
+        say("elastic.rendezvous", problem="Connection"), "store_timeout", NOBODY, "no connection to the store",
     ),
 }  # fmt: skip
 

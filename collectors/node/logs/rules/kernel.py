@@ -19,21 +19,9 @@ def _gpu(match: "Match[str]", data: Data) -> Optional[Data]:
     return data if index is None else dict(data, gpu=int(index.group(1)))
 
 
-def _fatal(_: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, fatal=str(data.get("fatal", data.get("detail", ""))).lower().startswith("fatal"))
-
-
-def _server(_: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, ok=data.pop("ok", None) is not None)
-
-
 def _driver(problem: str, words: str, pattern: str, example: Optional[Example]) -> Rule:
     """A GPU's driver reports a problem without an Xid."""
     return Rule("kernel.gpu", words, pattern, example, {"problem": problem}, read=_gpu)
-
-
-def _machine(problem: str, words: str, pattern: str, example: Optional[Example]) -> Rule:
-    return Rule("kernel.machine", words, pattern, example, {"problem": problem})
 
 
 RULES = (
@@ -63,9 +51,9 @@ RULES = (
             Example("amdgpu 0000:1c:00.0: {1}uncorrectable hardware error(E) detected!", {"bus_id": "0000:1c:00"},
                     "amdgpu")),
     Rule("kernel.sxid", "SXid (",
-         r"SXid \((?:PCI:)?(?P<bus_id>[0-9a-fA-F:.]+)\)\s*:\s*(?P<code>\d+),\s*(?P<detail>[^\r\n]*)",
-         Example("nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Non-fatal, Link 32 egress non-posted PRIV error",
-                 {"code": 12028, "fatal": False, "bus_id": "0000:05:00"}, "NVIDIA nvswitch driver"), read=_fatal),
+         r"SXid \((?:PCI:)?(?P<bus_id>[0-9a-fA-F:.]+)\)\s*:\s*(?P<code>\d+),\s*(?:(?P<fatal>Fatal)\b)?",
+         Example("nvidia-nvswitch3: SXid (PCI:0000:05:00.0): 12028, Fatal, Link 32 egress non-posted PRIV error",
+                 {"code": 12028, "fatal": "Fatal", "bus_id": "0000:05:00"}, "NVIDIA nvswitch driver")),
     Rule("kernel.oom", "oom-kill:constraint=",
          r"oom-kill:constraint=(?P<constraint>\w{1,40})[^\r\n]{0,400}?task_memcg=(?P<cgroup>[^,\s]{1,400}),"
          r"task=(?P<process>[^,]{1,64}),pid=(?P<pid>\d{1,10})",
@@ -93,19 +81,15 @@ RULES = (
          r"|trap invalid opcode)[^\r\n]{0,400}?(?: in (?P<library>[^\s\[]{1,255}))?(?:\[|$)",
          Example("python[123]: segfault at 0 ip 00007f5 sp 00007ffc error 4 in libnccl.so.2.21.5[7f5+1000]",
                  {"process": "python", "pid": 123, "library": "libnccl.so.2.21.5"}, "Linux arch/x86/mm/fault.c")),
-    _machine("panic", "Kernel panic", r"Kernel panic - not syncing: [^\r\n]{1,160}",
-             Example("Kernel panic - not syncing: Fatal exception", {"problem": "panic"}, "Linux")),
-    _machine("machine_check", "Machine Check",
-             r"CPU \d{1,5}: Machine Check(?: Exception)?: [0-9a-f]{1,3} Bank \d{1,3}: [abef].{1,80}",
-             Example("CPU 3: Machine Check Exception: 5 Bank 4: be00000000800400", {"problem": "machine_check"},
-                     "Linux")),
-    _machine("memory", "EDAC |Memory failure: ", r"EDAC [\w ]{0,24}MC\d{1,3}: \d{1,9} UE [^\r\n]{1,160}"
-             r"|Memory failure: 0x[0-9a-f]{1,16}: (?!recovery action for \w[^\r\n]{0,40}: Recovered)[^\r\n]{1,120}",
-             Example("EDAC MC0: 1 UE memory read error on CPU_SrcID#0", {"problem": "memory"}, "Linux")),
-    _machine("pcie", "PCIe Bus Error|AER: Uncorrect|pciehp: ",
-             r"PCIe Bus Error: severity=Uncorrect\w{1,12} \((?:Fatal|Non-Fatal)\)|AER: Uncorrect\w{1,12} \(Fatal\)"
-             r"|pciehp: Slot\([^)\r\n]{1,20}\): (?:Link Down|Card not present)",
-             Example("PCIe Bus Error: severity=Uncorrected (Fatal)", {"problem": "pcie"}, "Linux")),
+    Rule("kernel.machine", "Kernel panic|Machine Check|EDAC |Memory failure: |PCIe Bus Error|AER: Uncorrect|pciehp: ",
+         r"(?P<problem>Kernel panic - not syncing: [^\r\n]{1,160}"
+         r"|CPU \d{1,5}: Machine Check(?: Exception)?: [0-9a-f]{1,3} Bank \d{1,3}: [abef].{1,80}"
+         r"|EDAC [\w ]{0,24}MC\d{1,3}: \d{1,9} UE [^\r\n]{1,160}"
+         r"|Memory failure: 0x[0-9a-f]{1,16}: (?!recovery action for \w[^\r\n]{0,40}: Recovered)[^\r\n]{1,120}"
+         r"|PCIe Bus Error: severity=Uncorrect\w{1,12} \((?:Fatal|Non-Fatal)\)|AER: Uncorrect\w{1,12} \(Fatal\)"
+         r"|pciehp: Slot\([^)\r\n]{1,20}\): (?:Link Down|Card not present))",
+         Example("Kernel panic - not syncing: Fatal exception",
+                 {"problem": "Kernel panic - not syncing: Fatal exception"}, "Linux")),
     Rule("kernel.link", "mlx|bnxt_en|NETDEV WATCHDOG",
          r"(?P<device>(?:mlx\d_core|bnxt_en) \S{1,64}?|NETDEV WATCHDOG: \S{1,64}):? .{0,200}?(?P<problem>[Dd]etected"
          r" insufficient power on the PCIe slot|High Temperature|Cable unplugged|transmit queue \d+ timed out"
@@ -114,17 +98,15 @@ RULES = (
          Example("mlx5_core 0000:9c:00.0: Detected insufficient power on the PCIe slot (27W).",
                  {"problem": "Detected insufficient power on the PCIe slot"}, "Linux drivers/net/ethernet/mellanox")),
     Rule("kernel.fabric_manager", "detected NVSwitch|detected GPU NVL",
-         r"detected NVSwitch (?P<fatal>fatal|non-fatal) error (?P<code>\d+)"
-         "|Fabric Manager detected GPU NVL (?P<fatal_2>Non[ -]?Fatal|Fatal) error",
+         r"detected NVSwitch fatal error (?P<code>\d+)|Fabric Manager detected GPU NVL Fatal error",
          Example("[Jul 23 2024 07:53:55] [ERROR] [tid 841] detected NVSwitch fatal error 20034 on fid 0",
-                 {"fatal": True, "code": 20034}, "NVIDIA Fabric Manager"), read=_fatal),
+                 {"code": 20034}, "NVIDIA Fabric Manager")),
     Rule("kernel.storage", "nfs: server", r"nfs: server (?P<server>\S+) (?:not responding|(?P<ok>OK)|timed out)",
-         Example("nfs: server fs1 not responding, still trying", {"server": "fs1", "ok": False}, "Linux"),
-         {"system": "NFS"}, read=_server),
+         Example("nfs: server fs1 not responding, still trying", {"server": "fs1"}, "Linux"), {"system": "NFS"}),
     Rule("kernel.storage", "Lustre",
          r"Lustre(?:Error)?: [^\r\n]{0,160}?(?:Connection to (?:service )?(?P<server>[\w.-]{1,80})[^\r\n]{0,80}? was "
          r"lost; in progress|This client was evicted by (?P<server_2>[\w-]{1,80})"
          r"|(?P<ok>Connection restored to )(?:service )?(?P<server_3>[\w.-]{1,80}))",
          Example("Lustre: lfs-OST0001-osc-ff: Connection to lfs-OST0001 (at 10.0.0.9@o2ib) was lost; in progress",
-                 {"server": "lfs-OST0001", "ok": False}, "Lustre"), {"system": "Lustre"}, read=_server),
+                 {"server": "lfs-OST0001"}, "Lustre"), {"system": "Lustre"}),
 )  # fmt: skip

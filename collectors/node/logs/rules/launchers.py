@@ -6,48 +6,10 @@ ChildFailedError is no line: see :mod:`collectors.node.logs.elastic_report`.
 
 from __future__ import annotations
 
-import re
-from typing import Match, Optional
-
 from collectors.node.logs.exceptions import TOOLS
-from collectors.node.logs.rule import SIGNAL_WORDS, Data, Example, Rule, number, numbers
+from collectors.node.logs.rule import Example, Rule
 
-
-def _rendezvous(match: "Match[str]", data: Data) -> Optional[Data]:
-    name, text = str(data.pop("name", "")), match.string
-    data["problem"] = name.lower() or ("closed" if "has been closed" in match.group() else "timeout")
-    parting = re.search(r"has failed to (shutdown|send a keep-alive heartbeat to) the rendezvous", text)
-    if parting is not None:
-        data["warned"] = "shutdown" if parting.group(1) == "shutdown" else "keep-alive"
-    return data
-
-
-_WHY = {"TIME LIMIT": "time_limit", "PREEMPTION": "preemption", "NODE FAILURE": "node_failure",
-        "JOB REQUEUE": "job_requeue"}  # fmt: skip
-
-
-def _cancelled(_: "Match[str]", data: Data) -> Optional[Data]:
-    due = str(data.pop("due", "")).strip()
-    return dict(data, reason=_WHY.get(due, "other" if due else "user"))
-
-
-def _task(match: "Match[str]", data: Data) -> Optional[Data]:
-    tasks = numbers(match.group("listed"))
-    data.pop("listed", None)
-    data["tasks"] = tasks
-    if len(tasks) == 1:
-        data["task"] = tasks[0]
-    signal = SIGNAL_WORDS.get(str(data.get("reason", "")).upper().partition(" ")[0], "")
-    return dict(data, signal=signal) if signal else data
-
-
-def _actor(match: "Match[str]", data: Data) -> Optional[Data]:
-    worker = re.search(r"(?m) Worker PID: (\d{1,9})\b|^\s{1,8}pid: (\d{1,9})\s*$", match.string)
-    host = re.search(r"(?m)^\s{1,8}ip: ([\d.]{7,15}|[0-9a-f:]{3,39})\s*$", match.string)
-    if worker is not None:
-        data["by_pid"] = number(worker.group(1) or worker.group(2))
-    return data if host is None else dict(data, by_host=host.group(1))
-
+_TASKS = r"srun: error: (?P<by_host>\S+): (?:task (?P<task>\d+)|tasks (?P<tasks>[\d,\-\[\]]+)): "
 
 RULES = (
     Rule("elastic.failed", "failed (exitcode:",
@@ -62,12 +24,13 @@ RULES = (
          r"(?P<signal_4>SIG\w+), exiting",
          Example("Process 71 got signal: 15", {"signal": "TERM"}, "torch elastic/multiprocessing/api.py; deepspeed")),
     Rule("elastic.rendezvous", "Rendezvous|endezvous '|endezvous timed out|endezvous has timed out",
-         "Rendezvous(?P<name>Timeout|Closed|Connection|State)Error|The rendezvous '[^']*' has (?:been closed|timed out)"
-         "|[Rr]endezvous (?:has )?timed out",
+         r"(?:has failed to (?P<warned>shutdown|send a keep-alive heartbeat to) the rendezvous [^\r\n]{0,200}?)?"
+         r"Rendezvous(?P<problem>Timeout|Closed|Connection|State)Error"
+         r"|The rendezvous '[^']*' has (?P<problem_2>been closed|timed out)"
+         r"|[Rr]endezvous (?:has )?(?P<problem_3>timed out)",
          Example("W0417 13:22:17.2 6 dynamic_rendezvous.py:1331] The node 'n2_6_0' has failed to shutdown the "
                  "rendezvous '14' due to an error of type RendezvousConnectionError.",
-                 {"problem": "connection", "warned": "shutdown"}, "torch elastic/rendezvous/dynamic_rendezvous.py"),
-         read=_rendezvous),
+                 {"problem": "Connection", "warned": "shutdown"}, "torch elastic/rendezvous/dynamic_rendezvous.py")),
     Rule("elastic.restart", "attempts left;",
          r"Worker group (?:FAILED|UNHEALTHY)\. \d+/\d+ attempts left;",
          Example("Worker group FAILED. 1/3 attempts left;", {}, "torch elastic/agent/server/api.py")),
@@ -114,22 +77,22 @@ RULES = (
                  "vllm multiproc_executor.py"), {"launcher": "vllm"}),
     Rule("slurm.cancelled", "CANCELLED AT|CANCELLED DUE TO|Node failure on",
          r"\*\*\* (?:JOB|STEP) (?P<step>[\w.+\[\]-]+)(?: ON (?P<by_host>\S+))? CANCELLED AT (?!\S+ DUE TO TASK)\S+"
-         r"(?: DUE TO (?P<due>[A-Z ]+))?|(?:slurmstepd|srun): [^\r\n]{0,80}?\bCANCELLED DUE TO (?P<due_2>[A-Z ]+)",
+         r"(?: DUE TO (?P<reason>[A-Z ]+))?"
+         r"|(?:slurmstepd|srun): [^\r\n]{0,80}?\bCANCELLED DUE TO (?P<reason_2>[A-Z ]+)",
          Example("slurmstepd: error: *** JOB 77 ON n7 CANCELLED AT 2026-11-21T00:12:20 DUE TO TIME LIMIT ***",
-                 {"step": "77", "reason": "time_limit", "by_host": "n7"}, "slurm req.c"), read=_cancelled),
+                 {"step": "77", "reason": "TIME LIMIT", "by_host": "n7"}, "slurm req.c"), {"reason": "user"}),
     Rule("slurm.cancelled", "Node failure on", r"Node failure on (?P<by_host>[\w.-]{1,120})",
-         Example("srun: error: Node failure on n7", {"reason": "node_failure", "by_host": "n7"}, "slurm step_launch.c"),
-         {"reason": "node_failure"}),
+         Example("srun: error: Node failure on n7", {"reason": "NODE FAILURE", "by_host": "n7"}, "slurm step_launch.c"),
+         {"reason": "NODE FAILURE"}),
     Rule("slurm.out_of_memory", "Out Of Memory",
-         r"srun: error: (?P<by_host>\S+): tasks? (?P<listed>[\d,\-\[\]]+): Out Of Memory",
-         Example("srun: error: n7: task 3: Out Of Memory", {"task": 3, "tasks": [3], "by_host": "n7"},
-                 "slurm task_state.c"), read=_task),
+         _TASKS + "Out Of Memory",
+         Example("srun: error: n7: task 3: Out Of Memory", {"task": 3, "by_host": "n7"}, "slurm task_state.c")),
     Rule("launcher.exit", "srun: error: ",
-         r"srun: error: (?P<by_host>\S+): tasks? (?P<listed>[\d,\-\[\]]+): (?P<reason>Exited with exit code "
-         r"(?P<exitcode>\d+)|(?!Out Of Memory)[A-Z][\w ]+)",
+         _TASKS + r"(?P<reason>Exited with exit code (?P<exitcode>\d+)|(?!Out Of Memory)"
+         r"(?:(?P<signal>Segmentation|Bus|Aborted|Illegal|Floating|Killed|Terminated)\b)?[\w ]*)",
          Example("srun: error: n7: tasks 0-1,3: Exited with exit code 1",
                  {"launcher": "slurm", "exitcode": 1, "tasks": [0, 1, 3], "by_host": "n7"}, "slurm task_state.c"),
-         {"launcher": "slurm"}, read=_task),
+         {"launcher": "slurm"}),
     Rule("slurm.out_of_memory", "kill event|memory limit|oom-kill",
          r"[Dd]etected \d+ oom[_-]kill event|slurm[^\n]{0,80}[Ee]xceeded (?:job|step) memory limit(?! at some point)"
          r"|slurm[^\n]{0,80}oom-kill[^\n]{0,200}handler",
@@ -139,10 +102,13 @@ RULES = (
                  "kubectl pkg/describe/describe.go"), {"launcher": "kubernetes", "signal": "KILL"}),
     Rule("launcher.exit", "The actor died|The actor is dead|ray.exceptions.|worker died or was killed|running low on",
          r"(?P<reason>The actor (?:died|is dead)[^.\r\n]*|ray\.exceptions\.\w+(?:Died|Crashed|OutOfMemory)\w*"
-         r"|A worker died or was killed[^.\r\n]*|Task was killed due to the node running low on memory)",
+         r"|A worker died or was killed[^.\r\n]*|Task was killed due to the node running low on memory)"
+         r"(?:[^\n]{0,900}? Worker PID: (?P<by_pid>\d{1,9})\b)?"
+         r"(?:[\s\S]{0,600}?\n\s{1,8}pid: (?P<by_pid_2>\d{1,9})\s*\n"
+         r"[\s\S]{0,300}?\s{1,8}ip: (?P<by_host>[\d.]{7,15}|[0-9a-f:]{3,39})(?:\s|$))?",
          Example("The actor died because of an error raised in its creation task\n\tpid: 71\n\tip: 10.0.0.7",
                  {"launcher": "ray", "reason": "The actor died because of an error raised in its creation task",
-                  "by_pid": 71, "by_host": "10.0.0.7"}, "ray core_worker.cc"), {"launcher": "ray"}, read=_actor,
+                  "by_pid": 71, "by_host": "10.0.0.7"}, "ray core_worker.cc"), {"launcher": "ray"},
          begins=r"The actor (?:died|is dead)[^\r\n]{0,200}[.:]?\s*$"),
     Rule("launcher.lost_node", "marked dead because|Node IP: |Raylet is terminated",
          r"(?:address|ip): (?P<by_host>[\w.:-]{1,80})[^\r\n]{0,120} has been marked dead because the (?:detector"

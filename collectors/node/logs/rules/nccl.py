@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from typing import Match, Optional
 
 from collectors.node.logs.rule import Data, Example, Rule
 
 _WORDS = "CCL WARN|Last error:"
-_HEAD = re.compile(r"(?:[NR]CCL WARN|Last error:)\s*(?P<message>\S[^\n]*)")
-
-
-def _warning(match: "Match[str]", data: Data) -> Optional[Data]:
-    """With the warning's own words."""
-    head = _HEAD.search(match.string)
-    data["message"] = (head.group("message") if head is not None else match.string).strip()[:1000]
-    if isinstance(data.get("peer"), str):
-        data["peer"] = str(data["peer"]).rstrip(":.")
-    return data
 
 
 def _completion(match: "Match[str]", data: Data) -> Optional[Data]:
     data["signature"] = {12: "ib_retry_exceeded", 5: "ib_flush"}.get(int(match.group("status")), "ib_completion")
-    return _warning(match, data)
+    return data
 
 
 def _warn(signature: str, pattern: str, example: Optional[Example]) -> Rule:
     """A warning by what it means."""
     whole = r"(?:CCL WARN|Last error:)\s{0,8}[^\n]{0,120}?(?:" + pattern + ")"
-    return Rule("nccl.warn", _WORDS, whole, example, {"signature": signature}, read=_warning)
+    return Rule("nccl.warn", _WORDS, whole, example, {"signature": signature})
 
 
 _COMM = (
@@ -36,20 +25,6 @@ _COMM = (
     r"\d+)?(?: busId \w+)?(?: parent (?P<parent>0x[0-9a-f]+))?(?: (?:splitCount|childCount) \d+)?(?: color -?\d+)?(?: "
     r"key -?\d+)?(?: commId (?P<comm_id>0x[0-9a-f]+))?[^\n]{0,80}?"
 )
-
-
-def _lower(match: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, phase=str(data["phase"]).lower())
-
-
-_NO_SUCH_GPU = re.compile(r"(?i)invalid device ordinal|no cuda-capable device")
-
-
-def _cuda_error(_: "Match[str]", data: Data) -> Optional[Data]:
-    """With what the error means: a GPU that the rank does not have, or any other."""
-    what = str(data.get("error", ""))
-    meaning = "invalid_device" if _NO_SUCH_GPU.search(what) else "other"
-    return dict(data, signature=meaning) if what else None
 
 
 RULES = (
@@ -113,8 +88,9 @@ RULES = (
                   {"peer": "10.0.0.3<43211>", "error": "Software caused connection abort"}, "NCCL misc/socket.cc")),
     _warn("shared_memory", "/dev/shm|shared memory segment|shm_?open|shmOpen|ncclShm",
           Example("NCCL WARN Error: failed to extend /dev/shm/nccl-a1b2c3 to 33030532 bytes", {}, "NCCL shmutils.cc")),
-    _warn("nvls", "NVLink SHARP|NVLS|[Mm]ulticast",
-          Example("CCL WARN Failed to bind NVLink SHARP", {}, "NCCL transport/nvls.cc")),
+    _warn("nvls", r"(?P<error>[^\n]{0,120}?(?:NVLink SHARP|NVLS|[Mm]ulticast)[^\n]*)",
+          Example("CCL WARN Failed to bind NVLink SHARP", {"error": "Failed to bind NVLink SHARP"},
+                  "NCCL transport/nvls.cc")),
     _warn("cuda", r"(?:Cuda|HIP) failure(?: \d+)?:? '(?P<error>[^'\r\n]*)'"
           r"|CUDA (?:driver )?(?:failure|error)[: ]+(?P<error_2>[^\r\n]*)",
           Example("NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",
@@ -122,16 +98,16 @@ RULES = (
     Rule("nccl.warn", _WORDS, r"[NR]CCL WARN\s{0,8}(?P<message>\S[^\n]*)",
          Example('gpu1:71:99 [0] graph/topo.cc:9 NCCL WARN Missing "iommu=pt" from kernel command line',
                  {"signature": "other"}, "NCCL debug.cc"), {"signature": "other"},
-         read=_warning, begins=r"(?:NCCL WARN|Last error:)\s*$"),
+         begins=r"(?:NCCL WARN|Last error:)\s*$"),
     Rule("nccl.init", "Init START|Init COMPLETE",
          _COMM + "Init (?P<phase>START|COMPLETE)",
          Example("gpu1:71:99 [1] NCCL INFO ncclCommSplit comm 0xb0 rank 1 nranks 2 cudaDev 1 nvmlDev 1 busId 2000 "
                  "parent 0xa0 splitCount 2 color -1 key 1 commId 0x77 - Init START",
-                 {"parent": "0xa0", "phase": "start", "comm_id": "0x77", "group_rank": 1,
-                  "size": 2, "gpu": 1, "by_host": "gpu1"}, "NCCL init.cc"), read=_lower),
+                 {"parent": "0xa0", "phase": "START", "comm_id": "0x77", "group_rank": 1,
+                  "size": 2, "gpu": 1, "by_host": "gpu1"}, "NCCL init.cc")),
     Rule("nccl.end", "Abort COMPLETE|Destroy COMPLETE", _COMM + "(?P<phase>Abort|Destroy) COMPLETE",
          Example("gpu1:71:99 [0] NCCL INFO comm 0xa0 rank 0 nranks 8 cudaDev 0 busId 1000 - Abort COMPLETE",
-                 {"phase": "abort", "size": 8}, "NCCL init.cc"), read=_lower),
+                 {"phase": "Abort", "size": 8}, "NCCL init.cc")),
     Rule("nccl.version", "NCCL version |RCCL version ",
          r"\b[NR]CCL version (?:: )?(?P<version>\d+\.\d+(?:\.\d+)*)(?:[-+\w.]*?\+cuda(?P<cuda>[\d.]+))?",
          Example("NCCL version 2.21.5+cuda12.4", {"version": "2.21.5", "cuda": "12.4"}, "NCCL init.cc")),
@@ -149,26 +125,27 @@ RULES = (
          r"(?:[^\n]{0,80}?[Tt]ried to allocate (?P<asked>[\d.]{1,12} [KMGT]?i?B))?",
          Example("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 3 has a total capacity",
                  {"asked": "20.00 MiB"}, "torch c10/cuda/CUDACachingAllocator.cpp")),
+    Rule("torch.cuda_error", "nvalid device ordinal|o CUDA-capable device",
+         r"(?P<error>[Ii]nvalid device ordinal|[Nn]o CUDA-capable device[^\r\n.]{0,60})",
+         Example("RuntimeError: CUDA error: invalid device ordinal", {"error": "invalid device ordinal"},
+                 "torch c10/cuda/CUDAException.cpp"), {"signature": "invalid_device"}),
     Rule("torch.cuda_error", "CUDA error|CUDA Error|CUDA failure|HIP error|HIP failure|CUDA_ERROR_|cudaError|CUDA"
          " driver|CUBLAS_STATUS_|CUDNN_STATUS_|system not yet|system has unsupp|forward compat",
-         r"(?m)(?:CUDA [Ee]rror|HIP error|(?:CUDA|HIP) failure)(?: \d+)?: (?!out of memory)(?P<error>[^\r\n]*?)(?:\.\s"
+         r"(?m)(?:CUDA [Ee]rror|HIP error|(?:CUDA|HIP) failure)(?: \d+)?: (?!out of memory)(?P<error>[^\r\n]+?)(?:\.\s"
          r"|\.?$|, | at /)|(?P<error_2>CUDA_ERROR_(?:ECC|NVLINK|HARDWARE|ILLEGAL|MISALIGNED|LAUNCH_FAILED"
          r"|SYSTEM)\w{0,40}(?:: [^\r\n]{0,200})?)|\b(?P<error_3>cudaError(?!NotReady|Success|MemoryAll)[A-Z]\w{2,60}: "
          r"[^\r\n]{4,200})|CUDA driver error: (?P<error_4>[^\r\n]+)|\b(?P<error_5>(?:CUBLAS|CUDNN)_STATUS_"
          r"(?!ALLOC_FAILED)\w+)|\bError 80[234]: (?P<error_6>(?:system not yet|system has unsupp|forward compat)[^\r\n"
          r"(]{4,160})|(?P<error_7>CUDA driver version is insufficient for CUDA runtime version)",
          Example("RuntimeError: CUDA error: an illegal memory access was encountered",
-                 {"error": "an illegal memory access was encountered", "signature": "other"},
-                 "torch c10/cuda/CUDAException.cpp"), read=_cuda_error),
-    Rule("torch.cuda_error", "HW Exception by GPU|Memory access fault by GPU|HSA_STATUS_ERROR",
+                 {"error": "an illegal memory access was encountered"}, "torch c10/cuda/CUDAException.cpp")),
+    Rule("torch.cuda_error", "HW Exception by GPU|Memory access fault by GPU|HSA_STATUS_ERROR|], thread: [",
          r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang|Memory access fault by GPU "
-         r"node-\d{1,3}\b[^\r\n]{0,200})|[Aa]borting with error ?: (?P<error_2>HSA_STATUS_ERROR\w{0,60}[^\r\n]{0,160})",
-         Example("HW Exception by GPU node-9 (Agent handle: 0x63) reason :GPU Hang", {"signature": "other"},
-                 "ROCR-Runtime core/runtime/runtime.cpp"), read=_cuda_error),
-    Rule("torch.cuda_error", "], thread: [",
-         r"block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] (?P<error>Assertion [`']?[^\r\n]{1,300}?['`]? failed)",
+         r"node-\d{1,3}\b[^\r\n]{0,200})|[Aa]borting with error ?: (?P<error_2>HSA_STATUS_ERROR\w{0,60}[^\r\n]{0,160})"
+         r"|block: \[[\d,]{1,40}\], thread: \[[\d,]{1,40}\] (?P<error_3>Assertion [`']?[^\r\n]{1,300}?['`]? failed)",
          Example("block: [0,0,0], thread: [7,0,0] Assertion `index < size` failed",
-                 {"error": "Assertion `index < size` failed"}, "CUDA assert() in a kernel"), read=_cuda_error),
+                 {"error": "Assertion `index < size` failed"},
+                 "CUDA assert() in a kernel; ROCR-Runtime core/runtime/runtime.cpp")),
     Rule("gpu.unseen", "NVML|determine the device handle|NVIDIA-SMI has failed|No devices were found",
          r"Failed to initialize NVML: (?P<error>Unknown Error|could not load NVML library|Driver/library version "
          r"mismatch|GPU access blocked[^\r\n]{0,60})|\bNVML\b[^\r\n]{0,80}: (?P<error_2>GPU is lost)\b|Unable to "

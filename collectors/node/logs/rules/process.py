@@ -16,10 +16,6 @@ def _ended(match: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, consequence=True) if exceptions.follows(what) else data
 
 
-def _worded(match: "Match[str]", data: Data) -> Optional[Data]:
-    return dict(data, what=match.string.strip()[:200])
-
-
 def _host(match: "Match[str]", data: Data) -> Optional[Data]:
     return None if "NCCL WARN" in match.string else data
 
@@ -44,13 +40,11 @@ RULES = (
          r"exception)\*{0,2}(?:\s*\(core dumped\)|\s{2,}|\.?\s{0,4}$)|Signal: (?P<signal_2>Segmentation fault|Bus error"
          r"|Aborted)|Caught signal (?P<signal_3>11|7|6)\b|(?:received signal |\*\*\* )(?P<signal_4>SIG(?:SEGV|BUS"
          r"|ABRT))|(?P<signal_5>SIGABRT) \(@",
-         Example("[n7:231567] Signal: Segmentation fault (11)", {"signal": "SEGV"}, "bash, glibc, Open MPI, UCX, gdb"),
-         read=_worded),
+         Example("[n7:231567] Signal: Segmentation fault (11)", {"signal": "SEGV"}, "bash, glibc, Open MPI, UCX, gdb")),
     Rule("process.signal", "Killed|Terminated",
          r"(?:^|line \d{1,6}:\s{1,8}\d{1,9} |\s\d{1,9} |\d: |[\])>|:] {0,2}|rank[ =]\d{1,6} )"
          r"(?P<signal>Killed|Terminated)(?:\s{2,}.*|\s*)$",
-         Example("run.sh: line 12:  4711 Killed                  python train.py", {"signal": "KILL"}, "bash"),
-         read=_worded),
+         Example("run.sh: line 12:  4711 Killed                  python train.py", {"signal": "KILL"}, "bash")),
     Rule("python.fatal", "Fatal Python error", r"Fatal Python error: (?P<error>[^\r\n]*)",
          Example("Fatal Python error: Segmentation fault", {"error": "Segmentation fault"}, "CPython faulthandler")),
     Rule("host.open_files", "Too many open files|items of ancdata", "Too many open files|received 0 items of ancdata",
@@ -83,14 +77,12 @@ RULES = (
          r"(?<![\w.\"'`])(?P<line>(?:[A-Za-z_][\w.]{0,120}(?:Error|Exception)|std::\w{3,24}|c10::\w{3,30}Error)"
          r"(?:\(\w{1,60}\))?: [^\r\n]{2,600})",
          Example("worker failed with ValueError: bad shard 7",
-                 {"told": "exception", "type": "ValueError", "message": "bad shard 7"}, "any Python program"),
-         {"told": "exception"}, read=_raised),
+                 {"type": "ValueError", "message": "bad shard 7"}, "any Python program"), read=_raised),
     Rule("log.error", "code|Code|status|Status|signal",
          r"\b(?:[Ee]xit(?:ed|s|ing)?|[Tt]erminated|returned|[Ff]ailed|died|crashed|ended)\b[^\r\n]{0,60}?\b(?:[Cc]ode"
          r"|[Ss]tatus|returncode|exitcode|exit_code)\b[\s:='\"(]{1,6}(?P<exitcode>-?[1-9]\d{0,3})\b|(?:[Kk]illed"
          r"|[Tt]erminated|[Dd]ied|[Ee]xited|[Cc]rashed)\b[^\r\n]{0,40}?\bsignal\b[\s:=#(]{0,4}"
          r"(?P<signal>\d{1,2}\b|SIG[A-Z]{2,6})",
-         Example("trainer on host n7 exited with code 3", {"told": "exit", "exitcode": 3}, "any launcher"),
-         {"told": "exit"}),
+         Example("trainer on host n7 exited with code 3", {"exitcode": 3}, "any launcher")),
 )  # fmt: skip
 """Rules of ``log.error`` are asked only of lines of which no other rule says anything: what nothing knows by name."""

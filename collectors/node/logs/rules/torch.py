@@ -49,36 +49,9 @@ def _fingerprint(_: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, differs=differs or ["other"])
 
 
-def _ended(_: "Match[str]", data: Data) -> Optional[Data]:
-    words = str(data.pop("words", "")).strip()
-    if not words:
-        return dict(data, reason="timeout" if data.pop("late", None) else "exited")
-    reasons = {"bus ": "bus", "bus": "bus", "segm": "segfault", "abor": "aborted"}
-    return dict(data, reason=reasons.get(words.lower()[:4], "killed"), signal=words)
-
-
 def _size(_: "Match[str]", data: Data) -> Optional[Data]:
     size = data.get("size")
     return data if isinstance(size, int) and size > 1 else None
-
-
-_PORT = re.compile(
-    r"port[:= ]{1,4}(\d{1,5})\b|\[::\]:(\d{1,5})\b|(?<![\w.])\[?[\d.:a-f]{2,64}\]?:(\d{1,5})\b|, (\d{1,5})\)"
-)
-
-
-def _keyed(match: "Match[str]", data: Data) -> Optional[Data]:
-    """A wait for a key of the store: whose identifier of a communicator it was for."""
-    asked = re.search(r"\[(\d+)\] is setting up NCCL communicator .{0,120}? from \[(\d+)\]", match.string)
-    if asked is not None:
-        data.update(by_rank=number(asked.group(1)), from_rank=number(asked.group(2)))
-    return data
-
-
-def _port(match: "Match[str]", _: Data) -> Optional[Data]:
-    found = _PORT.search(match.string[:1000])
-    port = None if found is None else number(next(group for group in found.groups() if group))
-    return {"port": port} if port is not None and 0 < port < 65536 else {}
 
 
 RULES = (
@@ -153,11 +126,11 @@ RULES = (
                  "did not receive grad for rank 1: 2 3",
                  {"names": "net.b.weight, net.b.bias"}, "torch c10d/reducer.cpp")),
     Rule("torch.worker_died", "DataLoader worker (pid|DataLoader timed out",
-         r"DataLoader worker \(pid\(?s?\)? ?(?P<worker_pid>\d+)[^)]*\) (?:is killed by signal: (?P<words>[^.\r\n(]+)"
-         r"|exited unexpectedly(?: with exit code (?P<exitcode>-?\d+))?)|DataLoader (?P<late>timed out) after \d+",
+         r"DataLoader worker \(pid\(?s?\)? ?(?P<worker_pid>\d+)[^)]*\) (?:is killed by signal: (?P<signal>[^.\r\n(]+)"
+         r"|(?P<reason>exited unexpectedly)(?: with exit code (?P<exitcode>-?\d+))?)"
+         r"|DataLoader (?P<late>timed out) after \d+",
          Example("RuntimeError: DataLoader worker (pid 40372) is killed by signal: Bus error. It is possible that",
-                 {"worker_pid": 40372, "reason": "bus", "signal": "Bus error"}, "torch csrc/DataLoader.cpp"),
-         read=_ended),
+                 {"worker_pid": 40372, "signal": "BUS"}, "torch csrc/DataLoader.cpp")),
     Rule("job.size", "WORLD_SIZE|world_size|world size|MEMBER: |Starting with |store-based barrier for",
          r"(?:\bGLOBAL_RANK: (?P<by_rank>\d{1,6}), )?MEMBER: \d{1,6}/(?P<size>\d{1,6})\b|(?<![\w.-])(?:WORLD_SIZE"
          r"|world[_ ]size)['\"]?\s{0,3}[:=]\s{0,3}(?P<size_2>\d{1,6})\b|(?:Starting with |Completed store-based barrier"
@@ -205,16 +178,18 @@ RULES = (
          Example("network addresses of (nosuch, 29500) cannot be retrieved", {"address": "nosuch", "port": 29500},
                  "torch c10d/socket.cpp; glibc")),
     Rule("torch.address_in_use", "EADDRINUSE|ddress already in use|Errno ",
-         r"EADDRINUSE|[Aa]ddress already in use|Errno 98\b",
+         r"(?:(?:port[:= ]{1,4}|\]:|\d:|, )(?P<port>\d{1,5})\b[^\n]{0,200}?)?(?:EADDRINUSE|[Aa]ddress already in use"
+         r"|Errno 98\b)(?:[^\n]{0,100}?(?:port[:= ]{1,4}|[\d\]]:|, )(?P<port_2>\d{1,5})\b)?",
          Example("The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
-                 {"port": 29500}, "torch c10d/socket.cpp"), read=_port),
+                 {"port": 29500}, "torch c10d/socket.cpp")),
     Rule("torch.store_timeout", "wait timeout after|Socket Timeout|waitForInput: socket",
-         r"wait timeout after \d+ms|Socket Timeout\b"
+         r"(?:\[(?P<by_rank>\d{1,6})\] is setting up NCCL communicator .{0,120}? from \[(?P<from_rank>\d{1,6})\]"
+         r"[^\n]{0,200}?)?(?:wait timeout after \d+ms|Socket Timeout\b)"
          r"|waitForInput: socket SocketImpl\([^\r\n]{0,200}?remote=\[(?P<address>[^\]\s]{1,120})\]:(?P<port>\d{1,5})\)"
          r" timed out after \d{5,12}ms",
          Example("wait timeout after 30000ms, keys: /default_pg/0//cuda//0",
                  {"phase": "wait"}, "torch c10d/TCPStore.cpp"),
-         {"phase": "wait"}, read=_keyed),
+         {"phase": "wait"}),
     Rule("gloo.timeout", "Timed out waiting|Application timeout caused",
          r"Timed out waiting (?P<ms>\d+)ms for (?P<direction>recv|send)|Application timeout caused pair closure",
          Example("Timed out waiting 1800000ms for recv", {"ms": 1800000, "direction": "recv"},
