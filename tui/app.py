@@ -8,6 +8,7 @@ import gc
 import importlib
 import inspect
 import os
+import time
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -42,8 +43,8 @@ if TYPE_CHECKING:
 
 KEPT = 50
 """Answers that are kept, the newest ones."""
-EVERY = 1.0
-"""Seconds between two drawings."""
+EVERY, LEISURE = 1.0, 10.0
+"""Seconds between two drawings, and so many times the CPU that one takes: of a large job it is drawn less often."""
 SOON = 0.1, 20
 """Seconds between two drawings at the start, and how many of them: nodes are shown as they come."""
 BEGINNING = "session"
@@ -84,6 +85,8 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.never_began: BaseException | None = None
         """Why the session could not begin: the application ends then."""
         self._alarm = Alarm()
+        self._draw_at = 0.0
+        """When the next drawing is due."""
         self.animation_level = "none"
         self.register_theme(OWN)
         self.theme = self._first_theme()
@@ -117,8 +120,8 @@ class HangtopApp(App[None], inherit_bindings=False):
 
     def _begin(self) -> None:
         self.run_worker(self._start(), name=BEGINNING, exit_on_error=False)
-        self.set_interval(EVERY, self.tick)
-        self.set_interval(SOON[0], self.tick, repeat=SOON[1])
+        self.set_interval(EVERY, self.tick_if_due)
+        self.set_interval(SOON[0], self.tick_if_due, repeat=SOON[1])
         gc.freeze()  # what is there now stays: no collection need look at it again
         gc.set_threshold(50_000, 20, 100)
 
@@ -161,6 +164,13 @@ class HangtopApp(App[None], inherit_bindings=False):
         if self._alarm.rings(self.head.verdict) and self.options.bell:
             self.bell()
         self.main.draw()
+
+    def tick_if_due(self) -> None:
+        """Draw, unless the last drawing took so much that this one has to wait."""
+        if time.monotonic() >= self._draw_at:
+            began = time.thread_time()
+            self.tick()
+            self._draw_at = time.monotonic() + LEISURE * (time.thread_time() - began)
 
     def _recolour(self, theme: Theme) -> None:
         self.palette = palette_of(theme)

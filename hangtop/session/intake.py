@@ -154,7 +154,7 @@ class Intake:
 
     def samples(self, node: str, samples: Sequence[NamedTuple]) -> None:
         """Apply the samples of one chunk, in order (see :class:`collectors.fleet.sink.Sink`)."""
-        state, arrived = self._node(node), self.now()
+        state, arrived = self.state.node(node), self.now()
         state.seen_at = arrived
         for flush in _flushes(samples):
             here = SampleContext(self.state, state, self._flushed(state, flush, arrived))
@@ -173,17 +173,19 @@ class Intake:
         A clock that was set since the flush before is known before the times of this one are read.
         """
         at = arrived
-        for sample in flush:
-            if isinstance(sample, Hello | Tick):  # sent at once after they were made
-                if isinstance(sample, Hello) or node.name not in self._offsets:
-                    self._offsets[node.name] = ClockOffset()
-                node.clock_offset = self._offsets[node.name].learn(sample.clock, arrived)
-                at = min(arrived, sample.clock - node.clock_offset)
+        for sample in [
+            sample for sample in flush if type(sample) in (Tick, Hello)
+        ]:  # sent at once after they were made
+            assert isinstance(sample, Tick | Hello)
+            if isinstance(sample, Hello) or node.name not in self._offsets:
+                self._offsets[node.name] = ClockOffset()
+            node.clock_offset = self._offsets[node.name].learn(sample.clock, arrived)
+            at = min(arrived, sample.clock - node.clock_offset)
         return at
 
     def link(self, change: LinkChange) -> None:
         """Take a node's new connection state."""
-        node = self._node(change.node)
+        node = self.state.node(change.node)
         if node.link != change.link and (node.since or change.link != "connecting"):
             why = f": {change.why}" if change.why else ""
             self.state.note(change.at, change.link + why, _kind(node.link, change.link), node.name)
@@ -194,7 +196,7 @@ class Intake:
 
     def bad_line(self, node: str, text: str, why: str) -> None:
         """Count a line that did not decode and keep its beginning."""
-        here, begin = self._node(node), redact.shapes(text)[:200]
+        here, begin = self.state.node(node), redact.shapes(text)[:200]
         here.bad_lines += 1
         here.last_bad = f"{why}: {begin}"
         self.recordings.take(node, [BadLine(begin, why)])
@@ -202,7 +204,7 @@ class Intake:
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
         until = self.now() + ANSWER_SEEN
-        self._node(node).answering.update((dump.pid, until) for dump in dumps if dump.method not in NO_PAUSE)
+        self.state.node(node).answering.update((dump.pid, until) for dump in dumps if dump.method not in NO_PAUSE)
         self.state.stacks.extend((node, _with_known_frames(dump)) for dump in dumps)
         self.recordings.take(node, dumps)
 
@@ -213,13 +215,6 @@ class Intake:
         else:
             self.state.ras.append(Look(self.now(), said))
         self.recordings.take("", [said])
-
-    def _node(self, name: str) -> Node:
-        """State of a node, made when first named."""
-        known = self.state.nodes.get(name)
-        if known is None:
-            known = self.state.nodes[name] = Node(name, "connecting")
-        return known
 
 
 _frames: dict[tuple[str, str, int, bool], Frame] = {}

@@ -12,10 +12,11 @@ from collectors.fleet.transport import Transport, TransportError
 from collectors.samples.control import Settings
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, alarm_after
-from hangtop.diagnosis.node import Rank
+from hangtop.diagnosis.node import Node, Rank
 from hangtop.session.history import History, says
 from hangtop.session.intake import Intake
 from hangtop.session.job_selection import select_job, with_ranks
+from hangtop.session.motion.progress import SLICE
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions, completed, names_no_node
 from hangtop.session.watching.job_sources import JobSources
@@ -136,8 +137,15 @@ class Session(Intake):
         """The job at this moment, frozen."""
         return self.job_of(self.snapshot())
 
-    def snapshot(self) -> Job:
-        """All of this moment, copied; which ranks it is about, :meth:`job_of` tells."""
+    def copying(self, nodes: dict[str, Node]) -> Iterator[None]:
+        """Copy all nodes into a table for :meth:`snapshot`, in slices as :meth:`ticking`."""
+        for number, (name, node) in enumerate(tuple(self.state.nodes.items()), 1):
+            nodes[name] = node.copied()
+            if number % SLICE == 0:
+                yield
+
+    def snapshot(self, nodes: dict[str, Node] | None = None) -> Job:
+        """All of this moment; nodes are copied unless they come so. :meth:`job_of` tells which ranks it is about."""
         now, state, still = self.now(), self.state, self.progress.stood_still
         oldest = now - max(STACKS_KEPT, (still or 0.0) + 1.0) if self.live else float("-inf")
         stacks = [(node, dump) for node, dump in state.stacks if dump.at >= oldest]
@@ -153,7 +161,7 @@ class Session(Intake):
             motion=self.progress.motion,
             unasked=self.can_act and names_no_node(self.options),
             probed=tuple(self.probed),
-            nodes={name: node.copied() for name, node in state.nodes.items()},
+            nodes={name: node.copied() for name, node in state.nodes.items()} if nodes is None else nodes,
             stacks=tuple(dump for _, dump in stacks),
             stack_nodes=tuple(node for node, _ in stacks),
             events=tuple(event for _, event in events),

@@ -141,6 +141,9 @@ class JobState:
 
     started: float = 0.0
     nodes: dict[str, Node] = field(default_factory=dict)
+    """By name; :meth:`node` makes those that are new."""
+    looks_kept: int = MOST_LOOKS
+    """Looks at one GPU or rank that are kept: fewer in a large job."""
     changes: Kept[Change] = field(default_factory=Kept)
     """By kind, so that many of one push out none of another."""
     log_lines: Kept[LogLines] = field(default_factory=Kept)
@@ -153,10 +156,13 @@ class JobState:
     recorders: dict[int, RecorderDump] = field(default_factory=dict)
     ras: deque[Look[RasReport]] = field(default_factory=lambda: deque(maxlen=16))
 
-    @property
-    def looks_kept(self) -> int:
-        """Looks at one GPU or rank that are kept: fewer in a large job."""
-        return max(LEAST_LOOKS, min(MOST_LOOKS, LOOKS_OF_ALL // max(1, len(self.nodes))))
+    def node(self, name: str) -> Node:
+        """State of a node, made when it is first named."""
+        known = self.nodes.get(name)
+        if known is None:
+            known = self.nodes[name] = Node(name, "connecting")
+            self.looks_kept = max(LEAST_LOOKS, min(MOST_LOOKS, LOOKS_OF_ALL // len(self.nodes)))
+        return known
 
     def note(self, at: float, text: str, kind: ChangeKind = "other", node: str = "") -> None:
         """Remember a change that people want to see."""

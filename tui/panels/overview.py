@@ -53,6 +53,8 @@ class OverviewPanel(Panel):
         for part in (self.waits, self.happened, self.lines):
             part.can_focus = False
         self.lower = Container(id="lower")
+        self._told: tuple[object, int, int] = (None, 0, 0)
+        """Of which changes, how many and in how many lines it was told last what happened."""
         self._viewed: set[str] = set()
         """Log files whose lines were asked for."""
 
@@ -129,8 +131,10 @@ class OverviewPanel(Panel):
 
     def _draw_happened(self) -> None:
         """What happened, the newest first."""
-        most = max(1, self.happened.size.height - 1)
-        listed = chosen(self.model.state.changes, most)
+        changes, most = self.model.state.changes, max(1, self.happened.size.height - 1)
+        if self._told == (changes, changes.total, most):
+            return
+        self._told, listed = (changes, changes.total, most), chosen(changes, most)
         self.happened.show([change_line(one) for one in listed] or [[(" nothing yet", Colour.DIM)]], "what happened")
 
     def _draw_ranks(self) -> None:

@@ -136,9 +136,9 @@ class TablePanel(Panel, Generic[R]):
 
     @on(Table.Changed)
     def touch(self) -> None:
-        """Somebody moved the cursor, or ordered the rows."""
+        """Somebody moved the cursor, or ordered the rows: the totals are as they were."""
         self._touched = True
-        self.draw_around()
+        self.draw_details()
 
     def set_filter(self, text: str) -> None:
         """Show only what the filter lets through, within the scope."""

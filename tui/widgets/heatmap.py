@@ -84,9 +84,12 @@ class HeatMap(Lines):
         """Lines that it may take before it scrolls."""
         self.grid = Grid(8, 1, 4, 40, 1, 1)
         self._rows: tuple[Node, ...] = ()
+        self._cells_of: dict[str, list[Cell]] = {}
+        """Cells of this drawing by node: a cursor that moves needs no new ones."""
 
     def draw(self) -> None:
         """Take the latest nodes and draw."""
+        self._cells_of.clear()
         known = self._rows[self.node_at].name if self.node_at < len(self._rows) else ""
         self._rows = self.model.nodes
         if known and (self.node_at >= len(self._rows) or self._rows[self.node_at].name != known):
@@ -125,8 +128,12 @@ class HeatMap(Lines):
         self.cell_at = numbers.index(rank) if rank in numbers else 0
 
     def _cells(self, node: Node) -> list[Cell]:
-        metric = self.metric_of(node)
-        return [cell_of(self.model, node, metric)] if self.grid.far else cells_of(self.model, node, metric)
+        found = self._cells_of.get(node.name)
+        if found is None:
+            metric, model = self.metric_of(node), self.model
+            found = [cell_of(model, node, metric)] if self.grid.far else cells_of(model, node, metric)
+            self._cells_of[node.name] = found
+        return found
 
     @property
     def current(self) -> tuple[Node, Cell | None] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from hangtop.diagnosis.node import Gpu, Node
@@ -58,15 +59,17 @@ class Metric:
 
     def values(self, model: ViewModel, node: Node) -> list[float]:
         """The values on one node."""
+        found: list[float | None] = []
         if self.of_gpu is not None:
             found = [self.of_gpu(gpu) for gpu in node.gpus.values()]
-        else:
-            found = [self.of_rank(row, model.interval) for row in ranks_on(node)] if self.of_rank is not None else []
+        elif self.of_rank is not None:
+            found = [self.of_rank(row, model.interval) for row in ranks_on(node)]
         return [value for value in found if value is not None]
 
 
 def _row(name: str) -> Callable[[Gpu], float | None]:
-    return lambda gpu: None if (row := row_of(gpu)) is None else getattr(row, name)
+    value = attrgetter(name)
+    return lambda gpu: value(gpu.looks[-1].value) if gpu.looks and gpu.fault is None else None
 
 
 def _limit(gpu: Gpu | None) -> float:

@@ -100,18 +100,19 @@ def between(first: Look[RankPulse], last: Look[RankPulse]) -> Motion:
     state, wchan = state_of(last.value), last.value.wchan
     if last.at <= first.at:
         return Motion(state=state, wchan=wchan)
-    cpu = (_rate("cpu_user", first, last) or 0.0) + (_rate("cpu_system", first, last) or 0.0)
-    main = _rate("main_cpu", first, last)
+    before, after, span = first.value, last.value, last.at - first.at
+    cpu = (max(0.0, after.cpu_user - before.cpu_user) + max(0.0, after.cpu_system - before.cpu_system)) / span
+    main = _rate(before.main_cpu, after.main_cpu, span)
     return Motion(
-        span=last.at - first.at,
+        span=span,
         cpu=cpu,
         threads=None if main is None else max(0.0, cpu - main),
-        helpers_cpu=_rate("helpers_cpu", first, last),
-        helpers_bytes=_rate("helpers_bytes", first, last),
-        switches=_rate("voluntary_switches", first, last),
-        preempted=_rate("involuntary_switches", first, last) or 0.0,
-        read=_rate("read_bytes", first, last),
-        written=_rate("written_bytes", first, last),
+        helpers_cpu=_rate(before.helpers_cpu, after.helpers_cpu, span),
+        helpers_bytes=_rate(before.helpers_bytes, after.helpers_bytes, span),
+        switches=_rate(before.voluntary_switches, after.voluntary_switches, span),
+        preempted=_rate(before.involuntary_switches, after.involuntary_switches, span) or 0.0,
+        read=_rate(before.read_bytes, after.read_bytes, span),
+        written=_rate(before.written_bytes, after.written_bytes, span),
         state=state,
         wchan=wchan,
     )
@@ -122,12 +123,9 @@ def state_of(pulse: RankPulse) -> str:
     return "T" if is_frozen(pulse.wchan) else pulse.state
 
 
-def _rate(field: str, first: Look[RankPulse], last: Look[RankPulse]) -> float | None:
+def _rate(before: float | None, after: float | None, span: float) -> float | None:
     """Growth per second; None where it was told but once, as of what a rank has only now started."""
-    before, after = getattr(first.value, field), getattr(last.value, field)
-    if before is None or after is None or last.at <= first.at:
-        return None
-    return float(max(0, after - before)) / (last.at - first.at)
+    return None if before is None or after is None else max(0.0, after - before) / span
 
 
 def _halted_for(rank: Rank, state: str) -> float:

@@ -153,11 +153,12 @@ def port_counters(here: SampleContext, sample: PortCounters) -> None:
         # Another tool counts with another width: growth is only meaningful within one.
         port.source, port.first, port.counters = intern(sample.source), {}, {}
     before, now = port.counters, {**port.counters, **sample.values}
-    # what a counter had grown by before it began again from zero stays counted
-    port.first = {
-        name: port.first.get(name, value) - (before[name] if value < before.get(name, 0) else 0)
-        for name, value in now.items()
-    }
+    if len(now) > len(before) or any(value < before[name] for name, value in sample.values.items()):
+        # what a counter had grown by before it began again from zero stays counted
+        port.first = {
+            name: port.first.get(name, value) - (before[name] if value < before.get(name, 0) else 0)
+            for name, value in now.items()
+        }
     port.before, port.counters = before, now
     port.at, port.span = here.at, here.at - port.at
 

@@ -10,13 +10,14 @@ import asyncio
 import importlib
 import random
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 from hangtop.diagnosis.finding import Unknown, Verdict
 
 if TYPE_CHECKING:
+    from hangtop.diagnosis.node import Node
     from hangtop.session.session import Session
 
 LOOKS = (0.0, 0.4, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0)
@@ -132,10 +133,9 @@ class Watcher:
         """Make a verdict and publish it; where the rules fail on what a node sent, that is the verdict."""
         from hangtop.diagnosis.verdict.verdict import diagnose
 
-        # CPU, not time: a machine that is busy with other work makes every verdict late, but none dearer.
-        began = time.thread_time()
-        snapshot = self._session.snapshot()
-        copying = time.thread_time() - began
+        nodes: dict[str, Node] = {}
+        copying = await _in_slices(self._session.copying(nodes))
+        snapshot = self._session.snapshot(nodes)
 
         def judged() -> Verdict:
             began = time.thread_time()
@@ -199,12 +199,7 @@ class Watcher:
         for task in [task for task in self._tasks if task.done()]:
             self._answered.add(self._tasks.pop(task))
             task.result()
-        cost, began = 0.0, time.thread_time()
-        for _ in self._session.ticking():
-            cost += time.thread_time() - began
-            await asyncio.sleep(0)
-            began = time.thread_time()
-        self._tick_cost = cost + time.thread_time() - began
+        self._tick_cost = await _in_slices(self._session.ticking())
 
     def _ask(self, name: str, question: Coroutine[object, object, object]) -> None:
         """Ask in the background, unless the last answer to the same is still being waited for."""
@@ -225,7 +220,9 @@ class Watcher:
             return
         from hangtop.diagnosis.waits.job_status import native_wanted
 
-        snapshot = session.snapshot()
+        nodes: dict[str, Node] = {}
+        await _in_slices(session.copying(nodes))
+        snapshot = session.snapshot(nodes)
         if ranks := await asyncio.to_thread(lambda: native_wanted(session.job_of(snapshot))):
             self._ask("native look", session.job_sources.stacks(ranks, native=True))
             await self._answers("native look", seconds=NATIVE_SECONDS)
@@ -240,6 +237,19 @@ class Watcher:
             await asyncio.wait(waited, timeout=min(PERIOD, left))
             if not all(task.done() for task in waited):
                 await self.tick()
+
+
+async def _in_slices(work: Iterator[None]) -> float:
+    """Do work with other things done between its slices; seconds of CPU that it took.
+
+    CPU, not time: a machine that is busy with other work makes every verdict late, but none dearer.
+    """
+    cost, began = 0.0, time.thread_time()
+    for _ in work:
+        cost += time.thread_time() - began
+        await asyncio.sleep(0)
+        began = time.thread_time()
+    return cost + time.thread_time() - began
 
 
 def failed(what: str, error: Exception) -> Verdict:
