@@ -128,11 +128,10 @@ class NodeLink:
                 why, wait = str(error), self._pause(refused=isinstance(error, Refused))
             self._heard_at = None
             why = why.removeprefix(f"{self._transport.name}: ")
-            self._change("lost", why, None if wait is None else time.time() + wait)
+            self._change("lost", why)
             self._again.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._again.wait(), wait)
-            self._change("lost", why)
 
     def _pause(self, *, refused: bool) -> float:
         """Seconds until the next attempt: they double, with jitter so that nodes lost together do not come together."""
@@ -173,10 +172,10 @@ class NodeLink:
                 self._change("stale", "no sample comes any more")
             self._transport.not_responding(silent - self.settings.interval)
 
-    def _change(self, link: Link, why: str = "", next_try: float | None = None) -> None:
-        """Set the state and tell of it; ``next_try`` is the wall-clock time of the next attempt."""
+    def _change(self, link: Link, why: str = "") -> None:
+        """Set the state and tell of it."""
         self._link, self._why = link, why
-        self._sink.link(LinkChange(self._transport.name, link, why, time.time(), next_try))
+        self._sink.link(LinkChange(self._transport.name, link, why, time.time()))
 
     def _fell_over(self, task: asyncio.Task[None]) -> None:
         """Report a fault of hangtop that ended the link, at the node and to the loop's exception handler."""

@@ -11,17 +11,12 @@ Link = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
 
 @dataclass(frozen=True, slots=True)
 class LinkChange:
-    """The new state of a node's link.
-
-    ``why`` is for people and says what to do; ``next_try`` is when the next attempt is made (this machine's
-    ``time.time()``), None when none is planned.
-    """
+    """The new state of a node's link; ``why`` is for people and says what to do."""
 
     node: str
     link: Link
     why: str
     at: float
-    next_try: float | None = None
 
 
 class Sink(Protocol):

@@ -14,7 +14,7 @@ class RecordingError(Exception):
     """A recording cannot be written or read; the text names the file and says why."""
 
 
-FORMAT = 4
+FORMAT = 5
 """Raised when fields of samples come or go: of other numbers nothing can be read."""
 
 

@@ -1,6 +1,6 @@
 """Recordings: everything that a session took in, with its times, in a file that can be replayed and sought in.
 
-A recording is an SQLite file. Each row of ``block`` holds some seconds, as JSON lines packed by zstd: one line an
+A recording is an SQLite file. Each row of ``block`` holds some seconds, as JSON lines packed by zlib: one line an
 entry, ``[at, node, kind, value]`` (see :mod:`hangtop.session.entries`). A row with ``snapshot`` set repeats the newest
 entry of each thing that was known at one moment. A moment of the past is the last snapshot before it, and what was
 taken in between. The past of a live session is such a file, whose oldest rows go.
@@ -9,6 +9,7 @@ taken in between. The past of a live session is such a file, whose oldest rows g
 from __future__ import annotations
 
 import sqlite3
+import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from math import inf
@@ -16,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import zstandard
 
 from collectors.fleet import bounds
 from collectors.samples.registry import SAMPLES
@@ -30,7 +30,7 @@ LARGEST = 64 << 20
 """Bytes of a block's lines; a block that claims more is damaged."""
 SCHEMA = (
     "PRAGMA page_size=1024; PRAGMA synchronous=OFF; CREATE TABLE about (value TEXT); CREATE TABLE block "
-    "(id INTEGER PRIMARY KEY, first REAL, last REAL, snapshot INTEGER, size INTEGER, body BLOB);"
+    "(id INTEGER PRIMARY KEY, first REAL, last REAL, snapshot INTEGER, body BLOB);"
 )
 
 for _kind in (*SAMPLES, *OTHERS[1:]):
@@ -40,7 +40,6 @@ _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
 }
 _decode_line = msgspec.json.Decoder(tuple[float, str, str, msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
-_pack = zstandard.ZstdCompressor(level=3).compress
 
 
 class Recorder:
@@ -109,9 +108,8 @@ class Recorder:
             self.first = row[1]
 
     def _write(self, lines: Iterable[bytes], first: float, last: float, *, snapshot: bool = False) -> None:
-        data = b"\n".join(lines)
-        row = (first, last, snapshot, len(data), _pack(data))
-        self._execute("INSERT INTO block (first, last, snapshot, size, body) VALUES (?, ?, ?, ?, ?)", *row)
+        row = (first, last, snapshot, zlib.compress(b"\n".join(lines)))
+        self._execute("INSERT INTO block (first, last, snapshot, body) VALUES (?, ?, ?, ?)", *row)
 
     def _execute(self, statement: str, *values: object) -> Any:
         """Run a statement; its first row, if any."""
@@ -132,9 +130,6 @@ class Recording:
         self.damage = ""
         """Why its end cannot be read; empty for a whole one."""
         try:
-            with path.open("rb") as file:
-                if not file.read(16).startswith(b"SQLite format 3\0"):
-                    raise RecordingError(f"{path}: is no hangtop recording (of this version)")
             with closing(self._connected()) as connected:
                 about = connected.execute("SELECT value FROM about").fetchone()
                 first, last = connected.execute("SELECT min(first), max(last) FROM block").fetchone()
@@ -143,10 +138,8 @@ class Recording:
                 raise RecordingError(f"{path}: is of hangtop {self.about.version}, in a format that is not read here")
             self.first, self.last = float(first), float(last)
             """The oldest moment that can be shown, and the newest."""
-        except OSError as error:
-            raise RecordingError(f"{path}: cannot be read: {error.strerror}") from None
         except (sqlite3.Error, msgspec.DecodeError, TypeError, ValueError) as error:
-            raise RecordingError(f"{path}: is damaged, or no hangtop recording: {error}") from None
+            raise RecordingError(f"{path}: cannot be read, or is no hangtop recording: {error}") from None
         if not bounds.FIRST_MOMENT <= self.first <= self.last <= bounds.LAST_MOMENT:
             raise RecordingError(f"{path}: is damaged: it holds times that no calendar knows")
 
@@ -177,17 +170,18 @@ class Recording:
 
     def _lines(self, blocks: str, *values: float) -> Iterator[bytes]:
         """The lines of the blocks that a statement chooses, block by block: meanwhile others may be written."""
-        query = "SELECT size, body FROM block WHERE id = ? AND typeof(body) = 'blob' AND length(body) < ?"
+        query = "SELECT body FROM block WHERE id = ? AND typeof(body) = 'blob' AND length(body) < ?"
         try:
             with closing(self._connected()) as connected:
                 for (number,) in connected.execute(blocks, values).fetchall():
-                    size, body = connected.execute(query, (number, LARGEST)).fetchone() or (-1, b"")
-                    if not 0 <= size <= LARGEST or zstandard.frame_content_size(body) != size:
-                        self.damage = "damaged: a block's size is not what it says"
+                    (body,) = connected.execute(query, (number, LARGEST)).fetchone() or (b"",)
+                    unpacking = zlib.decompressobj()
+                    data = unpacking.decompress(body, LARGEST)
+                    if not unpacking.eof:
+                        self.damage = "damaged: a block is not whole, or larger than any"
                         return
-                    data = zstandard.ZstdDecompressor().decompress(body, max_output_size=size)
                     yield from filter(None, data.split(b"\n"))
-        except (sqlite3.Error, zstandard.ZstdError, ValueError, TypeError) as error:
+        except (sqlite3.Error, zlib.error, ValueError, TypeError) as error:
             self.damage = f"damaged, or cut off: {error}"
 
     def _connected(self) -> sqlite3.Connection:

@@ -16,7 +16,7 @@ from hangtop.session.entries import About, Payload, RecordingError
 from hangtop.session.options import SessionOptions
 from hangtop.session.state import JobState
 
-if TYPE_CHECKING:  # with zstandard and SQLite: not before something is to be kept
+if TYPE_CHECKING:  # with SQLite: not before something is to be kept
     from hangtop.session.recording import Recorder, Recording
 
 LIMIT, KEPT = 128 << 20, 8

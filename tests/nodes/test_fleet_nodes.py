@@ -148,7 +148,6 @@ async def test_what_happens_to_a_node_is_shown_and_mended_and_nobody_else_notice
         await seen.until("node3", "lost", "nothing listens at")
         await seen.until("node2", "stale", "no sample comes")
         await seen.until("node2", "lost", "link is cut")
-        assert (seen.now("node2").next_try or time.time()) < time.time() + 15
         await asyncio.to_thread(await_nothing_left, [cut], 5.0)
 
         cut.restore()

@@ -16,7 +16,7 @@ Process = tuple[str, int]
 
 OF_A_NODE = 8
 """Ranks that a node has, as a rule: of a larger job one agent alone is not all."""
-AGENTS_NUMBERS = {"elastic.failed": "failed_rank", "elastic.failure": "failed_rank", "launcher.exit": "task"}
+AGENTS_NUMBERS = {"elastic.failed": "failed_rank", "launcher.exit": "task"}
 """Words of agents about their own node's ranks, and where they hold the rank."""
 T = TypeVar("T")
 

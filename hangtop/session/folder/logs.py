@@ -7,7 +7,7 @@ log, can be outlived: in a log of many ranks the others go on for a while when o
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 
 from collectors.fleet.clean import clean
@@ -56,19 +56,15 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
             del events[EVENTS // 2 : -EVENTS // 4]  # the beginning tells the cause, the end how it ended
     events += parser.close()
     end = LogEnd(tail, parser.line)
-    begun = last_run(events, hints, end)
-    earlier = [event for event in events if event.line < begun and parser.reader.last_said(event) < begun]
-    before = set(map(id, earlier))
-    # what is true whatever follows was true of the run before; a machine's words are of both
-    events = [event for event in events if id(event) not in before or event.kind.startswith("kernel.")]
-    events = [event for event in events if event.kind != "job.started"]
-    over = outlived(events, hints, end, parser.reader.last_said)
+    begun, last_said = last_run(events, hints, end), parser.reader.last_said
+    # a machine's words are true of both runs
+    events = [event for event in events if event.kind.startswith("kernel.") or last_said(event) >= begun]
+    over = outlived(events, hints, end, last_said)
     left = [event for event, done in zip(events, over, strict=True) if not done]
     last = times.last(tail.decode("utf-8", "replace"), member.modified)
     said.events = [_cleaned(event) for event in _completed(left, parser, hints, last)]
     said.progress = [one for one in parser.progress() if one.line >= begun or not one.line]
-    living = {(one.host, one.pid) for one in said.progress} | {(event.host, event.pid) for event in events}
-    said.members = [rank for rank in parser.coll.ranks() if not begun or rank[:2] in living]
+    said.members = list(parser.coll.ranks())
     return parser.line - 1, said
 
 
@@ -77,7 +73,6 @@ def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last
     owner = _owner(events)
     end = parser.line - 1
     raised = max((event.line for event in events if _ends_a_process(event)), default=-1)
-    stopped = [event.line for event in events if event.data.get("signature") == "interrupt"]
     told = []
     for event in events:
         data: dict[str, Value] = {}
@@ -87,8 +82,7 @@ def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last
         if event.data.get("logged") is True or event.kind == "log.error":
             # somebody was there to log it: another exception ended the process, or none did
             behind = last_line(event) + 1
-            goes_on = min((line for line in stopped if line > event.line), default=end) - behind
-            if raised > behind or goes_on > ORDINARY:
+            if raised > behind or end - behind > ORDINARY:
                 data["survived"] = True
         told.append(event._replace(rank=rank, data={**event.data, **data}) if data or rank != event.rank else event)
     ended: dict[str, Value] = {"lines": end}
@@ -175,53 +169,46 @@ def outlived(events: Sequence[LogEvent], hints: Hints, end: LogEnd, last_said: C
 
 
 class LogEnd:
-    """The last :data:`TAIL` bytes of a log of so many lines."""
+    """Steps in the last :data:`TAIL` bytes of a log; ``lines`` is the number of the line that would come next."""
 
     def __init__(self, tail: bytes, lines: int) -> None:
-        self._tail = tail.replace(b"\r\n", b"\n")
-        self._first = lines - tail.count(b"\n")
-        self._ends: list[int] = []
+        every = tail.split(b"\n")
+        self._first = lines - len(every) + tail.endswith(b"\n")
+        self._shown: list[int] = []
+        """The number of each line, once for each state of a progress bar."""
         self._steps: list[tuple[int, str, float]] = []
-        """Where a step is counted, the words in front of its number, and the number."""
-        at = 0
-        for line in self._tail.replace(b"\r", b"\n").split(b"\n"):
-            self._ends.append(at)
-            text = steps.plain(line)
-            seen = None if steps.is_trouble(text) else steps.counted(text)
-            if seen is not None:
-                self._steps.append((at, seen.template, seen.value))
-            at += len(line) + 1
+        """In which line a step is counted, the words in front of its number, and the number."""
+        for number, line in enumerate(every, self._first):
+            for state in line.rstrip(b"\r").split(b"\r"):
+                self._shown.append(number)
+                text = steps.plain(state)
+                if not steps.is_trouble(text) and (seen := steps.counted(text)) is not None:
+                    self._steps.append((number, seen.template, seen.value))
 
     def steps_behind(self, event: LogEvent, *, anew: bool) -> bool:
         """Whether steps are counted on behind an event, or, where that may be, from their beginning anew."""
-        at = self._place(event)
-        if at is None:
-            return False
-        first = bisect_left(self._steps, (max(at, 0), "", 0.0))
-        behind = _by_words(self._steps[first:])
+        end = _said_by(event)
+        behind = _by_words(step for step in self._steps if step[0] > end)
         if event.kind == "log.error" or event.data.get("logged") is True:
             return bool(behind)  # somebody was there to log it
         if max((len(set(numbers)) for numbers in behind.values()), default=0) < STEPS:
             return False
-        if at < 0 or len(self._ends) - bisect_left(self._ends, at) > LINES:
+        if end < self._first or len(self._shown) - bisect_right(self._shown, end) > LINES:
             return True
         # buffered lines go on where they were: fewer lines count where all begins again
-        before = _by_words(self._steps[:first])
+        before = _by_words(step for step in self._steps if step[0] <= end)
         return anew and any(numbers[0] <= min(before[words]) for words, numbers in behind.items() if words in before)
 
-    def _place(self, event: LogEvent) -> int | None:
-        """Where an event stands in the tail; -1 in front of it; None where that is not known."""
-        if 0 < last_line(event) < self._first:
-            return -1
-        told = [line.strip() for line in event.text.rstrip().split("\n")]
-        name = event.data.get("type")
-        typed = [line for line in told if isinstance(name, str) and name and name in line]
-        words = (typed or told)[-1].encode("utf-8", "replace")
-        found = self._tail.rfind(words) if words else -1
-        return None if found < 0 and last_line(event) >= self._first else found
+
+def _said_by(event: LogEvent) -> int:
+    """The line that names an exception: what follows may be more of its message, or what the run went on to say."""
+    name = event.data.get("type")
+    told = reversed(event.text.rstrip().split("\n"))
+    behind = (number for number, line in enumerate(told) if isinstance(name, str) and name and name in line)
+    return last_line(event) - next(behind, 0)
 
 
-def _by_words(steps: Sequence[tuple[int, str, float]]) -> dict[str, list[float]]:
+def _by_words(steps: Iterable[tuple[int, str, float]]) -> dict[str, list[float]]:
     """Numbers of steps in their order, by the words in front of them."""
     found: dict[str, list[float]] = {}
     for _, words, number in steps:

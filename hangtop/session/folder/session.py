@@ -12,7 +12,6 @@ from pathlib import Path
 from collectors.fleet.sink import LinkChange
 from collectors.formats import BadFormat, flight_recorder, kineto
 from collectors.node.resources import reuse_memory
-from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.traces import picture
@@ -96,11 +95,12 @@ class FilesSession(Session):
         state = self.state
         state.events = Kept(EVENT_BYTES)
         processes = ranks_of_processes(contents)
-        events = contents.events = joined(contents.events, processes)
+        contents.events = joined(contents.events, processes)
         size = world_size(contents)
-        for rank, (host, pid) in sorted(_homes(processes, events).items()):
+        homes = {rank: process for process, rank in processes.items() if process[0]}
+        for rank, (host, pid) in sorted(homes.items()):  # of several processes of a rank the last one counts
             self.samples(host, [_process(rank, pid, size)])
-        for host, told in groupby(events, key=lambda event: event.host):
+        for host, told in groupby(contents.events, key=lambda event: event.host):
             self.samples(host, list(told))
         for progress in same_communicators(contents.progress, processes):
             self.samples(progress.host, [progress])
@@ -138,16 +138,6 @@ def files_session(
     return FilesSession(read(paths, say), now)
 
 
-def _homes(processes: Mapping[Process, int], events: Sequence[LogEvent]) -> dict[int, Process]:
-    """Where each rank ran, as far as hosts are named; the last process of a rank is the one that counts."""
-    homes: dict[int, Process] = {rank: process for process, rank in processes.items() if process[0]}
-    for event in events:
-        rank, pid = event.data.get("failed_rank"), event.data.get("failed_pid")
-        if event.kind == "elastic.failure" and isinstance(rank, int) and isinstance(pid, int) and event.host:
-            homes.setdefault(rank, (event.host, pid))
-    return homes
-
-
 def _process(rank: int, pid: int, size: int | None) -> RankProcess:
     """A rank's process of which nothing but its number is known."""
     unknown = dict.fromkeys(RankProcess._fields)
@@ -159,13 +149,11 @@ def _process(rank: int, pid: int, size: int | None) -> RankProcess:
 
 def _stack_ranks(contents: Contents, processes: Mapping[Process, int]) -> dict[Process, int]:
     """Ranks whose stacks were dumped, by node and pid; where nothing says which is which they are counted."""
-    by_pid = {pid: rank for (_, pid), rank in processes.items()}
-    known: dict[Process, int | None] = {
-        (node, dump.rank_pid): rank
-        if rank is not None
-        else processes.get((node, dump.rank_pid), by_pid.get(dump.rank_pid))
+    by_pid = {pid: rank for (_, pid), rank in processes.items()}  # what a tool printed seldom names its host
+    known = {
+        (node, dump.rank_pid): by_pid.get(dump.rank_pid) if rank is None else rank
         for node, rank, dump in contents.stacks
     }
-    if known and not any(rank is not None for rank in known.values()):
+    if not any(rank is not None for rank in known.values()):
         return {owner: number for number, owner in enumerate(sorted(known))}
     return {owner: rank for owner, rank in known.items() if rank is not None}

@@ -146,6 +146,7 @@ def each(prefix: str, text: str) -> str:
     return "".join(f"{prefix}: {line}\n" for line in text.splitlines())
 
 
+LOGGED = "[2026-11-25 10:30:00,000] [ERROR] [sched.py:690] no rate\n"
 FIRST = BANNER + steps(0, 4)
 LIMITED = FIRST + each("[rank1]", ODD.format(1)) + LIMIT
 
@@ -165,10 +166,12 @@ LIMITED = FIRST + each("[rank1]", ODD.format(1)) + LIMIT
         (LIMITED + BANNER + steps(0, 9) + each("[rank0]", ODD.format(2)), "odd: 2"),
         (FIRST + ODD.format(1) + BANNER + steps(0, 2), ""),
         (FIRST + BANNER + each("[rank1]", ODD.format(1)) + FAILED, "odd: 1"),
+        (LOGGED + ODD.format(1) + LOGGED.replace("ERROR", "INFO") * 60, ""),
+        (LOGGED + ODD.format(1) + LOGGED.replace("ERROR", "INFO"), "odd: 1"),
     ],
     ids=["counted on", "counted anew", "finished", "nothing behind", "buffered steps", "heartbeats",
          "another host's steps", "too few steps", "launched anew", "failed anew", "one process anew",
-         "launchers of two nodes"],
+         "launchers of two nodes", "logged, and went on", "logged at the end"],
 )  # fmt: skip
 def test_a_fault_that_the_run_outlived_is_none(tmp_path: Path, text: str, told: str) -> None:
     found = verdict(tmp_path, text, "out.log" if "[rank" in text else "rank0.log")

@@ -33,7 +33,7 @@ def test_version() -> None:
         ("from hangtop.cli.main import main\ntry: main(['--help'])\nexcept SystemExit: pass",
          "asyncssh textual msgspec torch ClusterShell asyncio hangtop.session.session"),
         ("import tui.app, tui.panels.overview, hangtop.cli.screen, hangtop.session.live",
-         ("asyncssh torch psutil zstandard hangtop.diagnosis.rules hangtop.diagnosis.stacks "
+         ("asyncssh torch psutil sqlite3 hangtop.diagnosis.rules hangtop.diagnosis.stacks "
           "hangtop.diagnosis.collectives.recorder hangtop.diagnosis.verdict.wait_boxes tui.dialogs.base")),
     ],
     ids=["help", "first frame"],
