@@ -126,8 +126,6 @@ class Rank:
     """How it gets its CPU; None for one that has not been seen to wait for one."""
     log_at: float | None = None
     """When its logs last grew."""
-    stepped_at: float | None = None
-    """When they last counted a step."""
     launched: int = 0
     """Collectives that it was seen to launch while watched, by NCCL's log."""
 

@@ -74,6 +74,3 @@ def steps(here: SampleContext, sample: StepCount) -> None:
         last = known.told[-1] if known.told else None
         anew = last is None or last[1] > sample.value or last[2] > sample.grown
         known.told = (*(() if anew else known.told), (at, sample.value, sample.grown))[-TOLD:]
-    rank = here.rank(sample.pid)
-    if rank is not None and grown:
-        rank.stepped_at = here.at

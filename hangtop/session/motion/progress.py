@@ -1,7 +1,7 @@
 """The progress clock of a job: since when nothing advances, by counters that cost nothing. No rank is asked anything.
 
 Steps that its logs tell are the best of them (:mod:`steps`). Beyond those each rank has the time at which its own
-counters advanced last (:mod:`rank_progress`): collectives, traffic of its node, its GPU, its process, its log.
+counters advanced last (:mod:`rank_progress`): collectives, traffic of its node, its GPU, its process.
 
 In a hang the culprit may be busy, but those who wait are still; in a healthy job every rank moves once a step. So the
 job stands still as long as at least half of its ranks have been still. The longest pause that the job came back from
@@ -222,11 +222,7 @@ class Progress:
         """Signs that at least half of the ranks show, and more than one of several, with the words, strongest first."""
         since = self._now - max(LATELY, LOOKS * self.between)
         needed = max(1, min(2, len(ranks)), (len(ranks) + 1) // 2)
-        showing = {
-            sign: sum(rank.advanced.get(sign, 0.0) >= since for rank in ranks)
-            for sign in MotionSign
-            if sign is not MotionSign.LOGS
-        }
+        showing = {sign: sum(rank.advanced.get(sign, 0.0) >= since for rank in ranks) for sign in MotionSign}
         return {sign: f"{count(of, 'rank')} {sign.value}" for sign, of in showing.items() if of >= needed}
 
     def _rhythm(self) -> float:

@@ -1,4 +1,4 @@
-"""When one rank last made progress, by the counters of its process, its GPU, its log and its node's traffic.
+"""When one rank last made progress, by the counters of its process, its GPU and its node's traffic.
 
 CPU time by itself is no progress: a rank that waits in NCCL spins at 100 %, while one that waits in gloo sleeps. Nor is
 waking up: JAX looks five times a second whether its peers came, a file lock is tried ten times a second, torch's
@@ -28,7 +28,7 @@ SELDOM, A_SCRIPTS_WAKE, A_WAKE = 25.0, 2e-3, 300e-6
 look at a file or a flag, less than a step of even a tiny model. And those of a wait that wakes oftener, in C: the loop
 of a Ray worker takes 0.1 to 0.2 ms."""
 AWAKE = 0.3
-"""Cores in use from which on a process computes, however often it wakes; so do helpers: compilers, data workers."""
+"""Cores in use from which on a process computes, however often it wakes."""
 WRITES_A_WAKE, WRITES = 128.0, 1024.0
 """Bytes written each time that one wakes, and per second, that a wait which polls does not hand over: what gloo sends
 is counted as written, and so are the lines of a log, which are fewer."""
@@ -48,8 +48,6 @@ class MotionSign(Enum):
     EXCHANGES = "exchanging data with other nodes"
     GPU = "computing on their GPUs"
     WORKS = "computing, reading or writing"
-    LOGS = "logging steps"
-    """No proof by itself: the steps of all logs are judged together (:mod:`hangtop.session.motion.steps`)."""
 
 
 @dataclass(slots=True)
@@ -61,7 +59,6 @@ class RankProgress:
     """When it was looked at first, …"""
     seen_at: float
     """… and last."""
-    stepped_at: float | None
     launched: int
     gpu: tuple[float, float] | None = None
     """Share of its GPU's power limit, and per cent of its time in use, in the last look; None without a GPU."""
@@ -87,17 +84,15 @@ class RankProgress:
         assert pulse is not None
         self.looks += 1
         self.pulse, self.seen_at = pulse, at
-        stepped, self.stepped_at = rank.stepped_at != self.stepped_at, rank.stepped_at
         launched, self.launched = rank.launched > self.launched, rank.launched
         if ours:
             return
         moved = between(before, Look(at, pulse))
-        works = [self._computes(moved, rank, beside_gpu=gpu is not None), self._reads(moved)]
+        computes, reads = self._computes(moved, rank, beside_gpu=gpu is not None), self._reads(moved)
         signs = {
             MotionSign.LAUNCHES: launched,
             MotionSign.GPU: self._gpu_moves(gpu_figures(gpu)),
-            MotionSign.WORKS: any(works) or (moved.helpers_cpu or 0.0) >= AWAKE,
-            MotionSign.LOGS: stepped,
+            MotionSign.WORKS: computes or reads,
         }
         self.advanced.update((sign, at) for sign, shown in signs.items() if shown)
         if exchanged is not None:
@@ -135,7 +130,7 @@ def begun(rank: Rank, at: float, gpu: Gpu | None) -> RankProgress:
     """Begin to follow a rank, as of ``at``."""
     pulse = rank.looks.newest
     assert pulse is not None
-    return RankProgress(pulse, at, at, rank.stepped_at, rank.launched, gpu_figures(gpu))
+    return RankProgress(pulse, at, at, rank.launched, gpu_figures(gpu))
 
 
 def _value_at(rank: Rank, at: float) -> Look[RankPulse]:
