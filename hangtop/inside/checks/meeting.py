@@ -108,8 +108,6 @@ def confer(check: str, group: MeetingGroup, seconds: float, say: Callable[[Said]
         conclusion = meeting.run(say, judge)
     except Unreachable as error:
         conclusion = Conclusion(str(error), [Noted("check_incomplete", "warning", "check %s: %s" % (check, error))])
-    finally:
-        meeting.store.close()
     took = round(time.monotonic() - began, 3)
     result = CheckResult(check, group.ranks, conclusion.summary, conclusion.findings, took)
     return publish(result, speaks=group.leads)

@@ -1,11 +1,10 @@
-"""The job's store, asked from a thread: a store whose server is stopped answers nobody, and must hold nobody up."""
+"""The job's store, each time asked from a thread: a store whose server is stopped must hold nobody up."""
 
 from __future__ import annotations
 
 import threading
 import time
-from queue import SimpleQueue
-from typing import Any, Callable, Iterable, List, Optional, Tuple
+from typing import Any, Callable, Iterable, List
 
 PAUSES = (0.002, 0.1)
 """Seconds between two looks for a key: the first, and the longest."""
@@ -22,8 +21,6 @@ class StoreQueries:
         """``until`` is a time of the monotonic clock."""
         self.until = until
         self._store = store
-        self._orders: "SimpleQueue[Optional[Tuple[Callable[[], Any], List[Any], threading.Event]]]" = SimpleQueue()
-        threading.Thread(target=self._serve, name="hangtop-store", daemon=True).start()
 
     def set(self, key: str, value: bytes) -> None:
         """Put a value there."""
@@ -57,29 +54,21 @@ class StoreQueries:
             pause = min(2 * pause, longest)
         return True
 
-    def close(self) -> None:
-        """Nothing more will be asked."""
-        self._orders.put(None)
-
     def _ask(self, work: Callable[[], Any]) -> Any:
         answer: List[Any] = []
-        done = threading.Event()
-        self._orders.put((work, answer, done))
-        if not done.wait(max(0.05, self.until - time.monotonic())):
+
+        def serve() -> None:
+            try:
+                answer.append(work())
+            except BaseException as error:  # noqa: BLE001 - handed to whoever asked
+                answer.append(error)
+
+        thread = threading.Thread(target=serve, name="hangtop-store", daemon=True)
+        thread.start()
+        thread.join(max(0.05, self.until - time.monotonic()))
+        if not answer:
             raise Unreachable("the job's store does not answer: the process that keeps it is stopped or gone")
         value = answer[0]
         if isinstance(value, BaseException):
             raise Unreachable("the job's store: %s: %s" % (type(value).__name__, str(value).split("\n")[0][:200]))
         return value
-
-    def _serve(self) -> None:
-        while True:
-            order = self._orders.get()
-            if order is None:
-                return
-            work, answer, done = order
-            try:
-                answer.append(work())
-            except BaseException as error:  # noqa: BLE001 - handed to whoever asked
-                answer.append(error)
-            done.set()
