@@ -200,8 +200,8 @@ class Progress:
         if steps.grown_at is not None:
             # One rank logs what all have done together.
             return max(0.0, min(still, now - steps.grown_at))
-        if never and steps.every is not None and steps.last_at is not None:
-            since = now - steps.last_at
+        if never and steps.every is not None and steps.told_at is not None:
+            since = now - steps.told_at
             return max(still, since) if since > OVERDUE * steps.every + LAG else still
         return still
 

@@ -25,13 +25,7 @@ class JobSteps:
 
     now: float
     best: Steps | None = None
-    """The log that proves most: one that numbers training steps, and of those the one that went on last."""
-    last: int | None = None
-    """Number of the last training step that was told, …"""
-    numbered_at: float = float("-inf")
-    """… when that was written, …"""
-    last_at: float | None = None
-    """… and when the last line that counts was written, with or without a number of a step."""
+    """The log that proves most: one that numbers training steps, and of those the one whose last line is the newest."""
     grown_at: float | None = None
     """When a step was last seen to be done."""
     every: float | None = None
@@ -42,31 +36,29 @@ class JobSteps:
     def take(self, node: Node, unrelated: Collection[tuple[str, int]]) -> None:
         """Take what the logs of a node tell; ``unrelated`` are processes of other runs."""
         for log in node.steps.values():
-            pid = log.count.pid
-            rank = None if pid is None else node.ranks.get(pid)
-            if pid is None or ((node.name, pid) not in unrelated and (rank is None or rank.gone_at is None)):
+            if log.count.pid is None or (node.name, log.count.pid) not in unrelated:
                 self._take_log(log, seen=node.link in {"live", "limited"})
 
     def _take_log(self, log: Steps, *, seen: bool) -> None:
-        numbered, every = log.count.name in NUMBERED, _every(log)
-        if log.told:
-            at, value, _ = log.told[-1]
-            self.last_at = max(at, self.last_at or at)
-            if numbered and at > self.numbered_at:
-                self.numbered_at, self.last = at, int(value)
+        every, longest = _every(log), log.count.longest if log.count.name in NUMBERED else None
+        if log.told and (self.best is None or _worth(log) > _worth(self.best)):
+            self.best = log
         if every is not None:
             self.every = min(every, self.every or every)
-        if numbered and log.count.longest is not None and log.count.longest < (self.longest or float("inf")):
-            self.longest = log.count.longest
+        if longest is not None:
+            self.longest = min(longest, self.longest or longest)
         if log.grown_at is not None and seen:
             self.grown_at = max(log.grown_at, self.grown_at or log.grown_at)
-            if log.told and (self.best is None or _worth(log) > _worth(self.best)):
-                self.best = log
+
+    @property
+    def last(self) -> int | None:
+        """Number of the last training step that was told."""
+        return int(self.best.told[-1][1]) if self.best is not None and self.best.count.name in NUMBERED else None
 
     @property
     def told_at(self) -> float | None:
         """When the last training step was written; where none has a number, the last line that counts."""
-        return self.last_at if self.last is None else self.numbered_at
+        return None if self.best is None else self.best.told[-1][0]
 
     @property
     def fresh(self) -> float:
@@ -106,4 +98,4 @@ def _every(log: Steps) -> float | None:
 
 
 def _worth(log: Steps) -> tuple[bool, float]:
-    return log.count.name in NUMBERED, log.grown_at or 0.0
+    return log.count.name in NUMBERED, log.told[-1][0]
