@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +15,7 @@ from hangtop.cli.options import SectionedCommand
 from hangtop.cli.terminal import Status
 from hangtop.diagnosis.phrasing import size
 from hangtop.session.folder.documents import Recognised
+from hangtop.session.folder.files import PIPED
 
 if TYPE_CHECKING:
     from collectors.samples.traces import RankTrace
@@ -37,19 +34,23 @@ def command(paths: tuple[Path, ...], json: bool) -> None:
 
     PATH is a file, a folder or an archive (tar, tar.gz, gz), or - for what is piped in. Rank logs, merged logs, Slurm
     output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, saved stacks, RAS reports,
-    dmesg. Exit code: 0 healthy, 1 any other verdict (also where the files do not tell), 2 wrong usage.
+    dmesg. Files of several jobs are judged as those of one. Exit code: 0 healthy, 1 any other verdict (also where the
+    files do not tell), 2 wrong usage.
     """
     from hangtop.cli.answer import Answer, Reply, finish, reply_of
     from hangtop.diagnosis.verdict.verdict import diagnose
     from hangtop.session.folder import files_session
 
     began, status = time.monotonic(), Status()
-    with as_files(paths) as files:
-        try:
-            session = files_session(files, status.say)
-        finally:
-            status.clear()
-        job = session.job()
+    if missing := next((path for path in paths if path != PIPED and not path.exists()), None):
+        raise click.UsageError(f"{missing}: there is no such file")
+    if PIPED in paths and sys.stdin.isatty():
+        raise click.UsageError("-: nothing is piped in; name files, or: ssh node1 cat log | hangtop analyze -")
+    try:
+        session = files_session(paths, status.say)
+    finally:
+        status.clear()
+    job = session.job()
     reply = reply_of(Answer(diagnose(job), job, time.monotonic() - began))
     document, lines = {**reply.document, "files": list(map(_file, session.files))}, list(reply.lines)
     if session.traces is not None:
@@ -98,22 +99,3 @@ def _summary(files: Sequence[Recognised]) -> Iterator[str]:
         yield from (f"- {file.name}: {file.why}" for file in damaged[:NAMED])
         if len(damaged) > NAMED:
             yield f"- and {len(damaged) - NAMED} more (--json has all)"
-
-
-@contextmanager
-def as_files(paths: Sequence[Path]) -> Iterator[list[Path]]:
-    """The paths; what is piped in for ``-`` is copied into a file that is gone afterwards.
-
-    Raises :class:`click.UsageError` for a path that is not there, and where standard input is a keyboard.
-    """
-    piped = Path("-")
-    if missing := next((path for path in paths if path != piped and not path.exists()), None):
-        raise click.UsageError(f"{missing}: there is no such file")
-    if piped in paths and sys.stdin.isatty():
-        raise click.UsageError("-: nothing is piped in; name files, or: ssh node1 cat log | hangtop analyze -")
-    with tempfile.TemporaryDirectory(prefix="hangtop-") as folder:
-        copy = Path(folder, "standard-input")
-        if piped in paths:
-            with os.fdopen(os.dup(0), "rb") as pipe, copy.open("wb") as file:
-                shutil.copyfileobj(pipe, file)
-        yield [copy if path == piped else path for path in paths]

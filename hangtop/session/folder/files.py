@@ -7,7 +7,9 @@ import io
 import os
 import stat
 import struct
+import sys
 import tarfile
+import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -27,6 +29,8 @@ PACKED = 3
 LARGEST, LARGEST_WHOLE = 16 << 30, 64 << 20
 """Bytes of one file that are read, once uncompressed, and of one that is read as a whole."""
 
+PIPED = Path("-")
+"""What is piped in."""
 _DAMAGED = (
     OSError, EOFError, zlib.error, tarfile.TarError, struct.error, ValueError, LookupError, TypeError, AttributeError,
     ArithmeticError, MemoryError,
@@ -98,6 +102,9 @@ def _files(start: Path) -> Iterator[Path]:
 def _opened(path: Path) -> Iterator[Member]:
     name = clean(str(path))[:1000]
     try:
+        if path == PIPED:
+            yield from _unpacked(Member("standard-input", cast("Stream", sys.stdin.buffer), time.time()))
+            return
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
             yield _unread(name, "no regular file, or a folder that may not be read")
