@@ -77,11 +77,10 @@ _latest: Dict[Tuple[str, Tuple[int, ...]], CheckResult] = {}
 
 
 def _put(result: CheckResult) -> None:
-    """Keep a result: in place of those of the same check among the same ranks or some of them."""
-    ranks = set(result.ranks)
-    for known in [known for known in _latest if known[0] == result.check and ranks.issuperset(known[1])]:
-        del _latest[known]
-    _latest[result.check, tuple(result.ranks)] = result
+    """Keep a result, in place of that of the same check among the same ranks."""
+    key = result.check, tuple(result.ranks)
+    _latest.pop(key, None)
+    _latest[key] = result
     while len(_latest) > KEPT:
         del _latest[next(iter(_latest))]
 

@@ -1,16 +1,13 @@
 """Faults that a job can have planted: which, on which rank, and when.
 
 A job asks :func:`struck` at the place where the fault belongs; everything that then goes wrong is real: a file that
-never opens, a lock that is held, a loop that does not end.
+never opens, a collective that one rank enters.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import signal
-import subprocess
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,9 +18,6 @@ FAULTS: Mapping[str, str] = MappingProxyType(
     {
         "dataloader": "a reader blocks on a file that never opens",
         "checkpoint": "torch.save blocks on a file system that does not answer",
-        "lock": "a lock whose holder waits for ever",
-        "busy": "user code loops without end",
-        "uninterruptible": "a system call that no signal ends (state D)",
         "straggler": "one rank takes ten times as long for a step",
         "conditional": "a collective that only one rank enters",
         "init": "one rank does not reach init_process_group",
@@ -75,56 +69,8 @@ def dead_file(folder: Path) -> Path:
     return path
 
 
-class TokenBudget:
-    """Counts tokens under a lock that a reporting thread shares."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._never = threading.Event()
-        self.tokens = 0
-
-    def add(self, tokens: int) -> None:
-        """Count ``tokens``."""
-        with self._lock:
-            self.tokens += tokens
-
-    def report_forever(self) -> None:
-        """Hold the lock and wait for an answer that does not come: what a stuck metrics upload does."""
-        with self._lock:
-            self._never.wait()
-
-
-def pack_sequences(lengths: list[int], capacity: int) -> int:
-    """Count bins of ``capacity`` for ``lengths``; a length over the capacity is never placed."""
-    bins = 0
-    while lengths:
-        room, rest = capacity, []
-        for length in lengths:
-            if length <= room:
-                room -= length
-            else:
-                rest.append(length)
-        lengths, bins = rest, bins + 1
-    return bins
-
-
-def mirror_artifacts(folder: Path) -> None:
-    """Start an uploader whose input does not open: the parent of a vfork waits in state D until its child execs."""
-    source = str(dead_file(folder))
-    # Once this process is gone, open the far end: the child would stay blocked for ever.
-    subprocess.Popen(["sh", "-c", f"while kill -0 {os.getpid()}; do sleep 1; done; : >{shlex.quote(source)}"])
-    os.posix_spawn("/bin/true", ["true"], os.environ, file_actions=[(os.POSIX_SPAWN_OPEN, 0, source, os.O_RDONLY, 0)])
-
-
-def suffer(budget: TokenBudget, folder: Path) -> None:
+def suffer() -> None:
     """Let the planted fault strike, if it is one of those that strike between steps."""
-    if struck("lock"):
-        threading.Thread(target=budget.report_forever, name="metrics-upload", daemon=True).start()
-        time.sleep(0.2)
-    budget.add(1)
-    pack_sequences([9 if struck("busy") else 3, 2, 4], 8)
-    if struck("uninterruptible"):
-        mirror_artifacts(folder)
     if struck("stopped"):
         os.kill(os.getpid(), signal.SIGSTOP)
     if struck("killed"):

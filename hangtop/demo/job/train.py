@@ -99,13 +99,13 @@ def train(plan: faults.Plan, folder: Path, step_time: float) -> None:
     gpu = RankGpu(memory=(30 + rank % 3) << 30)
     model = DistributedDataParallel(Head())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-    metrics, budget = dist.new_group(), faults.TokenBudget()
+    metrics = dist.new_group()
     saver = plan.rank if plan.fault == "checkpoint" else 0
     dist.barrier()
     faults.arm(plan, rank)
     started = time.monotonic()
     for step, batch in enumerate(batches(shards), start=1):
-        faults.suffer(budget, folder)
+        faults.suffer()
         loss = train_step(model, optimizer, augment(batch, step_time), gpu, step_time)
         log_metrics(loss, step, time.monotonic() - started, gpu, metrics)
         if step % SAVE_EVERY == 0 and rank == saver:

@@ -18,7 +18,7 @@ from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
     ("words", "said"),
     [
         (["--ranks", "3"], "3 ranks cannot be shared evenly by 2 nodes"),
-        (["--fault", "lock", "--fault-rank", "4"], "there is no rank 4 among 4"),
+        (["--fault", "init", "--fault-rank", "4"], "there is no rank 4 among 4"),
         (["--fault", "gremlins"], "'gremlins' is not one of"),
     ],
 )
@@ -34,7 +34,7 @@ def test_the_command_lists_the_faults() -> None:
 
 
 def test_a_fault_of_a_device_is_planted_there_and_none_of_the_job(tmp_path: Path) -> None:
-    for fault, given in (("gpu-lost", ""), ("lock", "lock")):
+    for fault, given in (("gpu-lost", ""), ("init", "init")):
         words = ranks.command(DemoOptions(fault=fault), tmp_path)
         assert words[words.index("--fault") + 1] == given
     bench = Bench(tmp_path)
