@@ -193,7 +193,7 @@ def test_what_the_kernel_says_is_a_change_unless_it_is_old(wire: Wire) -> None:
 
 def test_links_and_bad_lines(wire: Wire) -> None:
     wire.intake.link(LinkChange("node2", "connecting", "", 1000.0))
-    wire.intake.link(LinkChange("node2", "lost", "no route to host", 1001.0, 1005.0))
+    wire.intake.link(LinkChange("node2", "lost", "no route to host", 1001.0))
     wire.intake.bad_line("node2", "hf_" + "a1B2" * 8 + "\x00" * 500, "no JSON")
     node = wire.intake.state.nodes["node2"]
     assert (node.link, node.why, node.since) == ("lost", "no route to host", 1001.0)
