@@ -36,7 +36,7 @@ def poisoned(text: str, paper: Paper | None = None) -> PaperSession:
             LogEvent("python.exception", NOW, 7, text, PID + 7, text, 3, text, {}),
         ],
     )  # fmt: skip
-    session.link(LinkChange(paper.name(1), "lost", text, NOW, NOW + 9))
+    session.link(LinkChange(paper.name(1), "lost", text, NOW))
     session.bad_line(node, text, text)
     say(session, node, 0, NOW, text, text)
     finding = Finding(
