@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from collectors.samples.stacks import BESIDE, Frame, StackDump
+from collectors.samples.stacks import BESIDE, StackDump, ThreadStack
 from hangtop.diagnosis.stacks.frames import is_user, own, place
 from hangtop.diagnosis.stacks.kernel import kernel_view
 from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
-from hangtop.diagnosis.stacks.states import Activity, Meaning, Role, ThreadNote, target_of
+from hangtop.diagnosis.stacks.states import Activity, Meaning, ThreadNote, target_of
 from hangtop.diagnosis.stacks.threads import role, thread_name, thread_that_counts
 from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 
@@ -21,40 +21,13 @@ _LATELY_S, _LATE_LOOKS = 20.0, 3
 
 
 class _Look(NamedTuple):
-    """One dump of a rank's own process, read, with the helper that it waits for."""
+    """One dump of a rank's own process, read."""
 
     dump: StackDump
-    stack: ParsedStack
-    """Of the thread that was judged: main, or the one to which main has handed its work."""
-    role: Role
-    helper: StackDump | None
-    inner: ParsedStack | None
-    """Of the helper."""
-
-    @property
-    def user(self) -> tuple[Frame, ...]:
-        """User frames that show where it is, innermost first: a data worker's when the rank waits for that."""
-        return (self.inner or self.stack).user
-
-    @property
-    def points(self) -> tuple[tuple[object, ...], ...]:
-        """Python frames as they were, to tell moving from frozen."""
-        frames = (*self.stack.frames, *(self.inner.frames if self.inner else ()))
-        return tuple(frame[:3] for frame in frames if not frame.native)
-
-    @property
-    def place(self) -> str:
-        """Where the rank is, with where the helper is that it waits for."""
-        return ";".join([self.stack.says.place, *(place(frame) for frame in reversed(self.user) if self.inner)])
-
-    @property
-    def frames(self) -> tuple[str, ...]:
-        """The folded frames for people, outermost first, those of the helper behind the rank's own."""
-        says = self.stack.says
-        if self.inner is None or self.helper is None:
-            return says.frames
-        title = f"[{'data worker' if says.kind == 'data' else 'child process'} {self.helper.pid}]"
-        return (*says.frames, title, *self.inner.says.frames)
+    says: Activity
+    """What the rank does, as far as this look tells."""
+    points: tuple[tuple[object, ...], ...]
+    """Python frames as they were, to tell moving from frozen."""
 
 
 def activity(dumps: Sequence[StackDump]) -> Activity:
@@ -67,73 +40,78 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     ordered = sorted(dumps, key=lambda dump: dump.at)
     mine = [dump for dump in ordered if dump.pid == dump.rank_pid] or ordered
     helpers = [dump for dump in ordered if dump.pid != mine[0].pid]
-    newest = mine[-1]
-    looks = [seen for dump in _untorn(mine) if (seen := _look_at(dump, helpers)) is not None]
-    last = looks[-1] if looks and looks[-1].dump is newest else None
-    child = target_of(newest.waiting_on).process
+    torn = _torn(mine)
+    looks = [_look_at(dump, None if dump is torn else dump.main, helpers) for dump in mine]
+    read, last = [look for look in looks if not look.says.error], looks[-1]
+    late = [look for look in read if look.dump.at >= last.dump.at - _LATELY_S]
+    late = late if len(late) >= _LATE_LOOKS else read[-_LATE_LOOKS:]
+    alike = [*takewhile(lambda look: look.says.place == last.says.place, reversed(read))]
+    child = target_of(last.dump.waiting_on).process
     rates = [_carried(mine), _carried([one for one in helpers if one.pid == child])]
-    helper = last.helper if last is not None and (not newest.waiting_on or child is not None) else None
-    return (_without_frames(newest) if last is None else _over_looks(looks, last))._replace(
-        cpu=_cpu(mine), state=newest.state, wchan=newest.wchan, syscall=newest.syscall,
-        waiting_on=(helper or newest).waiting_on,  # of a helper for whose end the rank waits, what that waits on
-        looks=len(mine), at=newest.at, beside=newest.beside,
+    return last.says._replace(
+        cpu=_cpu(mine),
+        moving=None if last.says.error or len(read) == 1 else any(look.points != last.points for look in late),
+        readings=tuple(look.says for look in looks),
+        since=last.dump.at if last.says.error else alike[-1].dump.at,
         carried=max((rate for rate in rates if rate is not None), default=None),
-    )  # fmt: skip
-
-
-def _over_looks(looks: Sequence[_Look], last: _Look) -> Activity:
-    """What the frames of all looks say; the kernel's side is not yet in it."""
-    says, dump = last.stack.says, last.dump
-    late = [seen for seen in looks if seen.dump.at >= dump.at - _LATELY_S]
-    late = late if len(late) >= _LATE_LOOKS else list(looks[-_LATE_LOOKS:])
-    moving = None if len(looks) == 1 else any(seen.points != last.points for seen in late)
-    where = next(iter(last.user), None)
-    return says._replace(
-        where=place(where) if where is not None else "",
-        function=place(where, line=False) if where is not None else "",
-        place=last.place,
-        frames=last.frames,
-        moving=moving,
-        thread=last.role,
-        others=_other_threads(last),
-        gil=next((thread_name(one) for one in dump.threads if one.owns_gil), ""),
-        helper_pid=last.helper.pid if last.helper is not None else None,
-        since=[seen.dump.at for seen in takewhile(lambda seen: seen.place == last.place, reversed(looks))][-1],
     )
 
 
-def _without_frames(newest: StackDump) -> Activity:
-    """What the kernel says, and what py-spy said, is the evidence."""
-    error, _, said = newest.error.partition(": ")
-    meaning = kernel_view(newest) or Meaning.CLOSED
-    if meaning.waits == "unknown" and meaning is not Meaning.STOPPED:
-        meaning = Meaning.CLOSED
-    return Activity(
-        meaning, meaning.waits, error=error or "torn", said=said or "no main thread in the dump", since=newest.at
-    )  # fmt: skip
-
-
-def _untorn(mine: Sequence[StackDump]) -> Sequence[StackDump]:
-    """Leave out a look that found no Python frames on the main thread, as of a program that is over, if it is alone.
+def _torn(mine: Sequence[StackDump]) -> StackDump | None:
+    """The look that found no Python frames on the main thread, as of a program that is over, if it is alone.
 
     A look that does not stop the process now and then finds none where there are some; of a program that is over the
     next one finds none, too.
     """
     empty = [one for one in mine if one.main is not None and all(frame.native for frame in one.main.frames)]
-    return [one for one in mine if len(empty) != 1 or one is not empty[0] or one.method != "nonblocking"]
+    return empty[0] if len(empty) == 1 and empty[0].method == "nonblocking" else None
 
 
-def _look_at(dump: StackDump, helpers: Sequence[StackDump]) -> _Look | None:
-    """Read one dump of a rank's own process, with those of its helpers of about the same moment; None without frames.
+def _look_at(dump: StackDump, main: ThreadStack | None, helpers: Sequence[StackDump]) -> _Look:
+    """Read one dump of a rank's own process, with those of its helpers of about the same moment.
 
     Where main has handed the work to another thread, that one is judged (:func:`thread_that_counts`).
     """
-    main = dump.main
+    waiting_on, points = dump.waiting_on, tuple[tuple[object, ...], ...]()
     if main is None:
-        return None
-    stack, part = thread_that_counts(dump, main, parse(main.frames, kernel_view(dump)))
-    helper, inner = _helper(dump, helpers) if stack.says.waits == "helper" else (None, None)
-    return _Look(dump, stack, part, helper, inner)
+        says = _without_frames(dump)
+    else:
+        stack, part = thread_that_counts(dump, main, parse(main.frames, kernel_view(dump)))
+        says, frames = stack.says._replace(thread=part, others=_other_threads(dump, stack)), stack.frames
+        helper, inner = _helper(dump, helpers) if says.waits == "helper" else (None, None)
+        if helper is not None and inner is not None:
+            says, frames = _with_helper(says, helper, inner), (*frames, *inner.frames)
+            if not waiting_on or target_of(waiting_on).process is not None:
+                waiting_on = helper.waiting_on  # of a helper for whose end the rank waits
+        points = tuple(frame[:3] for frame in frames if not frame.native)
+    says = says._replace(
+        state=dump.state, wchan=dump.wchan, syscall=dump.syscall, waiting_on=waiting_on, at=dump.at, since=dump.at,
+        beside=dump.beside,
+        gil=next((thread_name(one) for one in dump.threads if one.owns_gil), ""),
+    )  # fmt: skip
+    return _Look(dump, says, points)
+
+
+def _without_frames(dump: StackDump) -> Activity:
+    """What the kernel says, and what py-spy said, is the evidence."""
+    error, _, said = dump.error.partition(": ")
+    meaning = kernel_view(dump) or Meaning.CLOSED
+    if meaning.waits == "unknown" and meaning is not Meaning.STOPPED:
+        meaning = Meaning.CLOSED
+    return Activity(meaning, meaning.waits, error=error or "torn", said=said or "no main thread in the dump")
+
+
+def _with_helper(says: Activity, helper: StackDump, inner: ParsedStack) -> Activity:
+    """What a rank does that waits for a helper: where it is, and behind its frames those of the helper."""
+    title = f"[{'data worker' if says.kind == 'data' else 'child process'} {helper.pid}]"
+    where = inner.user[0]
+    return says._replace(
+        where=place(where),
+        function=place(where, line=False),
+        place=";".join([says.place, *map(place, reversed(inner.user))]),
+        frames=(*says.frames, title, *inner.says.frames),
+        helper_pid=helper.pid,
+    )
 
 
 def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, ParsedStack] | tuple[None, None]:
@@ -175,16 +153,16 @@ def _carried(dumps: Sequence[StackDump]) -> float | None:
     return dumps[-1].carrying if dumps else None
 
 
-def _other_threads(seen: _Look) -> tuple[ThreadNote, ...]:
+def _other_threads(dump: StackDump, judged: ParsedStack) -> tuple[ThreadNote, ...]:
     """Threads besides main and the judged one that are in the job's own code.
 
     Where the main thread sleeps at a futex, all that are not told of beside it do, too: at locks.
     """
-    dump, main, notes = seen.dump, seen.dump.main, []
+    notes = []
     told = [one.thread for one in dump.beside]
     at_locks = dump.syscall == "futex" and len(told) < BESIDE
     for thread in dump.threads:
-        if thread is main or own(thread.frames) == seen.stack.frames or not any(map(is_user, thread.frames)):
+        if thread is dump.main or own(thread.frames) == judged.frames or not any(map(is_user, thread.frames)):
             continue
         says = parse(thread.frames, main=False).says
         locked = at_locks and not says.by_frame and thread.os_thread_id not in (*told, None, dump.pid)

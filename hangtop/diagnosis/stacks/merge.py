@@ -51,7 +51,7 @@ class Merged(NamedTuple):
     @property
     def looks(self) -> int:
         """Most looks that any rank has."""
-        return max((doing.looks for doing in self.activities.values()), default=0)
+        return max((len(doing.readings) for doing in self.activities.values()), default=0)
 
 
 def merge(entries: Iterable[tuple[int, StackDump]]) -> Merged:

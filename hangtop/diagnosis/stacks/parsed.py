@@ -73,6 +73,7 @@ def _parse(frames: Sequence[Frame], view: Meaning | None, *, main: bool) -> Pars
     says = Activity(
         meaning, found.waits, found.op, frozenset(context), found.world, found.peer,
         where=place(user[0]) if user else "",
+        function=place(user[0], line=False) if user else "",
         by_frame=by_frame,
         by_name=peers is None and (
             meaning is Meaning.READS_FILE or (named == meaning.kind and named not in inside)

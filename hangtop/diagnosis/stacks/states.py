@@ -208,7 +208,8 @@ class Activity(NamedTuple):
     error: str = ""
     """First word (``denied``, ``stopped``, ``gone`` …) when the newest look has no frames, with what was ``said``."""
     said: str = ""
-    looks: int = 1
+    readings: tuple[Activity, ...] = ()
+    """What each look alone says, oldest first; empty in these themselves."""
     at: float = 0.0
     """Time of the newest look."""
     since: float = 0.0

@@ -45,7 +45,7 @@ class JobStatus:
     @property
     def read(self) -> tuple[RankStatus, ...]:
         """Ranks whose stacks could be read."""
-        return tuple(status for status in self.statuses.values() if status.activity and status.readings)
+        return tuple(status for status in self.statuses.values() if status.activity is not None)
 
     @property
     def present(self) -> tuple[RankStatus, ...]:

@@ -51,8 +51,6 @@ class RankStatus(NamedTuple):
     process: Rank | None = None
     activity: Activity | None = None
     """Over all recent looks."""
-    readings: Sequence[Activity] = ()
-    """One for each look alone, oldest first."""
     motion: Motion = NO_MOTION
     """How much its process moved; nothing where nobody dumped it and it looks ordinary."""
     held: float = 0.0
@@ -61,6 +59,11 @@ class RankStatus(NamedTuple):
     """What its own GPU does."""
     frozen: bool | None = None
     """It stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
+
+    @property
+    def readings(self) -> tuple[Activity, ...]:
+        """What each look alone says, oldest first."""
+        return () if self.activity is None else self.activity.readings
 
     @property
     def where(self) -> str:
@@ -121,17 +124,14 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
     told = None if doing is None else _at_the_store(_by_native(doing, dumps) or doing, process)
-    begins = [place for place, dump in enumerate(plain) if dump.pid == dump.rank_pid or not place]
-    looks = [plain[begin:end] for begin, end in zip(begins, [*begins[1:], len(plain)], strict=False)]
     if process is not None and process.looks:
-        placed = doing.since if doing is not None and doing.looks >= LATE_LOOKS else -inf
+        placed = doing.since if doing is not None and len(doing.readings) >= LATE_LOOKS else -inf
         moved = motion(process, max(placed, job.now - (job.stood_still or 0.0) if stands(job) else placed))
     elif doing is not None:
         moved = Motion(cpu=doing.cpu, state=doing.state, wchan=doing.wchan)
     else:
         moved = NO_MOTION
-    readings = tuple(activity(look) for look in looks)
-    return with_activity(status._replace(readings=readings, motion=moved), told)
+    return with_activity(status._replace(motion=moved), told)
 
 
 def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
@@ -214,7 +214,7 @@ def timed(job: Job, status: RankStatus) -> RankStatus:
     still = still if job.now - doing.at <= still and not doing.moving else 0.0
     own_step = _stepped_at(job, status)
     step = own_step or job.motion.last_step_at
-    held = max(still, doing.at - doing.since if doing.looks >= LATE_LOOKS else 0.0)
+    held = max(still, doing.at - doing.since if len(doing.readings) >= LATE_LOOKS else 0.0)
     if status.state in ("stopped", "uninterruptible"):
         held = max(held, moved.halted_for)
     elif status.state in WAITS and job.live and step is not None and not moved.blocked:

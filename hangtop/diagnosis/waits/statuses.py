@@ -121,7 +121,7 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
     found: dict[int, RankStatus] = {}
     at_line: dict[str, list[RankStatus]] = defaultdict(list)
     waits_at: dict[str, Activity] = {}
-    dumped = [(one, one.activity) for one in statuses if one.activity is not None and one.readings]
+    dumped = [(one, one.activity) for one in statuses if one.activity is not None]
     for one, doing in dumped:
         if one.state in WAITS and one.where:
             waits_at[one.where] = doing
@@ -159,8 +159,12 @@ def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[Ran
         most = len(statuses) < 2 * len(there) < 2 * len(statuses) and _is_opaque(look)
         return look.taken_as(Meaning.GPU_FULL) if most else look
 
-    computes = {one.rank for one in statuses if at_line and one.process and draws_work_power(job, one.process)}
-    return [one if one.rank in computes else one._replace(readings=tuple(map(told, one.readings))) for one in statuses]
+    def of_rank(one: RankStatus) -> RankStatus:
+        if one.activity is None or (at_line and one.process and draws_work_power(job, one.process)):
+            return one
+        return one._replace(activity=one.activity._replace(readings=tuple(map(told, one.readings))))
+
+    return [of_rank(one) for one in statuses]
 
 
 def _is_opaque(doing: Activity) -> bool:

@@ -18,7 +18,7 @@ STEP = f"train_step {SCRIPT}:44"
 
 def test_a_wait_that_stands_still_is_frozen_and_blocked_since_its_first_look() -> None:
     doing = activity([main_dump(ALL_REDUCE, STEP, at=at, cpu=5.0) for at in (10.0, 11.0, 13.5)])
-    assert (doing.moving, doing.cpu, doing.since, doing.at, doing.looks) == (False, 0.0, 10.0, 13.5, 3)
+    assert (doing.moving, doing.cpu, doing.since, doing.at, len(doing.readings)) == (False, 0.0, 10.0, 13.5, 3)
 
 
 def test_a_busy_loop_moves_and_computes() -> None:
