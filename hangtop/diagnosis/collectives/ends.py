@@ -1,4 +1,4 @@
-"""Where waits end: the ranks that all others wait for in the end, and circles that no wait leads out of.
+"""Where waits end: the ranks that all others wait for in the end, and circles.
 
 When two ranks wait for each other in different groups, the pair cannot tell which of the two launched its operations in
 the wrong order. Groups of one description and size play one role: their ranks launch the same collectives in the same
@@ -8,7 +8,7 @@ order, so that other ranks in the same roles can tell.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from hangtop.diagnosis.collectives.groups import Group
@@ -22,7 +22,7 @@ class Ends(NamedTuple):
     ranks: tuple[int, ...] = ()
     """Ranks that are waited for and wait for nobody."""
     circle: tuple[int, ...] = ()
-    """Ranks of circles without a way out, by certain waits alone."""
+    """Ranks of circles, by certain waits alone."""
     undumped: tuple[int, ...] = ()
     """Ends without a dump, where nothing certain leads elsewhere."""
 
@@ -31,36 +31,29 @@ def ends_of(edges: Sequence[WaitEdge], busy: Collection[int], dumped: Collection
     """Follow waits to their ends. ``busy`` are ranks with something open, which are no ends of their own.
 
     A rank that waits in what all others joined, too, is no culprit. Neither is one of which no more is known than that
-    it has no dump, as long as one is known to have stayed away, or has a dump and nothing open: it may be that one.
+    it has no dump, as long as one is known to have stayed away.
     """
     sure: dict[int, set[int]] = defaultdict(set)
-    every: dict[int, set[int]] = defaultdict(set)
     for edge in edges:
-        every[edge.waiter].update(edge.for_ranks)
         if edge.certain:
             sure[edge.waiter].update(edge.for_ranks)
-    awaited = {rank for targets in sure.values() for rank in targets}
-    ranks = {rank for rank in awaited if rank not in busy and not every.get(rank)}
-    core = dict(sure)
-    while dead := [rank for rank, targets in core.items() if not targets & core.keys()]:  # most waits lead to an end
-        core = {rank: targets for rank, targets in core.items() if rank not in set(dead)}
-    onward = {rank: _reached(rank, every) for rank in core}
-    circle = {rank for rank, after in onward.items() if rank in after and all(rank in onward.get(n, ()) for n in after)}
+    waiters = {edge.waiter for edge in edges}
+    ranks = set().union(*sure.values()) - waiters - set(busy)
+    circle = circle_of(sure)
     missing = {rank for edge in edges if edge.untold for rank in edge.for_ranks} - set(dumped)
-    accusable = not ranks and not circle and set(dumped) <= set(busy) and len(missing) <= len(every)
-    return Ends(tuple(sorted(ranks)), tuple(sorted(circle)), tuple(sorted(missing)) if accusable else ())
+    return Ends(tuple(sorted(ranks)), tuple(sorted(circle)), () if ranks or circle else tuple(sorted(missing)))
 
 
-def _reached(start: int, waits: Mapping[int, Iterable[int]]) -> set[int]:
-    """All that a rank waits for, directly or through others; itself, where it waits in a circle."""
-    seen: set[int] = set()
-    todo = list(waits.get(start, ()))
-    while todo:
-        rank = todo.pop()
-        if rank not in seen:
-            seen.add(rank)
-            todo += waits.get(rank, ())
-    return seen
+def circle_of(waits: Mapping[int, Collection[int]]) -> set[int]:
+    """Ranks that wait in circles: all but those whose waits lead to an end, or for whom nobody waits."""
+    left = {rank: set(targets) for rank, targets in waits.items()}
+    while True:
+        awaited = set().union(*left.values())
+        core = {rank: targets & left.keys() for rank, targets in left.items() if rank in awaited}
+        core = {rank: targets for rank, targets in core.items() if targets}
+        if len(core) == len(left):
+            return set(core)
+        left = core
 
 
 def strayed(groups: Mapping[Group, Mapping[int, RankInGroup]], progress: Mapping[Group, LaunchProgress]) -> set[int]:

@@ -5,7 +5,7 @@ Works on any number of dumps: a rank without one is named as such, never an erro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -80,8 +80,7 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
         set(ends.ranks) or {rank for one in unfinished for rank in one.waiting} or strayed(found.groups, progress)
     )
     if not (culprits or ends.circle or ends.undumped):
-        behind = {edge.waiter for edge in edges}
-        unfinished = [OpenGroup(one.label, one.waiting) for one in progress.values() if _stands(one, behind)]
+        unfinished = [OpenGroup(one.label, one.waiting) for one in progress.values() if _stands(one)]
     return Matched(
         found.dumps, tuple(progress.values()), edges,
         differs=tuple(sorted(filter(None, map(_differs, [found.groups[group] for group in groups])), key=_since)),
@@ -130,11 +129,10 @@ def _on_some(progress: LaunchProgress, own: Mapping[int, RankInGroup]) -> OpenGr
     return OpenGroup(progress.label, waiting, tuple(sorted(completed))) if waiting else None
 
 
-def _stands(progress: LaunchProgress, behind: Collection[int]) -> bool:
-    """Whether all members stand in one collective, none of them ``behind`` something else: that moved data."""
+def _stands(progress: LaunchProgress) -> bool:
+    """Whether all members stand in one collective."""
     waiting = progress.waiting
-    one_number = len({one.seq for one in waiting.values()}) == 1
-    return waiting.keys() == progress.members and one_number and not waiting.keys() & set(behind)
+    return waiting.keys() == progress.members and len({one.seq for one in waiting.values()}) == 1
 
 
 def _differs(own: Mapping[int, RankInGroup]) -> Mapping[int, Operation] | None:

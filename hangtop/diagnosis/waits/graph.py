@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Literal
 
-from hangtop.diagnosis.collectives.ends import ends_of
+from hangtop.diagnosis.collectives.ends import circle_of
 from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.waits.odd import OddRanks, Source, odd_ranks, threads_rest
 from hangtop.diagnosis.waits.points import WaitPoint, by_frames, points_of, standing_part
@@ -128,4 +128,4 @@ def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
     if all(own.peer is None for own in doing.values()):
         sides = {own.op for own in doing.values()}
         return set(doing) if everybody and len(doing) > 1 and len(sides) == 1 and sides <= PLAIN_HALVES else set()
-    return set(ends_of([*by_frames(members)], (), ()).circle)
+    return circle_of({edge.waiter: edge.for_ranks for edge in by_frames(members)})
