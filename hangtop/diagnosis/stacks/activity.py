@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
-from collectors.samples.stacks import BESIDE, StackDump, ThreadStack
+from collectors.samples.stacks import StackDump, ThreadStack
 from hangtop.diagnosis.stacks.frames import is_user, own, place
 from hangtop.diagnosis.stacks.kernel import kernel_view
 from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
@@ -154,17 +154,7 @@ def _carried(dumps: Sequence[StackDump]) -> float | None:
 
 
 def _other_threads(dump: StackDump, judged: ParsedStack) -> tuple[ThreadNote, ...]:
-    """Threads besides main and the judged one that are in the job's own code.
-
-    Where the main thread sleeps at a futex, all that are not told of beside it do, too: at locks.
-    """
-    notes = []
-    told = [one.thread for one in dump.beside]
-    at_locks = dump.syscall == "futex" and len(told) < BESIDE
-    for thread in dump.threads:
-        if thread is dump.main or own(thread.frames) == judged.frames or not any(map(is_user, thread.frames)):
-            continue
-        says = parse(thread.frames, main=False).says
-        locked = at_locks and not says.by_frame and thread.os_thread_id not in (*told, None, dump.pid)
-        notes.append(ThreadNote(thread_name(thread), role(thread, dump), says.where, "lock" if locked else says.waits))
-    return tuple(notes)
+    """Threads besides main and the judged one that are in the job's own code."""
+    beside = (one for one in dump.threads if one is not dump.main and own(one.frames) != judged.frames)
+    found = ((one, next(filter(is_user, one.frames), None)) for one in beside)
+    return tuple(ThreadNote(thread_name(one), role(one, dump), place(frame)) for one, frame in found if frame)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -137,14 +136,12 @@ def target_of(waiting_on: str) -> BlockedOn:
     return BlockedOn(text.startswith("pipe"), **told, runs=text != waiting_on)
 
 
-@dataclass(frozen=True, slots=True)
-class ThreadNote:
-    """Another thread of the process that is in the job's own code. ``waits`` as in :class:`Activity`."""
+class ThreadNote(NamedTuple):
+    """Another thread of the process that is in the job's own code."""
 
     name: str
     role: Role
     where: str
-    waits: Waits
 
 
 _MAY_BE_WAITS: frozenset[Kind] = frozenset(("code", "checkpoint", "backward", "forward"))

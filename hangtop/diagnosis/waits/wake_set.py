@@ -22,7 +22,7 @@ from collectors.samples.ranks import Helper
 from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.phrasing import duration, listed, size
 from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, TRACED
-from hangtop.diagnosis.stacks.states import Activity, Meaning, ThreadNote, Waits
+from hangtop.diagnosis.stacks.states import Activity, Meaning
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -40,8 +40,6 @@ _IN_LOOPS = frozenset(
 )
 """Calls of libraries' own loops, which wait for any of several files or for the next look; and a thread that runs,
 which its CPU tells."""
-_OUTSIDE_THREADS: frozenset[Waits] = frozenset({"storage", "helper", "time", "nothing", "unknown"})
-"""What another thread may be in and yet bring what the main thread waits for; a lock, a peer or a GPU it does not."""
 
 
 class WakeProgress(Enum):
@@ -164,13 +162,9 @@ def _child_inside(child: Helper) -> bool:
 def _outside_thread(status: RankStatus, doing: Activity, waiters: Sequence[RankStatus]) -> str:
     """A thread that may bring from outside what the main thread waits for, and what that is in; empty for none.
 
-    A thread of the job's code, by its frames; else one without frames that was in one call in the last two looks.
-    Threads that the waiters have at that line or call, too (a heartbeat, a logger), bring nothing.
+    One that was in one call in the last two looks. Threads that the waiters have in that call, too (a heartbeat, a
+    logger), bring nothing.
     """
-    everywhere = {one.where for waiter in waiters if waiter.activity is not None for one in waiter.activity.others}
-    for one in doing.others:
-        if one.role == "python" and one.waits in _OUTSIDE_THREADS and one.where and one.where not in everywhere:
-            return _at_line(one)
     if doing.syscall != "futex" or len(status.readings) < LATE_LOOKS:
         return ""
     before, last = ({(one.thread, _call(one)): one for one in look.beside} for look in status.readings[-LATE_LOOKS:])
@@ -180,10 +174,6 @@ def _outside_thread(status: RankStatus, doing: Activity, waiters: Sequence[RankS
             on = f" on {thread.waiting_on}" if thread.waiting_on else ""
             return f"its thread {thread.name} is in {thread.syscall}{on}"
     return ""
-
-
-def _at_line(thread: ThreadNote) -> str:
-    return f"its thread {thread.name} is at {thread.where}"
 
 
 def _call(thread: ThreadWait) -> tuple[str, str]:
@@ -201,6 +191,6 @@ def _blocked_on(doing: Activity) -> str:
         return f"blocked on {doing.waiting_on}"
     if doing.syscall not in ("", "none", "running", "futex"):
         return f"blocked in {doing.syscall}"
-    threads = [_at_line(note) for note in doing.others if note.where]
+    threads = [f"its thread {one.name} is at {one.where}" for one in doing.others]
     beside = f"; {listed(threads, 2)}" if doing.waits in ("lock", "unknown") and threads else ""
     return "" if doing.meaning is Meaning.CODE else doing.label + beside
