@@ -13,7 +13,6 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from typing import Literal, NamedTuple
 
-from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import BUSY_CORES
 from hangtop.diagnosis.waits.points import WaitPoint
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -59,9 +58,9 @@ def _members(points: Sequence[WaitPoint]) -> list[RankStatus]:
     return [one for point in points for one in point.members]
 
 
-def _apart(points: Sequence[WaitPoint], odd: frozenset[int], of: Callable[[RankStatus], str]) -> bool:
-    """No odd rank is where another rank is, by its line or its function: ranks at one line are in one place."""
-    few, most = ({of(one) for one in _members(points) if (one.rank in odd) is wanted} for wanted in (True, False))
+def _elsewhere(points: Sequence[WaitPoint], odd: frozenset[int]) -> bool:
+    """No odd rank is at the line of another rank: ranks at one line are in one place."""
+    few, most = ({one.where for one in _members(points) if (one.rank in odd) is wanted} for wanted in (True, False))
     return few.isdisjoint(most)
 
 
@@ -82,12 +81,9 @@ def _network_threads(points: Sequence[WaitPoint]) -> frozenset[int]:
     over the CPU, or the few of them wait for a kernel before the one that the others wait in.
     """
     odd, members = _minority(points, threads_rest), _members(points)
-    rests = [one for one in members if threads_rest(one)]
-    told = rests and odd in ({one.rank for one in rests}, {one.rank for one in members} - {one.rank for one in rests})
     known = all(threads_rest(one) is not None for one in members)
-    before = all(one.kind == "collective" or (one.kind == "device" and one.rank in odd) for one in rests)
-    on_gpu = all(one.kind == "device" for one in members if one not in rests)
-    return odd if told and known and before and on_gpu and _apart(points, odd, _line_of) else frozenset()
+    before = all(one.kind == "device" or (one.kind == "collective" and threads_rest(one)) for one in members)
+    return odd if known and before and _elsewhere(points, odd) else frozenset()
 
 
 def threads_rest(one: RankStatus) -> bool | None:
@@ -101,49 +97,39 @@ def threads_rest(one: RankStatus) -> bool | None:
 def _sub_group(points: Sequence[WaitPoint]) -> frozenset[int]:
     """Operations of groups that are smaller than the job end before one that needs all ranks."""
     odd = frozenset(rank for point in points if point.inner for rank in point.ranks)
-    told = 2 * len(odd) <= len(_members(points)) and _apart(points, odd, _line_of)
-    return odd if told and _frames_tell(points) else frozenset()
+    few = 2 * len(odd) <= len(_members(points))
+    return odd if few and _elsewhere(points, odd) and _frames_tell(points) else frozenset()
 
 
 def _program(points: Sequence[WaitPoint]) -> frozenset[int]:
     """Another function than that of more than half, as ranks in one function are in one loop and the others left it.
 
-    Else another operation, or another line. A rank beside those that wait for their GPUs must be in another function:
-    it may be at the next line of theirs.
+    Else another operation, or another line.
     """
-    on_gpu = [point.kind == "device" for point in points]
-    if all(on_gpu) or not _frames_tell(points):
+    if all(point.kind == "device" for point in points) or not _frames_tell(points):
         return frozenset()
     point_of = {rank: number for number, point in enumerate(points) for rank in point.ranks}
-    parts = (_minority(points, of) for of in (_function_of, lambda one: point_of[one.rank], _line_of))
-    odd = next(filter(None, parts), frozenset[int]())
-    return odd if not any(on_gpu) or _apart(points, odd, _function_of) else frozenset()
+    parts = (_minority(points, of) for of in (_function_of, lambda one: point_of[one.rank], lambda one: one.where))
+    return next(filter(None, parts), frozenset())
 
 
 def _function_of_kernels(points: Sequence[WaitPoint]) -> frozenset[int]:
     """Another function where all wait for their GPUs, which a program that all ranks run does at the same lines.
 
-    A full queue of kernels may be met at any line, and rank 0 alone often asks for a figure to print.
+    A full queue of kernels may be met at any line, so the others must be at one; and rank 0 alone often asks for a
+    figure to print.
     """
     members, odd = _members(points), _minority(points, _function_of)
     only_kernels = all(point.kind == "device" for point in points)
     alone = any(one.activity is not None and one.activity.context & DONE_ALONE for one in members if one.rank in odd)
     prints = odd == {0} and not alone
     together = len({one.where for one in members if one.rank not in odd}) == 1
-    return odd if only_kernels and together and not prints and all(map(_stays_at_its_line, members)) else frozenset()
-
-
-def _line_of(one: RankStatus) -> str:
-    return one.where
+    return odd if only_kernels and together and not prints and all(one.read for one in members) else frozenset()
 
 
 def _function_of(one: RankStatus) -> str:
     """The innermost function of the program that a rank is in."""
     return "" if one.activity is None else one.activity.function or one.activity.label
-
-
-def _any_on_gpu(points: Sequence[WaitPoint]) -> bool:
-    return any(point.kind == "device" for point in points)
 
 
 def _frames_tell(points: Sequence[WaitPoint]) -> bool:
@@ -152,18 +138,12 @@ def _frames_tell(points: Sequence[WaitPoint]) -> bool:
     So a rank that is met in one beside ranks that wait for their GPUs waits for its GPU as they do; unless it is in a
     barrier or at a store, or sleeps in the operation, which then goes over the CPU.
     """
-    return not _any_on_gpu(points) or all(map(_holds, (point for point in points if point.kind != "device")))
-
-
-def _holds(point: WaitPoint) -> bool:
-    sleeps = all(one.frozen is True and one.motion.blocked for one in point.members)
-    return point.kind == "store" or (point.kind == "collective" and (point.op in BARRIERS or sleeps))
-
-
-def _stays_at_its_line(one: RankStatus) -> bool:
-    """Whether the frames of a rank were seen, and are not those of a full queue, which any line may meet."""
-    full = one.activity is not None and one.activity.meaning is Meaning.GPU_QUEUE_FULL
-    return one.read and bool(one.where) and not full
+    others = [point for point in points if point.kind != "device"]
+    held = (
+        point.kind == "store" or point.op in BARRIERS or all(one.motion.blocked for one in point.members)
+        for point in others
+    )  # fmt: skip
+    return len(others) == len(points) or all(held)
 
 
 SIGNS: tuple[tuple[Source, Callable[[Sequence[WaitPoint]], frozenset[int]]], ...] = (
