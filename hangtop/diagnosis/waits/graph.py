@@ -69,8 +69,7 @@ def find_waits(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge]) ->
     odd = odd_ranks(points_of(waits))
     hard, working = in_state(among, *HARD), [*in_state(among, "working", "leaving"), *_not_launched(waits, odd)]
     if hard or working:
-        standing = [one for one in working if one.frozen is not False] or ([] if hard else working)
-        culprits = sorted((*hard, *standing), key=lambda one: one.rank)
+        culprits = sorted((*hard, *working), key=lambda one: one.rank)
         return _graph("held_up", waits, culprits, None, part=part)
     if in_state(among, "unseen"):
         return _graph("unclear", waits, (), None, part=part)
@@ -84,7 +83,7 @@ def _graph(
 ) -> WaitGraph:
     blamed = {one.rank for one in culprits}
     waiters = [one for one in waits if one.rank not in blamed]
-    seen = [one for one in waiters or culprits if one.frozen is not False and (one.readings or one.load != "unknown")]
+    seen = [one for one in waiters or culprits if one.frozen is not False]
     held = median_low([one.held for one in seen]) if seen else 0.0
     accused: tuple[WaitPoint, ...] = ()
     if pattern not in ("held_up", "unclear"):
@@ -113,7 +112,7 @@ def _all_wait(waits: Sequence[RankStatus], odd: OddRanks | None) -> tuple[Patter
         together = len(points) == 1 or any(point.kind == "device" for point in points)
         return "stalled" if together else "mismatch", every
     accused = [point for point in points if odd.ranks.issuperset(point.ranks)]
-    together = odd.by == "groups" and len(accused) == 1 and len(odd.ranks) > 1 and accused[0].kind != "p2p"
+    together = odd.by == "groups" and len(accused) == 1 and accused[0].kind != "p2p"
     return "stalled" if together else "mismatch", odd.ranks
 
 
