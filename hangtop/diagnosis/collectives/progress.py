@@ -105,15 +105,10 @@ class LaunchProgress:
 
 
 def leading(records: Sequence[LaunchProgress]) -> list[LaunchProgress]:
-    """Records at which waits end: of those with ranks behind, where these do not all wait in another communicator.
-
-    One rank that launched an operation which the others lack has itself left out theirs: where few are behind counts.
-    """
-    every = [one for one in records if one.behind]
-    late = [one for one in every if 2 * len(one.behind) <= len(one.last)] or every
-    free = []
+    """Records at which waits end: of those with ranks behind, where these do not all wait in another communicator."""
+    late, free = [one for one in records if one.behind], []
     for one in late:
-        elsewhere = {rank for other in every if other is not one for rank in other.waiting}
+        elsewhere = {rank for other in late if other is not one for rank in other.waiting}
         if not set(one.behind) <= elsewhere:
             free.append(one)
     return free or late

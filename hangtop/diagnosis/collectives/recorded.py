@@ -140,9 +140,8 @@ def _p2p_ops(rank: int, group: Group, batch: Sequence[tuple[int, Collective]]) -
 def p2p_edges(found: Recorded) -> Iterator[WaitEdge]:
     """The waits of open sends and receives, of what each rank has open first in a group, that lack a counterpart.
 
-    The k-th send from A to B in a group meets the k-th receive at B from A. Sequence numbers do not tell k (they count
-    all of a rank's batches), so both sides are counted from the beginning. Where a dump does not go back so far, only
-    open operations are compared, and of a batch with several peers nothing is certain.
+    The k-th open send from A to B in a group meets the k-th open receive at B from A. Sequence numbers do not tell k
+    (they count all of a rank's batches). Of a batch with several peers nothing is certain.
     """
     sides: dict[tuple[Group, int | None, int | None], dict[bool, list[P2POp]]] = defaultdict(
         lambda: {True: [], False: []}
@@ -150,25 +149,17 @@ def p2p_edges(found: Recorded) -> Iterator[WaitEdge]:
     peers: dict[tuple[int, int], set[int | None]] = defaultdict(set)
     for op in found.p2p:
         peers[op.rank, op.step].add(op.peer)
-        if op.peer is not None:
+        if op.open and op.peer is not None:
             sides[op.way][op.sends].append(op)
     first: dict[tuple[int, Group], int] = {}
     for op in found.p2p:
         if not op.open or op.peer is None or first.setdefault((op.rank, op.group), op.step) != op.step:
             continue
         mine, others = sides[op.way][op.sends], sides[op.way][not op.sends]
-        whole = all(_goes_back(found.dumps.get(rank)) for rank in (op.rank, op.peer))
         alone = len(peers[op.rank, op.step]) == 1  # of several peers the counterpart may have come and gone
-        if not whole:
-            mine, others = ([one for one in side if one.open] for side in (mine, others))
         if mine.index(op) >= len(others):
             dumped = op.peer in found.dumps
             yield WaitEdge(
                 op.rank, (op.peer,), op.group.label, "send" if op.sends else "recv", op.entry.seq,
-                dumped and (whole or alone), op.entry.created, not dumped,
+                dumped and alone, op.entry.created, not dumped,
             )  # fmt: skip
-
-
-def _goes_back(dump: RecorderDump | None) -> bool:
-    """Whether a dump goes back to the rank's first operation."""
-    return dump is not None and bool(dump.collectives) and dump.collectives[0].record == 0

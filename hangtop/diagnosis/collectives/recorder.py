@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.samples.collectives import GroupStatus, RecorderDump
+from collectors.samples.collectives import RecorderDump
 from hangtop.diagnosis.collectives.ends import ends_of, strayed
 from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, differing_field
@@ -18,8 +18,6 @@ from hangtop.diagnosis.job import Job
 
 CLOCKS_APART = 5.0
 """Seconds by which the clock in a dump may differ from ours."""
-_ENDS_TOGETHER = ("all", "_all", "reduce_scatter", "_reduce_scatter", "barrier")
-"""Beginnings of the operations that end on no rank before every rank has joined; a broadcast ends at its root."""
 
 
 class OpenGroup(NamedTuple):
@@ -95,27 +93,19 @@ def _since(operations: Mapping[int, Operation]) -> float:
     return min(one.since or 0.0 for one in operations.values())
 
 
-def _ends_together(operation: Operation) -> bool:
-    return operation.name.lower().startswith(_ENDS_TOGETHER)
-
-
 def _progress(group: Group, found: Recorded) -> LaunchProgress:
     """Members that were dumped and list nothing of the group have launched nothing in it.
 
-    A dump without entries whose status tells of some that are done leaves these out.
+    A dump of what is open alone may be empty: its status tells of what is done.
     """
     own, dumps = found.groups[group], found.dumps
     members = set(group.ranks) or set(dumps if group.whole else own)
     waiting = {rank: its.operation(its.unfinished[0]) for rank, its in own.items() if its.unfinished}
     last = {rank: Operation("", its.enqueued, its.source) for rank, its in own.items()}
-    left_out = {rank for rank, dump in dumps.items() if not dump.collectives and any(map(_has_completed, dump.status))}
-    nothing = (members & dumps.keys()) - own.keys() - left_out
-    last |= {rank: Operation("", -1, dumps[rank].source) for rank in nothing}
+    for rank in (members & dumps.keys()) - own.keys():
+        if dumps[rank].collectives or not any(one.last_completed for one in dumps[rank].status):
+            last[rank] = Operation("", -1, dumps[rank].source)
     return LaunchProgress(group.label, frozenset(members), last, waiting)
-
-
-def _has_completed(status: GroupStatus) -> bool:
-    return (status.last_completed or 0) > 0
 
 
 def _on_some(progress: LaunchProgress, own: Mapping[int, RankInGroup]) -> OpenGroup | None:
@@ -123,7 +113,7 @@ def _on_some(progress: LaunchProgress, own: Mapping[int, RankInGroup]) -> OpenGr
     waiting, completed = {}, set[int]()
     for rank, first in progress.waiting.items():
         others = {other for other, its in own.items() if other != rank and its.completed >= first.seq}
-        if others and _ends_together(first):
+        if others:
             waiting[rank] = first
             completed |= others
     return OpenGroup(progress.label, waiting, tuple(sorted(completed))) if waiting else None
