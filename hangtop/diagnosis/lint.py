@@ -138,7 +138,8 @@ def _source(rank: Rank, name: str, value: str) -> Evidence:
 
 def _interfaces(job: Job, ranks: Sequence[Rank], name: str, value: str) -> Iterator[Finding]:
     """Loop-back where peers are on other nodes, or may be; names of which no interface is up."""
-    apart = [rank for rank in ranks if not _all_on_its_node(job, rank)]
+    world = world_or_logged(job)
+    apart = [rank for rank in ranks if world is None or world > len(job.ranks_of(rank.node))]
     if value.strip().lstrip("=") == "lo" and apart:
         text = f"{name}={value} is the loopback interface: ranks of other nodes cannot be reached through it"
         yield _finding("env_invalid", "warning", text, apart, (name, value), f"Correct {name} or remove it.")
@@ -150,15 +151,6 @@ def _interfaces(job: Job, ranks: Sequence[Rank], name: str, value: str) -> Itera
         advice = "Set it to an interface that these nodes have (ip -br link), or remove it."
         there = [rank for rank in ranks if rank.node in lacking]
         yield _finding("env_invalid", "critical", text, there, (name, value), advice)
-
-
-def _all_on_its_node(job: Job, rank: Rank) -> bool:
-    """Whether a rank's whole job is known to be on its node, by its own settings or by what the job logged."""
-    world, here = rank.process.world_size, rank.process.local_world_size
-    if world is not None and here is not None:
-        return world == here
-    world = world or world_or_logged(job)
-    return world is not None and world <= sum(other.node == rank.node for other in job.ranks)
 
 
 def mismatches(job: Job) -> Iterator[Finding]:

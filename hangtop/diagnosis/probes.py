@@ -195,8 +195,8 @@ def _corrupt(report: ProbeReport) -> Iterator[Finding]:
             report, "silent_corruption", 0.95, sorted({rank.node for rank in ranks}),
             f"wrong values after a collective on rank {', '.join(str(rank.rank) for rank in ranks)}",
             [f"{figure.op} of {figure.size} bytes: wrong values on rank {rank}" for figure, rank in wrong],
-            "Take these nodes out of service and test their GPUs and memory (dcgmi diag -r 3). "
-            "Results of jobs that ran there are in doubt.", ranks=ranks,
+            "Take these nodes out of service, test them (dcgmi diag -r 3), and doubt results of jobs that ran there.",
+            ranks=ranks,
         )  # fmt: skip
 
 

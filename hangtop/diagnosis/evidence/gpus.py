@@ -8,16 +8,13 @@ while all others are full and idle in power is the one that has not launched wha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
 from typing import Literal, NamedTuple
 
 from collectors.samples.gpus import GpuSample, bus_key
-from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
-from hangtop.diagnosis.evidence.event_fields import number_of, text_of
-from hangtop.diagnosis.evidence.events import hosts_in
 from hangtop.diagnosis.finding import Evidence, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.looks import Look
@@ -105,22 +102,6 @@ def gpu_at(node: Node, bus_id: str) -> int | None:
     return next(
         (gpu.index for gpu in node.gpus.values() if gpu.facts and key and bus_key(gpu.facts.bus_id) == key), None
     )
-
-
-def gpus_in(job: Job, events: Iterable[LogEvent]) -> tuple[str, ...]:
-    """The GPUs that events name: ``node4:3``, or ``node4:0000:5e:00`` where nothing tells which GPU that is."""
-    found: set[str] = set()
-    only = next(iter(job.nodes)) if len(job.nodes) == 1 else "node"
-    for event in events:
-        name = next(iter(hosts_in(job, [event])), only)
-        index = number_of(event, "gpu")
-        bus = text_of(event, "bus_id")
-        if index is None and bus:
-            at = gpu_at(job.nodes[name], bus) if name in job.nodes else None
-            found.add(f"{name}:{bus.lower() if at is None else at}")
-        elif index is not None and 0 <= index < 256:
-            found.add(f"{name}:{index}")
-    return tuple(sorted(found))
 
 
 # --- what they do ------------------------------------------------------------------------------------------------

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.evidence.event_fields import when
 from hangtop.diagnosis.evidence.events import event_line, log_events, ranks_in
 from hangtop.diagnosis.failures.first import exits, exits_before, lost_connections
 from hangtop.diagnosis.failures.record import by_rank, failures
@@ -15,7 +13,7 @@ from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_text, kernel
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, on_nodes, who_wait
-from hangtop.diagnosis.roster import homes, living_on, world_size
+from hangtop.diagnosis.roster import homes, world_size
 from hangtop.diagnosis.rules.crash import wordless
 from hangtop.diagnosis.tables.thresholds import START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
@@ -24,31 +22,25 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 GONE_S = 2.0
 """Ours: ranks of one job end within a second of each other when it ends well."""
-LOOK_FOR_IT = (
-    "Look for it: did its launcher start, is its node in the list that hangtop was given, what does its log say last?"
-)
-RAN_OUT = (
-    "Its data ran out before the others': give every rank the same number of batches, or use "
-    "torch.distributed.algorithms.join."
-)
+LOOK_FOR_IT = "Look whether its launcher started, whether hangtop was given its node, and what its log says last."
+RAN_OUT = "Its data ran out before the others': give every rank as many batches, or use algorithms.join of torch."
 
 
 def missing(job_status: JobStatus) -> Iterator[Finding]:
     """rank_missing: WORLD_SIZE counts more ranks than are alive, and those that are there wait for no other.
 
     Where their node is in view, and the others are past the start or its kernel killed a process, it is rank_killed.
-    Needs every node in view. While the processes are younger than a start may take, it is a warning.
+    Needs every node in view. Nothing is said while the processes are younger than a start may take.
     """
-    job, graph, absent = job_status.job, job_status.graph, job_status.of("missing")
-    if not absent or graph is None or graph.pattern != "held_up" or graph.held < job_status.alarm_after:
+    job, graph, numbers = job_status.job, job_status.graph, [one.rank for one in job_status.of("missing")]
+    if not numbers or graph is None or graph.pattern != "held_up" or graph.held < job_status.alarm_after:
         return
-    numbers = [status.rank for status in absent]
     elsewhere = any(node.link in UNSEEN_LINKS for node in job.nodes.values())  # that is node_unreachable
     left = set(numbers) <= exits(job).keys()  # that is rank_left_early
     if elsewhere or left or any(culprit.state != "missing" for culprit in graph.culprits):
         return
-    belongs = _nodes_beside(job, numbers)
-    began = max((rank.process.started for name in belongs[:1] for rank in living_on(job, name)), default=job.now)
+    belongs, living = _nodes_beside(job, numbers), [rank for rank in job.ranks if rank.gone_at is None]
+    began = max((rank.process.started for rank in living if rank.node in belongs[:1]), default=job.now)
     kill = kernel_word(job, belongs[0], began, job.now) if len(belongs) == 1 else None
     world = f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive {on_nodes(belongs)}".rstrip()
     proof = (Evidence(Observer.CONTEXT, "environment of the ranks", None, world), *waiters_of(graph))
@@ -57,13 +49,10 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         how = kernel_text(job, kill) if kill else "nothing that was read says how"
         yield wordless(numbers, belongs, kill, f"ended before it was seen, {how}; {wait}", proof, 0.85)
         return
-    youngest = max((rank.process.started for rank in job.ranks if rank.gone_at is None), default=job.now)
-    young = job.now - youngest < START_S and job.motion.last_step is None
-    found = of_ranks(
-        "rank_missing", 0.6 if young else 0.85, numbers, (),
-        f"is on no node in view, of {world_size(job)} in all; {wait}", proof, LOOK_FOR_IT,
-    )  # fmt: skip
-    yield replace(found, severity="warning") if young else found
+    youngest = max((rank.process.started for rank in living), default=job.now)
+    if job.now - youngest >= START_S or job.motion.last_step is not None:
+        text = f"is on no node in view, of {world_size(job)} in all; {wait}"
+        yield of_ranks("rank_missing", 0.85, numbers, (), text, proof, LOOK_FOR_IT)
 
 
 def _nodes_beside(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
@@ -85,22 +74,19 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
     if not job_status.present or graph is None or not graph.waiters:
         return
     told = by_rank(failures(job)).keys() | exits(job).keys()
-    together: dict[tuple[str, float | None], list[RankStatus]] = defaultdict(list)
-    kills: dict[tuple[str, float | None], LogEvent | None] = {}
+    together: dict[tuple[str, str], list[tuple[RankStatus, LogEvent | None]]] = defaultdict(list)
     for status in _logs_read(job_status, job_status.of("gone")):
         if status.rank not in told and status.held >= GONE_S:
             kill = kernel_word(job, status.node, job.now - status.held, job.now - status.held)
-            key = status.node, when(kill) if kill else None
-            together[key].append(status)
-            kills[key] = kill
-    for key, members in together.items():
-        (node, _), kill, held = key, kills[key], max(one.held for one in members)
+            together[status.node, f"; {kernel_text(job, kill)}" if kill else ""].append((status, kill))
+    for (node, how), members in together.items():
+        first, kill = members[0]
         yield wordless(
-            [status.rank for status in members], (node,), kill,
-            f"has been gone for {duration(held)} without a word{f'; {kernel_text(job, kill)}' if kill else ''}; "
+            [status.rank for status, _ in members], (node,), kill,
+            f"has been gone for {duration(max(one.held for one, _ in members))} without a word{how}; "
             f"{who_wait(graph.waiters, 'other')}",
-            (Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {members[0].pid} is gone"),
-             *evidence_of(members[0]), *waiters_of(graph)), 0.65,
+            (Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {first.pid} is gone"),
+             *evidence_of(first), *waiters_of(graph)), 0.65,
         )  # fmt: skip
 
 

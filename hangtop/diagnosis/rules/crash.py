@@ -23,19 +23,12 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 
 TIME_OUTS = frozenset({"store", "rendezvous", "collective_timeout", "fingerprint"})
 """Signatures of exceptions by which a wait ended: rules on what was waited for say more."""
-MORE_MEMORY = (
-    "Give the job more memory (cgroup, Slurm --mem, the pod's limit), or use less (data loader workers, pinned memory, "
-    "what is cached)."
-)
+MORE_MEMORY = "Give the job more memory (cgroup, Slurm --mem, the pod's limit), or use less (loader workers, caches)."
 LOOK_FOR_THE_KILL = (
-    "A rank that writes nothing was killed from outside (out of memory, the batch system, somebody) or ended by "
-    "itself: look at the kernel log of its node and at the batch system's accounting. After a segmentation fault "
-    "Python writes where with PYTHONFAULTHANDLER=1."
+    "A rank that writes nothing was killed from outside, or faulted: look at its node's kernel log and at the batch "
+    "system's accounting; PYTHONFAULTHANDLER=1 tells where Python faults."
 )
-RECORD = (
-    "Decorate the main function with torch.distributed.elastic.multiprocessing.errors.record, or start with torchrun "
-    "--tee 3 --log-dir DIR, and look at that rank's own output."
-)
+RECORD = "Look at that rank's own output: torchrun --tee 3 --log-dir DIR, or @record around the main function."
 SAYS_NOT_WHY = "NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks."
 
 
@@ -173,10 +166,8 @@ def _ended_from_outside(job: Job, ends: Sequence[RankEnd]) -> Iterator[Finding]:
     reason = text_of(outside[0], "reason").lower() if outside else ""
     # a notice comes before the end, and a job may be spared: ranks that live were not ended
     lives = job.live and not signalled and any(rank.gone_at is None for rank in job.ranks)
-    by_user = bool(outside) and all(
-        text_of(event, "reason") == "user" or text_of(event, "signal").removeprefix("SIG") in ("INT", "HUP")
-        for event in outside
-    )
+    sign = text_of(outside[0], "signal").removeprefix("SIG") if outside else ""
+    by_user = reason == "user" or sign in ("INT", "HUP")
     by = "by its user" if by_user else f"from outside{f': {reason}' if reason else ''}"
     proof = [*outside[:2], *(end.cause.event for end in signalled[:2])]
     yield Finding(

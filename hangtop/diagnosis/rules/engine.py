@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of
 from hangtop.diagnosis.evidence.events import events_on, finished, hosts_in, lines, log_events, ranks_in
-from hangtop.diagnosis.evidence.gpus import gpu_at, gpus_in, ranks_on_gpu
+from hangtop.diagnosis.evidence.gpus import gpu_at, ranks_on_gpu
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Finding, Severity
 from hangtop.diagnosis.job import Job
@@ -86,9 +86,8 @@ class EventRow:
             return
         ranks = self._culprits(job, events)
         nodes = (homes(job, ranks) if self.ranks_in else ()) or hosts_in(job, events)
-        own = {f"{rank.node}:{gpu}" for rank in job.ranks if rank.rank in ranks for gpu in rank.gpus}
-        named = gpus_in(job, events)  # by the numbers that a rank's own settings give to its GPUs
-        yield self._finding(events, ranks, nodes, tuple(sorted(own)) if own and named else named)
+        gpus = {f"{rank.node}:{gpu}" for rank in job.ranks if rank.rank in ranks for gpu in rank.gpus}
+        yield self._finding(events, ranks, nodes, tuple(sorted(gpus)))
 
     def _events(self, of_kind: Callable[[str], Iterable[LogEvent]]) -> list[LogEvent]:
         told = (self.event, *self.also)

@@ -152,8 +152,7 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
                 job, node, gpu, "gpu_throttled", "warning", 0.85,
                 f"runs at {clock:.0f} MHz, its peers at {usual:.0f}, its maximum is {top}: {reasons}",
                 Evidence(Observer.GPU, f"nvidia-smi on {node.name}", bad[-1].at, proof),
-                "Every rank waits for the slowest GPU. Check cooling, power supply and power cap of this one; move the "
-                "job off it.",
+                "All ranks wait for the slowest GPU: check its cooling, power supply and cap; move the job off it.",
             )  # fmt: skip
 
 

@@ -20,15 +20,11 @@ from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text,
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.waits.job_status import JobStatus
 
-CODE = (
-    "Look for a collective behind `if rank == …` (evaluation, logging, a checkpoint of rank 0 alone), for ranks with "
-    "different numbers of batches, or for shapes that differ."
-)
+CODE = "Look for a collective behind `if rank == …` (evaluation, logging, saving), and for uneven batches or shapes."
 STACKS = f"These ranks have not launched what the others wait in: look at their last log lines and their stacks. {CODE}"
 WHY = (
-    "The time-out is a consequence: find what kept this rank (its last log lines, its stack). Where every rank had "
-    "launched the operation, suspect the network, a GPU, or sizes that differ. TORCH_DISTRIBUTED_DEBUG=DETAIL makes "
-    "torch say more."
+    "The time-out is a consequence: find what kept this rank. Where all had launched the operation, suspect network, "
+    "GPU or sizes; TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch say more."
 )
 PAIR_UP = "Pair sends with receives: even ranks send first, odd ranks receive first; or use batch_isend_irecv."
 Proof = tuple["int | None", Evidence]

@@ -39,9 +39,8 @@ ERRORS = (
 (``sysfs-class-infiniband``) and hw_counters of mlx5 (NVIDIA's "understanding mlx5 counters"). CNP, ECN and
 port_xmit_wait are pressure, not errors."""
 PORT_ERRORS = (
-    "Link down or recovered, symbol errors: replace cable or transceiver. Receive errors: look at the port at the far "
-    "end. Discards: congestion, or a slow receiver. Sequence errors: packets are lost on the way from the port that "
-    "counts packet_seq_err to that of out_of_sequence; check PFC and ECN along it."
+    "Link down, symbol errors: cable or transceiver. Receive errors: the port at the far end. Discards: congestion. "
+    "Sequence errors: loss on the way from the port that counts packet_seq_err; check PFC and ECN along it."
 )
 
 
@@ -59,8 +58,7 @@ def port_down(job: Job) -> Iterator[Finding]:
             yield _on_port(
                 node, port, "ib_port_down", "critical",
                 f" is {port.facts.state} ({port.facts.phys_state}); {up} of {count(others, 'peer')} are up",
-                "Check the cable and the switch port; Polling means that no light comes from the far end, Disabled "
-                "that it was switched off, INIT that no subnet manager has set the port up.",
+                "Check cable and switch port (Polling: no light from the far end; INIT: no subnet manager).",
             )  # fmt: skip
 
 
@@ -180,8 +178,7 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
                      f"to {receiver}, repeated: {listed([f'{ranks_text((rank,))} to {end}' for rank, end in own])}")
             for (sender, receiver), own in sorted(silent.items())[:TOLD]
         ),
-        advice="Look at the link, the firewall and the MTU between these nodes: small packets may pass where full ones "
-        "do not.",
+        advice="Look at the link, the firewall and the MTU between these nodes: small packets may still pass.",
         next=(next_step("P", "probe", "path", *every),),
     )  # fmt: skip
 

@@ -26,9 +26,7 @@ CPU_PEERS_SHARE = 3
 """Ours: so many times as much as the others, at the least."""
 BOOT_SLACK_S = 5.0
 """Seconds by which the clocks that tell of a boot, and of a rank's end, may differ."""
-OTHERS_ANSWER = (
-    "The other nodes answer, so look at this one: at what the reason says, else at its console, power and network port."
-)
+OTHERS_ANSWER = "The other nodes answer: look at this one's console, power and network port."
 NONE_ANSWERS = "No node answers: where the reason does not say why, check this machine's network first."
 
 
@@ -91,17 +89,14 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
         if _is_crowded(job, rank.node) or (own is not None and (own.allowed.isdecimal() or own.nice > nice)):
             by_node[rank.node].append(rank)
     for name, ranks in by_node.items():
-        node, numbers = job.nodes[name], tuple(sorted(rank.rank for rank in ranks))
+        numbers, share = tuple(sorted(rank.rank for rank in ranks)), min(rank.waited_for_cpu for rank in ranks)
         allowed = {f"CPUs {one.cpu_wait.allowed}, nice {one.cpu_wait.nice}" for one in ranks if one.cpu_wait}
-        load = f"; {node.load.load:.0f} tasks want {node.host.cpus} CPUs" if node.load and node.host else ""
-        share = min(rank.waited_for_cpu for rank in ranks)
-        text = f"{share}% of the time for a CPU, the others {usual}%: may run on {listed(sorted(allowed))}{load}"
+        text = f"{share}% of the time for a CPU, the others {usual}%: may run on {listed(sorted(allowed))}"
         yield Finding(
             "cpu_starved", "warning", 0.8, f"{ranks_on(numbers, (name,))} {of_several('waits', len(ranks))} {text}",
             ranks=numbers, nodes=(name,),
-            evidence=(Evidence(Observer.PROCESS, f"/proc/*/schedstat on {name}", node.seen_at or job.now, text),),
-            advice="Give each rank CPUs of its own (Slurm's --cpus-per-task and --cpu-bind, numactl, taskset), the "
-            "nice value of the others, and look at what else runs on that node.",
+            evidence=(Evidence(Observer.PROCESS, f"/proc/*/schedstat on {name}", job.now, text),),
+            advice="Give each rank CPUs of its own (--cpus-per-task, --cpu-bind, taskset); look what else runs there.",
         )  # fmt: skip
 
 

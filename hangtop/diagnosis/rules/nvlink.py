@@ -18,8 +18,8 @@ PENDING = ("Not Started", "In Progress")
 WELL = ("Success", "", "N/A", "[N/A]")
 SICK = ("Unhealthy", "Limited Capacity")
 FABRIC_UP = (
-    "Programs on these GPUs fail with CUDA's error 802 until the fabric is up: look at the logs of Fabric Manager and "
-    "IMEX (/var/log/fabricmanager.log, nvidia-imex.log); their versions must be the driver's."
+    "CUDA fails with error 802 until the fabric is up: see /var/log/fabricmanager.log and nvidia-imex.log; versions of "
+    "Fabric Manager and IMEX must be the driver's."
 )
 
 

@@ -13,14 +13,11 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.phrasing import listed, ranks_text, who_wait
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.launches import CODE, PAIR_UP, differing, not_launched, operation_text
+from hangtop.diagnosis.rules.stalled import AGREED
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import WAITS
 
 OWN_GPU = "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors."
-AGREED = (
-    "The code of all ranks agrees: suspect the network or a GPU, or, in an all_to_all, sizes that differ "
-    "(input_split_sizes). Run the allreduce probe."
-)
 POSTED_EARLY = f"{PAIR_UP} Where receives are posted early, look at the stacks of these ranks first."
 SCHEDULED = 0.7
 """Most weight where recorders tell of what was scheduled alone: whether a GPU has begun it nobody knows."""

@@ -18,13 +18,12 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, stands
 
 AGREED = (
-    "The code of all ranks agrees: suspect the network or a GPU, or sizes that differ. Run the allreduce probe, look "
-    "at the fabric panel and for Xid lines."
+    "The code of all ranks agrees: suspect the network or a GPU, or sizes that differ (as an all_to_all's). Run the "
+    "allreduce probe, look at the fabric panel and for Xid lines."
 )
 UNNAMED = (
-    "From outside all ranks look alike. What would tell a rank that left a collective out from a network or a GPU that "
-    "does not answer: stacks (run hangtop as the job's user or root), flight recorder dumps (press r), NCCL RAS, "
-    "NCCL_DEBUG=INFO with the subsystem COLL, the allreduce probe."
+    "From outside all ranks look alike. Stacks (run as the job's user or root), recorder dumps (press r), NCCL RAS, "
+    "NCCL_DEBUG=INFO with COLL, or the allreduce probe would tell a collective left out from a network or a GPU."
 )
 OPEN_KINDS = frozenset({"device", "backward", "forward"})
 """Kinds of waits whose Python frames do not say in which operation they end."""

@@ -25,14 +25,9 @@ ONE_MASTER = (
     "Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the port, and "
     "which interface is used (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME)."
 )
-ELSEWHERE = (
-    "Look at what it does there, and why it does not go on: the others can only wait until it comes to make its groups."
-)
+ELSEWHERE = "Look at what it does there, and why it does not go on: the others wait until it comes to make its groups."
 COME = "Look at the ranks that did not come: did they start, can they reach MASTER_ADDR and its port from their node?"
-OTHER_NODES = (
-    "Start it on the nodes that are missing, with the same rendezvous (--rdzv-endpoint or --master-addr and port, "
-    "--rdzv-id), and look whether they reach it: it waits for --nnodes of them."
-)
+OTHER_NODES = "It waits for --nnodes nodes: start it on the others with the same rendezvous; see that they reach it."
 
 
 def launching(job: Job) -> str:
@@ -46,7 +41,7 @@ def launching(job: Job) -> str:
     if not idle or not job.live or job.ranks or failed:
         return ""
     nodes = list(dict.fromkeys(name for name, _ in idle))
-    return f"torchrun has had no rank on {listed(nodes)} for {duration(max(0.0, job.now - _since(idle)))}"
+    return f"torchrun has had no rank on {listed(nodes)} for {duration(_idle_for(job, idle))}"
 
 
 def _idle(job: Job) -> Sequence[tuple[str, IdleLauncher]]:
@@ -54,23 +49,21 @@ def _idle(job: Job) -> Sequence[tuple[str, IdleLauncher]]:
     return [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers.values()]
 
 
-def _since(idle: Sequence[tuple[str, IdleLauncher]]) -> float:
-    """Since when the one that came last has had no rank."""
-    return max((one.since or one.started for _, one in idle), default=0.0)
+def _idle_for(job: Job, idle: Sequence[tuple[str, IdleLauncher]]) -> float:
+    """Seconds for which the one that came last has had no rank."""
+    return max(0.0, job.now - max(one.since or one.started for _, one in idle))
 
 
 def no_rank_started(job: Job) -> Iterator[Finding]:
     """init_hang by launchers: for longer than a start takes torchrun runs, and no rank does on any node."""
     idle = _idle(job)
-    if (text := launching(job)) and job.now - _since(idle) >= START_LONGEST_S:
-        yield Finding(
-            "init_hang", "critical", 0.75, text, nodes=tuple(dict.fromkeys(name for name, _ in idle)),
-            evidence=tuple(
-                Evidence(Observer.PROCESS, f"process {one.pid} on {name}", one.started, f"runs: {one.command}")
-                for name, one in idle[:4]
-            ),
-            advice=OTHER_NODES,
-        )  # fmt: skip
+    if (text := launching(job)) and _idle_for(job, idle) >= START_LONGEST_S:
+        proof = [
+            Evidence(Observer.PROCESS, f"process {one.pid} on {name}", one.started, f"runs: {one.command}")
+            for name, one in idle[:4]
+        ]
+        nodes = tuple(dict.fromkeys(name for name, _ in idle))
+        yield Finding("init_hang", "critical", 0.75, text, nodes=nodes, evidence=tuple(proof), advice=OTHER_NODES)
 
 
 # --- ranks that wait to start ------------------------------------------------------------------------------------
@@ -101,13 +94,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
         "init_hang", "critical", 0.85 if ranks else 0.7,
         f"{count(len(coming), 'rank')} {of_several('waits', len(coming))} to start{at}: {why}",
         ranks=ranks, nodes=nodes_of(named or coming),
-        evidence=(
-            *(evidence_of(named[0]) if named else ()),
-            *waiters_of(graph),
-            *(Evidence(Observer.CONTEXT, "environment of the ranks", None,
-                       f"MASTER_ADDR:MASTER_PORT {one} on {count(number, 'rank')}")
-              for one, number in masters.most_common(3)),
-        ),
+        evidence=(*(evidence_of(named[0]) if named else ()), *waiters_of(graph)),
         advice=ELSEWHERE if late else ONE_MASTER,
     )  # fmt: skip
 
@@ -205,8 +192,7 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
             f"NCCL communicator {comm} was begun by {ranks_text(waiting)} and never completed"
             f"{f'; {ranks_text(absent)} of it never began' if absent else ''}",
             ranks=() if split else absent, evidence=lines([*waiting.values()])[:3],
-            advice="A rank did not come, or its bootstrap connection is blocked: look at its stack, its interface, a "
-            "firewall.",
+            advice=COME,
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from hangtop.diagnosis.finding import Finding, NextStep, next_step, of_ranks
+from hangtop.diagnosis.finding import Finding, next_step, of_ranks
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, who_wait
 from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
@@ -29,24 +29,15 @@ DATA, CHECKPOINT, LOCK, CODE = (
     "rank_stuck_in_data", "rank_stuck_in_checkpoint", "rank_stuck_on_lock", "rank_stuck_in_code",
 )  # fmt: skip
 ADVICE = {
-    DATA: "Look at the storage behind the data and at the worker processes of this rank; run once with "
-    "num_workers=0 to see the real error.",
-    CHECKPOINT: "Check the file system that it writes to. If only one rank saves, raise the time-out "
-    "of that group or save asynchronously.",
-    LOCK: "Find who holds the lock: the other threads of this rank, its child processes, for a file "
-    "that is locked a process of another node (lslocks). A lock that was held while a worker was forked is never "
-    "released in the worker.",
+    DATA: "Look at the storage behind the data and at this rank's workers; num_workers=0 shows the real error.",
+    CHECKPOINT: "Check the file system that it writes to. If one rank saves alone, raise that group's time-out.",
+    LOCK: "Find who holds the lock: other threads, a child, for a file another node (lslocks). A lock held while a "
+    "worker was forked is never released there; a C extension may keep the GIL: dump native frames.",
     CODE: "Look at this frame: it is the only place where the job does not go on.",
 }
 CHILDREN = "Look at the child processes of this rank: it goes on when one of them has ended or answered."
-NOT_LAUNCHED = (
-    "It has not launched what the others wait in, or waits for ranks of its own node: look at what its GPU does (the "
-    "kernel before that, Xid lines, power), and at its stack."
-)
-UNDECIDED = (
-    "Whether this is a fault is not known yet: the rank is at work, or what it waits for may still come. Watch on: the "
-    "rank is called hung once nothing of it makes progress."
-)
+NOT_LAUNCHED = "It has not launched what the others wait in: look at its GPU (Xid lines, power) and at its stack."
+UNDECIDED = "No fault yet: the rank works, or what it waits for may come. It is called hung once nothing of it moves."
 MOST_ARE_BLAMED = 0.55
 """Weight of a wait for most of the job: ranks that are seen in calls of C alone may as well wait themselves."""
 
@@ -154,9 +145,7 @@ def coming_up(job_status: JobStatus) -> bool:
 CONTINUE = "kill -CONT {pid} lets it go on. Find out who stopped it: a shell, a batch system."
 DETACH = "Detach the tracer from process {pid}."
 THAW = "Whoever froze it must thaw it (docker unpause, systemctl thaw): see /proc/{pid}/cgroup."
-KERNEL = (
-    "Storage or a driver does not answer. Look at the kernel log of the node; drain the node if it does not come back."
-)
+KERNEL = "Storage or a driver does not answer: look at the node's kernel log; drain it if it does not come back."
 
 
 def halted(job_status: JobStatus) -> Iterator[Finding]:
@@ -165,30 +154,29 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
     rank_uninterruptible: state D in every look.
     """
     graph = job_status.graph
-    proof = waiters_of(graph) if graph else ()
     holds_up = f" and holds up {count(len(graph.waiters), 'other')}" if graph and graph.pattern == "held_up" else ""
     for status in job_status.of("stopped", "uninterruptible"):
         doing, moved = status.activity, status.motion
-        go_on: tuple[NextStep, ...] = ()
+        in_d, by_signal = status.state == "uninterruptible", False
         state, wchan = moved.state or (doing.state if doing else "T"), moved.wchan or (doing.wchan if doing else "")
-        kind, weight = "rank_stopped", 0.97
-        if status.state == "uninterruptible":
-            if status.held < job_status.due(status):
-                continue
-            kind, weight, advice = "rank_uninterruptible", 0.93, KERNEL
+        if in_d and status.held < job_status.due(status):
+            continue
+        if in_d:
+            what, advice = f"is in a kernel call that no signal ends (state D for {duration(status.held)})", KERNEL
             why = ", ".join(filter(None, (wchan, sleep_at(wchan).meaning)))
-            what = f"is in a kernel call that no signal ends (state D for {duration(status.held)})"
         elif is_frozen(wchan):
             what, why, advice = "is frozen", "by its control group", THAW
         elif state == "t":
-            why, advice = f"{(doing.waiting_on if doing else '') or 'a debugger'} traces it", DETACH
-            what = "is stopped (state t)"
+            what, why = "is stopped (state t)", f"{(doing.waiting_on if doing else '') or 'a debugger'} traces it"
+            advice = DETACH
         else:
             what, why, advice = "is stopped (state T)", "somebody sent it a stop signal", CONTINUE
-            go_on = (next_step("K", "repair", "continue", *nodes_of([status])),)
+            by_signal = True
         yield of_ranks(
-            kind, weight, [status.rank], nodes_of([status]), f"{what}{holds_up}: {why}",
-            (*evidence_of(status), *proof), advice.format(pid=status.pid or "PID"), *go_on,
+            "rank_uninterruptible" if in_d else "rank_stopped", 0.93 if in_d else 0.97, [status.rank],
+            nodes_of([status]), f"{what}{holds_up}: {why}",
+            (*evidence_of(status), *(waiters_of(graph) if graph else ())), advice.format(pid=status.pid or "PID"),
+            *([next_step("K", "repair", "continue", *nodes_of([status]))] if by_signal else ()),
         )  # fmt: skip
 
 
