@@ -83,8 +83,7 @@ MACHINES = (
     ),
     EventRow(
         event=Line("gpu.unseen"), kind="gpu_lost", weight=0.8, summary="the driver shows no GPU{on}", detail="error",
-        advice="After a mismatch: restart the node, or reload the module. Else look at dmesg for an Xid; in a "
-        "container, whether it lost its devices (systemd's daemon-reload does that): start it anew.",
+        advice="Look at dmesg for an Xid; restart the node, or a container that lost its GPUs.",
     ),
 )  # fmt: skip
 
@@ -128,11 +127,9 @@ LIMITS = (
     _limit("file descriptors ran out on {who}", "Raise the limit of open files (ulimit -n 1048576).",
            Line("host.open_files"), Line("nccl.warn", {"signature": ("open_files",)})),
     _limit("{who} could not start another process or thread",
-           "Look at ulimit -u, the cgroup's pids.max and kernel.threads-max; fewer data loader workers and "
-           "OMP_NUM_THREADS=1 need less.", Line("host.processes")),
+           "Look at ulimit -u and the cgroup's pids.max; OMP_NUM_THREADS=1 needs less.", Line("host.processes")),
     _limit("{who} could not get memory of the host",
-           "Look at the node's memory and the job's limit (cgroup, Slurm --mem): use fewer loader workers, or more "
-           "memory.", Line("host.memory")),
+           "Look at the node's memory and the job's limit (cgroup, Slurm --mem).", Line("host.memory")),
     _limit("the InfiniBand driver could not pin memory for {who}",
            "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
            Line("nccl.warn", {"signature": ("ib_memory",)})),
@@ -140,22 +137,18 @@ LIMITS = (
 
 NCCL = (
     EventRow(
-        event=Line("nccl.warn", {"signature": ("duplicate_gpu",)}), kind="duplicate_gpu", weight=0.95,
+        event=Line("nccl.warn", {"signature": ("duplicate_gpu",)}), kind="nccl_init_failed", weight=0.95,
         ranks_in="group_ranks", example={"group_ranks": [0, 1]}, summary="{who} use the same GPU", detail="device",
-        advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), and no CUDA_VISIBLE_DEVICES by hand "
-        "under torchrun.",
+        advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), no CUDA_VISIBLE_DEVICES by hand.",
     ),
     EventRow(
         event=Line("nccl.connect_retry"), also=(Line("nccl.warn", {"signature": ("connect_failed",)}),),
         kind="nccl_connect_failed", weight=0.8, where=in_vain, example={"tried": 34}, other={"tried": 3},
         summary="{who} cannot connect to a peer", detail="peer",
-        advice="Wrong interface (NCCL_SOCKET_IFNAME), a firewall between the nodes, or the peer was not up: probe the "
-        "path to it.",
+        advice="Wrong interface (NCCL_SOCKET_IFNAME), a firewall, or the peer was not up: probe the path to it.",
     ),
-    _nccl("ib_retry_exceeded", "ib_retry_exceeded", 0.88,
-          "{who} got no answer over InfiniBand",
-          "A port, cable, switch or host on the way is dead or lossy: look at link_downed and symbol_error of both "
-          "ports. A longer NCCL_IB_TIMEOUT only hides it."),
+    _nccl("ib_retry_exceeded", "ib_retry_exceeded", 0.88, "{who} got no answer over InfiniBand",
+          "A port, cable, switch or host on the way is dead or lossy: look at the error counters of both ends."),
     _nccl("no_interface", "nccl_init_failed", 0.93,
           "NCCL finds no network interface that fits NCCL_SOCKET_IFNAME{on}",
           "Set NCCL_SOCKET_IFNAME to an interface that every node has (ip -br link), or remove it."),
@@ -165,16 +158,13 @@ NCCL = (
         event=Line("nccl.warn", {"signature": ("truncated",)}), also=(Line("gloo.size_mismatch"),),
         kind="collective_size_mismatch", weight=0.75, accuses=False,
         summary="{who} received a message of another size than expected",
-        advice="Compare tensor sizes over the ranks, and settings that must agree (NCCL_ALGO, NCCL_PROTO, "
-        "NCCL_BUFFSIZE); with TORCH_DISTRIBUTED_DEBUG=DETAIL torch names both ranks and both shapes.",
+        advice="Compare tensor sizes over the ranks: with TORCH_DISTRIBUTED_DEBUG=DETAIL torch names both shapes.",
     ),
     _nccl("duplicate_rank ib_queue_pair nvls cuda_ipc ib_completion", "nccl_init_failed", 0.75,
           "NCCL cannot set up its communicator ({who})",
-          "One rank twice: give each process its own RANK. Queue pairs: leave NCCL_IB_GID_INDEX unset, let the RoCE "
-          "networks route to each other. NVLS: look at Fabric Manager and IMEX. CUDA IPC: let the GPUs see each other "
-          "(CUDA_VISIBLE_DEVICES, containers). Else: drivers or firmware that do not fit."),
-    _nccl("ib_port_error", "ib_port_errors", 0.85,
-          "an InfiniBand port of this host reported an error{on}",
+          "Give each process its own RANK. Queue pairs: leave NCCL_IB_GID_INDEX unset. NVLS: look at Fabric Manager "
+          "and IMEX. CUDA IPC: let the GPUs see each other. Else: drivers or firmware that do not fit."),
+    _nccl("ib_port_error", "ib_port_errors", 0.85, "an InfiniBand port of this host reported an error{on}",
           "Check cable and transceiver of that port.", "warning"),
 )  # fmt: skip
 
@@ -202,8 +192,7 @@ JOBS = (
     ),
     EventRow(
         event=Line("torch.barrier_failed"), kind="collective_mismatch", weight=0.85, ranks_in="missing",
-        example={"missing": [1]}, advice=STACKS,
-        summary="{who} did not come to the monitored barrier that the others wait in",
+        example={"missing": [1]}, summary="{who} did not come to the barrier that the others wait in", advice=STACKS,
     ),
     EventRow(
         event=Line("torch.watchdog_stuck"), kind="rank_stuck_on_lock", weight=0.6,
@@ -217,8 +206,7 @@ JOBS = (
         kind="gpu_out_of_memory", weight=0.92,
         where=lambda event: event.kind != "nccl.warn" or "out of memory" in text_of(event, "error"),
         summary="{who} ran out of GPU memory", detail="asked",
-        advice="Lower the batch, shard or checkpoint activations; expandable_segments:True helps where memory is "
-        "fragmented. Where other GPUs have room, this one carries more than its share, or something else is on it.",
+        advice="Lower the batch, shard or checkpoint activations; look what else is on that GPU (nvidia-smi).",
     ),
     EventRow(
         event=Line("engine.timeout"), kind="watchdog_timeout", weight=0.6, accuses=False,
@@ -240,8 +228,7 @@ JOBS = (
         event=Line("log.error"), also=(Line("torch.watchdog_error"),), kind="rank_crashed", weight=0.4,
         where=_fatal, unless=(Line("torch.watchdog_timeout"),),
         last_resort=True, other={"consequence": True}, summary="{who} ended with an error", detail="error message type",
-        advice="Only its last words are here: look at the traceback in that rank's own output, and at NCCL's warnings "
-        "(NCCL_DEBUG=WARN).",
+        advice="Only its last words are here: look at that rank's own output; NCCL_DEBUG=WARN makes NCCL say why.",
     ),
 )  # fmt: skip
 

@@ -35,10 +35,6 @@ class Kind(NamedTuple):
     explains: tuple[Effects, ...] = ()
 
 
-class UnknownKind(ValueError):
-    """A rule named a kind that has no row."""
-
-
 def _set(*kinds: str | frozenset[str]) -> frozenset[str]:
     return frozenset[str]().union(*({kind} if isinstance(kind, str) else kind for kind in kinds))
 
@@ -75,128 +71,91 @@ SLOWS_RANK = (_same("rank", "straggler_rank", "waiting"),)
 ROWS: tuple[Kind, ...] = (
     # ranks wait and will not stop waiting
     Kind("rank_stuck_in_data", "hung", 2, "the others wait for this rank, which loads data or reads a file", HOLDS_UP),
-    Kind("rank_stuck_in_checkpoint", "hung", 2, "the others wait for this rank, which saves or loads a checkpoint",
-         HOLDS_UP),
-    Kind("rank_stuck_on_lock", "hung", 2,
-         "the others wait for this rank, which waits for a lock, queue or future, or keeps the GIL", HOLDS_UP),
-    Kind("rank_stuck_in_code", "hung", 2,
-         "the others wait for this rank, which is elsewhere in its code, or waits for a process of its own", HOLDS_UP),
+    Kind("rank_stuck_in_checkpoint", "hung", 2, "the others wait for this rank, which saves or restores", HOLDS_UP),
+    Kind("rank_stuck_on_lock", "hung", 2, "the others wait for this rank, which wants a lock, or the GIL", HOLDS_UP),
+    Kind("rank_stuck_in_code", "hung", 2, "the others wait for this rank, which is elsewhere in its code", HOLDS_UP),
     Kind("rank_stopped", "hung", 2, "the process is stopped (state T or t), or frozen by its control group", HOLDS_UP),
     Kind("rank_uninterruptible", "hung", 2, "the process is in state D over several samples", HOLDS_UP),
-    Kind("collective_mismatch", "hung", 2,
-         "ranks of one group wait in different operations, or at different positions", DISAGREES),
+    Kind("collective_mismatch", "hung", 2, "ranks of one group wait in different operations or numbers", DISAGREES),
     Kind("collective_size_mismatch", "hung", 2, "ranks called one operation with different sizes or types", DISAGREES),
     Kind("p2p_deadlock", "hung", 2, "ranks wait to receive from, or to send to, one another in a circle", DISAGREES),
     Kind("rank_left_early", "hung", 2, "a rank finished while the others still want it in a collective",
          (_same("rank", "collective_mismatch"), *DISAGREES)),
     Kind("rank_missing", "hung", 5, "fewer ranks are alive than the job's size says", HOLDS_UP),
-    Kind("collective_stalled", "hung", 5,
-         "all ranks are in the same operation and it does not end: network or GPU, not the code"),
+    Kind("collective_stalled", "hung", 5, "all ranks are in one operation, which does not end: network or GPU"),
     Kind("job_stalled", "hung", 6, "no rank has moved by any sign for longer than is due, and nothing says why"),
     Kind("unused_parameters", "hung", 2, "DDP waits for gradients of parameters that took no part in the loss",
          (_job("collective_mismatch"), *DISAGREES)),
     Kind("init_hang", "hung", 5, "ranks wait to start for others that have not come", (_job("store_timeout"),)),
     # ranks failed
-    Kind("rank_crashed", "crashed", 1,
-         "the earliest exception, signal or abort that is not the consequence of another", RANK_ENDS),
+    Kind("rank_crashed", "crashed", 1, "the earliest exception, signal or abort that is no consequence", RANK_ENDS),
     Kind("rank_killed", "crashed", 1, "a rank was killed from outside, or by the kernel for want of memory", RANK_ENDS),
     Kind("node_rebooted", "crashed", 0, "a node was started anew under ranks that ran there",
          (_job(WAITS_END, ENDS, "rank_killed", "waiting"),)),
     Kind("gpu_out_of_memory", "crashed", 1, "CUDA ran out of memory", NO_START),
-    Kind("watchdog_timeout", "crashed", 6,
-         "a time-out ended a wait (NCCL's watchdog, gloo, JAX, an inference engine): a consequence",
+    Kind("watchdog_timeout", "crashed", 6, "a time-out ended a wait (NCCL's watchdog, gloo, an inference engine)",
          (_job("child_failed_no_detail", "nccl_remote_error", "rank_crashed", "store_timeout"),)),
     Kind("address_in_use", "crashed", 1, "the rendezvous port was taken", NO_START),
     Kind("store_timeout", "crashed", 6, "a wait at the store or the rendezvous ended by time-out", LOST_PEER),
-    Kind("child_failed_no_detail", "crashed", 3,
-         "a launcher's bare exit code is all that is known of the first failure", LOST_PEER),
-    Kind("nccl_init_failed", "crashed", 3,
-         "a communicator of NCCL could not be started: its interface, versions that differ, what the ranks share",
-         NO_START),
+    Kind("child_failed_no_detail", "crashed", 3, "of the first failure only an exit code is known", LOST_PEER),
+    Kind("nccl_init_failed", "crashed", 3, "NCCL could not start: interface, versions, a GPU twice", NO_START),
     Kind("nccl_connect_failed", "crashed", 6, "NCCL or gloo could not connect to a peer", LOST_PEER),
     Kind("nccl_remote_error", "crashed", 8, "a rank lost its peer: a consequence"),
     Kind("ib_retry_exceeded", "crashed", 3, "an InfiniBand send was repeated in vain",
          (_job(WAITS_END, "rank_crashed"),)),
-    Kind("duplicate_gpu", "crashed", 1, "two ranks use one GPU", NO_START),
-    Kind("limit_reached", "crashed", 1,
-         "memory, shared memory, file descriptors, processes or memory that may be pinned ran out", NO_START),
+    Kind("limit_reached", "crashed", 1, "memory, /dev/shm, file descriptors, processes or memlock ran out", NO_START),
     # broken hardware or network: it hangs a job, ends it, slows it, or has done nothing of that yet
     Kind("gpu_lost", "at_risk", 0, "a GPU fell off the bus, or the driver shows none",
-         (_same("node", "gpu_driver_hung", "gpu_ecc", "gpu_throttled", "gpu_xid"),
-         *BROKEN_GPU)),
-    Kind("gpu_driver_hung", "at_risk", 0,
-         "nvidia-smi gives no answer while the node does, or the driver waits for a GPU in vain", BROKEN_GPU),
+         (_same("node", "gpu_driver_hung", "gpu_ecc", "gpu_throttled", "gpu_xid"), *BROKEN_GPU)),
+    Kind("gpu_driver_hung", "at_risk", 0, "nvidia-smi, or a GPU its driver waits for, does not answer", BROKEN_GPU),
     Kind("gpu_xid", "at_risk", 0, "the driver reported an Xid, or AMD's an error of a kernel", BROKEN_GPU),
-    Kind("gpu_ecc", "at_risk", 0,
-         "a GPU's memory has errors that were not corrected or rows to remap, or its driver wants a reset", BROKEN_GPU),
-    Kind("nvlink_errors", "at_risk", 0,
-         "error counters of an NVLink grow, a link is down while others of its node are up, or a switch failed"),
-    Kind("nvlink_fabric_down", "at_risk", 0,
-         "GPUs have not joined their NVLink fabric, or Fabric Manager or IMEX is down where it is needed",
+    Kind("gpu_ecc", "at_risk", 0, "memory errors not corrected, rows to remap, or a reset is wanted", BROKEN_GPU),
+    Kind("nvlink_errors", "at_risk", 0, "an NVLink counts errors, is down while others are up, or a switch failed"),
+    Kind("nvlink_fabric_down", "at_risk", 0, "GPUs are not in their NVLink fabric, or Fabric Manager or IMEX is down",
          (_job(WAITS_END, "init_hang", "nccl_init_failed"),
           _same("node", "rank_crashed"), _same("rank", "rank_crashed"))),
     Kind("ib_port_down", "at_risk", 0, "a port is down while its peers are up",
          (*LINK_DOWN, _same("node", "path_blocked", "bandwidth_low"))),
     Kind("node_unreachable", "at_risk", 0, "a node does not answer", (_job(WAITS_END, ENDS, "waiting"),)),
-    Kind("storage_stalled", "at_risk", 0,
-         "a file server does not answer, or a local disk or file system reports errors",
+    Kind("storage_stalled", "at_risk", 0, "a file server does not answer, or a disk or file system reports errors",
          (_same("node", "kernel_trouble", "rank_stuck_in_checkpoint", "rank_stuck_in_data", "rank_uninterruptible"),)),
-    Kind("kernel_trouble", "at_risk", 0,
-         "the kernel reports a hung task, a lockup, a network adapter or a part of the machine that failed",
+    Kind("kernel_trouble", "at_risk", 0, "a hung task, a lockup, an adapter or a part of the machine that failed",
          (_same("rank", STUCK, GONE, "rank_uninterruptible"),)),
-    Kind("path_blocked", "at_risk", 4,
-         "what is sent between two nodes is not acknowledged: a link, a firewall, an MTU", NO_PATH),
-    Kind("bandwidth_low", "slow", 4,
-         "little gets through to and from a node, or between two, by a probe", NO_PATH),
+    Kind("path_blocked", "at_risk", 4, "what is sent between two nodes is not acknowledged", NO_PATH),
+    Kind("bandwidth_low", "slow", 4, "little gets through to and from a node, or between two, by a probe", NO_PATH),
     Kind("packet_loss", "slow", 4, "TCP has to send a share of its segments again", NO_PATH),
     Kind("silent_corruption", "at_risk", 4, "a collective gave wrong elements"),
     # what a check inside the job found
     Kind("replicas_differ", "at_risk", 4, "tensors or random generators that must be equal on replicas are not"),
-    Kind("placement_wrong", "at_risk", 4,
-         "placement, mesh, shape or gradient of a parameter differs among ranks or is not what it must be"),
-    Kind("mesh_wrong", "at_risk", 4, "a device mesh does not fit the job"),
+    Kind("placement_wrong", "at_risk", 4, "a mesh, or a parameter's placement, shape or gradient is wrong"),
     # it moves, and something holds it back
     Kind("straggler_rank", "slow", 7, "the job moves, and the others wait for this rank far more often than chance",
          (_same("rank", "waiting"),)),
     Kind("cpu_starved", "slow", 7, "a rank is ready to run and has no CPU, while the others have theirs", SLOWS_RANK),
-    Kind("gpu_throttled", "slow", 7,
-         "a GPU's clock is below its peers' under load, for a reason that is not normal", SLOWS_RANK),
-    Kind("gpu_pcie_degraded", "slow", 7,
-         "a GPU's PCIe link is slower or narrower than it can be, under load", SLOWS_RANK),
+    Kind("gpu_throttled", "slow", 7, "a GPU's clock is below its peers' under load, and not by its cap", SLOWS_RANK),
+    Kind("gpu_pcie_degraded", "slow", 7, "a GPU's PCIe link is below its maximum under load", SLOWS_RANK),
     Kind("network_socket_fallback", "slow", 7, "NCCL uses sockets on nodes that have an active fabric",
          (_job("bandwidth_low", "packet_loss"),)),
-    Kind("ib_port_errors", "slow", 7,
-         "a link went down and came back, or a port counts packets that arrive broken, are thrown away, or sent again"),
+    Kind("ib_port_errors", "slow", 7, "a link went down and came back, or a port counts errors"),
     Kind("mtu_mismatch", "slow", 7, "interfaces of one network disagree, or the path is narrower than they are",
          (_job("bandwidth_low", "packet_loss"),)),
     # worth knowing; changes no verdict
     Kind("waiting", "waiting", 7, "ranks wait for one, and whether that is a fault is not known"),
     Kind("check_incomplete", "none", 8, "ranks did not come to a check inside the job in time"),
     Kind("env_mismatch", "none", 8, "ranks that must agree on a setting or a version do not"),
-    Kind("env_invalid", "none", 8,
-         "a setting has a value that is not accepted, or names nothing here",
+    Kind("env_invalid", "none", 8, "a setting has a value that is not accepted, or names nothing here",
          (_job(WAITS_END, "child_failed_no_detail", "init_hang", "nccl_init_failed", "rank_crashed"),)),
     Kind("env_not_wanted", "none", 8, "a setting that nobody reads, or one for finding faults that slows the job"),
     Kind("nccl_known_bad", "none", 8, "a release of NCCL with a fault that hangs or ends jobs"),
     Kind("zombie_process", "none", 8, "processes of another run hold GPUs of the job",
          (_same("gpu", "gpu_out_of_memory"),)),
-    Kind("preflight_failed", "none", 8,
-         "before the start: memory that may be locked, /dev/shm, rendezvous port, an address, loop-back, "
-         "tracing, or PCIe traffic that goes through the CPU"),
+    Kind("preflight_failed", "none", 8, "before the start: memlock, /dev/shm, port, loop-back, tracing or PCIe"),
     Kind("probe_absent", "none", 8, "a node took no part in a probe"),
 )  # fmt: skip
 
 KINDS: Mapping[str, Kind] = {row.name: row for row in ROWS}
 
 
-def kind_row(name: str) -> Kind:
-    """The row of a kind. Raises :class:`UnknownKind` for a name without one."""
-    row = KINDS.get(name)
-    if row is None:
-        raise UnknownKind(f"no kind of finding is called {name!r}: add its row to diagnosis/tables/kinds.py")
-    return row
-
-
 def word_of(name: str) -> Word:
     """The verdict that a kind stands for."""
-    return kind_row(name).word
+    return KINDS[name].word

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import get_args
 
 from hangtop.diagnosis.finding import LIKELY, Finding, Severity, independent
-from hangtop.diagnosis.tables.kinds import ROWS, Where, kind_row
+from hangtop.diagnosis.tables.kinds import KINDS, ROWS, Where
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 CONSEQUENCE_SHARE = 0.6
@@ -44,7 +44,7 @@ def rank_findings(found: Iterable[Finding]) -> tuple[Finding, ...]:
 def _order(finding: Finding) -> tuple[int, int, float, str, tuple[int, ...], tuple[str, ...], str]:
     return (
         SEVERITIES.index(finding.severity),
-        kind_row(finding.kind).nearness,
+        KINDS[finding.kind].nearness,
         -finding.weight,
         finding.kind,
         finding.ranks,
@@ -117,7 +117,7 @@ def _may_cause(cause: Finding, finding: Finding) -> bool:
     """
     if cause is finding or cause.cause == finding.kind:
         return False
-    broken = kind_row(cause.kind).word == "at_risk" and cause.weight >= LIKELY
+    broken = KINDS[cause.kind].word == "at_risk" and cause.weight >= LIKELY
     return broken or SEVERITIES.index(cause.severity) <= SEVERITIES.index(finding.severity)
 
 

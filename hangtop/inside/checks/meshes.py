@@ -78,7 +78,7 @@ def _apart(layouts: Dict[int, MeshLayout], usual: MeshLayout) -> Iterator[Noted]
         if layout != usual and not (alike and all(layouts.get(one, layout) == layout for one in layout.ranks)):
             lines = ["rank %d: %s" % (rank, _shown(layout)), "the others: %s" % _shown(usual)]
             yield Noted(
-                "mesh_wrong", "critical", "rank %d has another mesh than the others" % rank, [rank], lines, ADVICE
+                "placement_wrong", "critical", "rank %d has another mesh than the others" % rank, [rank], lines, ADVICE
             )
 
 
@@ -88,7 +88,7 @@ def _unfit(layout: MeshLayout) -> Iterator[Noted]:
         product *= size
     if product != len(set(layout.ranks)):
         summary = "its dimensions multiply to %d, and there are %d ranks" % (product, len(set(layout.ranks)))
-        yield Noted("mesh_wrong", "critical", summary, (), [_shown(layout)], ADVICE)
+        yield Noted("placement_wrong", "critical", summary, (), [_shown(layout)], ADVICE)
 
 
 def _over_nodes(layout: MeshLayout, hosts: Mapping[int, str], within_node: Sequence[str]) -> Iterator[Noted]:
@@ -98,7 +98,7 @@ def _over_nodes(layout: MeshLayout, hosts: Mapping[int, str], within_node: Seque
         if name in within_node and apart:
             lines = [", ".join("rank %d on %s" % (rank, hosts.get(rank, "?")) for rank in group) for group in apart]
             yield Noted(
-                "mesh_wrong", "warning", "groups of dimension %s reach over nodes: %s of %d"
+                "placement_wrong", "warning", "groups of dimension %s reach over nodes: %s of %d"
                 % (name, len(apart), len(groups)), sorted(rank for group in apart for rank in group), lines,
                 "Make it the last dimension of the mesh, or no larger than a node: its collectives want NVLink.",
             )  # fmt: skip
