@@ -27,8 +27,10 @@ FIRST_MOMENT, LAST_MOMENT = -1e10, 2.534e11
 SECONDS = Annotated[float, Meta(ge=-1e15, le=1e15)]
 NUMBER = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
+TIMES = frozenset(("at", "since", "started", "booted", "modified", "step_at", "phase_at"))
+"""Names of fields that are times of the node's clock."""
 _ROWS: tuple[tuple[type, float, float, str], ...] = (
-    (float, FIRST_MOMENT, LAST_MOMENT, "at since started booted modified step_at phase_at"),
+    (float, FIRST_MOMENT, LAST_MOMENT, " ".join(TIMES)),
     (float, 0.0, 1e10, "clock"),  # a node's own: to the year 2286
     (int, -1, MOST_RANK, "rank local_rank world_size local_world_size global_rank"),
     (int, -1, MOST_PID, "pid own_pid rank_pid parent"),

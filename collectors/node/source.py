@@ -94,7 +94,7 @@ IDENTITY: Dict[str, Tuple[int, ...]] = {
     **dict.fromkeys(("SourceState", "GpuFacts", "GpuSample", "GpuFabric", "FabricService", "StepCount"), (0,)),
     **dict.fromkeys(("Interface", "InterfaceCounters"), (0,)),
     **dict.fromkeys(
-        ("Fault", "GpuFault", "NvlinkCounters", "PortFacts", "PortCounters", "Disk", "InsideResult"), (0, 1)
+        ("Fault", "GpuFault", "NvlinkCounters", "PortFacts", "PortCounters", "Reading", "InsideResult"), (0, 1)
     ),
     **dict.fromkeys(("GpuProcesses", "Topology", "TcpCounters", "LogsRead", "HostFacts", "HostSample"), ()),
     "LogFile": (0, 2, 4),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, NamedTuple, Optional
+from typing import Dict, NamedTuple, Optional, Union
 
 
 class HostFacts(NamedTuple):
@@ -25,11 +25,11 @@ class HostSample(NamedTuple):
     """Share of the last 10 s in which some task waited for I/O, per cent (/proc/pressure)."""
 
 
-class Disk(NamedTuple):
-    """A file system that the job works on."""
+class Reading(NamedTuple):
+    """What a source reads of one thing, where that needs no kind of its own: shown with the node, at hand for rules."""
 
-    path: str
-    role: str
-    """``tmp``, ``shm``, ``cwd``."""
-    total: int
-    free: int
+    source: str
+    of: str
+    """The thing: a path, a device."""
+    values: Dict[str, Union[int, float, str]]
+    """By name, in basic units."""

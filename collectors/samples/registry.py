@@ -13,7 +13,7 @@ from collectors.samples.gpus import (
     NvlinkCounters,
     Topology,
 )
-from collectors.samples.host import Disk, HostFacts, HostSample
+from collectors.samples.host import HostFacts, HostSample, Reading
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
@@ -25,7 +25,7 @@ SAMPLES = (
     GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters, GpuFabric, FabricService, Topology,
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters,
     LogFile, LogLines, LogEvent, CommProgress, StepCount, LogsRead,
-    HostFacts, HostSample, Disk,
+    HostFacts, HostSample, Reading,
     InsidePulse, InsideResult, InsideGone,
 )  # fmt: skip
 """Every kind that a stream may carry, by class; the wire uses the class's name."""

@@ -23,7 +23,7 @@ from collectors.samples.gpus import (
     NvlinkCounters,
     Topology,
 )
-from collectors.samples.host import Disk, HostFacts, HostSample
+from collectors.samples.host import HostFacts, HostSample, Reading
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import LogFile, StepCount
 from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
@@ -206,7 +206,8 @@ class Node:
     """What was in its logs by then has been told; None before it told anything of them."""
     host: HostFacts | None = None
     load: HostSample | None = None
-    disks: dict[str, Disk] = field(default_factory=dict)
+    readings: dict[tuple[str, str], Reading] = field(default_factory=dict)
+    """By source and thing."""
     fabric: dict[int, Look[GpuFabric]] = field(default_factory=dict)
     """By GPU: how far it has come in joining its NVLink fabric, and since when it is seen so."""
     fabric_services: dict[str, FabricService] = field(default_factory=dict)
@@ -260,7 +261,7 @@ class Node:
             ranks={pid: rank.copied(ranks_heard, users[pid]) for pid, rank in self.ranks.items()},
             ports={name: replace(port) for name, port in self.ports.items()},
             interfaces=dict(self.interfaces),
-            disks=dict(self.disks),
+            readings=dict(self.readings),
             fabric=dict(self.fabric),
             fabric_services=dict(self.fabric_services),
             launchers=dict(self.launchers),

@@ -19,7 +19,7 @@ from collectors.samples.gpus import (
     NvlinkCounters,
     Topology,
 )
-from collectors.samples.host import Disk, HostFacts, HostSample
+from collectors.samples.host import HostFacts, HostSample, Reading
 from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
@@ -29,7 +29,7 @@ from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import LinkWord, Node
 from hangtop.session.apply import devices, logs, processes
-from hangtop.session.apply.clock import TIMES, ClockOffset, shift_of, shifted
+from hangtop.session.apply.clock import ClockOffset, shift_of, shifted, times_of
 from hangtop.session.entries import BadLine
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
@@ -103,7 +103,7 @@ APPLIERS: dict[type, Apply] = {
     Fault: by_first("faults"),
     HostFacts: newest("host"),
     HostSample: newest("load"),
-    Disk: by_first("disks"),
+    Reading: lambda here, sample: here.node.readings.update({(sample.source, sample.of): sample}),
     RankProcess: processes.rank,
     RankPulse: processes.pulse,
     RankGone: processes.gone,
@@ -161,7 +161,7 @@ class Intake:
             shift = shift_of(state.clock_offset)
             for sample in flush:
                 kind = type(sample)
-                APPLIERS[kind](here, shifted(sample, TIMES[kind], shift) if shift and kind in TIMES else sample)
+                APPLIERS[kind](here, shifted(sample, times_of(kind), shift) if shift else sample)
         much = surplus(state)
         if much and state.link == "live":
             self.link(LinkChange(node, "limited", f"it names {much}: more is not kept", arrived))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from collectors.samples.host import Reading
 from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port
 from hangtop.diagnosis.phrasing import rank_text
 from tui.frames import short_stack
@@ -194,7 +195,9 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
     facts += _lines("faults", "{source}: {text} ({times} times)", node.faults.values())
     facts += [("bad lines", f"{node.bad_lines} {node.last_bad}")] if node.bad_lines else []
     facts += _lines("interfaces", "{name}: MTU {mtu}, {addresses}", [one.facts for one in node.interfaces.values()])
-    facts += _lines("disks", "{path} ({role}): {free} of {total} free", node.disks.values())
+    for source in dict.fromkeys(reading.source for reading in node.readings.values()):
+        own = (reading for reading in node.readings.values() if reading.source == source)
+        facts += _list(source.replace("_", " "), map(_reading, own))
     facts += _lines("logs", "{path} {size} {why} {shared}", node.log_files.values())
     if host is not None:
         facts += _pairs("versions", host.versions)
@@ -210,6 +213,15 @@ def _topology(node: Node) -> Iterator[str]:
     yield "".join(word.ljust(wide) for word in ("", *found.devices, "NUMA")).rstrip()
     for device, links, numa in zip(found.devices, found.links, found.numa, strict=True):
         yield "".join(word.ljust(wide) for word in (device, *links, numa)).rstrip()
+
+
+def _reading(reading: Reading) -> str:
+    """``/dev/shm: role shm, free 60 GiB, total 64 GiB``."""
+    told = (
+        f"{name.replace('_', ' ')} {value if isinstance(value, str) else FORMS.get(name, str)(value)}"
+        for name, value in reading.values.items()
+    )
+    return f"{reading.of}: {', '.join(told)}"
 
 
 def _gpu(gpu: Gpu) -> str:

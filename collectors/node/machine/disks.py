@@ -13,7 +13,7 @@ from collectors.node.blocking import BlockingGuard
 from collectors.node.processes.mounts import Mounts
 from collectors.node.processes.namespaces import foreign_root
 from collectors.node.source import NotResponding, Shared, Source
-from collectors.samples.host import Disk
+from collectors.samples.host import Reading
 
 EVERY = 30.0
 """Seconds between looks at the same places."""
@@ -45,7 +45,8 @@ class DiskSource(Source):
                 status = self._guard.ask([path], os.statvfs).get(path)
                 if isinstance(status, os.statvfs_result) and status.f_blocks:
                     size = status.f_frsize
-                    yield Disk(path, role, status.f_blocks * size, status.f_bavail * size)
+                    free, total = status.f_bavail * size, status.f_blocks * size
+                    yield Reading(self.name, path, {"role": role, "free": free, "total": total})
         stuck = sorted(self._guard.stuck)
         if stuck:
             raise NotResponding(", ".join("%s (%s)" % (path, self._mounts.of(path, moment).source) for path in stuck))

@@ -4,34 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from collectors.fleet import bounds
-from collectors.samples.host import HostFacts
-from collectors.samples.inside import InsidePulse, InsideResult
-from collectors.samples.logs import CommProgress, LogEvent, LogLines, LogsRead, StepCount
-from collectors.samples.ranks import IdleLauncher, RankGone, RankProcess
-from collectors.samples.stream import SourceState
+from collectors.samples.logs import LogEvent
 
 WINDOW = 60
 """Answers that are compared: older ones are forgotten, so that drift and a corrected clock are followed."""
 SAME = 0.05
 """Seconds: a clock this near is taken as ours, which spares every sample a shift."""
-TIMES: dict[type, tuple[str, ...]] = {
-    SourceState: ("since",),
-    RankProcess: ("started",),
-    RankGone: ("at",),
-    IdleLauncher: ("started", "since"),
-    LogLines: ("at",),
-    LogEvent: ("at",),
-    CommProgress: ("at",),
-    StepCount: ("at",),
-    LogsRead: ("at",),
-    HostFacts: ("booted",),
-    InsidePulse: ("step_at", "phase_at"),
-    InsideResult: ("at",),
-}
-"""The fields of each kind that are times of the node's clock."""
 
 
 class ClockOffset:
@@ -61,6 +43,12 @@ class ClockOffset:
 def shift_of(offset: float | None) -> float:
     """Seconds to take from the node's times to bring them onto our clock."""
     return 0.0 if offset is None or -SAME < offset < SAME else offset
+
+
+@lru_cache
+def times_of(kind: type[NamedTuple]) -> tuple[str, ...]:
+    """The fields of a kind of sample that are times of the node's clock."""
+    return tuple(field for field in kind._fields if field in bounds.TIMES)
 
 
 def shifted(sample: NamedTuple, fields: Sequence[str], shift: float) -> NamedTuple:

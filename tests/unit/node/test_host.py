@@ -15,7 +15,7 @@ from collectors.node.machine.host import HostSource
 from collectors.node.machine.software import SoftwareSource, torch_versions
 from collectors.node.processes.mounts import Mounts
 from collectors.node.source import NotResponding, Shared
-from collectors.samples.host import Disk, HostFacts, HostSample
+from collectors.samples.host import HostFacts, HostSample, Reading
 from collectors.samples.ranks import RankProcess
 from tests.support.looks import look, until
 from tests.support.made import process
@@ -79,10 +79,11 @@ def test_a_file_system_that_hangs_is_named_and_hides_no_other(tmp_path: Path, mo
     assert isinstance(error, NotResponding)
     assert "/data/run (srv:/export)" in str(error)
     release.set()
-    found = until(source, Disk, lambda disk: disk.path == "/data/run")
-    assert 0 < found.free <= found.total
+    found = until(source, Reading, lambda reading: reading.of == "/data/run").values
+    assert found["role"] == "cwd"
+    assert 0 < int(found["free"]) <= int(found["total"])
     samples, _ = look(source)
-    assert {disk.path for disk in samples if isinstance(disk, Disk)} >= {"/data/run", "/zz", "/tmp"}
+    assert {reading.of for reading in samples if isinstance(reading, Reading)} >= {"/data/run", "/zz", "/tmp"}
 
 
 MAPS = """\
