@@ -10,13 +10,13 @@ from contextlib import suppress
 from typing import Any, cast
 from weakref import WeakSet
 
-from collectors.fleet.transport import Output, Transport, TransportError, os_reason
+from collectors.fleet.transport import Output, Process, Transport, TransportError, os_reason
 
 _NOT_FOUND = ("/bin/sh", "-c", "exit 127")
 """Ends as a shell does where there is no such command: the caller looks at the status, over SSH and here."""
 
 
-class LocalProcess(asyncio.SubprocessProtocol):
+class LocalProcess(Process, asyncio.SubprocessProtocol):
     """A command running here."""
 
     def __init__(self, on_stdout: Output, on_stderr: Output) -> None:
@@ -25,14 +25,6 @@ class LocalProcess(asyncio.SubprocessProtocol):
         self._transport: asyncio.SubprocessTransport | None = None
 
     # --- as a Process ---------------------------------------------------------------------------------------------
-
-    def write(self, data: bytes) -> None:
-        """Write to the command's standard input."""
-        self._with_pipe(0, "write", data)
-
-    def write_eof(self) -> None:
-        """Close the command's standard input."""
-        self._with_pipe(0, "close")
 
     async def wait(self) -> int:
         """Wait for the exit status, negative for a signal."""
@@ -49,18 +41,9 @@ class LocalProcess(asyncio.SubprocessProtocol):
                 os.kill(self._transport.get_pid(), signal.SIGKILL)
         self._close_pipes()
 
-    def pause(self) -> None:
-        """Stop reading output; the command blocks once its pipe is full."""
-        self._with_pipe(1, "pause_reading")
-
-    def resume(self) -> None:
-        """Read output again."""
-        self._with_pipe(1, "resume_reading")
-
-    def _with_pipe(self, descriptor: int, call: str, *arguments: bytes) -> None:
-        """Call a method of one of its pipes, as long as that is open."""
+    def _tell(self, call: str, *arguments: bytes) -> None:
         if self._transport is not None and not self._ended.done():
-            pipe: Any = self._transport.get_pipe_transport(descriptor)
+            pipe: Any = self._transport.get_pipe_transport(1 if call.endswith("_reading") else 0)
             if pipe is not None and not pipe.is_closing():
                 getattr(pipe, call)(*arguments)
 

@@ -11,7 +11,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 Output = Callable[[bytes], None]
 """Takes output of a command as it comes, in chunks of any size."""
@@ -46,26 +45,36 @@ class Completed:
     stderr: bytes
 
 
-class Process(Protocol):
+class Process(ABC):
     """A running command; its output goes to the callbacks of :meth:`Transport.start`."""
+
+    @abstractmethod
+    def _tell(self, call: str, *arguments: bytes) -> None:
+        """Call this method of what carries the command's streams, as long as that is open."""
 
     def write(self, data: bytes) -> None:
         """Write to its standard input; ignored once the command has ended."""
+        self._tell("write", data)
 
     def write_eof(self) -> None:
         """End its standard input."""
-
-    async def wait(self) -> int:
-        """Wait for the exit status (negative: signal; -1 also when the connection broke)."""
-
-    def kill(self) -> None:
-        """Close the channel; the command ends because its standard input ends."""
+        self._tell("write_eof")
 
     def pause(self) -> None:
         """Stop reading its output; the command blocks once the pipe or window is full."""
+        self._tell("pause_reading")
 
     def resume(self) -> None:
         """Take its output again."""
+        self._tell("resume_reading")
+
+    @abstractmethod
+    async def wait(self) -> int:
+        """Wait for the exit status (negative: signal; -1 also when the connection broke)."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """Close the channel; the command ends because its standard input ends."""
 
 
 class Transport(ABC):

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from collectors.fleet.transport import Completed, Output, Transport, TransportError
+from collectors.fleet.transport import Completed, Output, Process, Transport, TransportError
 from collectors.node.wire import encode
 from collectors.probes.remote.allreduce import WorkerReport
 
@@ -24,7 +24,7 @@ class PaperNetwork(Protocol):
         """Answer a command for one rank, through ``worker.tell``."""
 
 
-class PaperWorker:
+class PaperWorker(Process):
     """Answers commands as a worker would; ``network`` decides how."""
 
     def __init__(self, network: PaperNetwork, name: str, say: Callable[[bytes], None]) -> None:
@@ -56,9 +56,7 @@ class PaperWorker:
         if not self._ended.done():
             self._ended.set_result(-9)
 
-    def pause(self) -> None: ...
-
-    def resume(self) -> None: ...
+    def _tell(self, call: str, *arguments: bytes) -> None: ...
 
     async def wait(self) -> int:
         return await self._ended

@@ -12,7 +12,7 @@ import asyncssh
 from collectors.fleet.ssh.connector import Connector
 from collectors.fleet.ssh.errors import explain_channel, explain_loss
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import BROKEN, Output, Transport, TransportError, quoted, shell_status
+from collectors.fleet.transport import BROKEN, Output, Process, Transport, TransportError, quoted, shell_status
 
 CHANNELS = 8
 """Commands at once over one connection: sshd refuses more than its MaxSessions (default 10)."""
@@ -20,7 +20,7 @@ OPEN_TIMEOUT = 15.0
 """Seconds that a server may take to open a channel."""
 
 
-class SshProcess(asyncssh.SSHClientSession[bytes]):
+class SshProcess(Process, asyncssh.SSHClientSession[bytes]):
     """A command running over a channel."""
 
     def __init__(self, on_stdout: Output, on_stderr: Output, on_end: Callable[[], None]) -> None:
@@ -33,14 +33,6 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
 
     # --- as a Process ---------------------------------------------------------------------------------------------
 
-    def write(self, data: bytes) -> None:
-        """Write to the command's standard input."""
-        self._with_channel("write", data)
-
-    def write_eof(self) -> None:
-        """Close the command's standard input."""
-        self._with_channel("write_eof")
-
     async def wait(self) -> int:
         """Wait for the exit status, negative for a signal; -1 also when the connection broke."""
         await self._ended.wait()
@@ -48,18 +40,9 @@ class SshProcess(asyncssh.SSHClientSession[bytes]):
 
     def kill(self) -> None:
         """Close the channel."""
-        self._with_channel("close")
+        self._tell("close")
 
-    def pause(self) -> None:
-        """Stop reading output; the command blocks once the window is full."""
-        self._with_channel("pause_reading")
-
-    def resume(self) -> None:
-        """Read output again."""
-        self._with_channel("resume_reading")
-
-    def _with_channel(self, call: str, *arguments: bytes) -> None:
-        """Call a method of the channel, as long as that is open."""
+    def _tell(self, call: str, *arguments: bytes) -> None:
         if self._channel is not None and not self._ended.is_set():
             with suppress(OSError):
                 getattr(self._channel, call)(*arguments)
