@@ -47,15 +47,15 @@ APP_FIELDS = ("gpu_bus_id", "pid", "used_gpu_memory", "process_name")
 GONE = re.compile(r"GPU is lost|fallen off the bus|Unable to determine the device handle", re.IGNORECASE)
 """Words about a GPU that no longer answers."""
 
-_REJECTED = re.compile(r'Field "([^"]*)" is not a valid field to query')
-_BUS_ID = re.compile(r"(?<![0-9a-fA-F:.])(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2,4}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b")
+_REJECTED = r'Field "([^"]*)" is not a valid field to query'
+_BUS_ID = r"(?<![0-9a-fA-F:.])(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2,4}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b"
 # "GPU0000:07:00.0" runs GPU and address together: that 0000 is no index.
-_INDEX = re.compile(r"\bGPU ?(\d{1,3})(?:(?![\d:])|(?=: ))")
+_INDEX = r"\bGPU ?(\d{1,3})(?:(?![\d:])|(?=: ))"
 _ABSENT = re.compile(
     r"\[?(N/A|Not (Supported|Available|Found)|None|Insufficient Permissions|.{0,60}deprecated)\]?|-|", re.IGNORECASE
 )
 _NUMBER = re.compile(r"([-+]?\d{1,12}(?:\.\d{1,9})?)\s*(%|W|MHz|MiB|C)?", re.IGNORECASE)
-_MASK = re.compile(r"0x[0-9a-fA-F]{1,16}")
+_MASK = r"0x[0-9a-fA-F]{1,16}"
 _TRUTHS = {"yes": True, "1": True, "no": False, "0": False}
 
 
@@ -74,7 +74,7 @@ def choose(rejected: Collection[str] = ()) -> Dict[str, str]:
 
 def rejected_field(text: str) -> Optional[str]:
     """The field that nvidia-smi says it does not know; None when the text says nothing of the kind."""
-    found = _REJECTED.search(text)
+    found = re.search(_REJECTED, text)
     return found.group(1) if found else None
 
 
@@ -85,7 +85,7 @@ def value(kind: str, cell: str) -> Any:
     number = _NUMBER.fullmatch(cell)
     if kind == "truth" and cell.lower() in _TRUTHS:
         return _TRUTHS[cell.lower()]
-    if kind == "mask" and _MASK.fullmatch(cell):
+    if kind == "mask" and re.fullmatch(_MASK, cell):
         return int(cell, 16)
     if number and kind == "decimal":
         return float(number.group(1))
@@ -123,7 +123,7 @@ def build_app(cells: Dict[str, str]) -> Optional[GpuProcess]:
     """Process of the cells of :data:`APP_FIELDS`; None without a pid and an address."""
     bus, pid, memory, name = (cells.get(field, "").strip() for field in APP_FIELDS)
     size = _NUMBER.fullmatch(memory)
-    if not (_BUS_ID.fullmatch(bus) and pid.isdecimal() and len(pid) < 10):
+    if not (re.fullmatch(_BUS_ID, bus) and pid.isdecimal() and len(pid) < 10):
         return None
     return GpuProcess(
         bus.lower(), int(pid), value("mebibytes", memory) if size else None, None, str(value("text", name))
@@ -171,7 +171,7 @@ class GpuRoster:
         if not GONE.search(line):
             yield Fault("gpus", line[:500], 1)
             return
-        named, counted = _BUS_ID.search(line), _INDEX.search(line)
+        named, counted = re.search(_BUS_ID, line), re.search(_INDEX, line)
         bus, index = named.group().lower() if named else "", int(counted.group(1)) if counted else None
         for key, facts in self._known.items():
             if bus_key(bus) == key if bus else facts.gpu == index:

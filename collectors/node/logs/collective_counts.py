@@ -18,13 +18,13 @@ COUNT = b" opCount"
 _VARYING = re.compile(rb" opCount [^s]{1,20}s[^v]{1,50}v[^y]{1,80}y[^m]{1,60}(?=mm 0x)")
 """What differs from one collective of a communicator to the next: its count, buffers and number of elements, from
 ``opCount 5 sendbuff`` to ``root 0 co``. Runs up to one letter cost least."""
-_RECORD = re.compile(
+_RECORD = (
     r"(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} .{0,40}?NCCL INFO (?P<op>\w+): opCount "
     r"(?P<count>[0-9a-f]{1,16}) .{0,120}?\bcount (?P<elements>\d{1,18}) datatype (?P<dtype>\d{1,4}) .{0,60}?"
     r"\bcomm (?P<comm>0x[0-9a-f]{1,16}) \[nranks=(?P<size>\d{1,7})\](?:.{0,200}?\bglobalrank (?P<global_rank>\d{1,7}))?"
 )
 """A collective of NCCL or RCCL, which knows the global rank."""
-_INIT = re.compile(
+_INIT = (
     r"(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} .{0,200}?"
     r"comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) nranks (?P<size>\d{1,7})"
     r"(?:.{0,400}?commId (?P<id>0x[0-9a-f]{1,40}))?.{0,400}?- (?P<what>Init START|Init COMPLETE|Abort|Destroy)"
@@ -103,7 +103,7 @@ class CommunicatorProgress:
         waiting, self._waiting = self._waiting, {}
         for launched, number, raw in sorted(waiting.values(), key=lambda one: one[1]):
             for line in prefixes.records(raw, number, self.now):
-                match = _RECORD.search(line.text)
+                match = re.search(_RECORD, line.text)
                 if match is not None:
                     self._record(match, line, launched)
 
@@ -135,7 +135,7 @@ class CommunicatorProgress:
         )
 
     def _initialised(self, raw: bytes) -> None:
-        match = _INIT.search(raw[: prefixes.SEEN].decode("utf-8", "replace"))
+        match = re.search(_INIT, raw[: prefixes.SEEN].decode("utf-8", "replace"))
         if match is None:
             return
         key = (match.group("host"), int(match.group("pid")), match.group("comm"))

@@ -21,9 +21,9 @@ SEEN = 4096
 time that a pattern may take."""
 _AT_END = 1024
 """Of those, characters of the end."""
-_ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78cDEHM])")
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
-_SPLIT = re.compile(
+_ESCAPES = r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78cDEHM])"
+_CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+_SPLIT = (
     r"(?<=[^\s\]:>|])(?=\[(?:rank|default)\d+\]:)|(?<=it/s\])(?=\[rank\d+\]:)|(?<=s/it\])(?=\[rank\d+\]:)"
     r"|(?<=.)(?=(?<![\w.<>-])[\w.<>-]+:\d+:\d+ \[\d+\] (?:NCCL|\S+:\d+ (?:\(\w+\) )?NCCL))"
     r"|(?<=[^\s\[:\]])(?=\[[EWIF]\d{3,8} \d\d:\d\d:\d\d|\[[EWIF] \w+\.cpp:\d+\])"
@@ -92,10 +92,10 @@ def records(raw: bytes, number: int, now: float) -> Iterator[LabelledLine]:
     """The records of one line: one as a rule, several when ranks or a progress bar wrote into one another."""
     text = raw[:LONGEST].decode("utf-8", "replace")
     if "\x1b" in text:
-        text = _ESCAPES.sub("", text)
-    first = _unlabelled(_CONTROLS.sub("", text).rstrip("\r\n"), number, now)
+        text = re.sub(_ESCAPES, "", text)
+    first = _unlabelled(re.sub(_CONTROLS, "", text).rstrip("\r\n"), number, now)
     of_json = "\n" in first.text
-    pieces = first.text.split("\n") if of_json else [piece for piece in _SPLIT.split(first.text) if piece] or [""]
+    pieces = first.text.split("\n") if of_json else [piece for piece in re.split(_SPLIT, first.text) if piece] or [""]
     yield first._replace(text=seen(pieces[0]))
     for piece in pieces[1:]:
         line = first._replace(text=piece) if of_json else _unlabelled(piece, number, now)
@@ -170,7 +170,7 @@ def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":
 
 _FRONT = 200
 """Characters of a line within which a process is taken for its writer."""
-_NCCL = re.compile(r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} \[\d+\] ")
+_NCCL = r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} \[\d+\] "
 """``host:pid:tid [cudaDev]`` in front of NCCL's records; a time of day looks like it."""
 
 
@@ -178,7 +178,7 @@ def owner_of(event: ParsedEvent, line: LabelledLine) -> Tuple[Optional[int], str
     """Rank, host and process of an event: by its own word, by the label of its line, else by NCCL's front."""
     rank = event.rank if event.rank is not None else line.stream.rank
     pid = event.pid if event.pid is not None else line.stream.pid
-    host, said = event.host or line.stream.host, _NCCL.search(line.text.partition("\n")[0][:_FRONT])
+    host, said = event.host or line.stream.host, re.search(_NCCL, line.text.partition("\n")[0][:_FRONT])
     if said is not None:
         host, pid = host or said.group("host"), number(said.group("pid")) if pid is None else pid
     return rank, host, pid

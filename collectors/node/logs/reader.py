@@ -19,20 +19,20 @@ _KEPT, _REMEMBERED = 8, 4096
 """Events of one shape that are passed on (then the 10th, 100th, 1000th …); workers and events remembered."""
 _ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.started")
 """Kinds whose events differ in their numbers alone and all count."""
-_MACHINE = re.compile(
+_MACHINE = (
     r"kernel|kube|k3s|containerd|dockerd|crio|systemd|sshd|cron|slurm\w*d\b|nv-hostengine|nvidia-|dcgm|node_exporter"
     r"|\[ {0,5}\d{1,7}\.\d{6}\]"
 )
 """Programs of a machine, by their journal's name, and the kernel's own time: an error of theirs is no end of a rank."""
 _UNDATED = ("python.exception", "python.fatal", "process.signal")
 """Kinds that take the last time before them as a lower bound where their lines have none."""
-_SPAWNED = re.compile(
+_SPAWNED = (
     rb"(?m)(?:-- Process|^\[Rank) (\d{1,6}) (?:terminated with(?: the following error:|\s{0,4}$)|Error Snippet\]:)"
 )
 """In front of what torch.multiprocessing or Ray Train quotes of a rank."""
-_WORKER = re.compile(r"\bip=(?P<ip>[\w.:-]{1,60}), pid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,6})\b")
+_WORKER = r"\bip=(?P<ip>[\w.:-]{1,60}), pid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,6})\b"
 """``- (ip=10.0.0.7, pid=4711) world_rank=3, local_rank=1, node_rank=0``, when Ray Train started a group of workers."""
-_NUMBERS = re.compile(r"0x[0-9a-f]+|\d+")
+_NUMBERS = r"0x[0-9a-f]+|\d+"
 
 Before = Callable[[], List[bytes]]
 """The lines in front of one, asked for when a time or what introduces a record is looked for there."""
@@ -93,7 +93,7 @@ class Reader:
                 self._end(stream)
         if not mask:
             return
-        of_machine = _MACHINE.match(line.program or line.text) is not None
+        of_machine = re.match(_MACHINE, line.program or line.text) is not None
         record = None if of_machine else self._opened(line, mask)
         if record is not None:
             self._hold(record, before())
@@ -119,7 +119,7 @@ class Reader:
 
     def _named(self, text: str) -> None:
         """Remember the rank of a worker of Ray."""
-        worker = _WORKER.search(text)
+        worker = re.search(_WORKER, text)
         if worker is not None:
             host, pid, rank = worker.group("ip"), int(worker.group("pid")), int(worker.group("rank"))
             self._workers["", pid] = rank if self._workers.get(("", pid), rank) == rank else None
@@ -136,7 +136,7 @@ class Reader:
         last = before[-1][:400] if before else b""
         writers = [line.stream for line in prefixes.records(last, 0, self.now)]
         record.above = last if writers[-1][:2] == stream[:2] else b""
-        spawned = _SPAWNED.search(b"\n".join(before[-3:]))
+        spawned = re.search(_SPAWNED, b"\n".join(before[-3:]))
         if spawned is not None and stream.rank is None:
             record.line = record.line._replace(stream=stream._replace(rank=int(spawned.group(1))))
         self._open[stream] = record
@@ -205,7 +205,7 @@ class Reader:
             self._counts.clear()
         self._said[exact] = event.line
         if not again:
-            shape = (event.kind, event.rank, event.host, event.pid, _NUMBERS.sub("#", event.text[:200]))
+            shape = (event.kind, event.rank, event.host, event.pid, re.sub(_NUMBERS, "#", event.text[:200]))
             count = self._counts[shape] = self._counts.get(shape, 0) + 1
             if count <= _KEPT or str(count).strip("0") == "1":
                 self._events.append(event)

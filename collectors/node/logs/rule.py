@@ -26,7 +26,7 @@ _INTEGERS = frozenset(
 _LISTS = frozenset(("lagging", "missing", "group_ranks", "tasks"))
 SIGNAL_WORDS = {
     "SEGMENTATION": "SEGV", "BUS": "BUS", "ABORTED": "ABRT", "ILLEGAL": "ILL", "FLOATING": "FPE", "KILLED": "KILL",
-    "TERMINATED": "TERM", "INTERRUPT": "INT", "HANGUP": "HUP",
+    "TERMINATED": "TERM",
 }  # fmt: skip
 """Signals by the first word of what strsignal(3) calls them."""
 _NAMES = {int(one): one.name[3:] for one in signal.Signals}

@@ -15,25 +15,23 @@ from collectors.samples.logs import StepCount
 
 LONGEST = 2000
 """Characters of a line that are looked at."""
-_CODES = re.compile(r"\x1b\[[0-9;?]{0,20}[@-~]")
+_CODES = r"\x1b\[[0-9;?]{0,20}[@-~]"
 _WORD = re.compile(
     r"(?<![a-z0-9])(?P<name>steps?|iter(?:ation)?s?|it|(?:mini-?)?batch(?:es)?|updates?|epochs?)"
     r"(?:[ _-]?(?:num(?:ber)?|idx|index|id|count))?(?![a-z0-9])[\"']?(?:\((?:train|val|test)\))?"
     r"[\s:=#\[(\"'.]{1,16}(?P<n>\d{1,3}(?:,\d{3}){1,4}(?!\d)|\d{1,12})(?P<part>\.\d{1,12})?(?![\d.]*\d)"
     r"(?!\s?(?:m?s|secs?|seconds?|minutes?|[kmg]?i?b|%)(?![a-z]))"
 )
-_FRACTION = re.compile(r"\[\s{0,8}(?P<n>\d{1,12})\s{0,3}/\s{0,8}\d{1,12}(?=\s?\]| \()")
+_FRACTION = r"\[\s{0,8}(?P<n>\d{1,12})\s{0,3}/\s{0,8}\d{1,12}(?=\s?\]| \()"
 """Of batches, beside the word for an epoch: ``Epoch: [0][ 10/5005]``."""
-_BAR = re.compile(
-    r"\|\s{0,4}(?P<n>\d{1,12}(?:\.\d{1,6})?)[kmgt]?/\d[\d.]{0,12}[kmgt]?i?b? \[|(?:^|\s)(?P<n2>\d{1,12})it \["
-)
+_BAR = r"\|\s{0,4}(?P<n>\d{1,12}(?:\.\d{1,6})?)[kmgt]?/\d[\d.]{0,12}[kmgt]?i?b? \[|(?:^|\s)(?P<n2>\d{1,12})it \["
 _BEATS = re.compile(
     r"heart[ _-]?beat|keep[ _-]?alive|\balive\b|watchdog|\bwait(?:ing|ed)\b|\bretr(?:y|ies|ying)\b|\battempts?\b"
     r"|health[ _-]?check|\bping(?:ed|ing)?\b|(?<![\w/.])monitor(?:ing)?(?![\w/.])|\bpoll(?:s|ed|ing)?\b|no progress"
     r"|\bstuck\b|\bhung\b|\bhangs?\b|\buptime\b|\btime[ds]?[ -]?out\b|\bsleep(?:s|ing)?\b"
 )
 """Words of lines that come whether or not training goes on."""
-_TROUBLE = re.compile(
+_TROUBLE = (
     r"error|warn|exception|traceback|fail|abort|fatal|kill|signal|critical"
     r"|^\s*file \"|^\s*(?:frame )?#\d|\b0x[0-9a-f]{6}"
 )
@@ -58,12 +56,12 @@ class Counted(NamedTuple):
 def plain(line: bytes) -> str:
     """A line as text in small letters, without colours and without what is too long."""
     text = line[: 4 * LONGEST].decode("utf-8", "replace")[:LONGEST]
-    return (_CODES.sub("", text) if "\x1b" in text else text).lower()
+    return (re.sub(_CODES, "", text) if "\x1b" in text else text).lower()
 
 
 def is_trouble(text: str) -> bool:
     """Whether a line may belong to an error: it is no step of the job, however new it is."""
-    return _TROUBLE.search(text) is not None
+    return re.search(_TROUBLE, text) is not None
 
 
 def counted(text: str) -> Optional[Counted]:
@@ -76,8 +74,8 @@ def counted(text: str) -> Optional[Counted]:
             continue  # seconds since 1970, or those that a step took
         found.append(Counted(name, value, _words(text[: match.start("n")])))
     if all(each.name == "epoch" for each in found):
-        bar = _BAR.search(text)
-        within = _FRACTION.search(text) if found and bar is None else None
+        bar = re.search(_BAR, text)
+        within = re.search(_FRACTION, text) if found and bar is None else None
         if bar is not None:
             found.append(Counted("bar", float(bar.group("n") or bar.group("n2")), _words(text[: bar.start()])))
         elif within is not None:
@@ -156,7 +154,7 @@ class LogSteps:
         if len(whole) > SEEN:
             lines[0] = b""
         self._pending = lines[-1][-4 * LONGEST :]
-        if self._pending[-1:].isdigit() or _BAR.search(plain(self._pending)) is None:
+        if self._pending[-1:].isdigit() or re.search(_BAR, plain(self._pending)) is None:
             del lines[-1]  # a line without its end, save for a progress bar: its end comes after it, or never
         chosen = _last_of_each_kind(lines)
         for line in chosen:

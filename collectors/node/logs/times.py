@@ -23,7 +23,7 @@ LEVELLED = r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<mo>\d\d)-(?P<d>\d\d) " 
 """vLLM's, behind the level."""
 AMERICAN = r"(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>20\d\d)[ ,]+" + _CLOCK
 
-_PATTERNS = tuple(re.compile(pattern) for pattern in (ISO, GLOG, CTIME, LEVELLED, AMERICAN))
+_PATTERNS = (ISO, GLOG, CTIME, LEVELLED, AMERICAN)
 _HEAD = 96
 """A line's own time stands within its first characters."""
 
@@ -33,14 +33,14 @@ def find(text: str, now: float) -> Optional[float]:
     head = text[:_HEAD]
     if head.count(":") < 2:
         return None  # a clock has two, and lines that tell steps come many a second
-    found = [match for match in (pattern.search(head) for pattern in _PATTERNS) if match is not None]
+    found = [match for match in (re.search(pattern, head) for pattern in _PATTERNS) if match is not None]
     best = min(found, key=lambda match: match.start(), default=None)
     return None if best is None else _moment(best, now)
 
 
 def last(text: str, now: float) -> Optional[float]:
     """The last time printed anywhere in a text."""
-    found = [match for pattern in _PATTERNS for match in pattern.finditer(text)]
+    found = [match for pattern in _PATTERNS for match in re.finditer(pattern, text)]
     latest = sorted(found, key=lambda match: match.start(), reverse=True)
     return next((at for match in latest for at in (_moment(match, now),) if at is not None), None)
 

@@ -159,7 +159,7 @@ def told_to_end(job: Job) -> bool:
 def lost_connections(job: Job) -> tuple[LogEvent, ...]:
     """Words of ranks that lost the connection to a peer: these ranks are victims."""
     told = [
-        *nccl_warnings(job, "connection_closed", "ib_flush", "proxy"),
+        *nccl_warnings(job, "connection_closed", "ib_flush"),
         *(event for event in log_events(job, "torch.watchdog_error") if event.data.get("consequence") is True),
         *log_events(job, "gloo.closed"),
     ]  # fmt: skip

@@ -168,8 +168,7 @@ MANY_RETRIES = 8
 
 
 FAILING = (
-    "connect_failed", "no_interface", "version_mismatch", "ib_memory", "duplicate_rank", "open_files",
-    "ib_queue_pair", "nvls", "cuda_ipc", "ib_completion", "truncated",
+    "connect_failed", "no_interface", "version_mismatch", "ib_memory", "open_files", "init_failed", "truncated",
 )  # fmt: skip
 """Signatures of such warnings."""
 

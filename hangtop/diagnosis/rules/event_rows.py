@@ -56,7 +56,7 @@ def _fatal(event: LogEvent) -> bool:
 MACHINES = (
     _gpu("hung", "gpu_driver_hung", "the driver waits in vain for {gpu}"),
     _gpu("lost", "gpu_lost", "the driver cannot reach {gpu}"),
-    _gpu("ecc needs_reset", "gpu_ecc", "{gpu} has an uncorrectable hardware error, or wants a reset"),
+    _gpu("ecc", "gpu_ecc", "{gpu} has an uncorrectable hardware error, or wants a reset"),
     EventRow(
         event=Line("kernel.machine"), kind="kernel_trouble", weight=0.87, scope="node", example={"problem": "panic"},
         summary="the hardware or the kernel of {node} failed", detail="problem",
@@ -100,8 +100,8 @@ CUDA_HARDWARE = (
 
 def _proves(kind: str, event: LogEvent) -> bool:
     """Whether an error of CUDA, whatever prints it, proves this kind."""
-    if text_of(event, "signature") == "nvls":  # NCCL cannot bind NVLink SHARP memory
-        return kind == "nvlink_fabric_down" and "401" in event.text
+    if text_of(event, "signature") == "init_failed":  # NCCL cannot bind NVLink SHARP memory
+        return kind == "nvlink_fabric_down" and "NVL" in event.text and "401" in event.text
     error = cuda_error(event)
     if event.kind == "process.signal":
         error = text_of(event, "what").partition("CUDA error: ")[2].partition("\n")[0]
@@ -160,7 +160,7 @@ NCCL = (
         summary="{who} received a message of another size than expected",
         advice="Compare tensor sizes over the ranks: with TORCH_DISTRIBUTED_DEBUG=DETAIL torch names both shapes.",
     ),
-    _nccl("duplicate_rank ib_queue_pair nvls cuda_ipc ib_completion", "nccl_init_failed", 0.75,
+    _nccl("init_failed", "nccl_init_failed", 0.75,
           "NCCL cannot set up its communicator ({who})",
           "Give each process its own RANK. Queue pairs: leave NCCL_IB_GID_INDEX unset. NVLS: look at Fabric Manager "
           "and IMEX. CUDA IPC: let the GPUs see each other. Else: drivers or firmware that do not fit."),

@@ -113,7 +113,7 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     ),
     # NCCL and the network
     "NVLink SHARP memory that cannot be bound": (
-        say("nccl.warn", 1, signature="nvls", text="Failed to bind NVLS memory: CUDA error 401"), "nvlink_fabric_down",
+        say("nccl.warn", 1, signature="init_failed", text="Failed to bind NVLS memory: CUDA error 401"), "nvlink_fabric_down",
         (1,), "CUDA told rank 1",
     ),
     "a dead link makes victims": (

@@ -29,7 +29,7 @@ CONTAINER_LOGS = (
     "/var/lib/containers/storage/overlay-containers/{0}/userdata/ctr.log",
 )
 """Where the runtimes keep what a container prints: docker's json-file, the kubelet's links, podman's k8s-file."""
-_CONTAINER = re.compile(r"[0-9a-f]{64}\Z")
+_CONTAINER = r"[0-9a-f]{64}\Z"
 
 
 class LogOwner(NamedTuple):
@@ -103,7 +103,7 @@ def named(patterns: Sequence[str], *, services: bool) -> Iterator[WantedLog]:
 
 def container_logs(container: str, root: str = "") -> List[str]:
     """Where the runtime keeps what a container prints; ``container`` may be a scheduler's name, or a namespace, too."""
-    patterns = CONTAINER_LOGS if _CONTAINER.match(container) else ()
+    patterns = CONTAINER_LOGS if re.match(_CONTAINER, container) else ()
     return [path for pattern in patterns for path in sorted(glob.glob(root + pattern.format(container)))]
 
 

@@ -42,12 +42,10 @@ RULES = (
             r"|rm_init_adapter failed|[Cc]annot initialize GSP|GPU (?:is |has been )?lost\b|[Ll]ost GPU"
             r"|NV_ERR_GPU_IS_LOST)|amdgpu[^\n]{0,200}?(?:device|gpu|GPU) (?:is )?lost from bus",
             Example("NVRM: GPU 0000:5e:00.0: RmInitAdapter failed! (0x26)", {"bus_id": "0000:5e:00"}, "NVIDIA driver")),
-    _driver("needs_reset", "NVRM: |amdgpu",
+    _driver("ecc", "NVRM: |amdgpu",
             r"NVRM: [^\n]{0,200}?(?:NV_ERR_RESET_REQUIRED|Assertion failed: Reset required)|amdgpu[^\n]{0,200}?(?:GPU "
-            r"reset(?:\(\d{1,9}\))?(?: begin| succeeded| failed|!?\s{0,4}$)|ring \S{1,40} timeout|VRAM is lost)",
-            Example("amdgpu 0000:1c:00.0: amdgpu: GPU reset begin!", {"bus_id": "0000:1c:00"}, "amdgpu")),
-    _driver("ecc", "amdgpu",
-            r"amdgpu[^\n]{0,200}?(?:uncorrectable hardware error|[Pp]oison (?:is )?(?:consumed|created))",
+            r"reset(?:\(\d{1,9}\))?(?: begin| succeeded| failed|!?\s{0,4}$)|ring \S{1,40} timeout|VRAM is lost"
+            r"|uncorrectable hardware error|[Pp]oison (?:is )?(?:consumed|created))",
             Example("amdgpu 0000:1c:00.0: {1}uncorrectable hardware error(E) detected!", {"bus_id": "0000:1c:00"},
                     "amdgpu")),
     Rule("kernel.sxid", "SXid (",

@@ -10,7 +10,7 @@ _WORDS = "CCL WARN|Last error:"
 
 
 def _completion(match: "Match[str]", data: Data) -> Optional[Data]:
-    data["signature"] = {12: "ib_retry_exceeded", 5: "ib_flush"}.get(int(match.group("status")), "ib_completion")
+    data["signature"] = {12: "ib_retry_exceeded", 5: "ib_flush"}.get(int(match.group("status")), "init_failed")
     return data
 
 
@@ -41,12 +41,6 @@ RULES = (
           r"(?P<error>(?![^\n]*\b(?:active|work queue|CQ|QP|SRQ))[^\n]*?(?:err|ERR|fatal|down|fail)[^\n]*)",
           Example("NCCL WARN NET/IB : mlx5_2:1 Got non-fatal async event: port error(10)",
                   {"device": "mlx5_2", "port": 1, "error": "port error(10)"}, "NCCL transport/net_ib.cc")),
-    _warn("cuda_ipc", r"open CUDA IPC handle ?: ?(?:\d+ )?(?P<error>[^\r\n]*)",
-          Example("NCCL WARN failed to open CUDA IPC handle : 801 operation not supported",
-                  {"error": "operation not supported"}, "NCCL transport/p2p.cc")),
-    _warn("ib_queue_pair", r"ibv_modify_qp failed(?: with)?(?: error)?:? ?(?P<error>[^\r\n]*)",
-          Example("NCCL WARN Call to ibv_modify_qp failed with error Invalid argument", {"error": "Invalid argument"},
-                  "NCCL misc/ibvwrap.cc")),
     _warn("ib_memory", r"ibv_(?:reg_(?:dmabuf_)?mr\w*|create_[qc][pq]) failed(?: with)?(?: error)?:? ?"
           r"(?P<error>[^\r\n]*)",
           Example("NCCL WARN Call to ibv_reg_mr failed with error Cannot allocate memory",
@@ -55,19 +49,11 @@ RULES = (
           r"Duplicate GPU detected ?: rank (?P<group_ranks>\d+ and rank \d+) both on CUDA device (?P<device>\w+)",
           Example("NCCL WARN Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 1000",
                   {"group_ranks": [1, 0], "device": "1000"}, "NCCL init.cc")),
-    _warn("duplicate_rank",
-          r"Bootstrap Root ?: (?:rank (?P<group_ranks>\d+) of (?P<size>\d+) ranks? has already checked in"
-          r"|mismatch in rank count)|Invalid rank requested ?: (?P<group_ranks_2>\d+)/(?P<size_2>\d+)",
-          Example("NCCL WARN Bootstrap Root : rank 1 of 8 ranks has already checked in",
-                  {"group_ranks": [1], "size": 8}, "NCCL bootstrap.cc")),
     _warn("version_mismatch", "Mismatched NCCL version|NCCL version mismatch",
           Example("CCL WARN Mismatched NCCL version", {}, "NCCL init.cc")),
-    _warn("truncated",
-          r"(?:peer (?P<peer>[^\s,]+) )?collective mismatch error,? local size (?P<expected>\d+) remote size "
-          r"(?P<bytes>\d+)|(?:peer (?P<peer_2>[^\s,]+) )?[Mm]essage truncated ?: receiv(?:ed|ing) (?P<bytes_2>\d+) "
-          r"bytes instead of (?P<expected_2>\d+)",
+    _warn("truncated", r"(?:peer (?P<peer>[^\s,]+) )?(?:collective mismatch error|[Mm]essage truncated)",
           Example("NCCL WARN NET/Socket : peer 10.0.0.1<4> message truncated : receiving 8 bytes instead of 4",
-                  {"bytes": 8, "expected": 4, "peer": "10.0.0.1<4>"}, "NCCL transport/net_socket.cc")),
+                  {"peer": "10.0.0.1<4>"}, "NCCL transport/net_socket.cc")),
     _warn("no_interface", "[Nn]o (?:usable )?(?:socket )?interface found|Bootstrap ?: no socket",
           Example("NCCL WARN Bootstrap : no socket interface found", {}, "NCCL bootstrap.cc")),
     _warn("open_files", "Too many open files",
@@ -88,9 +74,13 @@ RULES = (
                   {"peer": "10.0.0.3<43211>", "error": "Software caused connection abort"}, "NCCL misc/socket.cc")),
     _warn("shared_memory", "/dev/shm|shared memory segment|shm_?open|shmOpen|ncclShm",
           Example("NCCL WARN Error: failed to extend /dev/shm/nccl-a1b2c3 to 33030532 bytes", {}, "NCCL shmutils.cc")),
-    _warn("nvls", r"(?P<error>[^\n]{0,120}?(?:NVLink SHARP|NVLS|[Mm]ulticast)[^\n]*)",
-          Example("CCL WARN Failed to bind NVLink SHARP", {"error": "Failed to bind NVLink SHARP"},
-                  "NCCL transport/nvls.cc")),
+    _warn("init_failed",
+          r"(?P<error>(?:open CUDA IPC handle|ibv_modify_qp failed|Invalid rank requested|Bootstrap Root ?: "
+          r"(?:mismatch in rank count|rank \d+ of \d+ ranks? has already checked in)"
+          r"|[^\n]{0,120}?(?:NVLink SHARP|NVLS|[Mm]ulticast))[^\n]*)",
+          Example("NCCL WARN Call to ibv_modify_qp failed with error Invalid argument",
+                  {"error": "ibv_modify_qp failed with error Invalid argument"},
+                  "NCCL misc/ibvwrap.cc; transport/p2p.cc, nvls.cc, bootstrap.cc")),
     _warn("cuda", r"(?:Cuda|HIP) failure(?: \d+)?:? '(?P<error>[^'\r\n]*)'"
           r"|CUDA (?:driver )?(?:failure|error)[: ]+(?P<error_2>[^\r\n]*)",
           Example("NCCL WARN Cuda failure 700 'an illegal memory access was encountered'",

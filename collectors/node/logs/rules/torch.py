@@ -8,7 +8,7 @@ from typing import List, Match, Optional
 from collectors.node.logs.rule import Data, Example, Rule, number
 from collectors.samples.values import Scalar
 
-_GROUP = re.compile(
+_GROUP = (
     r"\[PG (?:(?:ID )?(?P<group>\d+) ?)?(?:(?:PG )?GUID(?: (?P<guid>(?!Rank )[^\s(\]]+))?)?"
     r"(?: ?\((?P<group_name>[^)\]]*)\))? {0,2}Rank (?P<group_rank>\d+)\]|\[Rank (?P<old>\d+)\]"
 )
@@ -18,7 +18,7 @@ ranks share, ``c`` is the rank within the group. The bare ``[Rank c]`` of older 
 
 def _of_group(match: "Match[str]", data: Data) -> Data:
     """With the process group that the line names in front."""
-    group = _GROUP.search(match.string)
+    group = re.search(_GROUP, match.string)
     if group is not None:
         for name in ("group", "guid", "group_name"):
             if group.group(name):
@@ -125,10 +125,8 @@ RULES = (
          Example("Parameters which did not receive grad for rank 1: net.b.weight, net.b.bias  Parameter indices which "
                  "did not receive grad for rank 1: 2 3",
                  {"names": "net.b.weight, net.b.bias"}, "torch c10d/reducer.cpp")),
-    Rule("torch.worker_died", "DataLoader worker (pid|DataLoader timed out",
-         r"DataLoader worker \(pid\(?s?\)? ?(?P<worker_pid>\d+)[^)]*\) (?:is killed by signal: (?P<signal>[^.\r\n(]+)"
-         r"|(?P<reason>exited unexpectedly)(?: with exit code (?P<exitcode>-?\d+))?)"
-         r"|DataLoader (?P<late>timed out) after \d+",
+    Rule("torch.worker_died", "DataLoader worker (pid",
+         r"DataLoader worker \(pid\(?s?\)? ?(?P<worker_pid>\d+)[^)]*\) is killed by signal: (?P<signal>[^.\r\n(]+)",
          Example("RuntimeError: DataLoader worker (pid 40372) is killed by signal: Bus error. It is possible that",
                  {"worker_pid": 40372, "signal": "BUS"}, "torch csrc/DataLoader.cpp")),
     Rule("job.size", "WORLD_SIZE|world_size|world size|MEMBER: |Starting with |store-based barrier for",
