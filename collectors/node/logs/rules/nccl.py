@@ -76,8 +76,8 @@ RULES = (
           Example("NCCL WARN Error: failed to extend /dev/shm/nccl-a1b2c3 to 33030532 bytes", {}, "NCCL shmutils.cc")),
     _warn("init_failed",
           r"(?P<error>(?:open CUDA IPC handle|ibv_modify_qp failed|Invalid rank requested|Bootstrap Root ?: "
-          r"(?:mismatch in rank count|rank \d+ of \d+ ranks? has already checked in)"
-          r"|[^\n]{0,120}?(?:NVLink SHARP|NVLS|[Mm]ulticast))[^\n]*)",
+          r"(?:mismatch in rank count|rank \d+ of \d+ ranks? has already checked in)|NVLink SHARP|NVLS"
+          r"|[Mm]ulticast)[^\n]*)",
           Example("NCCL WARN Call to ibv_modify_qp failed with error Invalid argument",
                   {"error": "ibv_modify_qp failed with error Invalid argument"},
                   "NCCL misc/ibvwrap.cc; transport/p2p.cc, nvls.cc, bootstrap.cc")),
