@@ -113,8 +113,8 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     ),
     # NCCL and the network
     "NVLink SHARP memory that cannot be bound": (
-        say("nccl.warn", 1, signature="init_failed", text="Failed to bind NVLS memory: CUDA error 401"), "nvlink_fabric_down",
-        (1,), "CUDA told rank 1",
+        say("nccl.warn", 1, signature="init_failed", text="Failed to bind NVLS memory: CUDA error 401"),
+        "nvlink_fabric_down", (1,), "CUDA told rank 1",
     ),
     "a dead link makes victims": (
         [*say("nccl.warn", 1, ago=60, signature="ib_retry_exceeded", peer="10.0.0.7", device="mlx5_2"),
