@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Protocol, runtime_checkable
 
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Footer, Tab, Tabs
 
-from tui.looks.text import cells
 from tui.looks.theme import Colour
 from tui.panels.registry import PANELS
 from tui.widgets.lines import Bar, Piece
@@ -57,17 +55,8 @@ class Crumbs(Bar):
         self.show([*pieces, ("   Esc takes it away" if query else "   Esc goes back", Colour.DIM)])
 
 
-@runtime_checkable
-class ShownKey(Protocol):
-    """A key as Textual's footer makes it."""
-
-    action: str
-    key_display: str
-    description: str
-
-
 class KeyFooter(Footer):
-    """The keys that matter here, as many as fit whole."""
+    """The keys that matter here."""
 
     def __init__(self) -> None:
         super().__init__(show_command_palette=False, compact=True, id="footer")
@@ -84,15 +73,5 @@ class KeyFooter(Footer):
             super().bindings_changed(screen)
 
     def compose(self) -> ComposeResult:
-        """Keys from the left on, whole ones alone."""
-        room = self.app.size.width
-        for key in super().compose():
-            if isinstance(key, ShownKey) and key.action not in self.unable:
-                room -= cells(key.key_display) + cells(key.description) + 2
-                if room < 0:
-                    break
-                yield key
-
-    def on_resize(self) -> None:
-        """Another number of keys fits."""
-        self.refresh(recompose=True)
+        """The keys that can do something at present."""
+        yield from (key for key in super().compose() if getattr(key, "action", "") not in self.unable)

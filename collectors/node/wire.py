@@ -1,6 +1,6 @@
 """Samples as JSON arrays, a line a kind: written and read with the standard library.
 
-``["GpuSample",[0,"P0",…],[1,"P0",…]]``: the name of the kind, and an array of fields for each sample. What a node says
+``["GpuSample",[0,41,…],[1,43,…]]``: the name of the kind, and an array of fields for each sample. What a node says
 in a tick is mostly the same few kinds, eight times each; reading a line costs more than reading a sample.
 """
 

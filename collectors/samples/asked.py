@@ -36,7 +36,6 @@ class RasAnswer(NamedTuple):
     """What NCCL's RAS socket answered."""
 
     data: str
-    """Its answer, base64; empty when there is none."""
     why: str
 
 
@@ -47,16 +46,13 @@ class PathFigure(NamedTuple):
     """Node that connects and sends."""
     b: str
     connect: Optional[float]
-    """Seconds of a TCP connect."""
     round_trip: Optional[float]
     """Median seconds of small TCP echoes."""
     mtu: Optional[int]
     """Largest IPv4 or IPv6 packet (headers included) that arrived unfragmented, bytes."""
     local_mtu: Optional[int]
-    """Of the interface that the route leaves by."""
     interface: str
     throughput: Optional[float]
-    """Bytes a second over one TCP connection."""
     retransmitted: Optional[float]
     """Share of its segments that this connection sent again, 0 to 1 (TCP_INFO)."""
     error: str

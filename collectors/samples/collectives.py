@@ -70,7 +70,6 @@ class RasCommunicator(NamedTuple):
     size: int
     ranks: List[RasRank]
     ok: bool
-    """RAS finds nothing wrong with it."""
 
 
 class RasReport(NamedTuple):

@@ -118,7 +118,6 @@ class FabricService(NamedTuple):
     name: str
     """``nvidia-fabricmanager`` or ``nvidia-imex``."""
     state: str
-    """``running``, ``down`` or ``unknown``."""
     needed: str
     """What shows that this node needs it; empty where nothing does."""
     said: str

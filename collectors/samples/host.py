@@ -19,7 +19,6 @@ class HostSample(NamedTuple):
     """What moves on a host."""
 
     load: float
-    """One-minute load average."""
     memory_available: int
     pressure_io: Optional[float]
     """Share of the last 10 s in which some task waited for I/O, per cent (/proc/pressure)."""

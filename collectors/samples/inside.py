@@ -22,7 +22,6 @@ class InsideFinding(NamedTuple):
 
     kind: str
     severity: str
-    """``critical``, ``warning`` or ``info``."""
     summary: str
     ranks: List[int]
     """The culprits."""
@@ -40,7 +39,6 @@ class InsideResult(NamedTuple):
     ranks: List[int]
     """Of the group that it was made among."""
     ok: bool
-    """True where every rank came and nothing is wrong."""
     seconds: float
     summary: str
     findings: List[InsideFinding]

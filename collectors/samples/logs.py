@@ -83,7 +83,6 @@ class StepCount(NamedTuple):
     grown: int
     """Times that a count was seen to go on since the file is followed. What was in it before does not count."""
     every: Optional[float] = None
-    """Seconds between two such lines, by the times that they print."""
     longest: Optional[float] = None
     """Seconds that one of what is counted took at the longest, of the last few lines."""
 

@@ -27,7 +27,6 @@ class ProbeFigure(NamedTuple):
     algbw: float
     """GB/s (1e9 bytes)."""
     busbw: float
-    """GB/s."""
     wrong_ranks: List[int]
 
 
@@ -54,7 +53,6 @@ class IbPort(NamedTuple):
     max_mtu: int
     active_mtu: int
     link_layer: str
-    """``InfiniBand`` or ``Ethernet`` (RoCE)."""
     lid: int
 
     @property
@@ -76,7 +74,6 @@ class IbDirection(NamedTuple):
     shown: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
     """ibping's summary, and every port on the way by ibtracert."""
     notes: List[str] = []  # noqa: RUF012
-    """What was not possible, and why."""
 
 
 class NcclTest(NamedTuple):
@@ -99,7 +96,6 @@ class ProbeReport(NamedTuple):
     at: float
     took: float
     outcome: str
-    """``done`` or ``failed``."""
     why: str
     ranks: List[ProbeRank]
     figures: List[ProbeFigure]

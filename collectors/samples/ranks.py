@@ -79,7 +79,6 @@ class CpuWait(NamedTuple):
     allowed: str
     """CPUs that it may run on, as the kernel lists them: ``0-15,32``."""
     nice: int
-    """-20 to 19; 0 is usual."""
 
 
 class IdleLauncher(NamedTuple):
@@ -87,7 +86,6 @@ class IdleLauncher(NamedTuple):
 
     pid: int
     started: float
-    """Seconds since the epoch, by the node's clock."""
     command: str
     idle: bool
     """False once a rank runs on the node, or the launcher has ended."""

@@ -25,7 +25,6 @@ class ThreadStack(NamedTuple):
     os_thread_id: Optional[int]
     name: str
     active: bool
-    """Running rather than idle, as py-spy judges."""
     owns_gil: bool
     frames: List[Frame]
 
@@ -43,15 +42,15 @@ BESIDE = 16
 
 
 class ThreadWait(NamedTuple):
-    """A thread beside the main one that runs, or sleeps in a call on a file, a connection, a child or a timer."""
+    """A thread beside the main one that runs, or sleeps in a call on a file, a connection, a child or a timer.
+
+    Its call and what that waits on are told as in :class:`StackDump`.
+    """
 
     thread: int
     name: str
-    """As the kernel calls it."""
     syscall: str
-    """As in :class:`StackDump`."""
     waiting_on: str
-    """As in :class:`StackDump`."""
 
 
 RUNS = ", running"

@@ -13,7 +13,6 @@ class Hello(NamedTuple):
     hostname: str
     boot_id: str
     machine: str
-    """``x86_64``, ``aarch64``."""
     kernel: str
     pid: int
     """Of the node side itself, in its own PID namespace."""
@@ -28,7 +27,6 @@ class Tick(NamedTuple):
     seq: int
     clock: float
     took: float
-    """Seconds that collecting took."""
     cpu: float
     """CPU seconds of the node side and its ended children since start."""
     rss: int

@@ -15,7 +15,6 @@ class TraceCall(NamedTuple):
     seconds: float
     """Of the kernel, or on CPU from the call to its completion; it contains the wait for the other ranks."""
     seq: Optional[int]
-    """Its number in the group, the same on all its ranks."""
 
 
 class RankTrace(NamedTuple):
@@ -25,10 +24,8 @@ class RankTrace(NamedTuple):
     rank: Optional[int]
     world_size: Optional[int]
     events: int
-    """Events that counted."""
     why: str
     began: Optional[float]
-    """Wall clock of the first event."""
     wall: float
     """From the first event to the end of the last."""
     compute: float

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import islice
+from heapq import merge
 
 from hangtop.diagnosis.phrasing import count, folded_names, ranks_text
 from hangtop.session.state import Change, Kept
-from tui.looks.signs import is_outcome, sign_of
 from tui.looks.text import cells
 from tui.ordering.rows import natural
 
@@ -16,8 +15,6 @@ TOGETHER = 2.0
 """Seconds within which the same change of several ranks or nodes is one."""
 LONG = 32
 """Cells of names of nodes beyond which only their number is told: what happened to them stands behind them."""
-MATTERS = 5
-"""From this rank on the newest of a kind stays on view, however much happened since."""
 WIDELY = frozenset({"started", "back", "lost", "late"})
 """What is told of several nodes in one line; of what ends it matters where it did first."""
 _SOURCE = re.compile(r"\w+: \w+ → \w+(?::|$)")
@@ -57,18 +54,10 @@ def _line(happened: str, group: list[Change]) -> Change:
 
 
 def chosen(changes: Kept[Change], most: int) -> list[Change]:
-    """At most ``most`` lines, the newest first: the newest of all, and the last one of each kind that matters.
+    """At most ``most`` lines, the newest first.
 
-    So ranks that come and go do not push out what the verdict says, a node that was lost or a port that went down.
     What matters to hangtop alone is none of it, and neither are its own sources that come late: 6 Nodes tells of them.
     """
-    lines: list[Change] = []
-    for kind in changes.owners():
-        if kind != "hangtop":
-            lines += told((one for one in changes.of(kind) if _SOURCE.match(one.text) is None), most)
-    lines.sort(key=lambda line: (-line.at, -sign_of(line.kind).rank))
-    newest_of = {line.kind: line for line in reversed(lines) if sign_of(line.kind).rank >= MATTERS}
-    matter = sorted(newest_of.values(), key=lambda line: (-sign_of(line.kind).rank, -line.at))
-    verdict = [line for line in lines if is_outcome(line.kind)][:1]
-    kept = {id(line): line for line in (*lines[:1], *verdict, *matter, *lines)}
-    return sorted(islice(kept.values(), most), key=lambda line: -line.at)
+    of_each_kind = (changes.of(kind) for kind in changes.owners() if kind != "hangtop")
+    newest = merge(*of_each_kind, key=lambda change: -change.at)
+    return told((change for change in newest if _SOURCE.match(change.text) is None), most)

@@ -19,7 +19,7 @@ from tui.panels.job_line import change_line, figures, job_line
 from tui.texts.findings import wait_tree
 from tui.texts.lastlines import last_line_of_each, lines_of, paths_of
 from tui.view_model import ViewModel
-from tui.widgets.chart import SMALL, TimeChart
+from tui.widgets.chart import TimeChart
 from tui.widgets.heatmap import HeatMap
 from tui.widgets.lines import Bar, Content, Lines, Piece
 from tui.widgets.textview import TextView
@@ -28,8 +28,6 @@ BESIDE = 110
 """Cells from which on parts stand beside each other."""
 CHARTS = ((42, 15), (30, 11), (24, 8), (15, 3))
 """Lines of the charts of a panel with at least so many lines."""
-TALL = 8
-"""Lines by which the charts are taller where what stands below them leaves so many free."""
 TREE = 6
 """Lines from which on below the map there is room for more than what happened."""
 ACCUSED = 4
@@ -94,11 +92,6 @@ class OverviewPanel(Panel):
         left = self.size.height - 2
         charts = next((lines for least, lines in CHARTS if left >= least), 0)
         left -= charts
-        ranks = 0 if self.model.suspects else 2 + min(LISTED, len(self.model.ranks))  # all that it would list
-        lower = max(self.happened.virtual_size.height, self.lines.virtual_size.height, ranks)
-        lower += self.heat.grid.lines + (self.waits.virtual_size.height if self.model.waits else 0)
-        while wide and charts > SMALL and left - lower >= TALL:
-            charts, left = charts + TALL, left - TALL
         self.time.display, self.time.styles.height = charts > 0, max(1, charts)
         self.heat.limit = max(3, left // 2)
         lines = min(self.heat.grid.lines, self.heat.limit)
