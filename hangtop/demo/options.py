@@ -35,7 +35,6 @@ class DemoOptions:
     fault_rank: int = 1
     after: float = 15.0
     """From the first step of training."""
-    step_time: float = 0.25
 
     def __post_init__(self) -> None:
         """Refuse what cannot be shown, in one line."""

@@ -15,8 +15,6 @@ from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
 NODE = "HANGTOP_DEMO_NODE"
 """Environment variable that says which node a rank belongs to: the folder of its devices, so that two demos at a time
 do not see each other's ranks."""
-TEMPORARY = "tmp"
-"""A node's temporary folder, in the folder of its devices."""
 _JOB = Path(__file__).parent / "job" / "train.py"
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -58,15 +56,12 @@ def command(options: DemoOptions, folder: Path) -> list[str]:
     fault = "" if options.fault in DEVICE_FAULTS else options.fault
     return [
         sys.executable, str(_JOB), "--folder", str(folder), "--fault", fault, "--fault-rank", str(options.fault_rank),
-        "--after", str(options.after), "--step-time", str(options.step_time),
+        "--after", str(options.after),
     ]  # fmt: skip
 
 
 def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) -> list[subprocess.Popen[bytes]]:
-    """Start every rank; consecutive ones share a node. Logs are ``folder/logs/rankN.{out,err}``.
-
-    They lie where torchrun keeps its ranks', too: below the node's temporary folder.
-    """
+    """Start every rank; consecutive ones share a node. Logs are ``folder/logs/rankN.{out,err}``."""
     logs = folder / "logs"
     logs.mkdir()
     data = folder / "data"
@@ -74,8 +69,7 @@ def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) ->
     port = free_port()
     started = []
     for rank in range(options.ranks):
-        node, local = divmod(rank, options.ranks_per_node)
-        _keep(devices(node) / TEMPORARY / "torchelastic_demo" / "demo_0" / "attempt_0" / str(local), rank, logs)
+        node = rank // options.ranks_per_node
         with (logs / f"rank{rank}.out").open("wb") as out, (logs / f"rank{rank}.err").open("wb") as err:
             started.append(
                 subprocess.Popen(
@@ -88,13 +82,6 @@ def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) ->
                 )
             )
     return started
-
-
-def _keep(folder: Path, rank: int, logs: Path) -> None:
-    """Let a rank's logs be found by the names that torchelastic gives them."""
-    folder.mkdir(parents=True)
-    for name, stream in (("stdout.log", "out"), ("stderr.log", "err")):
-        (folder / name).symlink_to(logs / f"rank{rank}.{stream}")
 
 
 def training(folder: Path, options: DemoOptions) -> bool:

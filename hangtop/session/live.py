@@ -6,8 +6,8 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from collectors.fleet.targets.chosen import Target, TargetError, parse, resolve
-from collectors.fleet.targets.slurm import SlurmPart, parts_of_job
+from collectors.fleet.targets.chosen import Target, TargetError, resolve
+from collectors.fleet.targets.slurm import parts_of_job
 from collectors.fleet.via.way import Way, way_of
 from hangtop.session.options import SessionOptions, job_of_slurm
 from hangtop.session.session import Feed, Session
@@ -40,26 +40,18 @@ def live_session(options: SessionOptions) -> Session:
 
 
 def reach(options: SessionOptions) -> Reach:
-    """What the options name. Asks Slurm, so it may block. Raises :class:`TargetError`."""
+    """The nodes that are named, else those of the Slurm job, which is asked of Slurm. Raises :class:`TargetError`."""
     job = job_of_slurm(options)
     if options.via == "slurm" and not job:
         raise TargetError("--via slurm goes into the nodes of a job: name it by --slurm JOBID")
     parts = parts_of_job(job) if job else ()
-    targets = _targets(options, parts)
+    named = bool(options.targets) or options.hostfile is not None
+    of_job = [] if named else [part.nodes for part in parts]
+    targets = resolve(options.targets, hostfile=options.hostfile, more=of_job)
     way = way_of(options.via, options.ssh_config, parts)
     if way is not None and any(target.local for target in targets):
         raise TargetError(f"--via {options.via!r} needs nodes to lead to: name some")
     return Reach(targets, way, logs=tuple(dict.fromkeys(log for part in parts for log in part.logs)))
-
-
-def _targets(options: SessionOptions, parts: tuple[SlurmPart, ...]) -> tuple[Target, ...]:
-    """The nodes that are named and those of the job; where all that are named are of the job, they alone."""
-    of_job = {target.host for target in parse(part.nodes for part in parts)}
-    if options.targets or options.hostfile is not None:
-        named = resolve(options.targets, hostfile=options.hostfile)
-        if all(target.host in of_job for target in named):
-            return named
-    return resolve(options.targets, hostfile=options.hostfile, more=[part.nodes for part in parts])
 
 
 class LiveFeed(Feed):

@@ -23,6 +23,8 @@ from hangtop.demo.job.data import LENGTH, ShardedTokens, save_checkpoint, write_
 from hangtop.demo.job.device import RankGpu
 from hangtop.demo.job.joining import join
 
+STEP_S = 0.25
+"""What one step takes at least."""
 SAVE_EVERY = 20
 """Steps between checkpoints."""
 
@@ -33,7 +35,6 @@ def arguments() -> argparse.Namespace:
     reads.add_argument("--fault", choices=["", *faults.FAULTS], default="", help="what goes wrong (default: nothing)")
     reads.add_argument("--fault-rank", type=int, default=1, help="on which rank")
     reads.add_argument("--after", type=float, default=3.0, help="after how many seconds of training")
-    reads.add_argument("--step-time", type=float, default=0.1, help="what one step takes at least")
     reads.add_argument("--folder", type=Path, required=True, help="where shards and checkpoints are")
     return reads.parse_args()
 
@@ -51,9 +52,9 @@ class Head(nn.Module):
         return self.predict(torch.tanh(self.embed(tokens)))
 
 
-def augment(batch: Tensor, step_time: float) -> Tensor:
+def augment(batch: Tensor) -> Tensor:
     """Add noise; on a rank with a planted fault this takes nine more steps' time of CPU."""
-    until = time.monotonic() + (9 * step_time if faults.struck("straggler") else 0.0)
+    until = time.monotonic() + (9 * STEP_S if faults.struck("straggler") else 0.0)
     noisy = batch + 0.01 * torch.randn_like(batch)
     while time.monotonic() < until:
         noisy = noisy + 0.0001 * torch.randn_like(batch)
@@ -69,12 +70,10 @@ def batches(folder: Path) -> Iterator[Tensor]:
         yield from loader
 
 
-def train_step(
-    model: nn.Module, optimizer: torch.optim.Optimizer, batch: Tensor, gpu: RankGpu, step_time: float
-) -> Tensor:
+def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Tensor, gpu: RankGpu) -> Tensor:
     """Forward, backward with DDP's all-reduce, and the update."""
     with gpu.kernels():
-        gpu.compute(step_time)
+        gpu.compute(STEP_S)
         loss = torch.nn.functional.mse_loss(model(batch), batch)
         loss.backward()
     optimizer.step()
@@ -90,7 +89,7 @@ def log_metrics(loss: Tensor, step: int, took: float, gpu: RankGpu, metrics: dis
     print(f"step {step} loss {loss.item():.4f} ({took:.2f} s)", flush=True)
 
 
-def train(plan: faults.Plan, folder: Path, step_time: float) -> None:
+def train(plan: faults.Plan, folder: Path) -> None:
     """Train until the process is ended."""
     rank = dist.get_rank()
     shards = folder / f"shards-{rank}"
@@ -106,7 +105,7 @@ def train(plan: faults.Plan, folder: Path, step_time: float) -> None:
     started = time.monotonic()
     for step, batch in enumerate(batches(shards), start=1):
         faults.suffer()
-        loss = train_step(model, optimizer, augment(batch, step_time), gpu, step_time)
+        loss = train_step(model, optimizer, augment(batch), gpu)
         log_metrics(loss, step, time.monotonic() - started, gpu, metrics)
         if step % SAVE_EVERY == 0 and rank == saver:
             save_checkpoint(model.module, step, folder / "checkpoints")
@@ -122,7 +121,7 @@ def main() -> None:
     while faults.struck("init"):
         time.sleep(1.0)
     join()
-    train(plan, given.folder, given.step_time)
+    train(plan, given.folder)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.preflight import CheckCell, Preflight, cells, findings
-from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of
+from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of, table
 from hangtop.session.session import Session
 
 NEEDED = ("ranks", "host", "software", "network", "gpus", "fabric")
@@ -51,24 +51,22 @@ def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
     return Preflight(job, master=(host, port), master_node=held or rank0 or (names[0] if names else ""))
 
 
-def result(table: Sequence[CheckCell]) -> ProbeResult:
+def result(found: Sequence[CheckCell]) -> ProbeResult:
     """The matrix, and what is wrong with what mends it."""
-    red = sum(cell.state == "fail" for cell in table)
-    silent = [cell for cell in table if cell.state == "unknown"]
-    summary = f"{red} of {len(table)} checks failed" if red else f"{len(table)} checks, none failed"
+    red = sum(cell.state == "fail" for cell in found)
+    silent = [cell for cell in found if cell.state == "unknown"]
+    summary = f"{red} of {len(found)} checks failed" if red else f"{len(found)} checks, none failed"
     summary += f", {len(silent)} unknown" if silent else ""
     unknown = tuple(Unknown(cell.check, (cell.node,), cell.figure) for cell in silent)
-    figures = {"checks": [cell._asdict() for cell in table]}
-    lines = tuple(_matrix(table))
-    return ProbeResult("Preflight", "failed" if red else "ok", summary, lines, figures, findings(table), unknown)
+    figures = {"checks": [cell._asdict() for cell in found]}
+    lines = tuple(_matrix(found))
+    return ProbeResult("Preflight", "failed" if red else "ok", summary, lines, figures, findings(found), unknown)
 
 
-def _matrix(table: Sequence[CheckCell]) -> Iterator[str]:
-    checks = list(dict.fromkeys(cell.check for cell in sorted(table, key=lambda cell: cell.check)))
-    names = sorted({cell.node for cell in table})
-    state = {(cell.node, cell.check): cell.state for cell in table}
-    width = max([4, *map(len, names)]) + 2
-    yield " " * width + "  ".join(checks)
-    for name in names:
-        marks = (MARKS[state.get((name, check), "")].center(len(check)) for check in checks)
-        yield name.ljust(width) + "  ".join(marks)
+def _matrix(found: Sequence[CheckCell]) -> Iterator[str]:
+    checks, names = sorted({cell.check for cell in found}), sorted({cell.node for cell in found})
+    state = {(cell.node, cell.check): cell.state for cell in found}
+    return table(
+        ("node", *checks, ""),
+        [(name, *(MARKS[state.get((name, check), "")] for check in checks), "") for name in names],
+    )

@@ -68,7 +68,6 @@ def proven(verdict: Verdict) -> bool:
     return (
         first is not None
         and verdict.outcome in {"hung", "crashed"}
-        and first.severity == "critical"
         and not verdict.names_nobody
         and first.certainty != "possible"
         and word_of(first.kind) == verdict.outcome
