@@ -1,12 +1,11 @@
-"""Files and texts that are no logs: dumps, and what tools print. A kind of file is a function and a line in a table."""
+"""Files and texts that are no logs: dumps, and what tools print. A kind of file is a function and a row in a table."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from collectors.fleet.clean import clean
 from collectors.formats import BadFormat, flight_recorder, kineto, ras, stack_text
 from collectors.node.logs import file_names as names
 from collectors.samples.collectives import RasReport, RecorderDump
@@ -46,30 +45,21 @@ class Contents:
     """When the newest file was written; 0 without any."""
 
 
-def read_trace(member: Member, contents: Contents) -> Recognised:
-    """Read a profiler's trace, which may be far larger than what is read as a whole."""
+def _trace(member: Member, contents: Contents) -> int:
+    """A profiler's trace, which may be far larger than what is read as a whole."""
     chunks = member.chunks()
-    try:
-        trace = kineto.of_stream(lambda _: next(chunks, b""), member.name)
-    except BadFormat as error:
-        return Recognised(member.name, "", member.size, why=f"looks like a profiler trace: {error}")
-    why = member.damage or trace.why
+    trace = kineto.of_stream(lambda _: next(chunks, b""), member.name)
+    member.damage = member.damage or trace.why
     if not trace.events:
-        return Recognised(member.name, "", member.size, why=why or "a trace without any kernel or operator")
+        raise BadFormat(member.damage or "it has no kernel and no operator")
     contents.traces.append(trace)
-    return Recognised(member.name, "profiler trace", member.size, 0, trace.events, why)
+    return trace.events
 
 
-def read_recorder(member: Member, contents: Contents) -> Recognised:
-    """Read a flight recorder's dump."""
-    kind = "flight recorder dump"
-    try:
-        data = member.whole()
-        dump = flight_recorder.read(data, member.name)
-    except BadFormat as error:
-        return Recognised(member.name, "", member.size, why=f"looks like a {kind}: {clean(str(error))[:300]}")
+def _recorder(member: Member, contents: Contents) -> int:
+    dump = flight_recorder.read(member.whole(), member.name)
     contents.recorders.append(dump)
-    return Recognised(member.name, kind, len(data), data.count(b"\n"), len(dump.collectives), member.damage)
+    return len(dump.collectives)
 
 
 def _ras(text: str, member: Member, contents: Contents) -> int:
@@ -88,17 +78,20 @@ def _stacks(text: str, member: Member, contents: Contents) -> int:
 
 
 class Tool(NamedTuple):
-    """What a tool prints."""
+    """What a tool writes or prints."""
 
     kind: str
-    looks_like: Callable[[str], bool]
-    """Told by the beginning of a text."""
-    take: Callable[[str, Member, Contents], int]
-    """Adds what the text says; gives how many things that were. Raises :class:`BadFormat`."""
+    looks_like: Callable[[Any], bool]
+    """Told by the beginning of a file, or of a text."""
+    take: Callable[..., int]
+    """Adds what a file or text says to the contents; gives how many things that were. Raises :class:`BadFormat`."""
 
 
-TOOLS: tuple[Tool, ...] = (
-    Tool("NCCL RAS report", ras.looks_like, _ras),
-    Tool("stacks", stack_text.looks_like, _stacks),
+FILES = (
+    Tool("profiler trace", kineto.looks_like, _trace),
+    Tool("flight recorder dump", flight_recorder.looks_like, _recorder),
 )
-"""Looked for where a text begins: it is read as a log too, as many a job's output begins so."""
+"""Told by their first bytes; taken by ``take(member, contents)``."""
+TEXTS = (Tool("NCCL RAS report", ras.looks_like, _ras), Tool("stacks", stack_text.looks_like, _stacks))
+"""Looked for where a text begins: it is read as a log too, as many a job's output begins so. Taken by
+``take(text, member, contents)``."""

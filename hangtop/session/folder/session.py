@@ -9,13 +9,14 @@ from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
+from collectors.fleet.clean import clean
 from collectors.fleet.sink import LinkChange
-from collectors.formats import BadFormat, flight_recorder, kineto
+from collectors.formats import BadFormat
 from collectors.node.resources import reuse_memory
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.traces import picture
-from hangtop.session.folder.documents import TOOLS, Contents, Recognised, read_recorder, read_trace
+from hangtop.session.folder.documents import FILES, TEXTS, Contents, Recognised
 from hangtop.session.folder.files import Member, is_binary, members
 from hangtop.session.folder.joining import Process, joined, ranks_of_processes, same_communicators, world_size
 from hangtop.session.folder.logs import read_log
@@ -43,14 +44,16 @@ def read(paths: Sequence[Path], say: Callable[[str], None]) -> Contents:
 def _read(member: Member, contents: Contents) -> Recognised:
     if not member.head:
         return Recognised(member.name, "" if member.damage else "empty", 0, why=member.damage)
-    if kineto.looks_like(member.head):
-        return read_trace(member, contents)
-    if flight_recorder.looks_like(member.head):
-        return read_recorder(member, contents)
+    if (file := next((one for one in FILES if one.looks_like(member.head)), None)) is not None:
+        try:
+            told = file.take(member, contents)
+        except BadFormat as error:
+            return Recognised(member.name, "", member.size, why=f"looks like a {file.kind}: {clean(str(error))[:300]}")
+        return Recognised(member.name, file.kind, member.size, 0, told, member.damage)
     if is_binary(member.head):
         return Recognised(member.name, "", len(member.head), why="binary, and no kind that is known")
     head, begin = member.head.decode("utf-8", "replace"), bytearray()
-    tool = next((one for one in TOOLS if one.looks_like(head)), None)
+    tool = next((one for one in TEXTS if one.looks_like(head)), None)
     lines, log = read_log(member, member.chunks() if tool is None else _keeping(member.chunks(), begin))
     found, kind = 0, "log"
     if tool is not None:

@@ -66,7 +66,5 @@ def result(found: Sequence[CheckCell]) -> ProbeResult:
 def _matrix(found: Sequence[CheckCell]) -> Iterator[str]:
     checks, names = sorted({cell.check for cell in found}), sorted({cell.node for cell in found})
     state = {(cell.node, cell.check): cell.state for cell in found}
-    return table(
-        ("node", *checks, ""),
-        [(name, *(MARKS[state.get((name, check), "")] for check in checks), "") for name in names],
-    )
+    rows = [(name, *(MARKS[state.get((name, check), "")] for check in checks), "") for name in names]
+    return table(("node", *checks, ""), rows)
