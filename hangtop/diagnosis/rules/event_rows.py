@@ -63,13 +63,13 @@ MACHINES = (
         advice="Drain the node: its hardware or its kernel failed; see the management controller's log.",
     ),
     EventRow(
-        event=Line("kernel.hung_task"), also=(Line("kernel.lockup"),), kind="kernel_trouble", severity="warning",
+        event=Line("kernel.hung_task"), kind="kernel_trouble", severity="warning",
         weight=0.8, scope="node", accuses=False,
         summary="a task or a CPU is stuck in the kernel of {node}", detail="process",
         advice="Storage or a driver does not answer; drain the node if it does not come back.",
     ),
     EventRow(
-        event=Line("kernel.sxid", {"fatal": ("Fatal",)}), also=(Line("kernel.fabric_manager"),),
+        event=Line("kernel.sxid", {"fatal": ("Fatal", "fatal")}),
         kind="nvlink_errors", weight=0.9, scope="node", example={"code": 12028},
         summary="a fatal error of NVLink or an NVSwitch was reported on {node}",
         advice="Drain the node; restart it and its fabric manager.",

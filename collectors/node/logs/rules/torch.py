@@ -91,17 +91,15 @@ RULES = (
          Example("[Rank 1] Found async exception when checking for NCCL errors: NCCL error: remote process exited or"
                  " there was a network error", {"consequence": True, "group_rank": 1},
                  "torch c10d/ProcessGroupNCCL.cpp"), read=_error),
-    Rule("torch.desync", "didn't join collective|are the lagging ranks",
-         r"\[(?P<lagging>[\d, ]+)\]\s*(?:finished collective #(?P<finished>\d+), but )?didn't join collective #"
-         r"(?P<seq>\d+)|ranks \[(?P<lagging_2>[\d, ]+)\] are the lagging ranks that caused this timeout",
-         Example("  - [0, 2] joined but didn't finish collective #8; [1] finished collective #7, but didn't join"
-                 " collective #8 (x)", {"lagging": [1], "finished": 7, "seq": 8}, "torch c10d/TraceUtils.h")),
-    Rule("torch.desync", "Not all ranks joining collective",
-         r"Not all ranks joining collective(?:, sequence number: (?P<seq>\d+))?[\s\S]{0,1200}?missing ranks: "
-         r"\{(?P<lagging>[\d, ]{1,400})\}",
+    Rule("torch.desync", "didn't join collective|are the lagging ranks|Not all ranks joining collective",
+         r"\[(?P<lagging>[\d, ]+)\]\s*(?:finished collective #\d+, but )?didn't join collective #(?P<seq>\d+)"
+         r"|ranks \[(?P<lagging_2>[\d, ]+)\] are the lagging ranks that caused this timeout"
+         r"|Not all ranks joining collective(?:, sequence number: (?P<seq_2>\d+))?[\s\S]{0,1200}?"
+         r"missing ranks: \{(?P<lagging_3>[\d, ]{1,400})\}",
          Example("Not all ranks joining collective, sequence number: 288686\ninternal record id: 1999\n"
                  "group info: 3:tp:0\ncollective: nccl:_all_gather_base\nmissing ranks: {0}",
-                 {"lagging": [0], "seq": 288686}, "torch distributed/flight_recorder/components/types.py"),
+                 {"lagging": [0], "seq": 288686},
+                 "torch c10d/TraceUtils.h; distributed/flight_recorder/components/types.py"),
          begins="Not all ranks joining collective"),
     Rule("torch.fingerprint", "is running collective:|is running inconsistent",
          _side("a") + r".{0,2000}?\)[\s,]{0,8}but\s{1,8}" + _side("b") + r".{0,2000}?\)\s{0,8}(?:\.|$)",
@@ -149,27 +147,18 @@ RULES = (
          r"|[Cc]ompleted) training\b(?! (?:epoch|step|batch|iteration|loop))|\{'train_runtime': '?\d|`?Trainer\.fit`? "
          r"stopped: `?max_(?:epochs|steps)=)",
          Example("`Trainer.fit` stopped: `max_epochs=3` reached.", {}, "lightning pytorch/loops/fit_loop.py")),
-    Rule("torch.store_timeout", "waiting for clients",
-         r"Timed out after \d+ seconds waiting for clients\.\s*(?P<joined>\d+)/(?P<expected>\d+) clients",
-         Example("Timed out after 31 seconds waiting for clients. 1/2 clients joined",
-                 {"joined": 1, "expected": 2, "phase": "clients"}, "torch c10d/TCPStore.cpp"),
-         {"phase": "clients"}),
-    Rule("torch.store_timeout", "failed to connect/validate",
-         r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out",
-         Example("[c10d] TCP client failed to connect/validate to host n1:29500 - timed out (try=3)",
-                 {"address": "n1", "port": 29500, "phase": "connect"}, "torch c10d/TCPStore.cpp"),
+    Rule("torch.store_timeout", "failed to connect/validate|The client socket has",
+         r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - timed out"
+         r"|The client socket has (?:timed out after \d+\s*(?:ms|s)? ?while trying to connect to"
+         r"|failed to connect to(?: any network address of)?) \[?\(?(?P<address_2>[^\s,\])]+?)\]?(?:, ?|:)"
+         r"(?:(?P<port_2>\d+)|[A-Za-z_]+)(?! \(errno: (?:97|22) )",
+         Example("The client socket has timed out after 60000ms while trying to connect to (10.0.0.9, 29500).",
+                 {"address": "10.0.0.9", "port": 29500, "phase": "connect"}, "torch c10d/socket.cpp, TCPStore.cpp"),
          {"phase": "connect"}),
     Rule("torch.store_retry", "failed to connect/validate",
          r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - retrying",
          Example("[c10d] TCP client failed to connect/validate to host n1:29500 - retrying (try=0, timeout=600000ms)",
                  {"address": "n1", "port": 29500}, "torch c10d/TCPStore.cpp")),
-    Rule("torch.store_timeout", "The client socket has",
-         r"The client socket has (?:timed out after \d+\s*(?:ms|s)? ?while trying to connect to"
-         r"|failed to connect to(?: any network address of)?) \[?\(?(?P<address>[^\s,\])]+?)\]?(?:, ?|:)"
-         r"(?:(?P<port>\d+)|[A-Za-z_]+)(?! \(errno: (?:97|22) )",
-         Example("The client socket has timed out after 60000ms while trying to connect to (10.0.0.9, 29500).",
-                 {"address": "10.0.0.9", "port": 29500, "phase": "connect"}, "torch c10d/socket.cpp"),
-         {"phase": "connect"}),
     Rule("torch.unresolved", "cannot be retrieved|ame or service not known|ailure in name resolution",
          r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be retrieved"
          "|[Nn]ame or service not known|Temporary failure in name resolution",
@@ -180,14 +169,13 @@ RULES = (
          r"|Errno 98\b)(?:[^\n]{0,100}?(?:port[:= ]{1,4}|[\d\]]:|, )(?P<port_2>\d{1,5})\b)?",
          Example("The server socket has failed to bind to [::]:29500 (errno: 98 - Address already in use).",
                  {"port": 29500}, "torch c10d/socket.cpp")),
-    Rule("torch.store_timeout", "wait timeout after|Socket Timeout|waitForInput: socket",
-         r"(?:\[(?P<by_rank>\d{1,6})\] is setting up NCCL communicator .{0,120}? from \[(?P<from_rank>\d{1,6})\]"
+    Rule("torch.store_timeout", "waiting for clients|wait timeout after|Socket Timeout|waitForInput: socket",
+         r"Timed out after \d+ seconds waiting for clients\.\s*(?P<joined>\d+)/(?P<expected>\d+) clients"
+         r"|(?:\[(?P<by_rank>\d{1,6})\] is setting up NCCL communicator .{0,120}? from \[(?P<from_rank>\d{1,6})\]"
          r"[^\n]{0,200}?)?(?:wait timeout after \d+ms|Socket Timeout\b)"
-         r"|waitForInput: socket SocketImpl\([^\r\n]{0,200}?remote=\[(?P<address>[^\]\s]{1,120})\]:(?P<port>\d{1,5})\)"
-         r" timed out after \d{5,12}ms",
-         Example("wait timeout after 30000ms, keys: /default_pg/0//cuda//0",
-                 {"phase": "wait"}, "torch c10d/TCPStore.cpp"),
-         {"phase": "wait"}),
+         r"|waitForInput: socket SocketImpl\([^\r\n]{0,200}?\) timed out after \d{5,12}ms",
+         Example("Timed out after 31 seconds waiting for clients. 1/2 clients joined", {"joined": 1, "expected": 2},
+                 "torch c10d/TCPStore.cpp")),
     Rule("gloo.timeout", "Timed out waiting|Application timeout caused",
          r"Timed out waiting (?P<ms>\d+)ms for (?P<direction>recv|send)|Application timeout caused pair closure",
          Example("Timed out waiting 1800000ms for recv", {"ms": 1800000, "direction": "recv"},
