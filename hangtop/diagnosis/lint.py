@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
@@ -67,27 +66,14 @@ FATAL_TO_DIFFER = frozenset({"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCH_
 """Of those, the ones by which a job does not even meet."""
 
 
-class BadRelease(NamedTuple):
-    """Releases of NCCL with a fault that hangs or ends jobs; ``torch`` and ``machine`` are beginnings."""
-
-    first: tuple[int, int, int]
-    last: tuple[int, int, int]
-    torch: tuple[str, ...]
-    machine: str
-    fault: str
-    advice: str
-
-
-BAD_RELEASES = (
-    BadRelease((2, 21, 5), (2, 21, 5), ("2.3", "2.4"), "", "hangs inside one node with this torch",
-               "Move to a torch that brings NCCL 2.22 or newer."),
-    BadRelease((2, 28, 3), (2, 28, 8), ("",), "", "crashes when a job restarts its process group in place",
-               "Move to NCCL 2.28.9 or newer."),
-    BadRelease((2, 0, 0), (2, 29, 2), ("",), "aarch64",
-               "can lose an operation of its proxy on this processor: one rank then spins in ncclLocalOpAppend, and "
-               "nothing is logged", "Move to NCCL 2.29.3 or newer (NVIDIA/nccl issue 2353)."),
+Release = tuple[int, int, int]
+BAD_RELEASES: tuple[tuple[Release, Release, tuple[str, ...], str, str], ...] = (
+    ((2, 21, 5), (2, 21, 5), ("2.3", "2.4"), "", "hangs inside one node with this torch; 2.22 does not"),
+    ((2, 28, 3), (2, 28, 8), ("",), "", "crashes when a job restarts its process group in place; 2.28.9 does not"),
+    ((2, 0, 0), (2, 29, 2), ("",), "aarch64", "spins in ncclLocalOpAppend on a lost operation (issue 2353) until 2.29.3"),
 )  # fmt: skip
-"""By the issue trackers of pytorch and NCCL, and the release notes of NVIDIA's resiliency extension for 2.28."""
+"""Releases of NCCL with a fault that hangs or ends jobs, from the first to the last, with beginnings of torch's version
+and of the machine's name; by the issue trackers of pytorch and NCCL, and NVIDIA's resiliency extension for 2.28."""
 
 
 def wrong_settings(job: Job) -> Iterator[Finding]:
@@ -186,15 +172,15 @@ def known_bad_versions(job: Job) -> Iterator[Finding]:
     machines = {name: node.hello.machine for name, node in job.nodes.items() if node.hello is not None}
     for (library, version), ranks in job.once(_by_setting).items():
         release = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
-        for bad in BAD_RELEASES if library == "nccl" else ():
+        for first, last, with_torch, on_machine, fault in BAD_RELEASES if library == "nccl" else ():
             hit = [
                 rank for rank in ranks
-                if rank.process.versions.get("torch", "").startswith(bad.torch)
-                and machines.get(rank.node, "").startswith(bad.machine)
+                if rank.process.versions.get("torch", "").startswith(with_torch)
+                and machines.get(rank.node, "").startswith(on_machine)
             ]  # fmt: skip
-            if hit and bad.first <= release <= bad.last:
-                text = f"NCCL {version} (torch {hit[0].process.versions.get('torch', 'unknown')}) {bad.fault}"
-                yield _finding("nccl_known_bad", "warning", text, hit, ("NCCL", version), bad.advice, 0.6)
+            if hit and first <= release <= last:
+                text, advice = f"NCCL {version} {fault}", "Move to a newer release of NCCL."
+                yield _finding("nccl_known_bad", "warning", text, hit, ("NCCL", version), advice, 0.6)
 
 
 RULES = (mismatches, wrong_settings, known_bad_versions)

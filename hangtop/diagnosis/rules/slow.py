@@ -37,8 +37,6 @@ LONGEST_STEP_S = 60.0
 LEAST_SPAN_S, STEPS, UNKNOWN_STEP_S = 15.0, 4.0, 7.5
 """Seconds of figures that are needed, and so many steps: within one, in a pipeline say, now one computes and now
 another. What a step is taken to last where no log tells."""
-DOUBT_SPAN_S = 8.0
-"""Seconds of figures from which on it is worth to watch for as long as that takes."""
 WORKS_SHARE, IDLE_SHARE = 0.85, 0.5
 """Ours: least part of the time for which the late rank works, and for which the others wait: half a step is lost."""
 COMPARE = "Compare this rank with its peers: clocks and temperature of its GPU, its data, what else runs on its node."
@@ -138,10 +136,6 @@ def _works_for_all(status: RankStatus) -> bool:
 
 def slowness_judged(job_status: JobStatus) -> bool:
     """Whether the ranks and their GPUs were looked at often enough to tell a slow one, and none is in doubt."""
-    job = job_status.job
-    few_figures = not job_status.hung and job.live and not load_shares(job, _span(job))
-    if few_figures and _late(job_status, load_shares(job, DOUBT_SPAN_S)):
-        return False  # one rank seems to hold the others up, of which too little is known yet
     if _stands_still(job_status):
         return len(_often(job_status.read)) > 1  # no rhythm, so nobody is late in it
     seen = _looked_at(job_status)

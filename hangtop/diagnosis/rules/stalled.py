@@ -84,7 +84,7 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
     full, and the only rank of a job. ``found`` are the findings of all other rules: both give way to another hang, the
     second to all that says how the job is.
     """
-    graph, group = job_status.graph, _in_one_operation(job_status)
+    job, graph, group = job_status.job, job_status.graph, _in_one_operation(job_status)
     kind = "collective_stalled" if group else "job_stalled"
     told = (one for one in found if one.severity != "info" and one.kind != kind)
     if any(word_of(one.kind) in (("hung",) if group else ("hung", "crashed", "waiting")) for one in told):
@@ -95,6 +95,7 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
         return
     empty, full = [one for one in ranks if one.load == "idle"], sum(one.load == "spinning" for one in ranks)
     odd = empty if not group and full > len(empty) and len(empty) + full == len(ranks) else []
+    owners = [one.process for one in ranks if one.process is not None and one.load != "unknown"]
     named = group or odd or (ranks if len(ranks) == 1 else ())
     open_ended = not group or (graph is not None and any(point.kind in OPEN_KINDS for point in graph.accused))
     waiters = f"; {who_wait(graph.waiters, 'other')} for them" if graph is not None and group and graph.waiters else ""
@@ -102,7 +103,7 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
         kind, "critical", 0.8 if odd else 0.5 if not group else 0.55 if open_ended else 0.7,
         f"{_not_moved(job_status, ranks, held)}{'; no rank is odd' if group else ''}{waiters}",
         ranks=tuple(one.rank for one in named), nodes=nodes_of(named),
-        evidence=_evidence(graph, ranks[:2], held, *_gpus(job_status, ranks)),
+        evidence=_evidence(graph, ranks[:2], held, *([load_proof(job, owners)] if owners else ())),
         advice=AGREED if not open_ended else LOOK if named and not group else UNNAMED,
         next=(next_step("a", "probe", *(nodes_of(ranks) or ("NODES",))), DUMPS),
     )  # fmt: skip
@@ -166,12 +167,6 @@ def _evidence(
     still = Evidence(Observer.CONTEXT, "watch", None, f"no sign of motion for {duration(held)}")
     watched = (*waiters_of(graph), watch_of(graph, looks)) if graph else (still,)
     return (*filter(None, map(stack_of, shown[:4])), *more, *watched)
-
-
-def _gpus(job_status: JobStatus, ranks: Sequence[RankStatus]) -> tuple[Evidence, ...]:
-    """What the GPUs of these ranks do, as far as any figure is known."""
-    owners = [one.process for one in ranks if one.process is not None and one.load != "unknown"]
-    return (load_proof(job_status.job, owners),) if owners else ()
 
 
 STATUS_RULES = (mismatch, deadlock)
