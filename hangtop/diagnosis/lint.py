@@ -70,7 +70,7 @@ Release = tuple[int, int, int]
 BAD_RELEASES: tuple[tuple[Release, Release, tuple[str, ...], str, str], ...] = (
     ((2, 21, 5), (2, 21, 5), ("2.3", "2.4"), "", "hangs inside one node with this torch; 2.22 does not"),
     ((2, 28, 3), (2, 28, 8), ("",), "", "crashes when a job restarts its process group in place; 2.28.9 does not"),
-    ((2, 0, 0), (2, 29, 2), ("",), "aarch64", "spins in ncclLocalOpAppend on a lost operation (issue 2353) until 2.29.3"),
+    ((2, 0, 0), (2, 29, 2), ("",), "aarch64", "loses an operation and spins in ncclLocalOpAppend; 2.29.3 does not"),
 )  # fmt: skip
 """Releases of NCCL with a fault that hangs or ends jobs, from the first to the last, with beginnings of torch's version
 and of the machine's name; by the issue trackers of pytorch and NCCL, and NVIDIA's resiliency extension for 2.28."""

@@ -1,4 +1,4 @@
-"""The network under a job: InfiniBand and RoCE ports, NCCL on plain sockets, TCP between its nodes."""
+"""The network under a job: InfiniBand and RoCE ports, TCP between its nodes."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from hangtop.diagnosis.addresses import nodes_by_name
-from hangtop.diagnosis.evidence.event_fields import text_of
-from hangtop.diagnosis.evidence.events import hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Port
 from hangtop.diagnosis.phrasing import count, listed, ranks_text
-from hangtop.diagnosis.roster import home_of
 from hangtop.diagnosis.waits.job_status import JobStatus
 
-FAST_GBPS = 40
 TCP_RETRANSMIT_SHARE = 0.03
 """Ours: a host whose CPUs are overloaded sends one segment in a hundred again without losing any."""
 TCP_RETRANSMITS_PER_S = 10.0
@@ -109,29 +105,7 @@ def _flaps(port: Port) -> int:
     return sum(after and not before for before, after in states)
 
 
-# --- sockets and TCP ----------------------------------------
-
-
-def socket_fallback(job: Job) -> Iterator[Finding]:
-    """network_socket_fallback: NCCL uses plain sockets, on nodes with active InfiniBand or RoCE ports."""
-    fast, at = {name for name, node in job.nodes.items() if any(map(_is_fast, node.ports.values()))}, home_of(job)
-    events = [
-        event for event in log_events(job, "nccl.network")
-        if text_of(event, "network").lower().startswith("socket")
-        and event.rank is not None and at.get(event.rank, event.host) in fast
-    ]  # fmt: skip
-    if events:
-        yield Finding(
-            "network_socket_fallback", "warning", 0.85,
-            f"NCCL uses plain sockets on {ranks_text(ranks_in(events))}, though there are active InfiniBand or RoCE "
-            "ports",
-            ranks=ranks_in(events), nodes=hosts_in(job, events), evidence=lines(events),
-            advice="Look for NCCL_IB_DISABLE, for a missing plugin or libibverbs in the container, and at NCCL_IB_HCA.",
-        )  # fmt: skip
-
-
-def _is_fast(port: Port) -> bool:
-    return port.facts.state == "ACTIVE" and (port.facts.rate is None or port.facts.rate >= FAST_GBPS)
+# --- TCP ----------------------------------------
 
 
 def packet_loss(job: Job) -> Iterator[Finding]:
@@ -200,5 +174,5 @@ def _unanswered(job: Job) -> Mapping[tuple[str, str], Sequence[tuple[int, str]]]
     return found
 
 
-RULES = (port_down, port_errors, packet_loss, socket_fallback)
+RULES = (port_down, port_errors, packet_loss)
 STATUS_RULES = (path_blocked,)

@@ -134,8 +134,6 @@ ROWS: tuple[Kind, ...] = (
     Kind("cpu_starved", "slow", 7, "a rank is ready to run and has no CPU, while the others have theirs", SLOWS_RANK),
     Kind("gpu_throttled", "slow", 7, "a GPU's clock is below its peers' under load, and not by its cap", SLOWS_RANK),
     Kind("gpu_pcie_degraded", "slow", 7, "a GPU's PCIe link is below its maximum under load", SLOWS_RANK),
-    Kind("network_socket_fallback", "slow", 7, "NCCL uses sockets on nodes that have an active fabric",
-         (_job("bandwidth_low", "packet_loss"),)),
     Kind("ib_port_errors", "slow", 7, "a link went down and came back, or a port counts errors"),
     Kind("mtu_mismatch", "slow", 7, "interfaces of one network disagree, or the path is narrower than they are",
          (_job("bandwidth_low", "packet_loss"),)),

@@ -2,20 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.jobs import COMPUTING, READING, Sketch, alarms, first, port
-
-
-def test_socket_fallback() -> None:
-    job = Sketch()
-    job.ranks().at(COMPUTING)
-    job.node("node1", ports=(port(),)).node("node2", ports=(port(),))
-    job.says("nccl.network", 0, ago=9, network="Socket")
-    found = first(job.verdict())
-    assert (found.kind, found.nodes) == ("network_socket_fallback", ("node1",))
-    plain = Sketch()
-    plain.ranks().at(COMPUTING)
-    plain.says("nccl.network", 0, ago=9, network="Socket")
-    assert alarms(plain.verdict()) == [], "without an adapter a socket is right"
+from tests.support.jobs import COMPUTING, READING, Sketch, alarms, first
 
 
 def test_of_a_rank_that_lives_and_says_nothing_it_is_not_said_that_its_log_was_not_read() -> None:
