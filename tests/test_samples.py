@@ -26,7 +26,6 @@ def test_a_sample_survives_the_wire() -> None:
 
 ALWAYS_SENT = {
     "Hello", "Tick", "RankGone", "HelperGone", "IdleLauncher", "LogLines", "LogEvent",
-    "InsideGone",
 }  # fmt: skip
 """Events, and samples whose source itself sends what is new alone."""
 

@@ -131,7 +131,6 @@ def stripped(source: bytes) -> bytes:
 
 _IMPORT = re.compile(
     r"^[ \t]*from (collectors[\w.]*) import (\([^)]*\)|[^\n#]*)"
-    r"|^[ \t]*import ([^\n#]*)"
     r"|\"(collectors[\w.]+):\w+\"",
     re.MULTILINE,
 )
@@ -143,14 +142,12 @@ def _imports(source: bytes) -> list[str]:
     By pattern, because parsing them all would take a tenth of a second of every start.
     """
     found: list[str] = []
-    for package, names, modules, named in _IMPORT.findall(source.decode()):
+    for package, names, named in _IMPORT.findall(source.decode()):
         if package:
             inner = [f"{package}.{name}" for name in re.findall(r"\w+", names)]
             found += [package, *(name for name in inner if _path(name).exists())]
-        elif named:
-            found.append(named)
         else:
-            found += re.findall(r"\bcollectors[\w.]*", modules)
+            found.append(named)
     return found
 
 

@@ -124,7 +124,7 @@ class ChangeFilter:
         for sample in samples:
             key = identity(sample)
             if key is None:
-                if type(sample).__name__ in ("RankGone", "HelperGone", "InsideGone"):
+                if type(sample).__name__ in ("RankGone", "HelperGone"):
                     self._forget_process(sample[0])
             elif self._last.get(key) == sample:
                 continue

@@ -6,7 +6,7 @@ from typing import List, NamedTuple, Optional
 
 
 class InsidePulse(NamedTuple):
-    """Where it is: its step and the phase of it, as the job says them."""
+    """Where it is: its step and the phase of it, as the job says them; neither once it tells nothing any more."""
 
     pid: int
     step: Optional[int]
@@ -42,9 +42,3 @@ class InsideResult(NamedTuple):
     seconds: float
     summary: str
     findings: List[InsideFinding]
-
-
-class InsideGone(NamedTuple):
-    """A process took its page away, or ended."""
-
-    pid: int

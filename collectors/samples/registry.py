@@ -14,7 +14,7 @@ from collectors.samples.gpus import (
     Topology,
 )
 from collectors.samples.host import HostFacts, HostSample, Reading
-from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
+from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -26,6 +26,6 @@ SAMPLES = (
     PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters,
     LogFile, LogLines, LogEvent, CommProgress, StepCount, LogsRead,
     HostFacts, HostSample, Reading,
-    InsidePulse, InsideResult, InsideGone,
+    InsidePulse, InsideResult,
 )  # fmt: skip
 """Every kind that a stream may carry, by class; the wire uses the class's name."""

@@ -51,7 +51,7 @@ class Entry(NamedTuple):
 
 _KEYS = IDENTITY | {
     **dict.fromkeys(("Hello", "Tick", "LinkChange"), ()),
-    **dict.fromkeys(("RankGone", "InsideGone", "IdleLauncher", "RecorderDump"), (0,)),
+    **dict.fromkeys(("RankGone", "IdleLauncher", "RecorderDump"), (0,)),
     "PortCounters": (0, 1, 2),
 }
 """Positions of the fields that tell apart the things of a kind; other kinds are events, which no snapshot repeats."""

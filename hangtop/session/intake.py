@@ -20,7 +20,7 @@ from collectors.samples.gpus import (
     Topology,
 )
 from collectors.samples.host import HostFacts, HostSample, Reading
-from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
+from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from collectors.samples.registry import SAMPLES
@@ -113,7 +113,6 @@ APPLIERS: dict[type, Apply] = {
     IdleLauncher: processes.launcher,
     InsidePulse: processes.page_pulse,
     InsideResult: processes.page_result,
-    InsideGone: processes.page_gone,
     GpuFacts: devices.gpu_facts,
     GpuProcesses: devices.gpu_processes,
     GpuSample: devices.gpu_row,

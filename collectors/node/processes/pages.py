@@ -18,7 +18,7 @@ from collectors.node.files import link, list_folder, opened, regular, text
 from collectors.node.processes.procfs import read_status
 from collectors.node.source import Shared, Source
 from collectors.samples import page as layout
-from collectors.samples.inside import InsideFinding, InsideGone, InsidePulse, InsideResult
+from collectors.samples.inside import InsideFinding, InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
 
 FILES = 2048
@@ -94,7 +94,7 @@ class PageSource(Source):
             if pulse is None:
                 del self._places[pid]
                 self._steps.pop(pid, None)
-                yield InsideGone(pid)
+                yield InsidePulse(pid, None, None, "", None)
                 continue
             yield pulse
             if pulse.step is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
+from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
 from hangtop.diagnosis.node import Inside, Rank
 from hangtop.diagnosis.phrasing import rank_text
@@ -109,10 +109,3 @@ def page_result(here: SampleContext, sample: InsideResult) -> None:
         here.note(f"{rank_text(rank.process.rank)}, check {sample.check}: {sample.summary[:160]}")
     others = tuple(known for known in before if known.check != sample.check or not ranks.issuperset(known.ranks))
     rank.inside = rank.inside._replace(results=(*others, sample))
-
-
-def page_gone(here: SampleContext, sample: InsideGone) -> None:
-    """Its page is no longer there."""
-    if (rank := here.rank(sample.pid)) is not None:
-        rank.inside = None
-        here.node.roster += 1

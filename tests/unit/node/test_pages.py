@@ -17,7 +17,7 @@ from collectors.node.nccl.recorder import WantedDump
 from collectors.node.processes.pages import PageSource, find, read_pulse, told_pipe
 from collectors.node.source import Shared
 from collectors.samples import page as layout
-from collectors.samples.inside import InsideGone, InsidePulse, InsideResult
+from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
 from tests.support.made import process
 
@@ -84,7 +84,7 @@ def test_a_page_that_is_taken_away_and_one_whose_process_ends(
         source.shared.ranks = ()
     else:
         do("hangtop.inside.stop()")
-    assert list(source.look(5.0)) == [InsideGone(pid)]
+    assert list(source.look(5.0)) == [InsidePulse(pid, None, None, "", None)]
     assert list(source.look(6.0)) == []
 
 
