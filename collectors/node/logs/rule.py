@@ -19,9 +19,8 @@ Data = Dict[str, Value]
 _DIGITS = 24
 """Characters of a number, with its sign and some room, that 64 bits can hold."""
 _INTEGERS = frozenset(
-    "seq seq_a seq_b rank_a rank_b group_rank local_rank from_rank task tried status size joined expected numel_in"
-    " bytes enqueued finished timeout_ms ran_ms ms seconds pid failed_pid worker_pid exitcode code"
-    " port cpu gpu".split()
+    "seq seq_a seq_b rank_a rank_b group_rank local_rank from_rank task tried status size joined expected"
+    " numel_in enqueued timeout_ms ran_ms ms seconds pid failed_pid worker_pid exitcode code port gpu".split()
 )
 _LISTS = frozenset(("lagging", "missing", "group_ranks", "tasks"))
 SIGNAL_WORDS = {
@@ -48,7 +47,7 @@ class ParsedEvent(NamedTuple):
 
 
 class Example(NamedTuple):
-    """What a rule reads: its test, and its source for the documentation. It is not sent to the nodes."""
+    """What a rule reads: its test, and its source for the documentation."""
 
     sample: str
     """A line (or lines) that the rule matches."""
@@ -67,8 +66,7 @@ class Rule(NamedTuple):
     """Words, with ``|`` between them, of which any line that the pattern matches has one: other lines are not looked
     at."""
     pattern: str
-    example: Optional[Example]
-    """None on a node."""
+    example: Example
     data: Mapping[str, Value] = {}
     """Fields that every event of the rule has."""
     read: Optional[Callable[["Match[str]", Data], Optional[Data]]] = None

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from collectors.node.logs.prefixes import SEEN
-from collectors.node.logs.rule import Example, Rule, fields, number, numbers
+from collectors.node.logs.rule import Rule, fields, number, numbers
 from collectors.node.logs.rules import FALLBACK, RULES
 from collectors.samples.logs import LogEvent
 from tests.support.logs import kinds, parse
@@ -23,13 +23,8 @@ TOGETHER = {"python.exception", "job.size", "torch.unresolved", "process.signal"
 """Kinds that a sample may give beside its own: an exception's line is one."""
 
 
-def example(rule: Rule) -> Example:
-    assert rule.example is not None
-    return rule.example
-
-
 def by_sample(rule: Rule) -> str:
-    return f"{rule.kind} {example(rule).sample[:40]}"
+    return f"{rule.kind} {rule.example.sample[:40]}"
 
 
 every_rule = pytest.mark.parametrize("rule", RULES, ids=by_sample)
@@ -37,12 +32,12 @@ every_rule = pytest.mark.parametrize("rule", RULES, ids=by_sample)
 
 def has(event: LogEvent, rule: Rule) -> bool:
     found = {**event.data, "by_host": event.host, "by_rank": event.rank, "by_pid": event.pid}
-    return event.kind == rule.kind and all(found.get(name) == value for name, value in example(rule).expect.items())
+    return event.kind == rule.kind and all(found.get(name) == value for name, value in rule.example.expect.items())
 
 
 @every_rule
 def test_its_sample_gives_the_event(rule: Rule) -> None:
-    events = parse(example(rule).sample + "\n")
+    events = parse(rule.example.sample + "\n")
     assert any(has(event, rule) for event in events), [(event.kind, event.data) for event in events]
     assert {event.kind for event in events} - {rule.kind} <= TOGETHER, "no other rule takes it for its own"
 
@@ -50,7 +45,7 @@ def test_its_sample_gives_the_event(rule: Rule) -> None:
 @every_rule
 def test_no_earlier_rule_of_the_kind_reads_its_sample(rule: Rule) -> None:
     for other in itertools.takewhile(lambda one: one is not rule, RULES):
-        assert other.kind != rule.kind or other.apply(example(rule).sample) is None, other.pattern
+        assert other.kind != rule.kind or other.apply(rule.example.sample) is None, other.pattern
 
 
 @every_rule
@@ -95,7 +90,7 @@ def _texts(code: Any, value: Any) -> list[str]:
 
 @every_rule
 def test_it_takes_linear_time(rule: Rule) -> None:
-    sample = example(rule).sample
+    sample = rule.example.sample
     for pump in (*rule.words.split("|")[:4], sample.split("\n")[0], sample[: len(sample) // 2]):
         text = ((pump + " ") * (SEEN // (len(pump) + 1) + 1))[:SEEN]
         took, half = (min(_seconds(rule.pattern, text[:size]) for _ in range(3)) for size in (SEEN, SEEN // 2))

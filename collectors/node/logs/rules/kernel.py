@@ -19,7 +19,7 @@ def _gpu(match: "Match[str]", data: Data) -> Optional[Data]:
     return data if index is None else dict(data, gpu=int(index.group(1)))
 
 
-def _driver(problem: str, words: str, pattern: str, example: Optional[Example]) -> Rule:
+def _driver(problem: str, words: str, pattern: str, example: Example) -> Rule:
     """A GPU's driver reports a problem without an Xid."""
     return Rule("kernel.gpu", words, pattern, example, {"problem": problem}, read=_gpu)
 

@@ -14,7 +14,7 @@ def _completion(match: "Match[str]", data: Data) -> Optional[Data]:
     return data
 
 
-def _warn(signature: str, pattern: str, example: Optional[Example]) -> Rule:
+def _warn(signature: str, pattern: str, example: Example) -> Rule:
     """A warning by what it means."""
     whole = r"(?:CCL WARN|Last error:)\s{0,8}[^\n]{0,120}?(?:" + pattern + ")"
     return Rule("nccl.warn", _WORDS, whole, example, {"signature": signature})
