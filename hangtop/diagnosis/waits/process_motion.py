@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from itertools import takewhile
+from typing import NamedTuple
 
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.looks import Look
@@ -24,8 +24,7 @@ HALTED = ("T", "t", "D")
 """States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Motion:
+class Motion(NamedTuple):
     """Growth per second over the looks at one process; None where fewer than two looks tell."""
 
     span: float = 0.0
@@ -92,7 +91,7 @@ def motion(rank: Rank, since: float) -> Motion:
     late = [look for look in rank.looks if look.at >= since]
     moved = between(late[0] if len(late) > 1 else rank.looks[-2:][0], rank.looks[-1])
     halted = bool(moved.span) and moved.state in HALTED
-    return replace(moved, halted_for=_halted_for(rank, moved.state)) if halted else moved
+    return moved._replace(halted_for=_halted_for(rank, moved.state)) if halted else moved
 
 
 def between(first: Look[RankPulse], last: Look[RankPulse]) -> Motion:

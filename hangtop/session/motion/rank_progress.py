@@ -88,13 +88,13 @@ class RankProgress:
         if ours:
             return
         moved = between(before, Look(at, pulse))
-        computes, reads = self._computes(moved, rank, beside_gpu=gpu is not None), self._reads(moved)
-        signs = {
-            MotionSign.LAUNCHES: launched,
-            MotionSign.GPU: self._gpu_moves(gpu_figures(gpu)),
-            MotionSign.WORKS: computes or reads,
-        }
-        self.advanced.update((sign, at) for sign, shown in signs.items() if shown)
+        gpu_moves, reads = self._gpu_moves(gpu_figures(gpu)), self._reads(moved)
+        if launched:
+            self.advanced[MotionSign.LAUNCHES] = at
+        if gpu_moves:
+            self.advanced[MotionSign.GPU] = at
+        if reads or self._computes(moved, rank, beside_gpu=gpu is not None):
+            self.advanced[MotionSign.WORKS] = at
         if exchanged is not None:
             self.advanced[MotionSign.EXCHANGES] = exchanged
 
@@ -103,13 +103,15 @@ class RankProgress:
 
         Beside a GPU its main thread counts alone: another one may spin in a wait for that.
         """
+        switches = moved.switches or 0.0
+        if switches < SWITCHES * max(1.0, 1.0 / moved.span):
+            return False
+        if (moved.written or 0.0) >= max(WRITES, WRITES_A_WAKE * switches):
+            return True
         lately = between(_value_at(rank, self.seen_at - WINDOW), Look(self.seen_at, self.pulse))
         wakes, cores = lately.switches or 0.0, (lately.cpu or 0.0) - (lately.threads or 0.0) * beside_gpu
         used = max(0.0, cores - 2 * TICK_S / max(lately.span, WINDOW))
-        cheap = used < min(AWAKE, (A_SCRIPTS_WAKE if wakes <= SELDOM else A_WAKE) * wakes)
-        switches, written = moved.switches or 0.0, moved.written or 0.0
-        polls = cheap and written < max(WRITES, WRITES_A_WAKE * switches)
-        return switches >= SWITCHES * max(1.0, 1.0 / moved.span) and not polls
+        return used >= min(AWAKE, (A_SCRIPTS_WAKE if wakes <= SELDOM else A_WAKE) * wakes)
 
     def _reads(self, moved: Motion) -> bool:
         """Whether it reads or writes in earnest."""
