@@ -91,11 +91,6 @@ def seen_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
     return ((node, gpu) for node, gpu in all_gpus(job) if gpu.looks)
 
 
-def gpu_name(node: Node, gpu: Gpu) -> str:
-    """``node4:3``."""
-    return f"{node.name}:{gpu.index}"
-
-
 def gpu_at(node: Node, bus_id: str) -> int | None:
     """Index of the GPU at this PCI address; None when the node has told of none there."""
     key = bus_key(bus_id)

@@ -18,10 +18,8 @@ from hangtop.diagnosis.rules import (
     gpus,
     inside,
     launches,
-    left_over,
     network,
     nodes,
-    nvlink,
     recorder,
     slow,
     stalled,
@@ -32,7 +30,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 
 RULES: tuple[Callable[[Job], Iterable[Finding]], ...] = (
     *event_rows.EVENT_ROWS, *crash.RULES, *gpus.RULES, *inside.RULES, *network.RULES, *nodes.RULES,
-    *launches.RULES, *nvlink.RULES, *left_over.RULES, *startup.RULES, *lint.RULES,
+    *launches.RULES, *startup.RULES, *lint.RULES,
 )  # fmt: skip
 STATUS_RULES: tuple[Callable[[JobStatus], Iterable[Finding]], ...] = (
     *absent.STATUS_RULES, *crash.STATUS_RULES, *stalled.STATUS_RULES, *network.STATUS_RULES,

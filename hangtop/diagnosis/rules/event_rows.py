@@ -13,8 +13,8 @@ from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, cuda_error, signal_name
 from hangtop.diagnosis.finding import Severity
 from hangtop.diagnosis.rules.engine import EventRow, Line, in_vain
+from hangtop.diagnosis.rules.gpus import FABRIC_UP
 from hangtop.diagnosis.rules.launches import STACKS
-from hangtop.diagnosis.rules.nvlink import FABRIC_UP
 
 VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendezvous", "collective_timeout"})
 """Signatures of errors that tell of somebody else's end, or of a wait."""

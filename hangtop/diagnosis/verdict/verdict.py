@@ -23,7 +23,7 @@ from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count
 from hangtop.diagnosis.roster import blind, out_of_sight
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
-from hangtop.diagnosis.rules.left_over import left_over
+from hangtop.diagnosis.rules.nodes import left_over
 from hangtop.diagnosis.rules.stalled import stalled
 from hangtop.diagnosis.rules.startup import launching
 from hangtop.diagnosis.rules.stuck import coming_up

@@ -13,7 +13,7 @@ from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count, duration, size
-from hangtop.diagnosis.rules.left_over import left_over
+from hangtop.diagnosis.rules.nodes import left_over
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say
 from hangtop.session.session import Session
 

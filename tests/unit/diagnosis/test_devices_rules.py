@@ -9,7 +9,7 @@ import pytest
 from collectors.samples.gpus import GpuFault, NvlinkCounters
 from collectors.samples.host import HostFacts
 from hangtop.diagnosis.node import Gpu
-from hangtop.diagnosis.rules.left_over import left_over
+from hangtop.diagnosis.rules.nodes import left_over
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
 
 LOAD = {"utilization": 99, "power": 600.0, "sm_clock": 1980}

@@ -66,6 +66,14 @@ CASES = {
         ("hung", "rank_stuck_in_data"), ("hung", "rank_stuck_in_data"), "blocked on pipe", READING,
         {"syscall": "read", "waiting_on": "pipe"},
     ),
+    "native code at a pipe": Case(
+        ("hung", "rank_stuck_in_code"), ("hung", "rank_stuck_in_code"), "blocked on pipe",
+        at={"syscall": "read", "waiting_on": "pipe"},
+    ),
+    "native code at a pipe, which keeps the GIL": Case(
+        ("hung", "rank_stuck_on_lock"), ("hung", "rank_stuck_on_lock"), "keeps the GIL",
+        at={"syscall": "read", "waiting_on": "pipe", "gil": True},
+    ),
     "a named pipe": Case(
         ("hung", "rank_stuck_in_data"), ("hung", "rank_stuck_in_data"), "blocked on /run/fifo, to read", READING,
         {"syscall": "openat", "waiting_on": "/run/fifo, to read"}, {"wchan": "wait_for_partner"},
