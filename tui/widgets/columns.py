@@ -120,16 +120,11 @@ class ColumnsInView(Generic[R]):
 
         The last one is cut down to its least width where that lets it be seen at all.
         """
-        away = self.columns[self._frozen : self._first]
-        ahead = [*self.columns[: self._frozen], *(one for one in away if one.key == ordering)]
-        rest = self.columns[self._first :]
+        ahead = [*self.columns[: self._frozen], *(one for one in self.columns[self._frozen :] if one.key == ordering)]
+        rest = [one for one in self.columns[self._first :] if one.key != ordering]
         shown = self._fitting([*ahead, *rest], width - 1)
         if len(shown) < len(ahead) + len(rest):  # beside the sign that more lies there is room for fewer
             shown = self._fitting([*ahead, *rest], width - 1 - SIGN)
-            hidden = [one for one in rest if one.key == ordering and one not in [column for column, _ in shown]]
-            if hidden:
-                ahead, rest = [*ahead, *hidden], [one for one in rest if one not in hidden]
-                shown = self._fitting([*ahead, *rest], width - 1 - SIGN)
         self._right = len(ahead) + len(rest) - len(shown)
         return Layout(shown, len(self.columns) - len(ahead) - len(rest), self._right)
 
