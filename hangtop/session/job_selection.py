@@ -91,8 +91,8 @@ def select_job(processes: Iterable[Rank]) -> JobSelection:
     """The ranks of one job, and the living processes that belong to something else.
 
     The run with the most living ranks is the job, the newest one when they are even. Ranks that its launcher started
-    before are of it (the run id is the same); so are those that run the same program, started with it and have no
-    number of its living ranks, for ranks of one start that look for different masters are a fault of the job.
+    before are of it (the run id is the same); so are those that started with it and have no number of its living
+    ranks, for ranks of one start that look for different masters are a fault of the job.
     Processes without a number belong to it when they run the same, and are a job themselves where nobody has a number.
     """
     every = list(processes)
@@ -137,10 +137,9 @@ def _of_job(runs: dict[RunKey, list[Rank]]) -> list[Rank]:
     key = max(runs, key=lambda key: (sum(p.gone_at is None for p in runs[key]), _begun(runs[key])))
     job = runs.pop(key)
     numbers = {p.process.rank for p in job if p.gone_at is None}
-    programs = {_program(p.process) for p in job}
     for other, run in runs.items():
         again = other[0] == key[0] != "" and all(p.gone_at is not None for p in run)
-        together = abs(_begun(run) - _begun(job)) <= TOGETHER_S and all(_program(p.process) in programs for p in run)
+        together = abs(_begun(run) - _begun(job)) <= TOGETHER_S
         if (again or together) and numbers.isdisjoint(p.process.rank for p in run):
             job = [*job, *run]
             numbers.update(p.process.rank for p in run if p.gone_at is None)
@@ -155,13 +154,8 @@ def _joined(without: Sequence[Rank], ranks: Sequence[Rank]) -> Sequence[Rank]:
     """Processes without a number that are of the job: that run what its ranks run, or meet where they meet."""
     programs = {_program(p.process) for p in ranks}
     masters = {_master(p.process) for p in ranks} - {None}
-    found = [p for p in without if _master(p.process) in masters or _may_meet(p.process, programs, masters)]
+    found = [p for p in without if _master(p.process) in masters or _program(p.process) in programs]
     return _of_last_run(found, [*ranks, *found])
-
-
-def _may_meet(process: RankProcess, programs: set[Hashable], masters: set[Hashable]) -> bool:
-    """Whether a process runs the ranks' program and names no other MASTER_PORT than theirs."""
-    return _program(process) in programs and (_master(process) is None or not masters)
 
 
 def _largest_group(without: Sequence[Rank]) -> Sequence[Rank]:

@@ -187,12 +187,10 @@ class Progress:
         self.stood_still, self._now = still, now
         if before is None or still is None or still >= before - 0.1:
             return
-        began, ended = then - before, now - still
-        lasted = min(before, ended - began)
-        if lasted >= LONG_PAUSE:
-            self._ended.append((began, ended))
-        if lasted >= PAUSE:
-            self._longest = max(lasted, self._faded() or 0.0), now
+        if before >= LONG_PAUSE:
+            self._ended.append((then - before, now - still))
+        if before >= PAUSE:
+            self._longest = max(before, self._faded() or 0.0), now
 
     def _stillness(self, now: float, still: float, *, never: bool) -> float:
         """Seconds for which the job stood still, by its logs too; ``never``: its ranks have not moved while watched."""
