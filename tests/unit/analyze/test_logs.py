@@ -33,6 +33,7 @@ LAUNCHER = (
     "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
 )
 FAILED = "E1121 00:12:20 70 api.py:869] failed (exitcode: 1) local_rank: 1 (pid: 26) of binary: python\n"
+MEMBER = "Initializing distributed: GLOBAL_RANK: 9, MEMBER: 10/16\n"
 LIMIT = "slurmstepd: error: *** JOB 26 ON n7 CANCELLED AT 2026-11-25T02:53:05 DUE TO TIME LIMIT ***\n"
 WATCHDOG = (
     "[rank{0}]:[E419 10:42:28.1 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: "
@@ -68,6 +69,7 @@ TID 8841:
         (WATCHDOG.format(0) + WATCHDOG.format(1) + WATCHDOG.format(3)[:150] + "\n", "watchdog_timeout", (), ""),
         ("RuntimeError: " + WATCHDOG.format(1).partition("] ")[2] + CUT, "watchdog_timeout", (), ""),
         (RAISED.format("bad shard") + FAILED, "rank_crashed", (1,), "ValueError: bad shard"),
+        (MEMBER + RAISED.format("bad shard") + FAILED, "rank_crashed", (), "bad shard"),
         (RAISED.format(1) + CUT + "KeyError: 'x'\n" + FAILED, "rank_crashed", (1,), ""),
         (RAISED.format(1) + CUT + "KeyError: 'x'\n" + FAILED + FAILED.replace("1 (pid: 26", "2 (pid: 27"),
          "rank_crashed", (), ""),
@@ -79,6 +81,7 @@ TID 8841:
         ("Traceback (most recent call last):\n", "", (), ""),
     ],
     ids=["time limit", "raised, then limit", "watchdog", "torn watchdog", "watchdog, cut traceback", "exit told",
+         "exit told by one of two nodes",
          "two tracebacks, one exit", "two and two", "launcher alone", "why NCCL failed", "cut in its first frame",
          "spins in NCCL's proxy queue", "nothing wrong", "no frame"],
 )  # fmt: skip
