@@ -15,6 +15,8 @@ from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
 NODE = "HANGTOP_DEMO_NODE"
 """Environment variable that says which node a rank belongs to: the folder of its devices, so that two demos at a time
 do not see each other's ranks."""
+TEMPORARY = "tmp"
+"""A node's temporary folder, in the folder of its devices."""
 _JOB = Path(__file__).parent / "job" / "train.py"
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,7 +63,11 @@ def command(options: DemoOptions, folder: Path) -> list[str]:
 
 
 def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) -> list[subprocess.Popen[bytes]]:
-    """Start every rank; consecutive ones share a node. Logs are ``folder/logs/rankN.{out,err}``."""
+    """Start every rank; consecutive ones share a node. Logs are ``folder/logs/rankN.{out,err}``.
+
+    They lie where torchrun keeps its ranks', too: below the node's temporary folder, where those of a rank that has
+    ended are found.
+    """
     logs = folder / "logs"
     logs.mkdir()
     data = folder / "data"
@@ -69,7 +75,8 @@ def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) ->
     port = free_port()
     started = []
     for rank in range(options.ranks):
-        node = rank // options.ranks_per_node
+        node, local = divmod(rank, options.ranks_per_node)
+        _keep(devices(node) / TEMPORARY / "torchelastic_demo" / "demo_0" / "attempt_0" / str(local), rank, logs)
         with (logs / f"rank{rank}.out").open("wb") as out, (logs / f"rank{rank}.err").open("wb") as err:
             started.append(
                 subprocess.Popen(
@@ -82,6 +89,13 @@ def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) ->
                 )
             )
     return started
+
+
+def _keep(folder: Path, rank: int, logs: Path) -> None:
+    """Let a rank's logs be found by the names that torchelastic gives them."""
+    folder.mkdir(parents=True)
+    for name, stream in (("stdout.log", "out"), ("stderr.log", "err")):
+        (folder / name).symlink_to(logs / f"rank{rank}.{stream}")
 
 
 def training(folder: Path, options: DemoOptions) -> bool:
