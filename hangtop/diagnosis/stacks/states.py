@@ -31,9 +31,8 @@ Waits = Literal["peers", "device", "storage", "helper", "lock", "time", "nothing
 ``nothing``: it computes. ``unknown``: the frames and the kernel do not tell.
 """
 
-Role = Literal["main", "autograd", "library", "data_worker", "python"]
-"""What a thread is there for. ``library``: watchdogs and the like; ``data_worker``: main thread of a forked worker;
-``python``: a thread of the job."""
+Role = Literal["main", "autograd", "library", "python"]
+"""What a thread is there for. ``library``: watchdogs and the like, without Python; ``python``: a thread of the job."""
 
 Phase = Literal["forward", "backward", "data", "checkpoint", "evaluation", "compile", "init", "shutdown", "joined"]
 """A part of the training loop that a stack is inside of. ``joined``: its own data are over (DDP's Join)."""

@@ -10,16 +10,11 @@ from __future__ import annotations
 import re
 
 from collectors.samples.stacks import StackDump, ThreadStack
-from hangtop.diagnosis.stacks.frames import function, is_in, library
+from hangtop.diagnosis.stacks.frames import is_in, library
 from hangtop.diagnosis.stacks.parsed import ParsedStack, parse
 from hangtop.diagnosis.stacks.states import Kind, Meaning, Role
 
-_LIBRARY_FILES = (
-    "torch/utils/data/_utils/pin_memory.py", "torch/distributed/elastic/", "torch/distributed/rendezvous.py",
-)  # fmt: skip
-"""Files of threads that work for the libraries, whatever the job does."""
 _ENGINE = re.compile(r"torch::autograd::(?:python::Python)?Engine::thread_init")
-_STARTS = frozenset(("_bootstrap", "_bootstrap_inner", "run"))
 _HANDED_OVER = frozenset((Meaning.FUTURE, Meaning.THREAD_POOL, Meaning.THREAD, Meaning.EVENT_LOOP))
 """Waits that end when a thread has done its work."""
 _QUEUES = frozenset((Meaning.QUEUE, Meaning.PROCESS_QUEUE))
@@ -35,14 +30,10 @@ def thread_name(thread: ThreadStack) -> str:
 def role(thread: ThreadStack, dump: StackDump) -> Role:
     """What a thread of a dump is there for. Autograd's are C++'s: Python enters them through hooks."""
     if thread is dump.main:
-        return "main" if dump.pid == dump.rank_pid else "data_worker"
-    python = [frame for frame in thread.frames if not frame.native]
-    if not python:
+        return "main"
+    if all(frame.native for frame in thread.frames):
         return "autograd" if any(_ENGINE.match(frame.name) for frame in thread.frames) else "library"
-    if any(is_in(frame.file, part) for frame in python for part in _LIBRARY_FILES):
-        return "library"
-    started = (function(frame.name) in _STARTS and is_in(frame.file, "/threading.py") for frame in python)
-    return "python" if any(started) else "autograd"
+    return "python" if any(is_in(frame.file, "/threading.py") for frame in thread.frames) else "autograd"
 
 
 def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -> tuple[ParsedStack, Role]:

@@ -107,7 +107,7 @@ class JobStatus:
             rests = status.load in ("spinning", "idle") or status.motion.blocked
             return inf if status.motion.moves_data else max(self.alarm_after, 0.0 if rests else LONG_WORK_S)
         if status.state == "on_gpu" and status.load == "unknown":
-            return max(self.alarm_after, self._long_kernel)
+            return max(self.alarm_after, self.outside_patience)
         match self.wake_set(status).progress:
             case WakeProgress.INSIDE:
                 return self.alarm_after
@@ -115,18 +115,6 @@ class JobStatus:
                 return max(self.alarm_after, self.outside_patience)
             case _:
                 return inf
-
-    @property
-    def _long_kernel(self) -> float:
-        """Three of the steps that the job logs, or the patience for what comes from outside where no pace is known.
-
-        A job that was started 40 s ago and has logged 20 steps takes 2 s for one, at the most.
-        """
-        motion, pace = self.job.motion, self.job.motion.step_s
-        if pace is None and motion.last_step is not None and motion.last_step > 1:
-            oldest = min((rank.process.started for rank in self.job.ranks), default=self.job.now)
-            pace = (self.job.now - oldest) / motion.last_step
-        return self.outside_patience if pace is None else OF_USUAL_PAUSE * pace
 
     @property
     def outside_patience(self) -> float:
