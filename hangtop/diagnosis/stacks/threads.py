@@ -51,12 +51,11 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -
     ]
     for inner, part in others:
         # beside a backward pass a thread of the job's own may gather a checkpoint: only C++'s threads are part of it
-        engine = says.kind == "backward" and part == "autograd" and inner.says.kind != "unknown"
+        engine = says.kind == "backward" and part == "autograd"
         if engine or (inner.says.waits == "peers" and (passive or part == "autograd")):
             return inner, part
     for inner, part in others:
-        feeds = says.meaning in _QUEUES and inner.says.kind in ("data", "checkpoint")
-        if feeds or (inner.says.waits == "device" and passive):
+        if says.meaning in _QUEUES and inner.says.kind in ("data", "checkpoint"):
             return inner, part
     working = [pair for pair in others if pair[0].user]
     if len(working) > 1:  # one that a framework runs the job in, beside those that the job's own code started

@@ -115,10 +115,8 @@ def weight_of(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankSta
     """
     if graph.pattern == "held_up":
         return DOUBTFUL if any(_may_not_be_stuck(job_status, one) for one in members) else FULL
-    on_kernels = all(one.kind == "device" and one.load == "unknown" for one in members)
     stages = graph.by == "operations" and any(point.kind == "device" and not point.where for point in graph.points)
-    undecided = graph.pattern == "mismatch" and graph.by is None
-    if graph.by == "lines" or on_kernels or stages or undecided:
+    if graph.by == "lines" or stages or (graph.pattern == "mismatch" and graph.by is None):
         return LINES_ALONE
     one_operation = len({(point.kind, point.op) for point in graph.points}) == 1
     return DOUBTFUL if one_operation or graph.by == "threads" else FULL

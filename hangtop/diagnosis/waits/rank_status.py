@@ -94,9 +94,8 @@ class RankStatus(NamedTuple):
     def in_c_code(self) -> bool:
         """Its main thread sleeps in C code that its program called: a lock, or an operation begun earlier."""
         doing = self.activity
-        if doing is None or self.state != "working" or (doing.kind, doing.waits) != ("code", "unknown"):
-            return False
-        return doing.thread == "main" and doing.syscall == "futex" and not self.motion.busy
+        in_code = doing is not None and (doing.kind, doing.waits, doing.syscall) == ("code", "unknown", "futex")
+        return in_code and self.state == "working"
 
 
 def nodes_of(statuses: Iterable[RankStatus]) -> tuple[str, ...]:
@@ -140,10 +139,8 @@ def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
     Native frames change the folded place of a rank that has not moved, so they must not count as a look of their own.
     """
     native = [dump for dump in dumps if dump.method == "native"]
-    if not native or len(native) == len(dumps):
-        return None
-    told = activity(native)
-    return None if told.error or told.kind == "unknown" or told.where != doing.where else with_meaning(doing, told)
+    told = activity(native) if native else None
+    return None if told is None or told.error or told.where != doing.where else with_meaning(doing, told)
 
 
 def _at_the_store(doing: Activity, process: Rank | None) -> Activity:
@@ -231,8 +228,7 @@ def _frozen(job: Job, status: RankStatus, doing: Activity, still: float, own_ste
     next began, however alike the looks are, unless it polls.
     """
     moved, least = status.motion, min(seen_after(job.patience), max(STOOD_STILL_S, job.usual_pause or 0.0))
-    by_clock = not (doing.error or doing.moving or job.motion.moving) and status.load != "computing"
-    if by_clock and still >= least:
+    if still >= least and not (doing.moving or job.motion.moving):
         return True
     if own_step is not None and own_step > doing.since:
         return False
