@@ -1,4 +1,4 @@
-"""Where waits end: the ranks that all others wait for in the end, and circles.
+"""Waits that do not end: circles of ranks, and the rank that left the order of operations.
 
 When two ranks wait for each other in different groups, the pair cannot tell which of the two launched its operations in
 the wrong order. Groups of one description and size play one role: their ranks launch the same collectives in the same
@@ -8,40 +8,11 @@ order, so that other ranks in the same roles can tell.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
 
 from hangtop.diagnosis.collectives.groups import Group
-from hangtop.diagnosis.collectives.progress import LaunchProgress, WaitEdge
+from hangtop.diagnosis.collectives.progress import LaunchProgress
 from hangtop.diagnosis.collectives.recorded import RankInGroup
-
-
-class Ends(NamedTuple):
-    """The ends of a set of waits, sorted."""
-
-    ranks: tuple[int, ...] = ()
-    """Ranks that are waited for and wait for nobody."""
-    circle: tuple[int, ...] = ()
-    """Ranks of circles, by certain waits alone."""
-    undumped: tuple[int, ...] = ()
-    """Ends without a dump, where nothing certain leads elsewhere."""
-
-
-def ends_of(edges: Sequence[WaitEdge], busy: Collection[int], dumped: Collection[int]) -> Ends:
-    """Follow waits to their ends. ``busy`` are ranks with something open, which are no ends of their own.
-
-    A rank that waits in what all others joined, too, is no culprit. Neither is one of which no more is known than that
-    it has no dump, as long as one is known to have stayed away.
-    """
-    sure: dict[int, set[int]] = defaultdict(set)
-    for edge in edges:
-        if edge.certain:
-            sure[edge.waiter].update(edge.for_ranks)
-    waiters = {edge.waiter for edge in edges}
-    ranks = set().union(*sure.values()) - waiters - set(busy)
-    circle = circle_of(sure)
-    missing = {rank for edge in edges if edge.untold for rank in edge.for_ranks} - set(dumped)
-    return Ends(tuple(sorted(ranks)), tuple(sorted(circle)), () if ranks or circle else tuple(sorted(missing)))
 
 
 def circle_of(waits: Mapping[int, Collection[int]]) -> set[int]:

@@ -5,12 +5,13 @@ Works on any number of dumps: a rank without one is named as such, never an erro
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from collectors.samples.collectives import RecorderDump
-from hangtop.diagnosis.collectives.ends import ends_of, strayed
+from hangtop.diagnosis.collectives.ends import circle_of, strayed
 from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, differing_field
 from hangtop.diagnosis.collectives.recorded import RankInGroup, Recorded, closes, p2p_edges, recorded
@@ -63,28 +64,39 @@ class Matched:
 
 
 def match(dumps: Iterable[RecorderDump]) -> Matched:
-    """Match the collectives of all dumps, per group and sequence number, and follow the waits to their ends."""
+    """Match the collectives of all dumps, per group and sequence number, and follow the waits to their ends.
+
+    A rank that waits in what all others joined, too, is no culprit. Neither is one of which no more is known than that
+    it has no dump, as long as one is known to have stayed away, or more have no dump than wait.
+    """
     found = recorded(dumps)
     groups = sorted(found.groups, key=lambda group: (len(group.name), group.name, group.ranks))
     progress = {group: _progress(group, found) for group in groups}
     edges = (*(edge for one in progress.values() for edge in one.edges()), *p2p_edges(found))
+    sure: dict[int, set[int]] = defaultdict(set)
+    for edge in edges:
+        if edge.certain:
+            sure[edge.waiter].update(edge.for_ranks)
+    waiters = {edge.waiter for edge in edges}
     busy = {rank for one in progress.values() for rank in one.waiting}
     busy |= {op.rank for op in found.p2p if op.open and op.peer is not None}
-    ends = ends_of(edges, busy, found.dumps.keys())
+    culprits = set().union(*sure.values()) - waiters - busy
+    circle = circle_of(sure)
+    undumped = {rank for edge in edges if edge.untold for rank in edge.for_ranks} - found.dumps.keys()
+    if culprits or circle or len(undumped) > len(waiters):
+        undumped = set()
     unfinished = (
-        [] if ends.ranks else [one for group in groups if (one := _on_some(progress[group], found.groups[group]))]
+        [] if culprits else [one for group in groups if (one := _on_some(progress[group], found.groups[group]))]
     )
-    culprits = (
-        set(ends.ranks) or {rank for one in unfinished for rank in one.waiting} or strayed(found.groups, progress)
-    )
-    if not (culprits or ends.circle or ends.undumped):
+    culprits = culprits or {rank for one in unfinished for rank in one.waiting} or strayed(found.groups, progress)
+    if not (culprits or circle or undumped):
         unfinished = [OpenGroup(one.label, one.waiting) for one in progress.values() if _stands(one)]
     return Matched(
         found.dumps, tuple(progress.values()), edges,
         differs=tuple(sorted(filter(None, map(_differs, [found.groups[group] for group in groups])), key=_since)),
-        circle=() if culprits else ends.circle,
+        circle=() if culprits else tuple(sorted(circle)),
         culprits=tuple(sorted(culprits)),
-        undumped=ends.undumped,
+        undumped=tuple(sorted(undumped)),
         unfinished=tuple(sorted(unfinished, key=lambda one: _since(one.waiting))),
     )  # fmt: skip
 
