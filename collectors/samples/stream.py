@@ -9,7 +9,7 @@ class Hello(NamedTuple):
     """First line of a stream: who answers, and with what."""
 
     python: str
-    """``3.11.7``; empty when no Python runs there (the stream is nvidia-smi alone)."""
+    """``3.11.7``."""
     hostname: str
     boot_id: str
     machine: str

@@ -73,14 +73,12 @@ class HostKeyDialog(ConfirmDialog, inherit_bindings=False):
         super().__init__(f"{question.node}: unknown host key", brief, "", f"\n{question.key}")
 
 
-class Choices(OptionList, inherit_bindings=False):
+class Choices(OptionList):
     """A list whose cursor moves by letters, too."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "cursor_up", "Up", show=False),
-        Binding("down,j", "cursor_down", "Down", show=False),
-        Binding("home,g", "first", "First", show=False),
-        Binding("end,G", "last", "Last", show=False),
+        Binding("k", "cursor_up", "Up", show=False),
+        Binding("j", "cursor_down", "Down", show=False),
         Binding("enter", "select", "choose"),
     ]
 

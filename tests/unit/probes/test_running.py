@@ -84,13 +84,13 @@ async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
     """Flame graphs, native stacks, paths, InfiniBand and preflight, each at what takes it longest."""
     put(tmp_path, "py-spy", "ibping", "tcpdump")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
-    me, spy = os.getpid(), str(tmp_path / "py-spy")
+    me = os.getpid()
     programs: dict[str, Any] = {
         "collectors.node.network.path": {"listen": True},
         "collectors.node.machine.preflight": {"listen": [0]},
         "collectors.probes.remote.tools": {"serve": ["ibping", "-S"]},
-        "collectors.node.stacks.flamerecord": [[me], 600.0, 50, spy],
-        "collectors.node.stacks.stackdump": [[me], True, True, 200, 240.0, spy],
+        "collectors.node.stacks.flamerecord": [[me], 600.0],
+        "collectors.node.stacks.stackdump": [[me], True, True, 200, 240.0],
         "collectors.node.processes.launch": {"pid": None, "command": ["sleep", "600"]},
     }
     link = CutLink()
