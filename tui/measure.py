@@ -12,7 +12,7 @@ from collectors.samples.gpus import GpuSample
 from collectors.samples.inside import InsidePulse
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.node import Gpu, Node, Port, Rank, Steps
-from hangtop.diagnosis.rules.gpus import BAD_BITS, BAD_EVENT_REASONS
+from hangtop.diagnosis.tables.thresholds import BAD_BITS, BAD_EVENT_REASONS
 from tui.ordering.rows import RankRow
 
 SILENT_TICKS = 3.0

@@ -18,7 +18,7 @@ from hangtop.diagnosis.node import Gpu, Node
 from hangtop.diagnosis.phrasing import duration, folded, listed
 from hangtop.diagnosis.roster import ranks_on_node
 from hangtop.diagnosis.rules.engine import gpu_of
-from hangtop.diagnosis.tables.thresholds import LATE_LOOKS
+from hangtop.diagnosis.tables.thresholds import BAD_BITS, BAD_EVENT_REASONS, LATE_LOOKS
 from hangtop.diagnosis.tables.xid import UNKNOWN, XIDS
 
 LOAD_UTILIZATION = 50
@@ -27,14 +27,6 @@ SLOW_CLOCK_SHARE = 0.92
 """Ours: SM clock under this share of the median of its peers. Boost clocks of equal GPUs differ by 1 to 3 %."""
 LOW_CLOCK_SHARE = 0.75
 """Ours: SM clock under this share of the GPU's own maximum; power caps alone take 10 to 20 %."""
-BAD_EVENT_REASONS = {
-    0x8: "hardware slowdown",
-    0x20: "software thermal slowdown",
-    0x40: "hardware thermal slowdown",
-    0x80: "hardware power brake",
-}
-"""Bits of clocks_event_reasons.active that mean trouble (NVML's nvmlClocksEventReasons; the same set that gpud and
-Azure's health checks use). 0x4, the software power cap, is normal under load."""
 REMAPPED_ROWS_UNCORRECTABLE = 512
 """Azure HPC node health checks: fail above."""
 LOST_XID = 79
@@ -50,7 +42,6 @@ DRIVER_SILENCE_S = 10.0
 """Ours: where nothing keeps the driver loaded, nvidia-smi wakes every GPU up first, for some seconds."""
 LAST_LOOKS = 8
 """Samples back that count for a slow GPU: what was cured is not reported."""
-BAD_BITS = sum(BAD_EVENT_REASONS)
 SETTLES_S = 60.0
 """Ours: Fabric Manager trains the links of eight GPUs in half a minute."""
 PENDING = ("Not Started", "In Progress")

@@ -49,6 +49,15 @@ WORTH_SAYING_S = 2.0
 
 IDLE_UTILIZATION = 5
 """Per cent."""
+BAD_EVENT_REASONS = {
+    0x8: "hardware slowdown",
+    0x20: "software thermal slowdown",
+    0x40: "hardware thermal slowdown",
+    0x80: "hardware power brake",
+}
+"""Bits of clocks_event_reasons.active that mean trouble (NVML's nvmlClocksEventReasons; the same set that gpud and
+Azure's health checks use). 0x4, the software power cap, is normal under load."""
+BAD_BITS = sum(BAD_EVENT_REASONS)
 
 TRICKLE_BYTES_PER_S = 16e3
 """Ours: what keeps watch over a job (stores, monitors, trackers) carries less on each of most of its ranks."""
