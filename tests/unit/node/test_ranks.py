@@ -39,7 +39,7 @@ def test_a_rank_with_all_its_facts(bench: Bench) -> None:
     assert process.uid == 1
     assert process.env["NCCL_DEBUG"] == "INFO"
     assert "hunter2" not in str(samples)
-    assert (pulse.state, pulse.wchan, pulse.syscall) == ("D", "futex_wait_queue", 202)
+    assert (pulse.state, pulse.wchan) == ("D", "futex_wait_queue")
     assert (pulse.read_bytes, pulse.written_bytes, pulse.threads, pulse.voluntary_switches) == (1000, 2000, 3, 5)
     assert pulse.cpu_user == 2 * pulse.cpu_system > 0
     assert bench.shared.ranks == (process,)

@@ -30,7 +30,7 @@ from collectors.samples.stream import Fault
 class Flood(Source):
     def look(self, now):
         for number in range(40):
-            yield LogLines("/x", 1, None, "stdout", now, ["x" * 10000], number)
+            yield LogLines("/x", None, now, ["x" * 10000], number)
 
 class Stubborn(Source):
     def look(self, now):
