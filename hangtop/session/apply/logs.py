@@ -36,7 +36,7 @@ def event(here: SampleContext, sample: LogEvent) -> None:
     # At the start of a stream the kernel tells its old stories too, and a report of a kill has lines that lead up to
     # its last one, "Killed process …": those are no change.
     news = sample.at is None or sample.at >= here.job.started
-    leads_up = sample.kind == "kernel.oom" and sample.data.keys() & {"asked_by", "constraint"}
+    leads_up = sample.kind == "kernel.oom" and "constraint" in sample.data
     if sample.kind.startswith("kernel.") and news and not leads_up:
         here.note(sample.text.partition("\n")[0][:200], "kernel")
 

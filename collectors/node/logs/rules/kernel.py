@@ -64,8 +64,6 @@ RULES = (
          r"(?:[Kk]illed|[Oo]ut of memory: Kill) process (?P<pid>\d+),? \((?P<process>[^)]*)\)",
          Example("Out of memory: Killed process 4711 (python) total-vm:1kB, anon-rss:2048kB, file-rss:0kB",
                  {"pid": 4711, "process": "python"}, "Linux mm/oom_kill.c")),
-    Rule("kernel.oom", "invoked oom-killer", r"(?P<asked_by>[^\s:\[\]]{1,64}) invoked oom-killer: ",
-         Example("python invoked oom-killer: ", {"asked_by": "python"}, "Linux mm/oom_kill.c")),
     Rule("kernel.hung_task", "blocked for more than|lockup - CPU#|ard LOCKUP",
          r"task (?P<process>[^\s:]+(?::[^\s:]+)*?):(?P<pid>\d+) (?:\w+ )*blocked for more than (?P<seconds>\d+)"
          r"|lockup - CPU#\d+ stuck for (?P<seconds_2>\d+)s!(?: \[(?P<process_2>[^:\]]+))?|[Hh]ard LOCKUP",
