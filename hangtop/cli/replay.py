@@ -21,20 +21,20 @@ from hangtop.cli.options import FILE, SectionedCommand, screen
 @click.option("--json", "as_json", is_flag=True, help="No screen: the verdict at that moment as JSON.")
 @click.option("--text", is_flag=True, help="No screen: the same for people.")
 @click.option("--events", is_flag=True, help="No screen: verdicts, links and marks, a JSON object a line.")
+@click.option("--samples", is_flag=True, help="No screen: all that was recorded, [time, node, kind, value] a line.")
 def command(
-    theme: str, bell: bool, file: str | None, seconds: float, as_json: bool, text: bool, events: bool
+    theme: str, bell: bool, file: str | None, seconds: float, as_json: bool, text: bool, events: bool, samples: bool
 ) -> None:  # fmt: skip
     """Show a recording, any moment of it, or judge it; without FILE, what the last screen saw.
 
     With --json or --text the exit code is that of hangtop triage.
     """
-    from hangtop.session.replay import changes_of, played, replay_session
+    from hangtop.session.replay import played, replay_session
 
     began = time.monotonic()
     path = _newest() if file is None else Path(file)
-    if events:
-        for change in changes_of(path):
-            click.echo(json.dumps(asdict(change)))
+    if events or samples:
+        (_print_events if events else _print_samples)(path)
         return
     if not (as_json or text):
         from hangtop.cli.screen import show
@@ -48,6 +48,23 @@ def command(
     from hangtop.cli.answer import Answer, finish, reply_of
 
     finish(reply_of(Answer(session.diagnose(), session.job(), time.monotonic() - began)), as_json=as_json)
+
+
+def _print_events(path: Path) -> None:
+    from hangtop.session.replay import changes_of
+
+    for change in changes_of(path):
+        click.echo(json.dumps(asdict(change)))
+
+
+def _print_samples(path: Path) -> None:
+    from hangtop.session.recording import Recording
+
+    recording = Recording(path)
+    for line in recording.lines():
+        click.echo(line)
+    if recording.damage:
+        raise click.ClickException(f"{path}: {recording.damage}")
 
 
 def _newest() -> Path:

@@ -164,6 +164,10 @@ class Recording:
         except (msgspec.DecodeError, ValueError) as error:
             self.damage = f"damaged: {error}"
 
+    def lines(self) -> Iterator[bytes]:
+        """All lines as they stand in the file, without snapshots."""
+        return self._lines("SELECT id FROM block WHERE NOT snapshot ORDER BY id")
+
     def _lines(self, blocks: str, *values: float) -> Iterator[bytes]:
         """The lines of the blocks that a statement chooses, block by block: meanwhile others may be written."""
         query = "SELECT body FROM block WHERE id = ? AND typeof(body) = 'blob' AND length(body) < ?"
