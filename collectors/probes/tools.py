@@ -16,7 +16,7 @@ SLACK_SECONDS = 5.0
 
 
 async def look(nodes: Sequence[NodeAccess], names: Sequence[str]) -> dict[str, list[Observation]]:
-    """By node: which of these tools there are; an ``error`` observation of a silent node."""
+    """By node: which of these tools there are, and active firewalls; an ``error`` observation of a silent node."""
 
     async def one(node: NodeAccess) -> list[Observation]:
         try:

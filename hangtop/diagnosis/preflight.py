@@ -12,12 +12,14 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
 from collectors.samples.asked import Observation
-from hangtop.diagnosis.addresses import chosen_interface
+from hangtop.diagnosis.addresses import chosen_interface, names_of
 from hangtop.diagnosis.finding import READ_ITSELF, Evidence, Finding, Observer
+from hangtop.diagnosis.firewall import firewall_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import listed, size
 from hangtop.diagnosis.roster import living_on
+from hangtop.diagnosis.rules.topology import topology_differs
 
 T = TypeVar("T")
 State = Literal["fail", "warn", "unknown", "ok"]
@@ -134,14 +136,27 @@ def master_port(scene: Preflight, node: Node) -> Answer | None:
 def loopback(scene: Preflight, node: Node) -> Answer:
     """A TCP connect to itself: torchrun's agent and its ranks talk that way."""
     found = scene.answer(node, "loopback")
-    return UNKNOWN if found is None else (not found.error, found.error or "connects")
+    if found is None or not found.error:
+        return UNKNOWN if found is None else (True, "connects")
+    return False, f"{found.error}{_blamed_firewall(scene, [node.name])}"
 
 
 def paths(scene: Preflight, node: Node) -> Answer | None:
     """TCP from every node to the master's port, and between the master and an ephemeral port of every node."""
     tried = scene.all(node, "connect")
-    broken = [f"{answer.subject}: {answer.error}" for answer in tried if answer.error]
-    return (not broken, listed(broken) or f"{len(tried)} open") if tried else None
+    broken = [answer for answer in tried if answer.error]
+    if not broken:
+        return (True, f"{len(tried)} open") if tried else None
+    host = broken[0].subject.rpartition(":")[0]
+    peers = [name for name, other in sorted(scene.job.nodes.items()) if host in names_of(other)]
+    told = listed([f"{answer.subject}: {answer.error}" for answer in broken])
+    return False, f"{told}{_blamed_firewall(scene, [*peers, node.name])}"
+
+
+def _blamed_firewall(scene: Preflight, nodes: Sequence[str]) -> str:
+    """The firewall that is active on one of these nodes, and its own remedy; empty where none is known."""
+    found = firewall_of(scene.answers, nodes)
+    return "" if found is None else f"; {found[0]}, {found[1]}"
 
 
 # --- devices and limits -------------------------------------------------------------------------------------------
@@ -151,6 +166,12 @@ def gpu_faults(_: Preflight, node: Node) -> Answer | None:
     """GPUs that nvidia-smi calls lost."""
     lost = [f"GPU {gpu.index}: {gpu.fault.text}" for gpu in node.gpus.values() if gpu.fault]
     return (not lost, "; ".join(lost) or "none") if node.gpus else None
+
+
+def topology(scene: Preflight, node: Node) -> Answer | None:
+    """``nvidia-smi topo -m``: wired as most nodes with the same devices."""
+    odd = {finding.nodes[0]: finding.evidence[0].text for finding in topology_differs(scene.job)}
+    return (node.name not in odd, odd.get(node.name, "as most nodes")) if node.topology is not None else None
 
 
 def pcie(scene: Preflight, node: Node) -> Answer | None:
@@ -224,6 +245,8 @@ CHECKS = (
     Check("paths", "path_blocked", "Look for a firewall (nft list ruleset) and at the route (ip route get HOST); then "
           "nc -vz HOST PORT", paths),
     Check("GPU faults", "gpu_lost", "Drain the node; nvidia-smi --gpu-reset or restart it.", gpu_faults),
+    Check("topology", "topology_differs", "Compare nvidia-smi topo -m, nvidia-smi nvlink -s and dmesg with another "
+          "node's.", topology, state="warn"),
     Check("PCIe", "preflight_failed", "Outside virtual machines: ACS off in the BIOS or by setpci -s BRIDGE "
           "ECAP_ACS+6.w=0; iommu=pt on the kernel's command line", pcie, state="warn"),
     Check("memlock", "preflight_failed", "ulimit -l unlimited (for good: in /etc/security/limits.conf)", memlock),

@@ -18,6 +18,7 @@ from typing import Dict, Iterator, List, Optional, Set, Tuple
 from collectors.node import redact, watchdog
 from collectors.node.files import list_folder, read_or_none, read_text
 from collectors.node.network import tcp
+from collectors.node.network.firewall import firewalls
 from collectors.node.processes import procfs
 from collectors.node.processes.sockets import LISTEN, SocketOwners, tcp_sockets
 from collectors.node.wire import say
@@ -38,6 +39,7 @@ def look(master: str) -> Iterator[Observation]:
     if master:
         addresses, why = tcp.resolve(master)
         yield Observation("resolve", master, list(addresses), why)
+    yield from firewalls()
     yield from pcie()
 
 

@@ -14,6 +14,7 @@ from collectors.node import watchdog
 from collectors.node.child import Child, find, output
 from collectors.node.files import text
 from collectors.node.network import tcp
+from collectors.node.network.firewall import firewalls
 from collectors.node.processes.sockets import LISTEN, tcp_sockets
 from collectors.node.source import Absent, Unavailable
 from collectors.node.wire import say
@@ -62,12 +63,13 @@ def result(words: List[str], seconds: float) -> Observation:
 
 @watchdog.program
 def main(arguments: Dict[str, object]) -> None:
-    """Entry. ``find``: names of tools; ``serve``: a server's words; ``run``: words, ``seconds``."""
+    """Entry. ``find``: names of tools, with firewalls; ``serve``: a server's words; ``run``: words, ``seconds``."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and a child would inherit that
     names, server, words = arguments.get("find"), arguments.get("serve"), arguments.get("run")
     answers: List[Observation] = []
     if isinstance(names, list):
         answers += [Observation("tool", str(name), find(str(name)), "") for name in names]
+        answers += firewalls()
     if isinstance(server, list):
         answers.append(serve([str(word) for word in server]))
     if isinstance(words, list):

@@ -25,12 +25,13 @@ from hangtop.diagnosis.rules import (
     stalled,
     startup,
     stuck,
+    topology,
 )
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 RULES: tuple[Callable[[Job], Iterable[Finding]], ...] = (
     *event_rows.EVENT_ROWS, *crash.RULES, *gpus.RULES, *inside.RULES, *network.RULES, *nodes.RULES,
-    *launches.RULES, *startup.RULES, *lint.RULES,
+    *launches.RULES, *startup.RULES, *topology.RULES, *lint.RULES,
 )  # fmt: skip
 STATUS_RULES: tuple[Callable[[JobStatus], Iterable[Finding]], ...] = (
     *absent.STATUS_RULES, *crash.STATUS_RULES, *stalled.STATUS_RULES, *network.STATUS_RULES,

@@ -114,6 +114,8 @@ ROWS: tuple[Kind, ...] = (
     Kind("nvlink_fabric_down", "at_risk", 0, "GPUs are not in their NVLink fabric, or Fabric Manager or IMEX is down",
          (_job(WAITS_END, "init_hang", "nccl_init_failed"),
           _same("node", "rank_crashed"), _same("rank", "rank_crashed"))),
+    Kind("topology_differs", "at_risk", 1, "a node's GPUs or NICs are connected otherwise than those of most like it",
+         (_same("node", "bandwidth_low"),)),
     Kind("ib_port_down", "at_risk", 0, "a port is down while its peers are up",
          (*LINK_DOWN, _same("node", "path_blocked", "bandwidth_low"))),
     Kind("node_unreachable", "at_risk", 0, "a node does not answer", (_job(WAITS_END, ENDS, "waiting"),)),

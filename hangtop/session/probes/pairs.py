@@ -7,9 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from collectors.probes import infiniband, path, tools
-from collectors.samples.asked import PathFigure
+from collectors.samples.asked import Observation, PathFigure
 from collectors.samples.probes import IbDirection, ProbeReport
 from hangtop.diagnosis.finding import Finding, Unknown
+from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.phrasing import count, folded_names, listed
 from hangtop.diagnosis.probes import findings, outcome, path_findings, report_of
 from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of, table
@@ -37,13 +38,13 @@ def path_probe(session: Session, *, seconds: float = 0.5) -> Probe:
 
     async def run(say: Say) -> ProbeResult:
         at, began = time.time(), time.monotonic()
-        say("tools")
+        say("tools and firewalls")
         answers = await tools.look(nodes, ["iperf3"])
         survey = path.PathSurvey(nodes, seconds, {name for name in answers if tools.found(answers[name])})
         await survey.run(say)
         names, missing = [node.name for node in nodes], {**absent, **survey.absent}
         report = report_of("path", survey.pairs, names, missing, at, time.monotonic() - began)
-        return path_result(list(survey.figures.values()), report)
+        return path_result(list(survey.figures.values()), report, answers)
 
     brief = f"{count(len(job.nodes), 'node')}, MTU, loss and throughput between all of them, about 5 s"
     command = f"on {folded_names(sorted(job.nodes))}:\n{path.describe()}"
@@ -51,10 +52,13 @@ def path_probe(session: Session, *, seconds: float = 0.5) -> Probe:
     return Probe("Path probe", f"{brief}, loads the network", command, run, LOADS, where)
 
 
-def path_result(figures: Sequence[PathFigure], report: ProbeReport) -> ProbeResult:
-    """What the figures mean."""
+def path_result(
+    figures: Sequence[PathFigure], report: ProbeReport, answers: Mapping[str, Sequence[Observation]]
+) -> ProbeResult:
+    """What the figures mean; ``answers`` by node, the active firewalls among them."""
+    found = [with_firewall(finding, answers, report.at) for finding in path_findings(figures, report)]
     return measured(
-        f"Path probe, {count(report.world_size, 'node')}, {report.took:.1f} s", report, path_findings(figures, report),
+        f"Path probe, {count(report.world_size, 'node')}, {report.took:.1f} s", report, found,
         f"{count(len(report.pairs), 'pair')}, all well", table(PATHS, map(_path_row, sorted(figures))),
         {"backend": "path", "world_size": report.world_size, "paths": [one._asdict() for one in figures]},
     )  # fmt: skip

@@ -14,7 +14,7 @@ from hangtop.diagnosis.preflight import CheckCell, Preflight, cells, findings
 from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of, table
 from hangtop.session.session import Session
 
-NEEDED = ("ranks", "host", "software", "network", "gpus", "fabric")
+NEEDED = ("ranks", "host", "software", "network", "gpus", "fabric", "topology")
 """Sources that the checks look at: one that has not spoken yet would make a cell wrong, not only empty."""
 MARKS = {"fail": "✗", "warn": "!", "unknown": "?", "ok": "✓", "": "·"}
 PORT = 29500

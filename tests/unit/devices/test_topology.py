@@ -1,7 +1,8 @@
-"""``nvidia-smi topo -m``: the matrix as drivers print it, and what is none."""
+"""``nvidia-smi topo -m``: the matrix as drivers print it, what is none, and the node that is wired otherwise."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,9 @@ from collectors.node.gpus.nvlink import parse_topology as parse
 from collectors.node.source import Shared
 from collectors.samples.gpus import Topology
 from hangtop.demo.devices.bench import Bench
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
+from hangtop.diagnosis.rules.topology import topology_differs
 from tests.support.looks import look
 
 NAMED = """\
@@ -55,3 +59,23 @@ def test_the_source_asks_the_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert look(GpuTopology(Shared())) == ([TWO], None)
     bench.plant("gpu1 unlinked")
     assert look(GpuTopology(Shared())) == ([CUT], None)
+
+
+def job(*topologies: Topology | None) -> Job:
+    nodes = {f"node{at}": replace(Node(f"node{at}"), topology=found) for at, found in enumerate(topologies)}
+    return Job(now=100.0, watched=10.0, live=True, nodes=nodes)
+
+
+def test_the_node_that_is_wired_otherwise_than_most_is_named() -> None:
+    (finding,) = topology_differs(job(TWO, TWO, CUT, TWO))
+    assert (finding.kind, finding.nodes) == ("topology_differs", ("node2",))
+    assert "GPU0-GPU1 SYS, not NV18" in finding.summary
+
+
+@pytest.mark.parametrize(
+    "topologies",
+    [(TWO, TWO, TWO), (TWO, CUT), (TWO, TWO, CUT, CUT), (TWO, TWO, None), (TWO, TWO, CUT._replace(devices=["a", "b"]))],
+    ids=["alike", "two nodes", "half and half", "one is not known", "other devices"],
+)
+def test_no_node_is_named_where_none_is_the_odd_one(topologies: tuple[Topology | None, ...]) -> None:
+    assert list(topology_differs(job(*topologies))) == []

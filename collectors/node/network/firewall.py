@@ -1,0 +1,88 @@
+"""What on this node may refuse or drop connections: firewalld, ufw, nftables, iptables, SELinux.
+
+Each is asked by its own tool and read, never changed. Most need root: a tool that refuses is said to. firewalld and ufw
+write rules of nftables or iptables, so they come first: they are what an administrator changes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Callable, Dict, List, Tuple
+
+from collectors.node.child import output
+from collectors.node.files import read_text
+from collectors.node.source import Absent, NotResponding
+from collectors.samples.asked import Observation
+
+PATIENCE = 3.0
+"""Seconds that one tool may take."""
+SHOWN = 160
+"""Characters of a rule."""
+_HOOK = re.compile(r"type filter hook (?:input|output)\b")
+_NFT_DROPS = re.compile(r"(?!ct state invalid).*\b(?:drop|reject)\b")
+_IPTABLES_DROPS = re.compile(r"-P (?:INPUT|OUTPUT) DROP\Z|-A (?:INPUT|OUTPUT)\b.{0,500} -j (?:DROP|REJECT)\b")
+
+
+def _zone(lines: List[str]) -> str:
+    kept = [line for line in lines if line.startswith(("services:", "ports:", "sources:", "interfaces:"))]
+    return "; ".join([*lines[:1], *kept])
+
+
+def _default(lines: List[str]) -> str:
+    default = next((line for line in lines if line.startswith("Default:")), "active")
+    return default if "Status: active" in lines else ""
+
+
+def _dropping_chain(lines: List[str]) -> str:
+    table, chain, filters = "", "", False
+    for line in lines:
+        if line.startswith("table "):
+            table = line.rstrip(" {")
+        elif line.startswith("chain "):
+            chain, filters = line.rstrip(" {"), False
+        filters = filters or _HOOK.search(line) is not None
+        if filters and _NFT_DROPS.match(line):
+            return "%s, %s: %s" % (table, chain, line)
+    return ""
+
+
+def _dropping_rule(lines: List[str]) -> str:
+    return next(filter(_IPTABLES_DROPS.match, lines), "")
+
+
+FIREWALLS: Tuple[Tuple[str, Tuple[str, ...], Callable[[List[str]], str]], ...] = (
+    ("firewalld", ("firewall-cmd", "--list-all"), _zone),
+    ("ufw", ("ufw", "status", "verbose"), _default),
+    ("nftables", ("nft", "list", "ruleset"), _dropping_chain),
+    ("iptables", ("iptables", "-S"), _dropping_rule),
+)
+"""Name, how it is asked, and what it does, in its own words, out of the lines that are printed; empty for nothing."""
+
+
+def firewalls() -> List[Observation]:
+    """One ``firewall`` a thing that is active here: its name, and in its own words what it does; none for none.
+
+    The value is None, and the error says why, where a tool may not be read.
+    """
+    found: Dict[str, Observation] = {}
+    for name, command, rule_of in FIREWALLS:
+        if name == "iptables" and "nftables" in found:
+            continue  # it shows the same rules once more
+        lines, why = _said(*command)
+        rule = rule_of(lines)
+        if rule or (why and "not running" not in why):
+            found[name] = Observation("firewall", name, rule[:SHOWN] or None, "" if rule else why)
+    if read_text("/sys/fs/selinux/enforce") == "1":
+        found["SELinux"] = Observation("firewall", "SELinux", "enforcing", "")
+    return list(found.values())
+
+
+def _said(name: str, *words: str) -> Tuple[List[str], str]:
+    """Lines that a tool prints, and why it does not; both empty where it is not installed."""
+    try:
+        printed, why = output(name, *words, seconds=PATIENCE)
+    except Absent:
+        return [], ""
+    except NotResponding as reason:
+        return [], str(reason)
+    return [" ".join(line.split()) for line in printed.splitlines()], why[:SHOWN]

@@ -1,0 +1,49 @@
+"""How the devices of nodes are wired: a node that differs from its peers."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from itertools import combinations
+
+from collectors.samples.gpus import Topology
+from hangtop.diagnosis.finding import Evidence, Finding, Observer
+from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.phrasing import count, listed
+from hangtop.diagnosis.roster import ranks_on_node
+
+WIRED_ALIKE = 3
+"""Ours: of two nodes that differ, neither is known to be the odd one."""
+
+
+def topology_differs(job: Job) -> Iterator[Finding]:
+    """topology_differs: by ``nvidia-smi topo -m`` this node is wired otherwise than most nodes of the same devices.
+
+    Example: seven nodes have NV18 between all GPUs, node5 has SYS between GPU3 and every other one.
+    """
+    alike: dict[tuple[str, ...], dict[str, dict[str, str]]] = defaultdict(dict)
+    for name, node in sorted(job.nodes.items()):
+        if node.topology is not None:
+            alike[tuple(node.topology.devices)][name] = _links(node.topology)
+    for nodes in alike.values():
+        cells, agree = Counter(tuple(links.items()) for links in nodes.values()).most_common(1)[0]
+        usual = dict(cells)
+        for name, links in nodes.items() if len(nodes) >= WIRED_ALIKE and 2 * agree > len(nodes) else ():
+            if differ := [f"{pair} {link}, not {usual[pair]}" for pair, link in links.items() if link != usual[pair]]:
+                yield Finding(
+                    "topology_differs", "warning", 0.8,
+                    f"{name} is wired otherwise than {count(agree, 'other node')}: {listed(differ, most=3)}",
+                    ranks=ranks_on_node(job, name), nodes=(name,),
+                    evidence=(Evidence(Observer.GPU, f"nvidia-smi topo -m on {name}", None, listed(differ, most=12)),),
+                    advice="Where an NVLink (NV) is gone: look at dmesg and nvidia-smi nvlink -s, and drain the node. "
+                    "Else compare slots and BIOS settings (NUMA nodes per socket, ACS) with the others'.",
+                )  # fmt: skip
+
+
+def _links(found: Topology) -> dict[str, str]:
+    """``GPU0-GPU3`` → ``NV18``, of each two devices."""
+    pairs = combinations(range(len(found.devices)), 2)
+    return {f"{found.devices[row]}-{found.devices[column]}": found.links[row][column] for row, column in pairs}
+
+
+RULES = (topology_differs,)
