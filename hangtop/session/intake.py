@@ -60,7 +60,7 @@ def by_first(name: str) -> Apply:
 
 
 def hello(here: SampleContext, sample: Hello) -> None:
-    """A stream began: what was known of processes must be named again to count as alive."""
+    """A stream began: what was known of processes must be named again to count as alive, and readings are read anew."""
     node, before = here.node, here.node.hello
     if before is not None and before.boot_id and sample.boot_id and before.boot_id != sample.boot_id:
         here.note("was rebooted", "lost")
@@ -69,7 +69,7 @@ def hello(here: SampleContext, sample: Hello) -> None:
         for port in node.ports.values():
             port.counters = port.before = port.first = {}
     node.hello, node.ticks, node.logs_read = sample, 0, None
-    node.sources, node.faults, node.launchers = {}, {}, {}
+    node.sources, node.faults, node.launchers, node.readings = {}, {}, {}, {}
     node.unconfirmed = frozenset(pid for pid, rank in node.ranks.items() if rank.gone_at is None)
     for rank in node.ranks.values():
         rank.helpers, rank.cpu_wait = {}, None

@@ -83,6 +83,20 @@ class LaunchProgress:
         return self.not_launched(max((one.seq for one in self.waiting.values()), default=-1))
 
     @property
+    def ahead(self) -> frozenset[int]:
+        """The few ranks that have launched more than all others, which are at one number.
+
+        Where all of them wait, the few left out what the others are in: rank 2 waits in #9 and the others in #8. The
+        root of a broadcast runs ahead in good order.
+        """
+        numbers = Counter(one.seq for one in self.last.values()).most_common(1)
+        usual = numbers[0][0] if numbers else 0
+        few = frozenset(rank for rank, one in self.last.items() if one.seq != usual)
+        only_more = all(self.last[rank].seq > usual for rank in few)
+        streams = any("broadcast" in one.name.lower() for one in self.last.values())
+        return few if only_more and not streams and 2 * len(few) < len(self.last) else frozenset()
+
+    @property
     def untold(self) -> tuple[int, ...]:
         """Members of which the source tells nothing."""
         return tuple(sorted(self.members - self.last.keys()))

@@ -19,6 +19,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text, who_wait
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.waits.job_status import JobStatus
+from hangtop.diagnosis.waits.rank_status import WAITS
 
 CODE = "Look for a collective behind `if rank == …` (evaluation, logging, saving), and for uneven batches or shapes."
 STACKS = f"These ranks have not launched what the others wait in: look at their last log lines and their stacks. {CODE}"
@@ -101,8 +102,13 @@ def by_counts(job_status: JobStatus) -> Iterator[Finding]:
     job = job_status.job
     stands = job_status.hung or (job.stood_still or 0.0) >= job_status.alarm_after
     by_log = progress_by_log(job) if (stands if job.live else not finished(job)) else ()
+    waiting = {one.rank for one in job_status.of(*WAITS)}
     for observer, records in ((Observer.RAS, progress_by_ras(job)), (Observer.LOG, by_log)):
-        for one in leading(records):
+        ran_ahead = [one for one in records if one.ahead and waiting.issuperset(one.last) and job_status.hung]
+        for one in ran_ahead:
+            calls = {rank: operation_text(last) for rank, last in one.last.items()}
+            yield from _odd_calls(job, calls, (0.7, 0.6), _counts(observer, one), sizes=False)
+        for one in leading([one for one in records if one not in ran_ahead]):
             few, edges = 2 * len(one.behind) <= len(one.last), [*one.edges()]
             yield not_launched(
                 job, one.behind, edges[:1], one.waiting, 0.7 if not few else 0.85 if one.certain else 0.8,

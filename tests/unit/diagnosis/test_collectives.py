@@ -268,3 +268,24 @@ def test_lines_of_a_job_that_moves_are_no_mismatch() -> None:
     live.ranks().at(ALL_REDUCE).pulse(switches=30, cores=0.5)
     live.progress.extend(LOGS["one launched less"][0])
     assert alarms(live.verdict()) == []
+
+
+def at_their_gpus(*counts: int) -> Sketch:
+    """A live job in which every rank waits for its GPU at one line, and NCCL's log counts these collectives."""
+    job = Sketch(stood_still=90.0, watched=90.0, span=30.0)
+    job.ranks().at(["synchronize torch/cuda/streams.py:100", "train_step loop.py:38", "main loop.py:90"]).pulse(
+        cores=1.0
+    )
+    job.progress.extend(launched(*counts))
+    return job
+
+
+def test_a_rank_that_ran_ahead_left_out_what_the_others_are_in() -> None:
+    found = first(at_their_gpus(9, 9, 11, 9).verdict())
+    assert (found.kind, found.ranks) == ("collective_mismatch", (2,))
+    assert "rank 2 AllReduce #11" in found.summary
+
+
+@pytest.mark.parametrize("counts", [(9, 9, 9, 9), (9, 10, 11, 12)], ids=["even", "spread"])
+def test_no_rank_ran_ahead_where_none_is_alone(counts: tuple[int, ...]) -> None:
+    assert first(at_their_gpus(*counts).verdict()).kind == "collective_stalled"
