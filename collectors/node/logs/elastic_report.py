@@ -11,7 +11,8 @@ from typing import Dict, Iterator, List, Tuple
 from collectors.node.logs import exceptions, times
 from collectors.node.logs.prefixes import LabelledLine
 from collectors.node.logs.records import TRACEBACK, Record, Traceback
-from collectors.node.logs.rule import Data, ParsedEvent, number
+from collectors.node.logs.rule import Data, number, parsed_event
+from collectors.samples.logs import LogEvent
 
 OPENER = r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$"
 _ENTRY = r"^\s*(?:\[\d+\]:|={10,}|\*{10,}|-{10,})\s*$"
@@ -52,11 +53,11 @@ class ElasticReport(Record):
         self.over = self._strangers > _STRANGERS or (self._root and re.match(_END, line.text) is not None)
         return taken
 
-    def end(self) -> List[ParsedEvent]:
+    def end(self) -> List[LogEvent]:
         """Events of all entries."""
         return [event for root, lines in self._entries for event in self._entry(lines, root)]
 
-    def _entry(self, lines: List[LabelledLine], root: bool) -> Iterator[ParsedEvent]:
+    def _entry(self, lines: List[LabelledLine], root: bool) -> Iterator[LogEvent]:
         """The event of one entry, and the exception that it quotes."""
         fields: Dict[str, List[str]] = {}
         last = ""
@@ -79,11 +80,12 @@ class ElasticReport(Record):
         quoted = next((fields[name] for name in _QUOTES if name in fields), [""])
         text = "\n".join(line.text for line in lines[:_LINES] if not re.match(_ENTRY, line.text) or "[" in line.text)
         at, host = times.find(said.get("time", ""), self._now), said.get("host", "")
-        yield ParsedEvent("elastic.failure", data, at, None, host, None, lines[0].number, text.rstrip())
+        event = parsed_event("elastic.failure", data, text.rstrip())
+        yield event._replace(at=at, host=host, line=lines[0].number)
         for one in self._raised(quoted):
             yield one._replace(at=at, rank=int(rank.group(1)), host=host, line=lines[0].number)
 
-    def _raised(self, quoted: List[str]) -> List[ParsedEvent]:
+    def _raised(self, quoted: List[str]) -> List[LogEvent]:
         """The exception whose traceback an entry quotes."""
         trace = Traceback(self.line._replace(text=quoted[0], at=None))
         for text in quoted[1:]:

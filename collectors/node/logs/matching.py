@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Collection, Dict, Iterator, List, Optional
+from functools import lru_cache
+from typing import Collection, Dict, FrozenSet, Iterator, List, Optional
 
-from collectors.node.logs.rule import ParsedEvent, Rule
+from collectors.node.logs.rule import Rule
 from collectors.node.logs.rules import ERRORS, FALLBACK, RULES
+from collectors.samples.logs import LogEvent
 
 OPENS, NAMES, LAUNCHES, INITIALISES = (1 << len(RULES) + place for place in range(4))
 """Bits of words that no rule has: of a record of several lines, of Ray's workers, and of NCCL's COLL and INIT lines."""
@@ -16,8 +18,6 @@ _MARKS = {
 KERNEL = sum(1 << place for place, rule in enumerate(RULES) if rule.kind.startswith("kernel."))
 """Bits of the rules that read the kernel's log."""
 DIGITS = b"0123456789\0"
-_KNOWN = 256 << 10
-"""Bytes of different lines that are remembered."""
 
 
 def _words() -> Dict[bytes, int]:
@@ -32,51 +32,41 @@ def _words() -> Dict[bytes, int]:
 _WORDS = _words()
 
 
-class Prefilter:
-    """Finds the lines that have one of the words.
+def masks(different: Collection[bytes]) -> Dict[bytes, int]:
+    """The bits of the words of each of these lines that has any.
 
     Most logs say the same over and over with other numbers: without digits their lines are few different ones, and each
     is searched once. So no word has a digit.
     """
-
-    def __init__(self) -> None:
-        self._known: Dict[bytes, int] = {}
-        """Bits of the words of each different line."""
-        self._size = 0
-
-    def masks(self, different: Collection[bytes]) -> Dict[bytes, int]:
-        """The bits of the words of each of these lines that has any."""
-        bare = {line: line.translate(None, DIGITS) for line in different}
-        fresh = set(bare.values()).difference(self._known)
-        if fresh and self._size > _KNOWN:
-            self._known, self._size, fresh = {}, 0, set(bare.values())
-        if fresh:
-            self._known.update(dict.fromkeys(fresh, 0))
-            self._search(b"\n".join(fresh))
-        return {line: mask for line, key in bare.items() for mask in (self._known[key],) if mask}
-
-    def _search(self, lines: bytes) -> None:
-        self._size += len(lines)
-        for word, mask in _WORDS.items():
-            at = lines.find(word)
-            while at >= 0:
-                start, end = lines.rfind(b"\n", 0, at) + 1, lines.find(b"\n", at)
-                line = lines[start:] if end < 0 else lines[start:end]
-                self._known[line] |= mask
-                at = -1 if end < 0 else lines.find(word, end)
+    bare = {line: line.translate(None, DIGITS) for line in different}
+    found = _search(frozenset(bare.values()))
+    return {line: found[key] for line, key in bare.items() if found[key]}
 
 
-def matches(text: str, mask: Optional[int] = None, *, errors: bool = True) -> List[ParsedEvent]:
+@lru_cache(4)
+def _search(different: FrozenSet[bytes]) -> Dict[bytes, int]:
+    """The bits of the words of each line; the next block often has the same lines."""
+    found = dict.fromkeys(different, 0)
+    lines = b"\n".join([*found, b""])
+    for word, bits in _WORDS.items():
+        at = lines.find(word)
+        while at >= 0:
+            end = lines.find(b"\n", at)
+            found[lines[lines.rfind(b"\n", 0, at) + 1 : end]] |= bits
+            at = lines.find(word, end)
+    return found
+
+
+def matches(text: str, mask: Optional[int] = None, *, errors: bool = True) -> List[LogEvent]:
     """What the rules read in a text that has the words of ``mask``: of each kind the first that one of them reads.
 
     Errors that no rule knows by name, only where ``errors`` are asked for.
     """
     if mask is None:
-        raw = text.encode("utf-8", "replace")
         mask = 0
-        for word, bits in _WORDS.items():
-            mask |= bits if word in raw else 0
-    found: Dict[str, ParsedEvent] = {}
+        for bits in masks(text.encode("utf-8", "replace").split(b"\n")).values():
+            mask |= bits
+    found: Dict[str, LogEvent] = {}
     for rule in _rules_of(mask):
         if rule.kind not in found and (errors or rule.kind not in ERRORS) and (rule.kind != FALLBACK or not found):
             event = rule.apply(text)
@@ -85,7 +75,7 @@ def matches(text: str, mask: Optional[int] = None, *, errors: bool = True) -> Li
     return list(found.values())
 
 
-def of_kind(kind: str, text: str) -> Optional[ParsedEvent]:
+def of_kind(kind: str, text: str) -> Optional[LogEvent]:
     """What the first rule of one kind that matches reads in a text."""
     events = (rule.apply(text) for rule in RULES if rule.kind == kind)
     return next((event for event in events if event is not None), None)

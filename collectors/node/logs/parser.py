@@ -42,7 +42,6 @@ class LogParser:
         self.coll = CommunicatorProgress(source, rank, now)
         self.reader = Reader(source, rank, pid, host, now)
         self._now = now
-        self._prefilter = matching.Prefilter()
         self._pending = b""
         self._torn = False
         """True while the first line that comes has lost its beginning."""
@@ -105,7 +104,7 @@ class LogParser:
         kinds = (without_varying(text) if COUNT in text else text.translate(None, matching.DIGITS)).split(b"\n")
         if len(kinds) != len(lines):  # a torn COLL line swallowed the next
             kinds = lines
-        masks = self._prefilter.masks(set(kinds))
+        masks = matching.masks(set(kinds))
         launches = {kind for kind, mask in masks.items() if mask & matching.LAUNCHES and b"NCCL INFO " in kind}
         inits = {kind for kind, mask in masks.items() if mask & matching.INITIALISES}
         if launches or inits:
@@ -128,7 +127,7 @@ def kernel_events(lines: Sequence[Tuple[float, str]], source: str) -> List[LogEv
     """Events of lines of the kernel's log, each with its time."""
     reader = Reader(source, None, None, "", 0.0)
     raw = [said[:KERNEL_LINE].encode("utf-8", "replace") for _, said in lines]
-    masks = matching.Prefilter().masks(set(raw))
+    masks = matching.masks(set(raw))
     for (at, said), key in zip(lines, raw):
         mask = masks.get(key, 0) & matching.KERNEL
         if mask:

@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Iterator, NamedTuple, Optional, Tuple
 
 from collectors.node.logs import times
-from collectors.node.logs.rule import ParsedEvent, number
+from collectors.node.logs.rule import number
+from collectors.samples.logs import LogEvent
 
 LONGEST = 16384
 """Bytes of one record that are looked at; what a longer one has after them is skipped."""
@@ -174,7 +175,7 @@ _NCCL = r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):
 """``host:pid:tid [cudaDev]`` in front of NCCL's records; a time of day looks like it."""
 
 
-def owner_of(event: ParsedEvent, line: LabelledLine) -> Tuple[Optional[int], str, Optional[int]]:
+def owner_of(event: LogEvent, line: LabelledLine) -> Tuple[Optional[int], str, Optional[int]]:
     """Rank, host and process of an event: by its own word, by the label of its line, else by NCCL's front."""
     rank = event.rank if event.rank is not None else line.stream.rank
     pid = event.pid if event.pid is not None else line.stream.pid

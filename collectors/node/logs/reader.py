@@ -9,7 +9,6 @@ from collectors.node import redact
 from collectors.node.logs import elastic_report, matching, prefixes, times
 from collectors.node.logs.prefixes import LabelledLine, LogWriter
 from collectors.node.logs.records import TRACEBACK, Continued, Record, Traceback
-from collectors.node.logs.rule import ParsedEvent
 from collectors.samples.logs import LogEvent
 from collectors.samples.values import MOST_PID, MOST_RANK
 
@@ -178,7 +177,7 @@ class Reader:
                 raised = event._replace(data={**event.data, "raised": True}, text=message)
                 self._tell(record.line, raised, record.after)
 
-    def _tell(self, line: LabelledLine, parsed: ParsedEvent, after: Optional[float]) -> None:
+    def _tell(self, line: LabelledLine, parsed: LogEvent, after: Optional[float]) -> None:
         """Pass an event on with its time, its owner and its text, unless it was told before."""
         data = dict(parsed.data)
         if line.stream.local_rank is not None:

@@ -10,7 +10,8 @@ from typing import List, Optional, Tuple
 
 from collectors.node.logs import exceptions, matching, prefixes
 from collectors.node.logs.prefixes import LabelledLine
-from collectors.node.logs.rule import Data, ParsedEvent
+from collectors.node.logs.rule import Data, parsed_event
+from collectors.samples.logs import LogEvent
 
 _BEGINS = (
     r"^(?:\[?[EWIF]\d{3,8} |\[[A-Z]+\]|(?:- )?(?:[\w.]{1,80} - |\| )?(?:INFO|WARNING|ERROR|DEBUG|CRITICAL)\b|[=*\-]{5,}"
@@ -79,7 +80,7 @@ class Record:
         """Whether the line belongs to the record."""
         raise NotImplementedError
 
-    def end(self) -> List[ParsedEvent]:
+    def end(self) -> List[LogEvent]:
         """What the record says."""
         raise NotImplementedError
 
@@ -107,7 +108,7 @@ class Continued(Record):
         self.over = len(self._lines) > _JOINED
         return more
 
-    def end(self) -> List[ParsedEvent]:
+    def end(self) -> List[LogEvent]:
         """The record's event."""
         return [] if self._event is None else [self._event._replace(text=self.message)]
 
@@ -193,7 +194,7 @@ class Traceback(Record):
             return True
         return text[:1] in (" ", "\t") and self._taken < MESSAGE_LINES * FRAMES
 
-    def end(self) -> List[ParsedEvent]:
+    def end(self) -> List[LogEvent]:
         """The exception; nothing for an opening that no frame followed, be it cut off in its midst."""
         raised, earlier = self._chain[-1], self._chain[:-1]
         begun = any(line.lstrip().startswith('File "') for line in self._lines[1:])
@@ -215,4 +216,4 @@ class Traceback(Record):
         if ignored or (caught and not re.search(_UNCAUGHT, text)):
             data["survived"] = True
         self.message = "" if ignored else chain.strip()
-        return [ParsedEvent("python.exception", data, text=text)]
+        return [parsed_event("python.exception", data, text)]

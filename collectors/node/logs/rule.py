@@ -13,6 +13,7 @@ import signal
 from typing import Any, Callable, Dict, List, Mapping, Match, NamedTuple, Optional
 
 from collectors.samples.gpus import bus_key
+from collectors.samples.logs import LogEvent
 from collectors.samples.values import Scalar, Value
 
 Data = Dict[str, Value]
@@ -23,27 +24,17 @@ _INTEGERS = frozenset(
     " numel_in enqueued timeout_ms ran_ms ms seconds pid failed_pid worker_pid exitcode code port gpu".split()
 )
 _LISTS = frozenset(("lagging", "missing", "group_ranks", "tasks"))
-SIGNAL_WORDS = {
-    "SEGMENTATION": "SEGV", "BUS": "BUS", "ABORTED": "ABRT", "ILLEGAL": "ILL", "FLOATING": "FPE", "KILLED": "KILL",
-    "TERMINATED": "TERM",
-}  # fmt: skip
-"""Signals by the first word of what strsignal(3) calls them."""
-_NAMES = {int(one): one.name[3:] for one in signal.Signals}
+_SIGNALS = {
+    word: one.name[3:]
+    for one in reversed(signal.Signals)
+    for word in (str(int(one)), (signal.strsignal(one) or "").partition(" ")[0].upper())
+}
+"""Signals by their number, and by the first word of what strsignal(3) calls them."""
 
 
-class ParsedEvent(NamedTuple):
-    """One thing that a text says. Fields left at their default come from the line and the file's owner."""
-
-    kind: str
-    data: Data
-    at: Optional[float] = None
-    rank: Optional[int] = None
-    host: str = ""
-    pid: Optional[int] = None
-    line: Optional[int] = None
-    """Number of its line, where that is not the record's first."""
-    text: str = ""
-    """Its words, where they are not those of the line alone."""
+def parsed_event(kind: str, data: Data, text: str = "") -> LogEvent:
+    """An event as a text tells it: its line and the file's owner give what it does not have."""
+    return LogEvent(kind, None, None, "", None, "", 0, text, data)
 
 
 class Example(NamedTuple):
@@ -74,7 +65,7 @@ class Rule(NamedTuple):
     begins: str = ""
     """Pattern of a first line whose record goes on in the next ones: the rule sees them joined by line feeds."""
 
-    def apply(self, text: str) -> Optional[ParsedEvent]:
+    def apply(self, text: str) -> Optional[LogEvent]:
         """The event that a text gives; None where the pattern does not match."""
         match = re.search(self.pattern, text)
         data: Optional[Data] = None if match is None else {**self.data, **fields(match)}
@@ -83,15 +74,14 @@ class Rule(NamedTuple):
         if data is None:
             return None
         host, rank, pid = data.pop("by_host", ""), data.pop("by_rank", None), data.pop("by_pid", None)
-        return ParsedEvent(self.kind, data, rank=number(str(rank)), host=str(host).rstrip(".-"), pid=number(str(pid)))
+        host = str(host).rstrip(".-")
+        return parsed_event(self.kind, data)._replace(rank=number(str(rank)), host=host, pid=number(str(pid)))
 
 
 def signal_name(text: str) -> str:
     """``KILL`` for ``SIGKILL``, ``Signals.SIGKILL``, ``Killed`` and ``9``."""
     bare = text.strip().rsplit(".", 1)[-1].upper()
-    if bare.isdecimal():
-        return _NAMES.get(int(bare[:4]), bare)
-    return SIGNAL_WORDS.get(bare.partition(" ")[0], bare[3:] if bare.startswith("SIG") else bare)
+    return _SIGNALS.get(bare.partition(" ")[0], bare[3:] if bare.startswith("SIG") else bare)
 
 
 def number(text: Optional[str]) -> Optional[int]:
