@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
 from typing import Iterator, NamedTuple, Optional, Tuple
 
 from collectors.node.logs import times
@@ -123,7 +122,7 @@ def _unlabelled(text: str, number: int, now: float) -> LabelledLine:
     if text.startswith("{"):
         text, at = unwrapped(text, now)
     for _ in range(8):
-        label = _label(text)
+        label = next(filter(None, (re.match(pattern, text) for pattern in _LABELS)), None)
         if label is None:
             break
         text = label.string[label.end() :]
@@ -140,30 +139,14 @@ def _unlabelled(text: str, number: int, now: float) -> LabelledLine:
     return LabelledLine(number, text, LogWriter(rank, local, host, pid), at, text is not start, program)
 
 
-@lru_cache(1)
-def _labels() -> "Tuple[re.Pattern[str], ...]":
-    """The labels, compiled when the first line is read."""
-    return tuple(map(re.compile, _LABELS))
-
-
-def _label(text: str) -> "Optional[re.Match[str]]":
-    """The label in front of a text."""
-    if not text or (text[0].islower() and ":" not in text[:200] and " | " not in text[:100] and "-" not in text[:80]):
-        return None
-    return next(filter(None, (pattern.match(text) for pattern in _labels())), None)
-
-
 def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":
     """Message and time of a container's or a structured logger's line of JSON; the line where it has no message."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
         document = None
-    said = (
-        {name: value for name, value in document.items() if isinstance(value, str)}
-        if isinstance(document, dict)
-        else {}
-    )
+    of_text = document.items() if isinstance(document, dict) else ()
+    said = {name: value for name, value in of_text if isinstance(value, str)}
     message = (said.get("log") or said.get("message") or said.get("msg") or "").rstrip("\r\n")
     at = times.find(said.get("time") or said.get("timestamp") or said.get("asctime") or "", now)
     return (message, at) if message else (text, None)

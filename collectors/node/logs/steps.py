@@ -159,19 +159,13 @@ class LogSteps:
         chosen = _last_of_each_kind(lines)
         for line in chosen:
             text = plain(line)
-            self._line(text, times.find(text, now), at if live or line is chosen[-1] else None, live)
-
-    def _line(self, text: str, stamp: Optional[float], at: Optional[float], live: bool) -> None:
-        """Take one line that prints the time ``stamp`` and was written at ``at``."""
-        seen = counted(text)
-        known = None if seen is None else self._counters.get(seen.template)
-        if seen is None or (known is None and len(self._counters) == COUNTERS):
-            return
-        at = at if live or stamp is None else stamp
-        if known is None:
-            known = self._counters[seen.template] = _Counter(seen, at, stamp)
-        elif known.rises_to(seen, at, stamp) and live:
-            self._grown += 1
+            seen, stamp = counted(text), times.find(text, now)
+            written = at if live or (stamp is None and line is chosen[-1]) else stamp
+            known = None if seen is None else self._counters.get(seen.template)
+            if seen is not None and known is not None:
+                self._grown += known.rises_to(seen, written, stamp) and live
+            elif seen is not None and len(self._counters) < COUNTERS:
+                self._counters[seen.template] = _Counter(seen, written, stamp)
 
     def told(self, path: str, pid: Optional[int], rank: Optional[int]) -> Optional[StepCount]:
         """How far the log says that the job is; None while it says nothing of the kind."""

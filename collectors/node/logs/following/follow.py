@@ -29,13 +29,14 @@ NOWHERE = (0, 0)
 """Device and inode of a file that is not there."""
 
 
-class FollowedFile:
-    """The bytes of a file that grows: through rotation, truncation, and its coming into being later.
+class FollowedLog:
+    """A log file that is followed through rotation, truncation, and its coming into being later; and what it says.
 
-    ``uid`` is the user whose process named the path: root reads nothing for that user that the user could not.
+    ``owners`` are the processes that write it; one alone lends its rank to lines without a label. ``uid`` is the user
+    whose process named the path: root reads nothing for that user that the user could not.
     """
 
-    def __init__(self, path: str, uid: Optional[int]) -> None:
+    def __init__(self, path: str, owner: LogOwner, now: float, uid: Optional[int] = None) -> None:
         self.path = path
         self.size = 0
         self.modified: Optional[float] = None
@@ -44,8 +45,18 @@ class FollowedFile:
         """Why it cannot be read; empty while it can."""
         self.offset = 0
         """Where the next bytes are read."""
+        self.owners: Dict[LogOwner, None] = {}
+        self.skipped = 0
+        """Bytes left out so far."""
+        self.told_to = float("-inf")
+        """What was in the file by then has been told."""
+        self.parser = LogParser(path, now=now)
         self._uid = uid
         self._file = -1
+        self._steps = LogSteps()
+        self._shown: Optional[int] = None
+        """Where what was on view last ends."""
+        self.adopt(owner)
 
     @property
     def behind(self) -> int:
@@ -90,26 +101,6 @@ class FollowedFile:
         if self._file >= 0:
             os.close(self._file)
         self._file = -1
-
-
-class FollowedLog(FollowedFile):
-    """A log file that is followed, and what it says.
-
-    ``owners`` are the processes that write it; one alone lends its rank to lines without a label.
-    """
-
-    def __init__(self, path: str, owner: LogOwner, now: float, uid: Optional[int] = None) -> None:
-        super().__init__(path, uid)
-        self.owners: Dict[LogOwner, None] = {}
-        self.skipped = 0
-        """Bytes left out so far."""
-        self.told_to = float("-inf")
-        """What was in the file by then has been told."""
-        self.parser = LogParser(path, now=now)
-        self._steps = LogSteps()
-        self._shown: Optional[int] = None
-        """Where what was on view last ends."""
-        self.adopt(owner)
 
     def adopt(self, owner: LogOwner) -> None:
         """A process writes the file."""

@@ -15,8 +15,6 @@ from collectors.node.logs import file_names
 from collectors.node.processes.namespaces import seen_by
 from collectors.samples.ranks import RankProcess
 
-SEARCH = 20.0
-"""Seconds between two searches for what is behind a pipe."""
 SERVICES = ("/var/log/fabricmanager.log", "/var/log/nvidia-imex.log")
 """Logs of Fabric Manager and IMEX, which say why NVLinks fail."""
 CARRIERS = frozenset("slurmstepd srun conmon containerd-shim apptainer mpirun orted prted".split())
@@ -56,18 +54,15 @@ class LogPlaces:
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
-        self._readers: Dict[str, List[str]] = {}
-        """By pipe the folders of its readers in /proc, …"""
-        self._searched = float("-inf")
         self._pipes: Set[str] = set()
-        """… when they were searched for, and for the sake of which pipes."""
+        self._readers: Dict[str, List[str]] = {}
+        """By pipe the folders of its readers in /proc, searched for when the ranks' pipes were others."""
 
-    def of_ranks(self, ranks: Sequence[RankProcess], now: float) -> Iterator[WantedLog]:
+    def of_ranks(self, ranks: Sequence[RankProcess]) -> Iterator[WantedLog]:
         """Files of the ranks. The same path comes twice when both streams of one go there."""
         pipes = {target for rank in ranks for target in (rank.stdout, rank.stderr) if target.startswith("pipe:")}
-        again = pipes != self._pipes or not 0 <= now - self._searched < SEARCH
-        if again and not pipes <= self._readers.keys():
-            self._searched, self._pipes, self._readers = now, pipes, readers_of_pipes(self._proc)
+        if not pipes <= self._pipes:
+            self._pipes, self._readers = pipes, readers_of_pipes(self._proc)
         for rank in ranks:
             yield from self._of_rank(rank)
 

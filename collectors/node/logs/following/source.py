@@ -84,7 +84,7 @@ class LogSource(Source):
         self._unread = {}
         self._ranks.update({rank.pid: rank.rank for rank in ranks if rank.rank >= 0})
         self._locals = {rank.local_rank: rank.rank for rank in ranks if rank.local_rank is not None and rank.rank >= 0}
-        for wanted in (*self._places.of_ranks(ranks, now), *named(self._settings.log_globs, services=bool(ranks))):
+        for wanted in (*self._places.of_ranks(ranks), *named(self._settings.log_globs, services=bool(ranks))):
             self._want(wanted, now)
 
     def _want(self, wanted: WantedLog, now: float) -> None:
