@@ -62,7 +62,7 @@ class AgentRun:
         """Keep it alive for some seconds, then end its input."""
         while time.monotonic() - self.started < seconds:
             time.sleep(2)
-            self._send(b'["Beat",[0]]\n')
+            self._send(b"\n")
         assert self.process.stdin is not None
         self.process.stdin.close()
         self.process.wait()

@@ -29,7 +29,7 @@ import asyncssh
 from asyncssh.constants import MSG_IGNORE
 
 from collectors.node import wire
-from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts
+from collectors.samples.fabric import Counters, Interface, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.host import HostFacts, HostSample
 from collectors.samples.stream import SourceState, Tick
@@ -118,7 +118,7 @@ def moving(variant: int) -> bytes:
     ]  # fmt: skip
     samples += [
         HostSample(3.2 + variant / 10, 900 * 2**30, 0.4),
-        InterfaceCounters("eth0", variant * 2**20, variant * 2**19, 0, 0),
+        Counters("eth0", "interface", {"received": variant * 2**20, "sent": variant * 2**19}),
     ]
     samples += [
         gpu_row(
@@ -130,7 +130,7 @@ def moving(variant: int) -> bytes:
     ]  # fmt: skip
     for local in range(EACH):
         traffic = {name: variant * 2**33 + dice.randrange(2**32) for name in ("port_rcv_data", "port_xmit_data")}
-        samples.append(PortCounters(f"mlx5_{local}", 1, "sysfs", traffic))
+        samples.append(Counters(f"mlx5_{local}/1", "sysfs", traffic))
     return lines(samples)
 
 

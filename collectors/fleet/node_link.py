@@ -17,7 +17,7 @@ from collectors.fleet.share import Share
 from collectors.fleet.sink import Link, LinkChange, Sink
 from collectors.fleet.transport import Declined, Process, Refused, Transport, TransportError, ending
 from collectors.node import wire
-from collectors.samples.control import Beat, Settings
+from collectors.samples.control import Settings
 from collectors.samples.stream import Hello, Tick
 
 AGENT = "collectors.node.agent"
@@ -151,7 +151,7 @@ class NodeLink:
         for turn in itertools.count():
             self._look(time.monotonic())
             if turn % BEAT == 0:
-                self._send(wire.encode(Beat(turn)))
+                self._send(b"\n")
             await asyncio.sleep(TURN)
 
     def _look(self, now: float) -> None:

@@ -13,11 +13,12 @@ import time
 from typing import Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from collectors.node import loader, watchdog, wire
+from collectors.node.changes import ChangeFilter
 from collectors.node.files import read_text
 from collectors.node.processes.procfs import PAGE_SIZE
 from collectors.node.resources import give_memory_back, reuse_memory, yield_to_all
 from collectors.node.runner import Runner
-from collectors.node.source import ChangeFilter, Shared
+from collectors.node.source import Shared
 from collectors.node.sources import SOURCES, WANTS, load
 from collectors.samples.control import Lent, Settings
 from collectors.samples.stream import Fault, Hello, Tick
@@ -85,7 +86,7 @@ class Agent:
     def _control(self, data: bytes) -> None:
         """Take bytes of the control line."""
         *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in lines:
+        for line in filter(None, lines):  # an empty one is a heartbeat
             try:
                 control = wire.decode_control(line)
             except ValueError as error:

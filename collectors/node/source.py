@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, Iterable, NamedTuple, Tuple
 
 if TYPE_CHECKING:  # every program that runs another one imports this module, for its exceptions
     from collectors.samples.control import Settings
@@ -85,60 +85,3 @@ class Source:
         ``retry`` seconds later.
         """
         raise NotImplementedError
-
-
-_OF_PROCESSES = ("RankProcess", "RankPulse", "Helper", "CpuWait", "InsidePulse", "InsideResult")
-"""Kinds whose first field is the process that they speak of."""
-IDENTITY: Dict[str, Tuple[int, ...]] = {
-    **dict.fromkeys(_OF_PROCESSES, (0,)),
-    **dict.fromkeys(("SourceState", "GpuFacts", "GpuSample", "GpuFabric", "FabricService", "StepCount"), (0,)),
-    **dict.fromkeys(("Interface", "InterfaceCounters"), (0,)),
-    **dict.fromkeys(
-        ("Fault", "GpuFault", "NvlinkCounters", "PortFacts", "PortCounters", "Reading", "InsideResult"), (0, 1)
-    ),
-    **dict.fromkeys(("GpuProcesses", "Topology", "TcpCounters", "LogsRead", "HostFacts", "HostSample"), ()),
-    "LogFile": (0, 2, 4),
-    "CommProgress": (0, 1, 4, 5),
-}
-"""Positions of the fields that say *of what* a sample speaks. A kind that is not here is an event: always sent."""
-
-Key = Tuple[object, ...]
-
-
-def identity(sample: NamedTuple) -> Optional[Key]:
-    """Key under which a later sample replaces this one; None for an event."""
-    kind = type(sample).__name__
-    fields = IDENTITY.get(kind)
-    return None if fields is None else (kind, *[sample[field] for field in fields])
-
-
-class ChangeFilter:
-    """Lets a sample pass only when it differs from the last one of the same identity."""
-
-    def __init__(self) -> None:
-        self._last: Dict[Key, NamedTuple] = {}
-
-    def changed(self, samples: Iterable[NamedTuple]) -> List[NamedTuple]:
-        """Samples that are news, in order."""
-        news: List[NamedTuple] = []
-        for sample in samples:
-            key = identity(sample)
-            if key is None:
-                if type(sample).__name__ in ("RankGone", "HelperGone"):
-                    self._forget_process(sample[0])
-            elif self._last.get(key) == sample:
-                continue
-            else:
-                self._last[key] = sample
-            news.append(sample)
-        return news
-
-    def forget(self, sample: NamedTuple) -> None:
-        """Let this one pass again: it could not be sent."""
-        key = identity(sample)
-        if key is not None:
-            self._last.pop(key, None)
-
-    def _forget_process(self, pid: object) -> None:
-        for key in [key for key in self._last if key[0] in _OF_PROCESSES and key[1] == pid]:
-            del self._last[key]

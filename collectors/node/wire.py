@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
-from collectors.samples.control import Beat, Lent, Settings
+from collectors.samples.control import Lent, Settings
 
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 
@@ -53,8 +53,8 @@ def _whole(value: object) -> object:
     return value
 
 
-Control = Union[Settings, Beat, Lent]
-CONTROLS: Dict[str, Callable[..., Control]] = {"Settings": Settings, "Beat": Beat, "Lent": Lent}
+Control = Union[Settings, Lent]
+CONTROLS: Dict[str, Callable[..., Control]] = {"Settings": Settings, "Lent": Lent}
 
 
 def decode_control(line: bytes) -> Optional[Control]:

@@ -115,7 +115,7 @@ class FabricSurvey:
         gbits = parse_bandwidth(str(result.value or ""))
         error = "" if gbits else result.error or "it printed no result"
         shown, notes = await _diagnosed(node, here, other, there, self._tools[source] & self._tools[target])
-        return IbDirection(source, target, here.name, there.name, gbits, error, shown, notes)
+        return IbDirection(source, target, gbits, error, shown, notes)
 
 
 async def _diagnosed(

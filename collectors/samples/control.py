@@ -22,12 +22,6 @@ class Settings(NamedTuple):
     """The user lets ``sudo -n`` be tried where this login may not read what it should."""
 
 
-class Beat(NamedTuple):
-    """Heartbeat: re-arms the node side's alarm."""
-
-    seq: int
-
-
 class Lent(NamedTuple):
     """Something that the node side said it wants."""
 

@@ -20,16 +20,6 @@ class PortFacts(NamedTuple):
     """Gb/s."""
 
 
-class PortCounters(NamedTuple):
-    """Counters of one port, sent when one has moved. Data counters are in bytes."""
-
-    device: str
-    port: int
-    source: str
-    """``sysfs``, ``perfquery`` (32 bit, saturating) or ``perfquery-x``."""
-    values: Dict[str, int]
-
-
 class Interface(NamedTuple):
     """One network interface."""
 
@@ -44,18 +34,12 @@ class Interface(NamedTuple):
     """``physical``, ``virtual``, ``loopback``, ``ipoib``."""
 
 
-class InterfaceCounters(NamedTuple):
-    """Traffic and losses of one interface since boot."""
+class Counters(NamedTuple):
+    """Counters of one port or interface, or of TCP, sent when one has moved; those that did not may be left out."""
 
-    name: str
-    received: int
-    sent: int
-    receive_drops: int
-    send_drops: int
-
-
-class TcpCounters(NamedTuple):
-    """TCP segments of this network namespace since boot (/proc/net/snmp)."""
-
-    segments_sent: int
-    retransmitted: int
+    of: str
+    """``mlx5_0/1``, ``eth0``; of TCP the network namespace, which has no name."""
+    source: str
+    """``sysfs`` or ``perfquery-x`` of a port, ``interface``, ``tcp`` (/proc/net/snmp)."""
+    values: Dict[str, int]
+    """By the kernel's name; data in bytes."""

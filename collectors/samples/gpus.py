@@ -100,30 +100,6 @@ class Topology(NamedTuple):
     """NUMA node of each device; empty where it is not told."""
 
 
-class GpuFabric(NamedTuple):
-    """How far a GPU has come in joining its NVLink fabric, in nvidia-smi's words."""
-
-    gpu: int
-    state: str
-    """``Not Started``, ``In Progress``, ``Completed``; where there is no fabric, ``N/A`` or ``Not Supported``."""
-    status: str
-    """``Success``, or the error; it counts once the state is Completed."""
-    health: str
-    """``Healthy``, ``Unhealthy``, ``Limited Capacity``; ``N/A`` where the driver does not tell."""
-
-
-class FabricService(NamedTuple):
-    """A daemon without which the NVLinks of some nodes do not work."""
-
-    name: str
-    """``nvidia-fabricmanager`` or ``nvidia-imex``."""
-    state: str
-    needed: str
-    """What shows that this node needs it; empty where nothing does."""
-    said: str
-    """What shows its state: ``process 4711``, ``no process of that name runs``."""
-
-
 def bus_key(bus_id: str) -> str:
     """A PCI address in one spelling, ``0000:5f:00``: a domain of four digits, lower case, no function.
 

@@ -73,7 +73,6 @@ class StepCount(NamedTuple):
     path: str
     pid: Optional[int]
     """Whose log it is; None where several processes write it."""
-    rank: Optional[int]
     name: str
     """What is counted: ``step``, ``iteration``, ``update``, ``batch``, ``epoch``, ``bar``."""
     value: Optional[float]

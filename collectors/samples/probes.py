@@ -66,9 +66,6 @@ class IbDirection(NamedTuple):
 
     a: str
     b: str
-    port_a: str
-    """``mlx5_0/1``."""
-    port_b: str
     gbits: Optional[float]
     error: str
     shown: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)

@@ -1,31 +1,25 @@
-"""Every kind of sample that a node may send."""
+"""Every kind of sample that a node may send, and of what each speaks."""
 
 from __future__ import annotations
 
-from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
-from collectors.samples.gpus import (
-    FabricService,
-    GpuFabric,
-    GpuFacts,
-    GpuFault,
-    GpuProcesses,
-    GpuSample,
-    NvlinkCounters,
-    Topology,
-)
-from collectors.samples.host import HostFacts, HostSample, Reading
-from collectors.samples.inside import InsidePulse, InsideResult
-from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
-from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
-from collectors.samples.stream import Fault, Hello, SourceState, Tick
+from typing import Any, Dict, Tuple, Type
 
-SAMPLES = (
-    Hello, Tick, SourceState, Fault,
-    RankProcess, RankPulse, RankGone, Helper, HelperGone, IdleLauncher, CpuWait,
-    GpuFacts, GpuSample, GpuProcesses, GpuFault, NvlinkCounters, GpuFabric, FabricService, Topology,
-    PortFacts, PortCounters, Interface, InterfaceCounters, TcpCounters,
-    LogFile, LogLines, LogEvent, CommProgress, StepCount, LogsRead,
-    HostFacts, HostSample, Reading,
-    InsidePulse, InsideResult,
+from collectors.samples import fabric, gpus, host, inside, logs, ranks, stream
+
+IDENTITY: Dict[Type[Any], Tuple[int, ...]] = {
+    stream.SourceState: (0,), stream.Fault: (0, 1),
+    ranks.RankProcess: (0,), ranks.RankPulse: (0,), ranks.Helper: (0,), ranks.CpuWait: (0,),
+    gpus.GpuFacts: (0,), gpus.GpuSample: (0,), gpus.GpuProcesses: (), gpus.GpuFault: (0, 1),
+    gpus.NvlinkCounters: (0, 1), gpus.Topology: (),
+    fabric.PortFacts: (0, 1), fabric.Interface: (0,), fabric.Counters: (0, 1),
+    logs.LogFile: (0, 2, 4), logs.CommProgress: (0, 1, 4, 5), logs.StepCount: (0,), logs.LogsRead: (),
+    host.HostFacts: (), host.HostSample: (), host.Reading: (0, 1),
+    inside.InsidePulse: (0,), inside.InsideResult: (0, 1),
+}  # fmt: skip
+"""Positions of the fields that say *of what* a sample speaks: a later sample of the same replaces it."""
+EVENTS = (
+    stream.Hello, stream.Tick, ranks.RankGone, ranks.HelperGone, ranks.IdleLauncher, logs.LogLines, logs.LogEvent,
 )  # fmt: skip
+"""Kinds that are always sent: events, and samples whose source itself sends what is new alone."""
+SAMPLES: Tuple[Type[Any], ...] = (*EVENTS, *IDENTITY)
 """Every kind that a stream may carry, by class; the wire uses the class's name."""

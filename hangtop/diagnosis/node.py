@@ -12,10 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from collectors.samples.fabric import Interface, InterfaceCounters, PortFacts, TcpCounters
+from collectors.samples.fabric import Interface, PortFacts
 from collectors.samples.gpus import (
-    FabricService,
-    GpuFabric,
     GpuFacts,
     GpuFault,
     GpuProcess,
@@ -54,16 +52,14 @@ class Gpu:
 
 
 @dataclass(slots=True)
-class Port:
-    """One HCA port: its state, its counters now and when watching began, and the states it went through, oldest first.
+class Counted:
+    """Counters of one thing: now, when watching began, and before.
 
     A counter that was reset meanwhile has its growth from before taken off ``first``. Tables are replaced, not changed.
     """
 
-    facts: PortFacts
     counters: Mapping[str, int] = field(default_factory=dict)
     first: Mapping[str, int] = field(default_factory=dict)
-    changes: tuple[Look[PortFacts], ...] = ()
     at: float = 0.0
     """When its counters were last known."""
     span: float = 0.0
@@ -87,15 +83,43 @@ class Port:
 
 
 @dataclass(slots=True)
-class NetworkInterface:
+class Port(Counted):
+    """One HCA port, and the states it went through, oldest first."""
+
+    facts: PortFacts = field(kw_only=True)
+    changes: tuple[Look[PortFacts], ...] = ()
+
+    @property
+    def received_per_s(self) -> float | None:
+        """Bytes."""
+        return self.rate("port_rcv_data")
+
+    @property
+    def sent_per_s(self) -> float | None:
+        """Bytes."""
+        return self.rate("port_xmit_data")
+
+
+@dataclass(slots=True)
+class NetworkInterface(Counted):
     """One network interface."""
 
-    facts: Interface
-    at: float = 0.0
-    counters: InterfaceCounters | None = None
-    received_per_s: float | None = None
-    sent_per_s: float | None = None
-    drops_grown: int = 0
+    facts: Interface = field(kw_only=True)
+
+    @property
+    def received_per_s(self) -> float | None:
+        """Bytes."""
+        return self.rate("received")
+
+    @property
+    def sent_per_s(self) -> float | None:
+        """Bytes."""
+        return self.rate("sent")
+
+    @property
+    def drops_grown(self) -> int:
+        """Packets that it dropped while watched."""
+        return sum(by for name, by in self.grown.items() if name.endswith("_drops"))
 
 
 class Inside(NamedTuple):
@@ -196,9 +220,7 @@ class Node:
     ports: dict[str, Port] = field(default_factory=dict)
     """By ``device/port``."""
     interfaces: dict[str, NetworkInterface] = field(default_factory=dict)
-    tcp: Look[TcpCounters] | None = None
-    segments_per_s: float | None = None
-    retransmitted_per_s: float | None = None
+    tcp: Counted = field(default_factory=Counted)
     log_files: dict[str, LogFile] = field(default_factory=dict)
     steps: dict[str, Steps] = field(default_factory=dict)
     """By path of the log."""
@@ -206,11 +228,8 @@ class Node:
     """What was in its logs by then has been told; None before it told anything of them."""
     host: HostFacts | None = None
     load: HostSample | None = None
-    readings: dict[tuple[str, str], Reading] = field(default_factory=dict)
-    """By source and thing."""
-    fabric: dict[int, Look[GpuFabric]] = field(default_factory=dict)
-    """By GPU: how far it has come in joining its NVLink fabric, and since when it is seen so."""
-    fabric_services: dict[str, FabricService] = field(default_factory=dict)
+    readings: dict[tuple[str, str], Look[Reading]] = field(default_factory=dict)
+    """By source and thing, and since when it is seen so."""
     topology: Topology | None = None
     """How its GPUs and NICs are connected."""
     launchers: dict[int, IdleLauncher] = field(default_factory=dict)
@@ -221,6 +240,16 @@ class Node:
     last_bad: str = ""
     communicators: int = 0
     """Entries of the job's progress that are this node's."""
+
+    @property
+    def segments_per_s(self) -> float | None:
+        """TCP segments that it sends."""
+        return self.tcp.rate("OutSegs")
+
+    @property
+    def retransmitted_per_s(self) -> float | None:
+        """TCP segments that it sends again."""
+        return self.tcp.rate("RetransSegs")
 
     @property
     def interface_facts(self) -> list[Interface]:
@@ -260,9 +289,8 @@ class Node:
             gpus={index: gpu.copied(gpus_heard) for index, gpu in self.gpus.items()},
             ranks={pid: rank.copied(ranks_heard, users[pid]) for pid, rank in self.ranks.items()},
             ports={name: replace(port) for name, port in self.ports.items()},
-            interfaces=dict(self.interfaces),
+            interfaces={name: replace(interface) for name, interface in self.interfaces.items()},
+            tcp=replace(self.tcp),
             readings=dict(self.readings),
-            fabric=dict(self.fabric),
-            fabric_services=dict(self.fabric_services),
             launchers=dict(self.launchers),
         )

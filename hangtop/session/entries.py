@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, TypeAlias
 
 from collectors.fleet.sink import LinkChange
-from collectors.node.source import IDENTITY
 from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.registry import IDENTITY
 from collectors.samples.stacks import StackDump
 
 
@@ -14,7 +14,7 @@ class RecordingError(Exception):
     """A recording cannot be written or read; the text names the file and says why."""
 
 
-FORMAT = 5
+FORMAT = 6
 """Raised when fields of samples come or go: of other numbers nothing can be read."""
 
 
@@ -49,13 +49,13 @@ class Entry(NamedTuple):
     payload: Payload
 
 
-_KEYS = IDENTITY | {
+_KEYS = {
+    **{kind.__name__: positions for kind, positions in IDENTITY.items()},
     **dict.fromkeys(("Hello", "Tick", "LinkChange"), ()),
     **dict.fromkeys(("RankGone", "IdleLauncher", "RecorderDump"), (0,)),
-    "PortCounters": (0, 1, 2),
 }
 """Positions of the fields that tell apart the things of a kind; other kinds are events, which no snapshot repeats."""
-_COUNTERS = ("PortCounters", "NvlinkCounters", "InterfaceCounters")
+_COUNTERS = ("Counters", "NvlinkCounters")
 """Kinds of which the first sample counts too: errors are told by what a counter grew."""
 MOST = 8192
 """Things of one node; the oldest give way."""
@@ -79,7 +79,7 @@ class Newest:
         before: Any = known.pop(key, None)
         if kind in _COUNTERS:
             known.setdefault((*key, "first"), entry)
-        if kind == "PortCounters" and before is not None:  # those that did not change are not sent
+        if kind == "Counters" and before is not None:  # those that did not change are not sent
             entry = entry._replace(payload=payload._replace(values=before.payload.values | payload.values))
         known[key] = entry
         if len(known) > MOST:

@@ -99,7 +99,7 @@ def add_figures(found: dict[str, float], node: Node) -> None:
         if rank.gone_at is None and rank.looks.newest is not None:
             add("memory", rank.looks.newest.rss)
     for port in node.ports.values():
-        add("ports", port.rate("port_xmit_data"))
+        add("ports", port.sent_per_s)
     sent = [each.sent_per_s for each in node.interfaces.values() if each.facts.kind not in LOCAL]
     # of a bridge and what is behind it the busier
     add("network", max((rate for rate in sent if rate is not None), default=None))

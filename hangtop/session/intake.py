@@ -8,10 +8,8 @@ from typing import Any, NamedTuple, TypeAlias
 from collectors.fleet.sink import LinkChange
 from collectors.node import redact
 from collectors.samples.collectives import RasReport, RecorderDump
-from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
+from collectors.samples.fabric import Counters, Interface, PortFacts
 from collectors.samples.gpus import (
-    FabricService,
-    GpuFabric,
     GpuFacts,
     GpuFault,
     GpuProcesses,
@@ -87,6 +85,14 @@ def tick(here: SampleContext, sample: Tick) -> None:
         node.unconfirmed = frozenset()
 
 
+def reading(here: SampleContext, sample: Reading) -> None:
+    """What a source reads of one thing; when that was first seen so counts."""
+    key = sample.source, sample.of
+    known = here.node.readings.get(key)
+    if known is None or known.value != sample:
+        here.node.readings[key] = Look(here.at, sample)
+
+
 def source_state(here: SampleContext, sample: SourceState) -> None:
     """A source came into a new state."""
     before = here.node.sources.get(sample.source)
@@ -103,7 +109,7 @@ APPLIERS: dict[type, Apply] = {
     Fault: by_first("faults"),
     HostFacts: newest("host"),
     HostSample: newest("load"),
-    Reading: lambda here, sample: here.node.readings.update({(sample.source, sample.of): sample}),
+    Reading: reading,
     RankProcess: processes.rank,
     RankPulse: processes.pulse,
     RankGone: processes.gone,
@@ -117,15 +123,11 @@ APPLIERS: dict[type, Apply] = {
     GpuProcesses: devices.gpu_processes,
     GpuSample: devices.gpu_row,
     GpuFault: devices.gpu_fault,
-    GpuFabric: devices.gpu_fabric,
     NvlinkCounters: devices.nvlink,
-    FabricService: by_first("fabric_services"),
     Topology: devices.topology,
     PortFacts: devices.port,
-    PortCounters: devices.port_counters,
+    Counters: devices.counters,
     Interface: devices.interface,
-    InterfaceCounters: devices.interface_counters,
-    TcpCounters: devices.tcp,
     LogFile: logs.file,
     LogLines: logs.lines,
     LogEvent: logs.event,

@@ -187,8 +187,8 @@ class SampleContext:
         return None if pid is None else self.node.ranks.get(pid)
 
 
-THINGS = ("ranks", "gpus", "ports", "interfaces", "log_files", "steps", "readings", "fabric",
-          "fabric_services", "sources", "faults", "launchers")  # fmt: skip
+THINGS = ("ranks", "gpus", "ports", "interfaces", "log_files", "steps", "readings", "sources", "faults",
+          "launchers")  # fmt: skip
 MOST_THINGS = 4096
 """Things of one kind on one node; more than any node has."""
 

@@ -272,7 +272,7 @@ class Player:
             yield after
             if place.moves is works:
                 grown = self.steps - 100
-                yield StepCount(f"/logs/{rank}", PID + rank, rank, "step", self.steps, self.now, grown, 1.0)
+                yield StepCount(f"/logs/{rank}", PID + rank, "step", self.steps, self.now, grown, 1.0)
             if self.case.gpus:
                 yield gpu_row(rank % each, memory_used=9 << 30, **place.row)
 

@@ -365,7 +365,7 @@ def port(device: str = "mlx5_0", *, states: Sequence[str] = ("ACTIVE",), phys: s
         for state in states
     ]  # fmt: skip
     changes = tuple(Look(NOW - len(facts) + index, one) for index, one in enumerate(facts))
-    return Port(facts[-1], grown, dict.fromkeys(grown, 0), changes)
+    return Port(grown, dict.fromkeys(grown, 0), facts=facts[-1], changes=changes)
 
 
 def source(name: str, state: str, why: str = "", since: float = NOW - 30) -> SourceState:

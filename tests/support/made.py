@@ -67,8 +67,7 @@ def stack(pid: int, *names: str, at: float = 0.0, **fields: Any) -> StackDump:
 _NAMES: dict[str, Callable[[Any], object]] = {
     "gpus": lambda gpu: gpu.index,
     "ports": lambda port: f"{port.facts.device}/{port.facts.port}",
-    "fabric": lambda look: look.value.gpu,
-    "fabric_services": lambda service: service.name,
+    "readings": lambda look: (look.value.source, look.value.of),
     "launchers": lambda launcher: launcher.pid,
 }
 
@@ -79,5 +78,5 @@ def made_node(name: str = "node1", before: Node | None = None, **fields: Any) ->
         if table in fields:
             fields[table] = {name_of(each): each for each in fields[table]}
     if "interfaces" in fields:
-        fields["interfaces"] = {each.name: NetworkInterface(each) for each in fields["interfaces"]}
+        fields["interfaces"] = {each.name: NetworkInterface(facts=each) for each in fields["interfaces"]}
     return replace(before or Node(name), **fields)

@@ -75,6 +75,10 @@ class NodeAgent:
         """Send a line of the control line."""
         self.send(json.dumps([type(message).__name__, message]).encode() + b"\n")
 
+    def beat(self) -> None:
+        """Send a heartbeat."""
+        self.send(b"\n")
+
     def end_input(self) -> None:
         """Close its standard input."""
         assert self.process.stdin is not None

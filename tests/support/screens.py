@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
 from collectors.samples.control import Settings
-from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts
+from collectors.samples.fabric import Counters, Interface, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.host import HostFacts, HostSample
 from collectors.samples.logs import LogEvent, LogFile, LogLines
@@ -145,8 +145,8 @@ class Paper:
             samples += self._moving(index * self.each + local, local, tick)
         samples += [
             HostSample(3.2 + index / 10, 900 * 2**30, 0.4),
-            PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": tick * 2**35, "port_xmit_data": tick * 2**34}),
-            InterfaceCounters("eth0", tick * 2**20, tick * 2**19, 0, 0),
+            Counters("mlx5_0/1", "sysfs", {"port_rcv_data": tick * 2**35, "port_xmit_data": tick * 2**34}),
+            Counters("eth0", "interface", {"received": tick * 2**20, "sent": tick * 2**19}),
             Tick(tick, now, 0.004, 0.1 + tick * 0.004, 9 * 2**20),
         ]
         session.samples(name, samples)

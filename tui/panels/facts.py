@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from collectors.samples.host import Reading
-from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port
+from hangtop.diagnosis.node import Counted, Gpu, NetworkInterface, Node, Port
 from hangtop.diagnosis.phrasing import rank_text
 from tui.frames import short_stack
 from tui.looks.format import UNKNOWN, age, number, percent, rate, size, thousands
@@ -158,15 +158,19 @@ def link_facts(node: Node, link: Port | NetworkInterface, model: ViewModel) -> l
     if isinstance(link, NetworkInterface):
         tcp = f"{thousands(node.segments_per_s)} segments/s, {thousands(node.retransmitted_per_s)} sent again/s"
         traffic = f"in {rate(link.received_per_s)}, out {rate(link.sent_per_s)}, +{link.drops_grown} dropped"
-        return [("traffic", traffic), *facts_of(link.facts, link.counters), ("tcp of the node", tcp)]
+        return [("traffic", traffic), *facts_of(link.facts), *_counters(link), ("tcp of the node", tcp)]
     past = (f"{age(model.now - at)} ago {was.state}, {was.phys_state}" for at, was in link.changes)
-    counters = (f"{name} {thousands(value)}  {rate(link.rate(name))}" for name, value in sorted(link.counters.items()))
     return [
         *facts_of(link.facts),
         *_list("errors grown", (f"{name} +{by}" for name, by in grown_errors(link).items())),
         *_list("was", past),
-        *_list(f"counters ({link.source or UNKNOWN})", counters),
+        *_counters(link),
     ]
+
+
+def _counters(link: Counted) -> list[Fact]:
+    told = (f"{name} {thousands(value)}  {rate(link.rate(name))}" for name, value in sorted(link.counters.items()))
+    return _list(f"counters ({link.source or UNKNOWN})", told)
 
 
 def node_facts(node: Node, model: ViewModel) -> list[Fact]:
@@ -187,7 +191,6 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
     if host is not None:
         facts.append(("cpus", f"{host.cpus}, memory {size(host.memory_total)}"))
     facts += _list("topology", _topology(node))
-    facts += _lines("nvlink", "{name}: {state} ({said})", node.fabric_services.values())
     silent = [source for source in node.sources.values() if source.state != "ok"]
     answering = sorted(source.source for source in node.sources.values() if source.state == "ok")
     facts += [("sources", f"ok: {', '.join(answering)}")] if answering else []
@@ -195,8 +198,9 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
     facts += _lines("faults", "{source}: {text} ({times} times)", node.faults.values())
     facts += [("bad lines", f"{node.bad_lines} {node.last_bad}")] if node.bad_lines else []
     facts += _lines("interfaces", "{name}: MTU {mtu}, {addresses}", [one.facts for one in node.interfaces.values()])
-    for source in dict.fromkeys(reading.source for reading in node.readings.values()):
-        own = (reading for reading in node.readings.values() if reading.source == source)
+    readings = [look.value for look in node.readings.values()]
+    for source in dict.fromkeys(reading.source for reading in readings):
+        own = (reading for reading in readings if reading.source == source)
         facts += _list(source.replace("_", " "), map(_reading, own))
     facts += _lines("logs", "{path} {size} {why} {shared}", node.log_files.values())
     if host is not None:
@@ -220,6 +224,7 @@ def _reading(reading: Reading) -> str:
     told = (
         f"{name.replace('_', ' ')} {value if isinstance(value, str) else FORMS.get(name, str)(value)}"
         for name, value in reading.values.items()
+        if name not in HIDDEN
     )
     return f"{reading.of}: {', '.join(told)}"
 

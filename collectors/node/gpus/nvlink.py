@@ -20,13 +20,15 @@ from typing import Dict, Iterator, List, NamedTuple, Tuple
 from collectors.node.child import output
 from collectors.node.files import list_folder, read_text
 from collectors.node.source import Absent, Failed, Shared, Source
-from collectors.samples.gpus import FabricService, GpuFabric, Topology
+from collectors.samples.gpus import Topology
+from collectors.samples.host import Reading
 
 EVERY = 30.0
 """Seconds between two looks at the fabric."""
 PATIENCE = 20.0
 """Seconds that nvidia-smi may take."""
 FIELDS = ("index", "fabric.state", "fabric.status", "fabric.health.summary")
+VALUES = ("state", "status", "health")
 """The last one is known since driver 550; on older ones the daemons alone are told."""
 NO_FABRIC = ("", "N/A", "[N/A]", "Not Supported", "[Not Supported]")
 MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"
@@ -68,20 +70,24 @@ class NvlinkServices(Source):
         joined = any(row[1] not in NO_FABRIC for row in rows)
         if not switches and not channels and not joined:
             raise Absent("the GPUs of this node are on no NVLink fabric")
-        yield from (GpuFabric(int(row[0]), *row[1:]) for row in rows)
+        for index, *words in rows:
+            yield Reading(self.name, "GPU " + index, {"gpu": int(index), **dict(zip(VALUES, words))})
         if switches or joined:
             more = " and %d more" % (len(switches) - 1) if switches[1:] else ""
             yield self._service(MANAGER, "/dev/%s%s" % (switches[0], more) if switches else "")
         if channels:
             yield self._service(IMEX, "/dev/%s/%s" % (CHANNELS, channels[0]))
 
-    def _service(self, name: str, needed: str) -> FabricService:
+    def _service(self, name: str, needed: str) -> Reading:
         for pid in filter(str.isdigit, list_folder(self.proc)):
             if read_text("%s/%s/comm" % (self.proc, pid)) in _COMMS[name]:
-                return FabricService(name, "running", needed, "process " + pid)
-        if read_text(self.proc + "/1/comm") in ("systemd", "init"):
-            return FabricService(name, "down", needed, "no process of that name runs")
-        return FabricService(name, "unknown", needed, "the host's processes are not seen from here")
+                state, said = "running", "process " + pid
+                break
+        else:
+            hosts = read_text(self.proc + "/1/comm") in ("systemd", "init")
+            state = "down" if hosts else "unknown"
+            said = "no process of that name runs" if hosts else "the host's processes are not seen from here"
+        return Reading(self.name, name, {"state": state, "needed": needed, "said": said})
 
 
 class GpuTopology(Source):

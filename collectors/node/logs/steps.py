@@ -167,13 +167,13 @@ class LogSteps:
             elif seen is not None and len(self._counters) < COUNTERS:
                 self._counters[seen.template] = _Counter(seen, written, stamp)
 
-    def told(self, path: str, pid: Optional[int], rank: Optional[int]) -> Optional[StepCount]:
+    def told(self, path: str, pid: Optional[int]) -> Optional[StepCount]:
         """How far the log says that the job is; None while it says nothing of the kind."""
         known = [each for each in self._counters.values() if each.rises or _PLACE[each.name] == 0]
         if not known:
             return None
         best = min(known, key=lambda each: (_PLACE[each.name], -(each.at or 0.0), -each.rises))
-        return StepCount(path, pid, rank, best.name, best.high, best.at, self._grown, *best.rhythm())
+        return StepCount(path, pid, best.name, best.high, best.at, self._grown, *best.rhythm())
 
 
 def _last_of_each_kind(lines: List[bytes]) -> List[bytes]:

@@ -15,7 +15,7 @@ from collectors.node.child import output
 from collectors.node.files import list_folder, read, read_text
 from collectors.node.network.ib_tools import LARGEST, WORDS, parse_perfquery
 from collectors.node.source import Absent, NotResponding, Shared, Source
-from collectors.samples.fabric import PortCounters, PortFacts
+from collectors.samples.fabric import Counters, PortFacts
 from collectors.samples.stream import Fault
 
 SYS = "HANGTOP_SYS"
@@ -76,7 +76,7 @@ class Fabric(Source):
                 why = (facts.device, facts.port, port.error)
                 yield Fault(self.name, "%s/%d %s; it is not read again" % why, 1)
             if values:
-                yield PortCounters(facts.device, facts.port, "sysfs", values)
+                yield Counters("%s/%d" % (facts.device, facts.port), "sysfs", values)
             else:
                 by_tool.append(facts)
         for facts in by_tool:
@@ -93,7 +93,7 @@ class Fabric(Source):
             printed, why = "", str(reason)
         values = parse_perfquery(printed)
         if values:
-            yield PortCounters(port.device, port.port, "perfquery-x", values)
+            yield Counters("%s/%d" % (port.device, port.port), "perfquery-x", values)
         else:
             yield Fault(self.name, "%s/%d: perfquery gave no counters: %s" % (port.device, port.port, why), 1)
 

@@ -13,7 +13,7 @@ from typing import Dict, List, Optional, Tuple
 
 from collectors.node.files import link, read_int, text
 from collectors.node.netlink import attributes, dump, netlink
-from collectors.samples.fabric import Interface, InterfaceCounters
+from collectors.samples.fabric import Interface
 
 _ROUTE = 0  # NETLINK_ROUTE
 _GET_LINK, _GET_ADDRESS = 18, 22  # RTM_GETLINK, RTM_GETADDR
@@ -22,6 +22,8 @@ _LINK, _ADDRESS = struct.Struct("=BxHiI4x"), struct.Struct("=BBBBI")
 _NAME, _MTU = 3, 4  # IFLA_IFNAME, IFLA_MTU
 _FAR, _LOCAL = 1, 2  # IFA_ADDRESS, IFA_LOCAL
 _WORKS = 0x1 | 0x40  # IFF_UP, IFF_RUNNING
+_COUNTERS = {"received": 0, "receive_drops": 3, "sent": 8, "send_drops": 11}
+"""Places of figures in a row of /proc/net/dev."""
 _LINK_ALONE = 253
 """Scope of an address that is known on its own link only (RT_SCOPE_LINK)."""
 _KINDS = {772: "loopback", 32: "ipoib"}
@@ -64,15 +66,14 @@ def interfaces(folder: str = "/sys") -> List[Interface]:
     return found
 
 
-def counters(data: bytes) -> Dict[str, InterfaceCounters]:
+def counters(data: bytes) -> Dict[str, Dict[str, int]]:
     """Traffic and losses by interface, of /proc/net/dev: eight figures received, then eight sent."""
-    found: Dict[str, InterfaceCounters] = {}
+    found: Dict[str, Dict[str, int]] = {}
     for line in data.split(b"\n"):
         name, _, figures = line.rpartition(b":")
         words = figures.split()
         if name and len(words) == 16:
-            received, receive_drops, sent, send_drops = (int(words[place]) for place in (0, 3, 8, 11))
-            found[text(name).strip()] = InterfaceCounters(text(name).strip(), received, sent, receive_drops, send_drops)
+            found[text(name).strip()] = {counter: int(words[place]) for counter, place in _COUNTERS.items()}
     return found
 
 

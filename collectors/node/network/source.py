@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from typing import Iterator, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterator, NamedTuple, Optional, Set
 
 from collectors.node.files import read_or_none
 from collectors.node.network.interfaces import counters, interfaces
 from collectors.node.source import Shared, Source
-from collectors.samples.fabric import TcpCounters
+from collectors.samples.fabric import Counters
 
 FACTS_EVERY = 30.0
 """Seconds between two looks at what hardly moves in interfaces."""
@@ -36,19 +36,19 @@ class NetworkSource(Source):
             worth = [one for one in interfaces(self.sys) if one.kind != "virtual" or one.addresses][:INTERFACES]
             self._shown = {one.name for one in worth}
             yield from worth
-        yield from (one for name, one in counted.items() if name in self._shown)
+        yield from (Counters(name, "interface", one) for name, one in counted.items() if name in self._shown)
         tcp = parse_snmp_tcp(read_or_none(self.proc + "/net/snmp") or b"")
         if tcp is not None:
-            yield TcpCounters(*tcp)
+            yield Counters("", "tcp", tcp)
 
 
-def parse_snmp_tcp(data: bytes) -> Optional[Tuple[int, int]]:
+def parse_snmp_tcp(data: bytes) -> Optional[Dict[str, int]]:
     """Segments sent and retransmitted, of the two ``Tcp:`` lines of /proc/net/snmp."""
     rows = [line.split()[1:] for line in data.split(b"\n") if line.startswith(b"Tcp:")]
     if len(rows) != 2:
         return None
     values = dict(zip(rows[0], rows[1]))
     try:
-        return int(values[b"OutSegs"]), int(values[b"RetransSegs"])
+        return {"OutSegs": int(values[b"OutSegs"]), "RetransSegs": int(values[b"RetransSegs"])}
     except (KeyError, ValueError):
         return None

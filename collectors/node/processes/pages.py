@@ -98,16 +98,15 @@ class PageSource(Source):
                 continue
             yield pulse
             if pulse.step is not None:
-                yield self._step(pulse.step, pulse, ranks[pid].rank)
+                yield self._step(pulse.step, pulse)
             yield from read_results(data, pid)
 
-    def _step(self, step: int, pulse: InsidePulse, rank: int) -> StepCount:
+    def _step(self, step: int, pulse: InsidePulse) -> StepCount:
         """Its step as a log that counts steps would tell it."""
         last, grown = self._steps.get(pulse.pid, (step, 0))
         grown += max(0, step - last)
         self._steps[pulse.pid] = (step, grown)
-        number, path = None if rank < 0 else rank, "hangtop.inside, pid %d" % pulse.pid
-        return StepCount(path, pulse.pid, number, "step", float(step), pulse.step_at, grown)
+        return StepCount("hangtop.inside, pid %d" % pulse.pid, pulse.pid, "step", float(step), pulse.step_at, grown)
 
 
 def find(proc: str, pid: int, uid: Optional[int] = None) -> Optional[PageFile]:

@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from statistics import median
 
-from collectors.samples.gpus import GpuFabric, GpuSample
+from collectors.samples.gpus import GpuSample
+from collectors.samples.host import Reading
 from hangtop.diagnosis.evidence.event_fields import number_of
 from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.evidence.gpus import all_gpus, gpu_at, ranks_on_gpu, seen_gpus
@@ -222,36 +223,39 @@ def fabric_down(job: Job) -> Iterator[Finding]:
     and nothing new may start.
     """
     for name, node in sorted(job.nodes.items()):
-        wrong = [look for look in node.fabric.values() if _is_wrong(look.value)]
-        bad = [look for look in wrong if look.value.state not in PENDING or job.now - look.at > SETTLES_S]
-        down = [one for one in node.fabric_services.values() if one.state == "down" and one.needed]
+        told_of = [look for (source, _), look in node.readings.items() if source == "nvlink"]
+        wrong = [look for look in told_of if _is_wrong(look.value)]
+        bad = [look for look in wrong if look.value.values["state"] not in PENDING or job.now - look.at > SETTLES_S]
+        down = [one for _, one in told_of if one.values.get("state") == "down" and one.values.get("needed")]
         if not bad and (wrong or not down):
             continue
-        gpus = [look.value.gpu for look in bad]
-        told = [f"{one.name} is down ({one.said}) where {one.needed} needs it" for one in down]
+        gpus = [gpu for look in bad if isinstance(gpu := look.value.values.get("gpu"), int)]
+        told = [f"{one.of} is down ({one.values.get('said')}) where {one.values['needed']} needs it" for one in down]
         if bad:
-            first = bad[0].value
+            first = bad[0].value.values
             which = f"GPU {gpus[0]} is" if len(gpus) == 1 else f"GPUs {folded(gpus)} are"
-            state = f"{first.state}, status {first.status}, health {first.health or 'not told'}"
+            state = f"{first['state']}, status {first.get('status')}, health {first.get('health') or 'not told'}"
             told.insert(0, f"{which} not well in the NVLink fabric: {state}")
-        starts = any(look.value.state in PENDING or look.value.health not in SICK for look in bad[:1])
+        starts = any(one.values["state"] in PENDING or one.values.get("health") not in SICK for _, one in bad[:1])
         yield Finding(
             "nvlink_fabric_down", "critical" if starts else "warning", 0.9 if bad and down else 0.8 if down else 0.75,
             f"{name}: {', and '.join(told)}",
             ranks=tuple(sorted({r for gpu in gpus for r in ranks_on_gpu(job, node, gpu)})) or ranks_on_node(job, name),
             nodes=(name,), gpus=tuple(f"{name}:{gpu}" for gpu in gpus),
             evidence=(
-                *(Evidence(Observer.GPU, "nvidia-smi", look.at, f"GPU {look.value.gpu}: {look.value.state}")
+                *(Evidence(Observer.GPU, "nvidia-smi", look.at, f"{look.value.of}: {look.value.values['state']}")
                   for look in bad[:4]),
-                *(Evidence(Observer.PROCESS, f"services of {name}", None, f"{one.name}: {one.said}") for one in down),
+                *(Evidence(Observer.PROCESS, f"services of {name}", None, f"{one.of}: {one.values.get('said')}")
+                  for one in down),
             ),
-            advice=f"Drain the node. {FABRIC_UP}" + "".join(f" systemctl restart {one.name}." for one in down[:1]),
+            advice=f"Drain the node. {FABRIC_UP}" + "".join(f" systemctl restart {one.of}." for one in down[:1]),
         )  # fmt: skip
 
 
-def _is_wrong(fabric: GpuFabric) -> bool:
-    failed = fabric.state == "Completed" and fabric.status not in WELL
-    return fabric.state in PENDING or failed or fabric.health in SICK
+def _is_wrong(reading: Reading) -> bool:
+    state, status, health = (reading.values.get(name, "") for name in ("state", "status", "health"))
+    joins = "gpu" in reading.values and "state" in reading.values
+    return joins and (state in PENDING or health in SICK or (state == "Completed" and status not in WELL))
 
 
 RULES = (

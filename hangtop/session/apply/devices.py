@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from sys import intern
 
-from collectors.samples.fabric import Interface, InterfaceCounters, PortCounters, PortFacts, TcpCounters
+from collectors.samples.fabric import Counters, Interface, PortFacts
 from collectors.samples.gpus import (
-    GpuFabric,
     GpuFacts,
     GpuFault,
     GpuProcess,
@@ -111,13 +110,6 @@ def nvlink(here: SampleContext, sample: NvlinkCounters) -> None:
             gpu.nvlink_grown[sample.link] = grown
 
 
-def gpu_fabric(here: SampleContext, sample: GpuFabric) -> None:
-    """How far a GPU has come in joining its fabric; when that was first seen counts."""
-    known = here.node.fabric.get(sample.gpu)
-    if known is None or known.value != sample:
-        here.node.fabric[sample.gpu] = Look(here.at, sample)
-
-
 def topology(here: SampleContext, sample: Topology) -> None:
     """How GPUs and NICs are connected; rows that do not fit the devices are dropped."""
     size = len(sample.devices)
@@ -133,7 +125,7 @@ def port(here: SampleContext, sample: PortFacts) -> None:
     name = intern(f"{sample.device}/{sample.port}")
     known = here.node.ports.get(name)
     if known is None:
-        here.node.ports[name] = known = Port(sample, at=here.at)
+        here.node.ports[name] = known = Port(facts=sample, at=here.at)
         here.node.roster += 1
     elif known.facts == sample:
         return
@@ -144,70 +136,43 @@ def port(here: SampleContext, sample: PortFacts) -> None:
     known.changes = (*known.changes, Look(here.at, sample))[-CHANGES:]
 
 
-def port_counters(here: SampleContext, sample: PortCounters) -> None:
-    """Counters of one port that changed."""
-    port = here.node.ports.get(f"{sample.device}/{sample.port}")
-    if port is None:
+def counters(here: SampleContext, sample: Counters) -> None:
+    """Counters of a port, an interface or TCP that changed."""
+    node = here.node
+    table: dict[str, Port] | dict[str, NetworkInterface] = (
+        node.interfaces if sample.source == "interface" else node.ports
+    )
+    counted = node.tcp if sample.source == "tcp" else table.get(sample.of)
+    if counted is None:
         return
-    if port.source != sample.source:
+    if counted.source != sample.source:
         # Another tool counts with another width: growth is only meaningful within one.
-        port.source, port.first, port.counters = intern(sample.source), {}, {}
-    before, now = port.counters, {**port.counters, **sample.values}
+        counted.source, counted.first, counted.counters = intern(sample.source), {}, {}
+    before, now = counted.counters, {**counted.counters, **sample.values}
     if len(now) > len(before) or any(value < before[name] for name, value in sample.values.items()):
         # what a counter had grown by before it began again from zero stays counted
-        port.first = {
-            name: port.first.get(name, value) - (before[name] if value < before.get(name, 0) else 0)
+        counted.first = {
+            name: counted.first.get(name, value) - (before[name] if value < before.get(name, 0) else 0)
             for name, value in now.items()
         }
-    port.before, port.counters = before, now
-    port.at, port.span = here.at, here.at - port.at
+    counted.before, counted.counters = before, now
+    counted.at, counted.span = here.at, here.at - counted.at
 
 
 def interface(here: SampleContext, sample: Interface) -> None:
     """A network interface."""
     known = here.node.interfaces.get(sample.name)
     if known is None:
-        here.node.interfaces[sample.name] = known = NetworkInterface(sample, here.at)
+        here.node.interfaces[sample.name] = known = NetworkInterface(facts=sample, at=here.at)
         here.node.roster += 1
     if known.facts.up != sample.up:
         here.note(f"interface {sample.name} is {'up' if sample.up else 'down'}", "port")
     known.facts = sample
 
 
-def interface_counters(here: SampleContext, sample: InterfaceCounters) -> None:
-    """Traffic and losses of an interface."""
-    known = here.node.interfaces.get(sample.name)
-    if known is None:
-        return
-    before, span = known.counters, here.at - known.at
-    if before is not None and span > 0:
-        known.received_per_s = _growth(before.received, sample.received) / span
-        known.sent_per_s = _growth(before.sent, sample.sent) / span
-        known.drops_grown += _growth(before.receive_drops, sample.receive_drops)
-        known.drops_grown += _growth(before.send_drops, sample.send_drops)
-    known.counters, known.at = sample, here.at
-
-
-def tcp(here: SampleContext, sample: TcpCounters) -> None:
-    """TCP segments, and those sent again."""
-    node, before = here.node, here.node.tcp
-    if before is not None and here.at > before.at:
-        span = here.at - before.at
-        node.segments_per_s = _growth(before.value.segments_sent, sample.segments_sent) / span
-        node.retransmitted_per_s = _growth(before.value.retransmitted, sample.retransmitted) / span
-    node.tcp = Look(here.at, sample)
-
-
 def settle_rates(node: Node, at: float) -> None:
     """Counters that were not sent for a while have not moved: their rates are zero, as of now."""
-    for port in node.ports.values():
-        settled = SETTLED_BY_TOOL if port.source.startswith("perfquery") else SETTLED
-        if port.counters and at - port.at > settled:
-            port.before, port.span, port.at = port.counters, at - port.at, at
-    for known in node.interfaces.values():
-        if known.counters is not None and at - known.at > SETTLED:
-            known.received_per_s = known.sent_per_s = 0.0
-            known.at = at
-    if node.tcp is not None and at - node.tcp.at > SETTLED:
-        node.segments_per_s = node.retransmitted_per_s = 0.0
-        node.tcp = Look(at, node.tcp.value)
+    for counted in (*node.ports.values(), *node.interfaces.values(), node.tcp):
+        settled = SETTLED_BY_TOOL if counted.source.startswith("perfquery") else SETTLED
+        if counted.counters and at - counted.at > settled:
+            counted.before, counted.span, counted.at = counted.counters, at - counted.at, at

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 
 from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.job import JobMotion
-from hangtop.diagnosis.node import Node
+from hangtop.diagnosis.node import NetworkInterface, Node, Port
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.motion.rank_progress import MotionSign, RankProgress, begun
 from hangtop.session.motion.steps import JobSteps
@@ -164,15 +164,9 @@ class Progress:
         What goes out comes in where ranks exchange. A checkpoint that is written, a data set that is read and our own
         channel go one way or are small. So the smaller of the two directions counts.
         """
-        rates = [
-            (port.at, name, port.rate("port_xmit_data"), port.rate("port_rcv_data"))
-            for name, port in node.ports.items()
-        ]
-        rates += [
-            (link.at, name, link.sent_per_s, link.received_per_s)
-            for name, link in node.interfaces.items()
-            if link.facts.kind not in LOCAL
-        ]
+        outward = {name: link for name, link in node.interfaces.items() if link.facts.kind not in LOCAL}
+        links: dict[str, Port | NetworkInterface] = {**node.ports, **outward}
+        rates = [(link.at, name, link.sent_per_s, link.received_per_s) for name, link in links.items()]
         exchanged = None
         for at, name, sent, received in rates:
             rate = min(sent or 0.0, received or 0.0)

@@ -7,7 +7,7 @@ import pytest
 
 from collectors.node.network.fabric import Fabric, HcaPort
 from collectors.node.source import Absent, Shared
-from collectors.samples.fabric import PortCounters, PortFacts
+from collectors.samples.fabric import Counters, PortFacts
 from hangtop.demo.devices.bench import Bench, Hardware
 from tests.support.looks import look, until, until_raised
 from tests.support.sysfs import write_port
@@ -27,14 +27,14 @@ def test_ports_and_counters_from_sysfs(tmp_path: Path, source: Fabric) -> None:
     facts, counters = samples
     assert isinstance(facts, PortFacts)
     assert (facts.device, facts.state) == ("mlx5_0", "ACTIVE")
-    assert counters == PortCounters("mlx5_0", 1, "sysfs", {"port_xmit_data": 40, "symbol_error": 0})
+    assert counters == Counters("mlx5_0/1", "sysfs", {"port_xmit_data": 40, "symbol_error": 0})
 
 
 def test_a_port_without_counters_in_sysfs_is_asked_by_perfquery(tmp_path: Path, source: Fabric) -> None:
     Bench(tmp_path, Hardware(ports=1)).install()
     write_port(tmp_path / "sys", "mlx5_0")
-    counters = until(source, PortCounters)
-    assert (counters.device, counters.port, counters.source) == ("mlx5_0", 1, "perfquery-x")
+    counters = until(source, Counters)
+    assert (counters.of, counters.source) == ("mlx5_0/1", "perfquery-x")
     assert counters.values["port_xmit_data"] == 0
 
 
@@ -44,8 +44,8 @@ def test_without_sysfs_the_tools_show_ports_and_counters(tmp_path: Path, source:
     samples, _ = look(source)
     facts = [sample for sample in samples if isinstance(sample, PortFacts)][1]
     assert (facts.device, facts.state, facts.rate, facts.link_layer) == ("mlx5_1", "ACTIVE", 400.0, "InfiniBand")
-    counters = [sample for sample in samples if isinstance(sample, PortCounters)]
-    assert [(one.device, one.source) for one in counters] == [("mlx5_0", "perfquery-x"), ("mlx5_1", "perfquery-x")]
+    counters = [sample for sample in samples if isinstance(sample, Counters)]
+    assert [(one.of, one.source) for one in counters] == [("mlx5_0/1", "perfquery-x"), ("mlx5_1/1", "perfquery-x")]
     bench.plant("port1 down")
     assert until(source, PortFacts, lambda facts: facts.state == "DOWN").device == "mlx5_1"
 

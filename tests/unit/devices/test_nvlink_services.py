@@ -8,18 +8,27 @@ import pytest
 
 from collectors.node.gpus.nvlink import NvlinkServices
 from collectors.node.source import Absent, Shared
-from collectors.samples.gpus import FabricService, GpuFabric
+from collectors.samples.host import Reading
 from tests.support.looks import look
 
 HGX = "0, Completed, Success, N/A\n1, Completed, Success, N/A\n"
 """As the two captures of drivers 570 and 590 have it."""
-GPUS = [GpuFabric(0, "Completed", "Success", "N/A"), GpuFabric(1, "Completed", "Success", "N/A")]
+JOINED = {"state": "Completed", "status": "Success", "health": "N/A"}
+GPUS = [Reading("nvlink", f"GPU {gpu}", {"gpu": gpu, **JOINED}) for gpu in range(2)]
 SWITCHES = ("nvidiactl", "nvidia-nvswitch0", "nvidia-nvswitch1", "nvidia-nvswitchctl")
 CHANNEL = "nvidia-caps-imex-channels/channel0"
-MANAGER = FabricService("nvidia-fabricmanager", "running", "/dev/nvidia-nvswitch0 and 1 more", "process 4711")
-DOWN = MANAGER._replace(state="down", said="no process of that name runs")
-UNKNOWN = MANAGER._replace(state="unknown", said="the host's processes are not seen from here")
-IMEX = FabricService("nvidia-imex", "running", f"/dev/{CHANNEL}", "process 99")
+
+
+def service(name: str, state: str, needed: str, said: str) -> Reading:
+    return Reading("nvlink", name, {"state": state, "needed": needed, "said": said})
+
+
+MANAGER = service("nvidia-fabricmanager", "running", "/dev/nvidia-nvswitch0 and 1 more", "process 4711")
+DOWN = MANAGER._replace(values={**MANAGER.values, "state": "down", "said": "no process of that name runs"})
+UNKNOWN = MANAGER._replace(
+    values={**MANAGER.values, "state": "unknown", "said": "the host's processes are not seen from here"}
+)
+IMEX = service("nvidia-imex", "running", f"/dev/{CHANNEL}", "process 99")
 
 
 @pytest.mark.parametrize(

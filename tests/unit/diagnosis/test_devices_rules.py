@@ -8,7 +8,7 @@ import pytest
 
 from collectors.samples.gpus import GpuFault, NvlinkCounters
 from collectors.samples.host import HostFacts
-from hangtop.diagnosis.node import Gpu
+from hangtop.diagnosis.node import Counted, Gpu
 from hangtop.diagnosis.rules.nodes import left_over
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
 
@@ -130,14 +130,20 @@ def test_error_counters(counter: str) -> None:
 # --- network -----------------------------------------------------------------------------------------------------
 
 
+def tcp(sent: int, again: int) -> Counted:
+    """So many segments in a second."""
+    none = {"OutSegs": 0, "RetransSegs": 0}
+    return Counted({"OutSegs": sent, "RetransSegs": again}, none, NOW, 1.0, "tcp", none)
+
+
 def test_tcp_retransmits() -> None:
     job = Sketch(nodes=2)
-    job.node("node2", segments_per_s=5000.0, retransmitted_per_s=300.0)
+    job.node("node2", tcp=tcp(5000, 300))
     found = first(job.verdict())
     assert (found.kind, found.nodes) == ("packet_loss", ("node2",))
-    job.node("node2", segments_per_s=100.0, retransmitted_per_s=6.0)
+    job.node("node2", tcp=tcp(100, 6))
     assert alarms(job.verdict()) == [], "a few segments are no share"
-    job.node("node2", segments_per_s=3.0, retransmitted_per_s=40.0)
+    job.node("node2", tcp=tcp(3, 40))
     assert alarms(job.verdict()) == [], "a node that is cut off repeats what it cannot send"
 
 

@@ -30,7 +30,7 @@ def job(*envs: dict[str, str], versions: tuple[dict[str, str], ...] = ()) -> Job
         Interface("eth1", 1500, 10_000, False, [], "physical"),
     )
     ports = tuple(
-        Port(PortFacts(device, 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0))
+        Port(facts=PortFacts(device, 1, "InfiniBand", "ACTIVE", "LinkUp", 400.0))
         for device in ("mlx5_0", "mlx5_1", "mlx5_10")
     )
     nodes = {name: made_node(name, interfaces=interfaces, ports=ports) for name in {rank.node for rank in ranks}}

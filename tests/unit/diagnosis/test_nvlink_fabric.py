@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from collectors.samples.gpus import FabricService, GpuFabric
-from collectors.samples.host import HostFacts
+from collectors.samples.host import HostFacts, Reading
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.looks import Look
 from tests.support.jobs import NOW, Sketch, gpu
 
-UP = FabricService("nvidia-fabricmanager", "running", "/dev/nvidia-nvswitch0", "process 7")
-DOWN = FabricService("nvidia-fabricmanager", "down", "/dev/nvidia-nvswitch0", "systemctl: failed")
-IMEX = FabricService(
-    "nvidia-imex", "down", "/dev/nvidia-caps-imex-channels/channel0", "nvidia-imex-ctl: WAITING_FOR_PEERS"
-)
+
+def service(name: str, state: str, needed: str, said: str) -> Reading:
+    return Reading("nvlink", name, {"state": state, "needed": needed, "said": said})
+
+
+UP = service("nvidia-fabricmanager", "running", "/dev/nvidia-nvswitch0", "process 7")
+DOWN = service("nvidia-fabricmanager", "down", "/dev/nvidia-nvswitch0", "systemctl: failed")
+IMEX = service("nvidia-imex", "down", "/dev/nvidia-caps-imex-channels/channel0", "nvidia-imex-ctl: WAITING_FOR_PEERS")
 
 
 def told(
-    state: str, status: str, health: str = "N/A", *, ago: float = 120.0, services: Iterable[FabricService] = (UP,),
+    state: str, status: str, health: str = "N/A", *, ago: float = 120.0, services: Iterable[Reading] = (UP,),
     booted: float = 300.0,
 ) -> list[Finding]:  # fmt: skip
     job = Sketch(world=2, nodes=1)
-    fabric = tuple(Look(NOW - ago, GpuFabric(index, state, status, health)) for index in range(2))
+    joined = {"state": state, "status": status, "health": health}
+    gpus = (Reading("nvlink", f"GPU {index}", {"gpu": index, **joined}) for index in range(2))
+    readings = tuple(Look(NOW - ago, reading) for reading in (*gpus, *services))
     job.node(
-        "node1", gpus=(gpu(0, pids=[1000]), gpu(1, pids=[1001])), fabric=fabric, fabric_services=tuple(services),
+        "node1", gpus=(gpu(0, pids=[1000]), gpu(1, pids=[1001])), readings=readings,
         host=HostFacts(8, 1 << 40, NOW - booted, {}),
     )  # fmt: skip
     return [finding for finding in job.verdict().findings if finding.kind == "nvlink_fabric_down"]

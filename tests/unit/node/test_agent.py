@@ -15,7 +15,7 @@ import pytest
 
 from collectors.node.resources import LOW
 from collectors.node.sources import SOURCES
-from collectors.samples.control import Beat, Settings
+from collectors.samples.control import Settings
 from collectors.samples.fabric import Interface
 from collectors.samples.host import HostFacts, HostSample
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
@@ -109,7 +109,7 @@ def test_settings_change_while_it_runs(ranks: list[subprocess.Popen[bytes]]) -> 
         agent.control(FAST)
         agent.wait_for(lambda it: it.of(RankProcess))
         agent.control(FAST._replace(interval=60.0, phase=0.5))
-        agent.control(Beat(1))
+        agent.beat()
         agent.control(FAST)
         seen = len(agent.of(Tick))
         agent.wait_for(lambda it: len(it.of(Tick)) > seen + 2, what="no tick after a long interval was taken back")

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from collectors.samples.control import Beat
 from collectors.samples.logs import LogLines
 from collectors.samples.stream import Tick
 from tests.support.node_agent import NodeAgent, children, wait_gone
@@ -72,7 +71,7 @@ def child_of(agent: NodeAgent) -> int:
     """Keep the agent alive until it has started its child; its pid."""
     while not (found := children(agent.process.pid)):
         assert agent.process.poll() is None, "ended before its source had started"
-        agent.control(Beat(0))
+        agent.beat()
         time.sleep(0.05)
     return found[0]
 
@@ -101,7 +100,7 @@ def test_a_cut_link_ends_it_even_while_it_is_blocked_in_a_write(stubborn: dict[s
 
 def test_a_flood_is_cut_to_the_bytes_of_a_tick_and_counted(stubborn: dict[str, str]) -> None:
     with start(stubborn, "flood") as agent:
-        agent.control(Beat(0))
+        agent.beat()
         agent.wait_for(lambda it: len(it.of(Tick)) > 4)
     ticks, size, largest = 0, 0, 0
     for line in agent.lines:

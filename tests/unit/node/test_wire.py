@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node import wire
-from collectors.samples.control import Beat, Settings
+from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.ranks import RankPulse
 
@@ -32,9 +32,8 @@ def test_what_json_cannot_say_is_refused(value: Any) -> None:
 SETTINGS = Settings(2.0, 0.25, ["SLURM_JOB_ID", "7"], ["/logs/*"], ["*"], [])
 
 
-def test_settings_and_beats_are_understood() -> None:
+def test_settings_are_understood() -> None:
     assert wire.decode_control(json.dumps(["Settings", SETTINGS]).encode()) == SETTINGS
-    assert wire.decode_control(b'["Beat", [7]]') == Beat(7)
     assert wire.decode_control(b'["Tomorrow", [7]]') is None
 
 

@@ -35,7 +35,7 @@ def answers(name: str, **changed: Observation) -> tuple[Observation, ...]:
 
 def node(name: str, mtu: int = 9000, state: str = "ACTIVE") -> Node:
     phys = "LinkUp" if state == "ACTIVE" else "Polling"
-    port = Port(PortFacts("mlx5_0", 1, "InfiniBand", state, phys, 400.0))
+    port = Port(facts=PortFacts("mlx5_0", 1, "InfiniBand", state, phys, 400.0))
     gpu = Gpu(0, GpuFacts(0, "GPU-1", "0000:01:00.0", "H100", 80 * GIB, 700.0, 1980, 5, 16))
     interface = Interface("eth0", mtu, 100_000, True, ["10.0.0.1/24"], "physical")
     return made_node(name, gpus=(gpu,), ports=(port,), interfaces=(interface,))

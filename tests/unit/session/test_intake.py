@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.fabric import PortCounters, PortFacts
+from collectors.samples.fabric import Counters, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import Helper, RankGone
@@ -104,8 +104,8 @@ def test_flushes_that_arrive_together_keep_their_own_times(wire: Wire) -> None:
 
 
 def test_port_counters_become_growth_and_rates(wire: Wire) -> None:
-    wire.say(PORT, PortCounters("mlx5_0", 1, "sysfs", {"symbol_error": 7, "port_rcv_data": 0}), at=1001.0)
-    node = wire.say(PortCounters("mlx5_0", 1, "sysfs", {"port_rcv_data": 400}), at=1003.0)
+    wire.say(PORT, Counters("mlx5_0/1", "sysfs", {"symbol_error": 7, "port_rcv_data": 0}), at=1001.0)
+    node = wire.say(Counters("mlx5_0/1", "sysfs", {"port_rcv_data": 400}), at=1003.0)
     port = node.ports["mlx5_0/1"]
     assert port.rate("port_rcv_data") == 200.0
     assert port.counters["symbol_error"] - port.first["symbol_error"] == 0
@@ -114,9 +114,9 @@ def test_port_counters_become_growth_and_rates(wire: Wire) -> None:
 
 
 def test_a_counter_that_began_again_keeps_its_growth(wire: Wire) -> None:
-    wire.say(PORT, PortCounters("mlx5_0", 1, "sysfs", {"link_downed": 100}), at=1001.0)
-    wire.say(PortCounters("mlx5_0", 1, "sysfs", {"link_downed": 103}), at=1002.0)
-    node = wire.say(PortCounters("mlx5_0", 1, "sysfs", {"link_downed": 2}), at=1003.0)
+    wire.say(PORT, Counters("mlx5_0/1", "sysfs", {"link_downed": 100}), at=1001.0)
+    wire.say(Counters("mlx5_0/1", "sysfs", {"link_downed": 103}), at=1002.0)
+    node = wire.say(Counters("mlx5_0/1", "sysfs", {"link_downed": 2}), at=1003.0)
     port = node.ports["mlx5_0/1"]
     assert port.counters["link_downed"] - port.first["link_downed"] == 5
     assert port.rate("link_downed") == 2.0

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.fabric import Interface, InterfaceCounters
+from collectors.samples.fabric import Counters, Interface
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.logs import CommProgress, LogFile, StepCount
 from collectors.samples.ranks import RankPulse
@@ -22,7 +22,7 @@ def motion(job: Job) -> tuple[bool | None, str]:
 
 def step(job: Job, value: float | None, grown: int, pid: int | None = 1000, **fields: object) -> StepCount:
     path = str(fields.pop("path", f"/logs/{pid}.out"))
-    known = StepCount(path, pid, None, "step", value, job.now, grown)
+    known = StepCount(path, pid, "step", value, job.now, grown)
     return known._replace(**fields)  # type: ignore[arg-type]
 
 
@@ -100,13 +100,7 @@ def exchange(job: Job, seconds: int, sent: float, received: float, kind: str = "
         feed(
             job,
             *job.pulses.values(),
-            InterfaceCounters(
-                "eth0",
-                back,
-                out,
-                0,
-                0,
-            ),
+            Counters("eth0", "interface", {"received": back, "sent": out}),
             job.ticked(),
         )
         job.progress.look(job.now)

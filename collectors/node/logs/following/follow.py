@@ -150,7 +150,7 @@ class FollowedLog:
 
     def steps(self) -> Optional[StepCount]:
         """How far the file says that training is; None while it says nothing of the kind."""
-        return self._steps.told(self.path, self._owner.pid, self._owner.rank)
+        return self._steps.told(self.path, self._owner.pid)
 
     def lines(self, now: float, limit: int, ranks: Dict[int, int]) -> Iterator[LogLines]:
         """Raw lines for the screen that it has not shown, at most ``limit`` bytes; ``ranks`` by local rank.

@@ -1,0 +1,52 @@
+"""The filter that lets a sample pass only when it is news."""
+
+from __future__ import annotations
+
+from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
+
+from collectors.samples.inside import InsidePulse, InsideResult
+from collectors.samples.ranks import CpuWait, Helper, HelperGone, RankGone, RankProcess, RankPulse
+from collectors.samples.registry import IDENTITY
+
+_OF_PROCESSES = (RankProcess, RankPulse, Helper, CpuWait, InsidePulse, InsideResult)
+"""Kinds whose first field is the process that they speak of."""
+Key = Tuple[object, ...]
+
+
+def identity(sample: NamedTuple) -> Optional[Key]:
+    """Key under which a later sample replaces this one; None for an event."""
+    kind = type(sample)
+    fields = IDENTITY.get(kind)
+    return None if fields is None else (kind, *[sample[field] for field in fields])
+
+
+class ChangeFilter:
+    """Lets a sample pass only when it differs from the last one of the same identity."""
+
+    def __init__(self) -> None:
+        self._last: Dict[Key, NamedTuple] = {}
+
+    def changed(self, samples: Iterable[NamedTuple]) -> List[NamedTuple]:
+        """Samples that are news, in order."""
+        news: List[NamedTuple] = []
+        for sample in samples:
+            key = identity(sample)
+            if key is None:
+                if isinstance(sample, (RankGone, HelperGone)):
+                    self._forget_process(sample[0])
+            elif self._last.get(key) == sample:
+                continue
+            else:
+                self._last[key] = sample
+            news.append(sample)
+        return news
+
+    def forget(self, sample: NamedTuple) -> None:
+        """Let this one pass again: it could not be sent."""
+        key = identity(sample)
+        if key is not None:
+            self._last.pop(key, None)
+
+    def _forget_process(self, pid: object) -> None:
+        for key in [key for key in self._last if key[0] in _OF_PROCESSES and key[1] == pid]:
+            del self._last[key]
