@@ -39,6 +39,7 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
         raise ValueError("no dumps")
     ordered = sorted(dumps, key=lambda dump: dump.at)
     mine = [dump for dump in ordered if dump.pid == dump.rank_pid] or ordered
+    mine = [dump for dump in mine if not dump.error.startswith(("torn", "timeout"))] or mine  # looks that failed alone
     helpers = [dump for dump in ordered if dump.pid != mine[0].pid]
     torn = _torn(mine)
     looks = [_look_at(dump, None if dump is torn else dump.main, helpers) for dump in mine]

@@ -50,18 +50,3 @@ def _view(state: str, call: str, waiting_on: str) -> Meaning:
     of_file = waiting_on.startswith("/") and not waiting_on.startswith(_NO_FILES)
     reads = meaning is Meaning.READS or (meaning is Meaning.OPENS and waiting_on.endswith(TO_READ))
     return Meaning.READS_FILE if reads and of_file else meaning
-
-
-def telling(dumps: list[StackDump], state: str) -> list[StackDump]:
-    """Leave out looks that say nothing, where others do. The kernel last showed the process in ``state``.
-
-    Torn ones, those that took too long at a process which runs (a full node gave the look no CPU), and those at a
-    moment when another look held the process: they show no call, and the holder instead of what it waits on.
-    """
-    told = [
-        dump
-        for dump in dumps
-        if not (dump.error.startswith("torn") or (dump.error.startswith("timeout") and dump.state == "R"))
-        and (dump.state != TRACED or state == TRACED)
-    ]
-    return told if any(dump.threads for dump in told) else dumps

@@ -15,7 +15,6 @@ from hangtop.diagnosis.evidence.gpus import Load
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.stacks.activity import activity
-from hangtop.diagnosis.stacks.kernel import telling
 from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning
 from hangtop.diagnosis.tables.thresholds import (
     LATE_LOOKS,
@@ -119,7 +118,6 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
     status = RankStatus(number, process.node if process else node, "unseen", process, load=load)
     if not dumps and letter and letter not in HALTED:  # as nearly all of thousands, every second
         return status
-    dumps = telling(dumps, letter)
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
     told = None if doing is None else _at_the_store(_by_native(doing, dumps) or doing, process)

@@ -21,7 +21,7 @@ from typing import NamedTuple
 from collectors.samples.ranks import Helper
 from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.phrasing import duration, listed, size
-from hangtop.diagnosis.stacks.kernel import FILE_LOCKS, TRACED
+from hangtop.diagnosis.stacks.kernel import FILE_LOCKS
 from hangtop.diagnosis.stacks.states import Activity, Meaning
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
@@ -78,13 +78,11 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
         return WakeSet(progress, f"state D{f' in {wchan}' if wchan else ''}")
     if status.state not in ("working", "leaving"):
         return WakeSet(WakeProgress.INSIDE)
-    if doing is not None and doing.state == TRACED:
-        return WakeSet(WakeProgress.UNKNOWN)
     if works := _work(status, waiters):
         return WakeSet(WakeProgress.WORKS, works)
     if doing is None or doing.error:
         return WakeSet(WakeProgress.UNKNOWN, "" if doing is None else doing.label)
-    thread, on = _outside_thread(status, doing, waiters), _blocked_on(doing)
+    thread, on = _outside_thread(doing, waiters), _blocked_on(doing)
     on = on if thread in on else thread
     looks = status.process.looks if status.process is not None else ()
     if len(status.readings) < LATE_LOOKS or (looks and not status.motion.span):
@@ -101,10 +99,8 @@ def _work(status: RankStatus, waiters: Sequence[RankStatus]) -> str:
     moved, doing, others = status.motion, status.activity, [one.motion for one in waiters]
     beside = _beyond(moved.threads, (other.threads for other in others))
     main = max(0.0, (moved.cpu or 0.0) - (moved.threads or 0.0))
-    if main > IDLE_CORES or moved.wants_cpu or (moved.cpu is not None and moved.state == "R"):
-        lacks = status.process.waited_for_cpu if status.process is not None else 0
-        without = f", without a CPU for {lacks}% of the time that it wants one" if lacks else ""
-        return _cores(main + beside) + without
+    if main > IDLE_CORES or moved.wants_cpu or (moved.cpu is not None and moved.state == "R"):  # it has no CPU
+        return _cores(main + beside)
     if beside > SOME_CORES:
         return f"{_cores(beside)} in its other threads"
     if moved.helped:
@@ -143,34 +139,26 @@ def _blocked_inside(status: RankStatus, doing: Activity, children: Sequence[Help
     if doing.waits not in ("helper", "storage"):
         return True
     children = [child for child in children if child.pid == doing.helper_pid] or children
-    if doing.waits == "helper" and any(child.state in (*ENDED, *STOPPED) for child in children):
-        return True  # which of several it waits for is not known, but that one does not answer
     at_a_pipe = doing.target.pipe or call_at(status.motion.wchan) in _AT_A_PIPE
     return (doing.waits == "helper" or at_a_pipe) and all(map(_child_inside, children))
 
 
 def _child_inside(child: Helper) -> bool:
-    """Whether a child is halted or has ended, or sleeps in the kernel for something that lies inside the job.
-
-    An idle worker polls the pipe on which its rank hands it work.
-    """
+    """Whether a child is halted or has ended, or sleeps in the kernel for something that lies inside the job."""
     call = call_at(child.wchan)
-    inside = child.state in (*ENDED, *STOPPED) or call in _AT_A_PIPE or call in ("futex", "wait4")
-    return inside or (call == "poll" and child.role != "helper")
+    return child.state in (*ENDED, *STOPPED) or call in _AT_A_PIPE or call in ("futex", "wait4")
 
 
-def _outside_thread(status: RankStatus, doing: Activity, waiters: Sequence[RankStatus]) -> str:
+def _outside_thread(doing: Activity, waiters: Sequence[RankStatus]) -> str:
     """A thread that may bring from outside what the main thread waits for, and what that is in; empty for none.
 
-    One that was in one call in the last two looks. Threads that the waiters have in that call, too (a heartbeat, a
-    logger), bring nothing.
+    Threads that the waiters have in that call, too (a heartbeat, a logger), bring nothing.
     """
-    if doing.syscall != "futex" or len(status.readings) < LATE_LOOKS:
+    if doing.syscall != "futex":
         return ""
-    before, last = ({(one.thread, _call(one)): one for one in look.beside} for look in status.readings[-LATE_LOOKS:])
     usual = Counter(call for other in waiters for look in other.readings[-1:] for call in set(map(_call, look.beside)))
-    for key, thread in last.items():
-        if key in before and usual[key[1]] * 2 <= len(waiters) and thread.syscall not in _IN_LOOPS:
+    for thread in doing.beside:
+        if usual[_call(thread)] * 2 <= len(waiters) and thread.syscall not in _IN_LOOPS:
             on = f" on {thread.waiting_on}" if thread.waiting_on else ""
             return f"its thread {thread.name} is in {thread.syscall}{on}"
     return ""
