@@ -61,16 +61,16 @@ def _bare(peer: str) -> str:
     return peer.rpartition(":")[0] if peer.count(":") == 1 else peer
 
 
-def kernel_word(job: Job, node: str, since: float, until: float) -> LogEvent | None:
-    """The kernel's last kill for want of memory in that time on this node; at one moment, its segmentation fault, too.
+def kernel_word(job: Job, nodes: Sequence[str], since: float, until: float) -> LogEvent | None:
+    """The kernel's last kill for want of memory in that time, of one node; at one moment, its segmentation fault, too.
 
     Of a process that is no living rank's; none where processes of other runs are on the node: it may be one of theirs.
     Where the kernel's log is refused, a counter of the control group tells of kills, but not of which process.
     """
-    known = job.nodes.get(node)
-    if known is None or any(other.node == node for other in (*job.others, *job.bystanders)):
+    known = job.nodes.get(nodes[0]) if len(nodes) == 1 else None
+    if known is None or any(other.node in nodes for other in (*job.others, *job.bystanders)):
         return None
-    alive = {rank.process.pid for rank in living_on(job, node)}
+    alive = {rank.process.pid for rank in living_on(job, nodes[0])}
     for kind in ("kernel.oom", "cgroup.oom_kill", *(("kernel.segfault",) if since == until else ())):
         found = [
             event for event in events_on(job, known, kind)

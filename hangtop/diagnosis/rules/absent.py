@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.events import event_line, log_events, ranks_in
 from hangtop.diagnosis.failures.first import exits, exits_before, lost_connections
 from hangtop.diagnosis.failures.record import by_rank, failures
-from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_text, kernel_word, logs_behind, logs_read_to
+from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_word, logs_behind, logs_read_to
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, on_nodes, who_wait
 from hangtop.diagnosis.roster import homes, world_size
-from hangtop.diagnosis.rules.crash import wordless
+from hangtop.diagnosis.rules.crash import without_word
 from hangtop.diagnosis.tables.thresholds import START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -41,13 +40,11 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         return
     belongs, living = _nodes_beside(job, numbers), [rank for rank in job.ranks if rank.gone_at is None]
     began = max((rank.process.started for rank in living if rank.node in belongs[:1]), default=job.now)
-    kill = kernel_word(job, belongs[0], began, job.now) if len(belongs) == 1 else None
     world = f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive {on_nodes(belongs)}".rstrip()
     proof = (Evidence(Observer.CONTEXT, "environment of the ranks", None, world), *waiters_of(graph))
     wait = who_wait(graph.waiters, "rank")
-    if belongs and (job_status.trained or kill):
-        how = kernel_text(job, kill) if kill else "nothing that was read says how"
-        yield wordless(numbers, belongs, kill, f"ended before it was seen, {how}; {wait}", proof, 0.85)
+    if belongs and (job_status.trained or kernel_word(job, belongs, began, job.now)):
+        yield without_word(job, numbers, belongs, (began, job.now), "ended before it was seen", wait, proof, 0.85)
         return
     youngest = max((rank.process.started for rank in living), default=job.now)
     if job.now - youngest >= START_S or job.motion.last_step is not None:
@@ -74,17 +71,15 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
     if not job_status.present or graph is None or not graph.waiters:
         return
     told = by_rank(failures(job)).keys() | exits(job).keys()
-    together: dict[tuple[str, str], list[tuple[RankStatus, LogEvent | None]]] = defaultdict(list)
+    together: dict[str, list[RankStatus]] = defaultdict(list)
     for status in _logs_read(job_status, job_status.of("gone")):
         if status.rank not in told and status.held >= GONE_S:
-            kill = kernel_word(job, status.node, job.now - status.held, job.now - status.held)
-            together[status.node, f"; {kernel_text(job, kill)}" if kill else ""].append((status, kill))
-    for (node, how), members in together.items():
-        first, kill = members[0]
-        yield wordless(
-            [status.rank for status, _ in members], (node,), kill,
-            f"has been gone for {duration(max(one.held for one, _ in members))} without a word{how}; "
-            f"{who_wait(graph.waiters, 'other')}",
+            together[status.node].append(status)
+    for node, members in together.items():
+        first, held = members[0], sorted(one.held for one in members)
+        yield without_word(
+            job, [one.rank for one in members], (node,), (job.now - held[-1], job.now - held[0]),
+            f"has been gone for {duration(held[-1])} without a word", who_wait(graph.waiters, "other"),
             (Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {first.pid} is gone"),
              *evidence_of(first), *waiters_of(graph)), 0.65,
         )  # fmt: skip

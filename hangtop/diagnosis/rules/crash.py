@@ -7,6 +7,7 @@ left no word; else it is who ended them all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
@@ -137,22 +138,22 @@ def _all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) 
 
 def _left_no_word(job: Job, ranks: Sequence[int], closed: Sequence[LogEvent]) -> Finding:
     """Ranks without a word, to which others lost their connections: killed, as a rule."""
-    nodes, at = homes(job, ranks), min((event.at for event in closed if event.at is not None), default=None)
-    kill = kernel_word(job, nodes[0], at, at) if len(nodes) == 1 and at is not None else None
-    how = kernel_text(job, kill) if kill else "killed, or ended by itself"
-    lost = count(len(set(ranks_in(closed))), "other")
-    return wordless(
-        ranks, nodes, kill, f"left no word, and {lost} lost the connection to it: {how}",
-        tuple(map(event_line, closed[:3])), 0.7,
-    )  # fmt: skip
+    at = min((event.at for event in closed if event.at is not None), default=inf)
+    text = f"left no word, and {count(len(set(ranks_in(closed))), 'other')} lost the connection to it"
+    return without_word(job, ranks, homes(job, ranks), (at, at), text, "", tuple(map(event_line, closed[:3])), 0.7)
 
 
-def wordless(ranks: Sequence[int], nodes: Sequence[str], kill: LogEvent | None, text: str,
-             proof: Sequence[Evidence], weight: float) -> Finding:  # fmt: skip
-    """rank_killed of ranks that left no word; ``text`` goes on after ``rank 3 on node2``."""
+def without_word(job: Job, ranks: Sequence[int], nodes: Sequence[str], ended: tuple[float, float], text: str,
+                 waits: str, proof: Sequence[Evidence], weight: float) -> Finding:  # fmt: skip
+    """rank_killed of ranks that left no word, which ended between these times; what their kernel says tells how.
+
+    ``text`` goes on after ``rank 3 on node2``, ``waits`` ends it.
+    """
+    kill = kernel_word(job, nodes, *ended)
+    how = f": {kernel_text(job, kill)}" if kill else ""
     memory = kill is not None and kill.kind != "kernel.segfault"
     return of_ranks(
-        "rank_killed", 0.85 if kill else weight, ranks, nodes, text,
+        "rank_killed", 0.85 if kill else weight, ranks, nodes, f"{text}{how}{waits and '; '}{waits}",
         (event_line(kill) if kill else None, *proof), MORE_MEMORY if memory else LOOK_FOR_THE_KILL,
     )  # fmt: skip
 
