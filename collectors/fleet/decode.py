@@ -1,6 +1,6 @@
 """Decoding of a node's stream into samples.
 
-No input raises. A line that is no sample becomes a :class:`RejectedLine`; the rest of a line without an end is dropped.
+No input raises. A line that is no sample becomes a :class:`BadLine`; the rest of a line without an end is dropped.
 """
 
 from __future__ import annotations
@@ -31,24 +31,14 @@ for _sample in SAMPLES:
 _split = msgspec.json.Decoder(list[msgspec.Raw]).decode
 
 
-class _Kind(NamedTuple):
-    """Decoders of one kind of sample."""
-
-    many: Callable[[bytes], list[Any]]
-    """Of a whole line."""
-    one: Callable[[msgspec.Raw], Any]
-    """Of one sample in it."""
+_KINDS: dict[bytes, Callable[[bytes], list[Any]]] = {
+    kind.__name__.encode(): msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
+    for kind in SAMPLES
+}
+"""Decoders of the samples of a line, by their kind."""
 
 
-def _decoders(kind: type) -> _Kind:
-    many = msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
-    return _Kind(many, msgspec.json.Decoder(kind).decode)
-
-
-_KINDS = {kind.__name__.encode(): _decoders(kind) for kind in SAMPLES}
-
-
-class RejectedLine(NamedTuple):
+class BadLine(NamedTuple):
     """A line, or a part of one, that is no sample."""
 
     text: str
@@ -64,7 +54,7 @@ class Decoder:
     def __init__(self) -> None:
         self._rest = b""
         self._skipping = False
-        self._bad: list[RejectedLine] = []
+        self._bad: list[BadLine] = []
 
     def feed(self, data: bytes) -> list[NamedTuple]:
         """Samples of all lines that ``data`` completes, in order."""
@@ -85,7 +75,7 @@ class Decoder:
             self._skipping = True
         return samples
 
-    def bad_lines(self) -> list[RejectedLine]:
+    def bad_lines(self) -> list[BadLine]:
         """Bad lines since the last call."""
         bad, self._bad = self._bad, []
         return bad
@@ -93,8 +83,8 @@ class Decoder:
     def _decode(self, line: bytes) -> list[Any]:
         """Samples of one line, ``["Kind",[fields],[fields]…]``; a note for each that is none."""
         end = line.find(b'"', 2)
-        kind = _KINDS.get(line[2:end]) if line.startswith(b'["') else None
-        if kind is None:
+        decode = _KINDS.get(line[2:end]) if line.startswith(b'["') else None
+        if decode is None:
             named = line.startswith(b'["') and 0 < end < 64
             self._reject(line, f"unknown kind {clean_bytes(line[2:end])}" if named else "no sample")
             return []
@@ -104,9 +94,9 @@ class Decoder:
             return []
         rows = b"[" + rows[1:]
         try:
-            samples = kind.many(rows)
+            samples = decode(rows)
         except _UNREADABLE:
-            samples = self._one_by_one(line, rows, kind)
+            samples = self._one_by_one(line, rows, decode)
         else:
             if not samples:
                 self._reject(line, "cut off")
@@ -115,21 +105,21 @@ class Decoder:
             samples = [clean_value(sample) for sample in samples]
         return samples
 
-    def _one_by_one(self, line: bytes, rows: bytes, kind: _Kind) -> list[Any]:
+    def _one_by_one(self, line: bytes, rows: bytes, decode: Callable[[bytes], list[Any]]) -> list[Any]:
         """The good samples of a line in which at least one is bad."""
         try:
             parts = _split(rows)
         except _UNREADABLE as error:
             self._reject(line, str(error))
             return []
-        samples = []
+        samples: list[Any] = []
         for part in parts:
             try:
-                samples.append(kind.one(part))
+                samples += decode(b"[%b]" % part)
             except _UNREADABLE as error:
                 self._reject(bytes(part), str(error))
         return samples
 
     def _reject(self, line: bytes, why: str) -> None:
         if len(self._bad) < BAD_LIMIT:
-            self._bad.append(RejectedLine(clean_bytes(line[:EXCERPT]), why))
+            self._bad.append(BadLine(clean_bytes(line[:EXCERPT]), why))

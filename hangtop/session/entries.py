@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, TypeAlias
 
+from collectors.fleet.decode import BadLine
 from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.registry import IDENTITY
@@ -27,13 +28,6 @@ class About(NamedTuple):
     patience: float
     label: str
     format: int = FORMAT
-
-
-class BadLine(NamedTuple):
-    """A line of a node that did not decode."""
-
-    text: str
-    why: str
 
 
 OTHERS = (LinkChange, BadLine, StackDump, RecorderDump, RasReport)

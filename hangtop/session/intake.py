@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from collectors.fleet.decode import BadLine
 from collectors.fleet.sink import LinkChange
 from collectors.node import redact
 from collectors.samples.collectives import RasReport, RecorderDump
@@ -28,7 +29,6 @@ from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import LinkWord, Node
 from hangtop.session.apply import devices, logs, processes
 from hangtop.session.apply.clock import ClockOffset, shift_of, shifted, times_of
-from hangtop.session.entries import BadLine
 from hangtop.session.motion.progress import Progress
 from hangtop.session.options import SessionOptions
 from hangtop.session.recordings import Recordings

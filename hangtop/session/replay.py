@@ -9,11 +9,12 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple, cast
 
+from collectors.fleet.decode import BadLine
 from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
-from hangtop.session.entries import OTHERS, BadLine, Entry
+from hangtop.session.entries import OTHERS, Entry
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording
 from hangtop.session.session import Feed, Session

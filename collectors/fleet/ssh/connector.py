@@ -24,10 +24,6 @@ REACHING = 64
 HANDSHAKES = 8
 """Handshakes at once: more would stall the screen and overrun sshd's MaxStartups."""
 _FAST = "^aes128-gcm@openssh.com"
-_STRANGER = (
-    "{0} is in no known_hosts file, and nobody may be asked about its key: ssh {1} once, or have ssh-keyscan and "
-    "StrictHostKeyChecking accept-new do it for many"
-)
 
 
 class Client(asyncssh.SSHClient):
@@ -140,7 +136,10 @@ class Connector:
             if answer is False:
                 raise Declined(f"{name}: its host key was not accepted ({shown})")
         if not answer:
-            raise Refused(_STRANGER.format(name, settings.original))
+            raise Refused(
+                f"{name} is in no known_hosts file, and nobody may be asked about its key: ssh {settings.original} "
+                "once, or have ssh-keyscan and StrictHostKeyChecking accept-new do it for many"
+            )
         self._host_keys.remember(settings, key)
 
     # --- jump hosts -----------------------------------------------------------------------------------------------
