@@ -139,7 +139,7 @@ def _log(data: bytes) -> None:
     cut = len(data) // 2
     events = parser.feed(data[:cut]) + parser.feed(data[cut:]) + parser.close()
     json.dumps([tuple(event) for event in events])
-    json.dumps([tuple(one) for one in parser.progress()])
+    json.dumps([tuple(one) for one in parser.collectives.known()])
     decoder = Decoder()
     for event in events:  # what leaves a node arrives
         decoder.feed(json.dumps(["LogEvent", event]).encode() + b"\n")

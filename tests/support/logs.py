@@ -26,7 +26,7 @@ def progress(text: str | bytes, *, rank: int | None = None) -> list[CommProgress
     parser = LogParser("log", rank=rank, now=NOW)
     parser.feed(text.encode() if isinstance(text, str) else text)
     parser.close()
-    return parser.progress()
+    return parser.collectives.known()
 
 
 def fixture(name: str) -> list[LogEvent]:

@@ -15,7 +15,7 @@ from collectors.samples.logs import CommProgress
 
 COUNT = b" opCount"
 """What COLL lines have."""
-_VARYING = re.compile(rb" opCount [^s]{1,20}s[^v]{1,50}v[^y]{1,80}y[^m]{1,60}(?=mm 0x)")
+VARYING = re.compile(rb" opCount [^s]{1,20}s[^v]{1,50}v[^y]{1,80}y[^m]{1,60}(?=mm 0x)")
 """What differs from one collective of a communicator to the next: its count, buffers and number of elements, from
 ``opCount 5 sendbuff`` to ``root 0 co``. Runs up to one letter cost least."""
 _RECORD = (
@@ -39,11 +39,6 @@ WAITING = 4096
 """Lines that wait to be read, at the most."""
 Key = Tuple[str, int, str]
 """host, pid, pointer."""
-
-
-def without_varying(text: bytes) -> bytes:
-    """The text without what varies in its COLL lines."""
-    return _VARYING.sub(COUNT, text)
 
 
 class _Comm(NamedTuple):

@@ -12,15 +12,13 @@ from functools import partial
 from typing import List, Optional, Sequence, Tuple
 
 from collectors.node.logs import matching, prefixes
-from collectors.node.logs.collective_counts import COUNT, CommunicatorProgress, without_varying
+from collectors.node.logs.collective_counts import COUNT, VARYING, CommunicatorProgress
 from collectors.node.logs.prefixes import LabelledLine, LogWriter
 from collectors.node.logs.reader import Reader
-from collectors.samples.logs import CommProgress, LogEvent
+from collectors.samples.logs import LogEvent
 
 PIECE = 256 << 10
 """Bytes that are searched at once, few enough for a cache; a line longer than this is cut."""
-KERNEL_LINE = 4000
-"""Characters of a line that are looked at."""
 BEFORE = 64
 """Lines in front of a record in which its time, and what introduces it, are looked for."""
 _DRAWN_OVER = re.compile(rb"(?m)^[^\n]*\r(?=[^\r\n])")
@@ -39,7 +37,7 @@ class LogParser:
     ) -> None:
         self.line = 1
         """Number of the next line."""
-        self.coll = CommunicatorProgress(source, rank, now)
+        self.collectives = CommunicatorProgress(source, rank, now)
         self.reader = Reader(source, rank, pid, host, now)
         self._now = now
         self._pending = b""
@@ -49,8 +47,8 @@ class LogParser:
 
     def own(self, rank: Optional[int], pid: Optional[int]) -> None:
         """From now on lines without a label are those of this process; None for nobody in particular."""
-        self.coll.settle()
-        self.reader.rank = self.coll.rank = rank
+        self.collectives.settle()
+        self.reader.rank = self.collectives.rank = rank
         self.reader.pid = pid
 
     def feed(self, chunk: bytes) -> List[LogEvent]:
@@ -73,9 +71,9 @@ class LogParser:
     def gap(self) -> List[LogEvent]:
         """What follows is not what came next: bytes were left out, and nobody knows how many lines."""
         self._pending, self._before, self._torn = b"", [], True
-        self.coll.settle()
-        self.coll.whole = False
-        self.reader.end()
+        self.collectives.settle()
+        self.collectives.whole = False
+        self.reader.rest()
         self.reader.counted = False
         return self.reader.told()
 
@@ -83,7 +81,7 @@ class LogParser:
         """The log is over: what was left, a last line without an end too."""
         if self._pending:
             self._block(self._pending)
-        self.reader.end()
+        self.reader.rest()
         self._pending, self._before, self._torn = b"", [], False
         return self.reader.told()
 
@@ -92,23 +90,19 @@ class LogParser:
         events, self.line, self.reader.counted = self.close(), 1, True
         return events
 
-    def progress(self) -> List[CommProgress]:
-        """Last collective of every communicator that the log tells of."""
-        return self.coll.known()
-
     def _block(self, text: bytes) -> None:
         """Count the collectives of whole lines; show the reader those that have a word, and all while it waits."""
         if b"\r" in text:
             text = _DRAWN_OVER.sub(b"", text.replace(b"\r\n", b"\n"))
         lines = text.split(b"\n")
-        kinds = (without_varying(text) if COUNT in text else text.translate(None, matching.DIGITS)).split(b"\n")
+        kinds = (VARYING.sub(COUNT, text) if COUNT in text else text.translate(None, matching.DIGITS)).split(b"\n")
         if len(kinds) != len(lines):  # a torn COLL line swallowed the next
             kinds = lines
         masks = matching.masks(set(kinds))
         launches = {kind for kind, mask in masks.items() if mask & matching.LAUNCHES and b"NCCL INFO " in kind}
         inits = {kind for kind, mask in masks.items() if mask & matching.INITIALISES}
         if launches or inits:
-            self.coll.take(lines, kinds, self.line, launches, inits)
+            self.collectives.take(lines, kinds, self.line, launches, inits)
         if self.reader.open or len(masks) > len(launches):
             for index, kind in enumerate(kinds):
                 mask = masks.get(kind, 0)
@@ -126,11 +120,11 @@ class LogParser:
 def kernel_events(lines: Sequence[Tuple[float, str]], source: str) -> List[LogEvent]:
     """Events of lines of the kernel's log, each with its time."""
     reader = Reader(source, None, None, "", 0.0)
-    raw = [said[:KERNEL_LINE].encode("utf-8", "replace") for _, said in lines]
+    raw = [prefixes.seen(said).encode("utf-8", "replace") for _, said in lines]
     masks = matching.masks(set(raw))
     for (at, said), key in zip(lines, raw):
         mask = masks.get(key, 0) & matching.KERNEL
         if mask:
-            line = LabelledLine(0, said[:KERNEL_LINE], LogWriter(), at, labelled=False, program="kernel")
+            line = LabelledLine(0, prefixes.seen(said), LogWriter(), at, labelled=False, program="kernel")
             reader.read(line, mask, list)
     return reader.told()

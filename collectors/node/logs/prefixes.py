@@ -11,8 +11,6 @@ import re
 from typing import Iterator, NamedTuple, Optional, Tuple
 
 from collectors.node.logs import times
-from collectors.node.logs.rule import number
-from collectors.samples.logs import LogEvent
 
 LONGEST = 16384
 """Bytes of one record that are looked at; what a longer one has after them is skipped."""
@@ -150,19 +148,3 @@ def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":
     message = (said.get("log") or said.get("message") or said.get("msg") or "").rstrip("\r\n")
     at = times.find(said.get("time") or said.get("timestamp") or said.get("asctime") or "", now)
     return (message, at) if message else (text, None)
-
-
-_FRONT = 200
-"""Characters of a line within which a process is taken for its writer."""
-_NCCL = r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} \[\d+\] "
-"""``host:pid:tid [cudaDev]`` in front of NCCL's records; a time of day looks like it."""
-
-
-def owner_of(event: LogEvent, line: LabelledLine) -> Tuple[Optional[int], str, Optional[int]]:
-    """Rank, host and process of an event: by its own word, by the label of its line, else by NCCL's front."""
-    rank = event.rank if event.rank is not None else line.stream.rank
-    pid = event.pid if event.pid is not None else line.stream.pid
-    host, said = event.host or line.stream.host, re.search(_NCCL, line.text.partition("\n")[0][:_FRONT])
-    if said is not None:
-        host, pid = host or said.group("host"), number(said.group("pid")) if pid is None else pid
-    return rank, host, pid

@@ -31,6 +31,10 @@ _SPAWNED = (
 """In front of what torch.multiprocessing or Ray Train quotes of a rank."""
 _WORKER = r"\bip=(?P<ip>[\w.:-]{1,60}), pid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,6})\b"
 """``- (ip=10.0.0.7, pid=4711) world_rank=3, local_rank=1, node_rank=0``, when Ray Train started a group of workers."""
+_FRONT = 200
+"""Characters of a line within which a process is taken for its writer."""
+_NCCL = r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} \[\d+\] "
+"""``host:pid:tid [cudaDev]`` in front of NCCL's records; a time of day looks like it."""
 _NUMBERS = r"0x[0-9a-f]+|\d+"
 
 Before = Callable[[], List[bytes]]
@@ -71,11 +75,7 @@ class Reader:
         events, self._events = self._events, []
         return events
 
-    def end(self) -> None:
-        """Wait for nothing any more."""
-        self.rest(float("inf"))
-
-    def rest(self, before: float) -> None:
+    def rest(self, before: float = float("inf")) -> None:
         """Wait no more for records of streams that have said nothing since then, while others write on."""
         for stream in [stream for stream, record in self._open.items() if record.touched < before]:
             self._end(stream)
@@ -185,7 +185,11 @@ class Reader:
         at = line.at if parsed.at is None else parsed.at
         if at is None and after is not None:
             data["after"] = after
-        rank, host, pid = prefixes.owner_of(parsed, line)
+        rank = line.stream.rank if parsed.rank is None else parsed.rank
+        pid = line.stream.pid if parsed.pid is None else parsed.pid
+        host, front = parsed.host or line.stream.host, re.search(_NCCL, line.text.partition("\n")[0][:_FRONT])
+        if front is not None:
+            host, pid = host or front.group("host"), int(front.group("pid")) if pid is None else pid
         if rank is None and pid is not None and self._workers:
             rank = self._workers.get((host, pid), self._workers.get(("", pid)))
         event = LogEvent(

@@ -20,6 +20,7 @@ _BEGINS = (
     r"|\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |terminate called "
     r"|\[[EWIF] \w{1,60}\.(?:cpp|cc|h):\d+\]|\[\w{1,40}\] \d{4}-\d\d-\d\d[ T]\d\d:)"
 )
+"""What begins a record of its own: no exception's message goes on so."""
 _JOINED = 6
 """Lines for which a rule's record goes on at most."""
 TRACEBACK = (
@@ -52,11 +53,6 @@ KEPT_LINES = 400
 """Lines of a record that are kept, the first few and the last ones."""
 TEXT = 4000
 """Characters of a record that an event carries: the beginning and, more of it, the end."""
-
-
-def begins_record(text: str) -> bool:
-    """Whether a line begins a record of its own: no exception's message goes on so."""
-    return re.match(_BEGINS, text) is not None
 
 
 class Record:
@@ -96,7 +92,7 @@ class Continued(Record):
 
     def take(self, line: LabelledLine) -> bool:
         """Whether the line goes on with the record, and says more of it."""
-        if (line.labelled and line.at is not None) or begins_record(line.text) or not line.text.strip():
+        if (line.labelled and line.at is not None) or re.match(_BEGINS, line.text) or not line.text.strip():
             self.over = True
             return False
         self._lines.append(line.text)
@@ -184,7 +180,7 @@ class Traceback(Record):
         if not text.strip():
             self._blank = True
             return len(raised.message) < MESSAGE_LINES
-        if self._blank or begins_record(text) or re.search(TRACEBACK, text):
+        if self._blank or re.match(_BEGINS, text) or re.search(TRACEBACK, text):
             return False
         if len(raised.message) < MESSAGE_LINES:
             raised.message += [] if re.match(_BACKTRACE, text) else [text]

@@ -111,24 +111,18 @@ def numbers(text: str) -> List[Scalar]:
     return found[:4096]
 
 
+_TYPES: Mapping[str, Callable[[str], Value]] = {
+    **dict.fromkeys(_INTEGERS, number), **dict.fromkeys(_LISTS, numbers), "bus_id": bus_key, "signal": signal_name,
+    "peer": lambda text: text.rstrip(":."),
+}  # fmt: skip
+
+
 def fields(match: "Match[str]") -> Data:
     """The named groups of a match that took part in it, each in its type."""
     data: Data = {}
-    for group, text in match.groupdict().items():
-        if text is None:
-            continue
-        name = group[:-2] if group[-2:-1] == "_" and group[-1:].isdigit() else group
-        value: Value = text.strip()
-        if name in _INTEGERS:
-            value = number(text.strip())
-        elif name in _LISTS:
-            value = numbers(text)
-        elif name == "peer":
-            value = text.rstrip(":.")
-        elif name == "bus_id":
-            value = bus_key(text)
-        elif name == "signal":
-            value = signal_name(text)
-        if value is not None and value != "":
+    for group, text in match.groupdict("").items():
+        name = re.sub(r"_\d$", "", group)
+        value = _TYPES.get(name, str)(text.strip())
+        if text and value is not None and value != "":
             data[name] = value
     return data

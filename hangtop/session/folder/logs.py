@@ -63,8 +63,8 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
     left = [event for event, done in zip(events, over, strict=True) if not done]
     last = times.last(tail.decode("utf-8", "replace"), member.modified)
     said.events = [_cleaned(event) for event in _completed(left, parser, hints, last)]
-    said.progress = [one for one in parser.progress() if one.line >= begun or not one.line]
-    said.members = list(parser.coll.ranks())
+    said.progress = [one for one in parser.collectives.known() if one.line >= begun or not one.line]
+    said.members = list(parser.collectives.ranks())
     return parser.line - 1, said
 
 

@@ -38,7 +38,7 @@ def run(data: bytes, cuts: list[int]) -> Result:
     for start, end in itertools.pairwise(edges):
         events += log.feed(data[start:end])
     events += log.close()
-    return events, log.progress(), log.line
+    return events, log.collectives.known(), log.line
 
 
 messy = st.lists(

@@ -65,5 +65,5 @@ def test_lines_left_out_are_admitted() -> None:
     parser.feed(init(10, "0xaa", 0, "0x1").encode())
     parser.gap()
     parser.feed(b"half a line\n" + coll(10, "AllReduce", 9, "0xaa").encode())
-    (only,) = parser.progress()
+    (only,) = parser.collectives.known()
     assert (only.comm, only.line) == ("0x1", 0)

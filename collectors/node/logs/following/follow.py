@@ -146,7 +146,7 @@ class FollowedLog:
 
         Nothing while what was there before is still being read: that is no progress of the job.
         """
-        return self.parser.progress() if self.parser.reader.live else []
+        return self.parser.collectives.known() if self.parser.reader.live else []
 
     def steps(self) -> Optional[StepCount]:
         """How far the file says that training is; None while it says nothing of the kind."""

@@ -17,6 +17,7 @@ def _ended(match: "Match[str]", data: Data) -> Optional[Data]:
 
 
 def _host(match: "Match[str]", data: Data) -> Optional[Data]:
+    """Nothing of NCCL's warnings, which have meanings of their own: memory of a HCA is not the host's."""
     return None if "NCCL WARN" in match.string else data
 
 

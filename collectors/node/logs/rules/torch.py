@@ -49,11 +49,6 @@ def _fingerprint(_: "Match[str]", data: Data) -> Optional[Data]:
     return dict(data, differs=differs or ["other"])
 
 
-def _size(_: "Match[str]", data: Data) -> Optional[Data]:
-    size = data.get("size")
-    return data if isinstance(size, int) and size > 1 else None
-
-
 RULES = (
     Rule("torch.watchdog_timeout", "Watchdog caught collective|Timeout at collective",
          r"(?:Watchdog caught collective operation timeout|Timeout at collective)\s*:\s*Work(?:NCCL)?\("
@@ -128,11 +123,11 @@ RULES = (
          Example("RuntimeError: DataLoader worker (pid 40372) is killed by signal: Bus error. It is possible that",
                  {"worker_pid": 40372, "signal": "BUS"}, "torch csrc/DataLoader.cpp")),
     Rule("job.size", "WORLD_SIZE|world_size|world size|MEMBER: |Starting with |store-based barrier for",
-         r"(?:\bGLOBAL_RANK: (?P<by_rank>\d{1,6}), )?MEMBER: \d{1,6}/(?P<size>\d{1,6})\b|(?<![\w.-])(?:WORLD_SIZE"
-         r"|world[_ ]size)['\"]?\s{0,3}[:=]\s{0,3}(?P<size_2>\d{1,6})\b|(?:Starting with |Completed store-based barrier"
-         r" for key:\S{1,80} with )(?P<size_3>\d{1,6}) (?:processes|nodes)",
+         r"(?:\bGLOBAL_RANK: (?P<by_rank>\d{1,6}), )?MEMBER: \d{1,6}/(?P<size>(?![01]\b)\d{1,6})\b|(?<![\w.-])"
+         r"(?:WORLD_SIZE|world[_ ]size)['\"]?\s{0,3}[:=]\s{0,3}(?P<size_2>(?![01]\b)\d{1,6})\b|(?:Starting with "
+         r"|Completed store-based barrier for key:\S{1,80} with )(?P<size_3>(?![01]\b)\d{1,6}) (?:processes|nodes)",
          Example("Initializing distributed: GLOBAL_RANK: 0, MEMBER: 1/8", {"size": 8, "by_rank": 0},
-                 "lightning fabric/utilities/distributed.py"), read=_size),
+                 "lightning fabric/utilities/distributed.py")),
     Rule("job.started", "Setting OMP_NUM_THREADS|WORLD INFO DICT|values were not passed to|vLLM API server version"
          "|server_args=ServerArgs|Started a local Ray|run with wandb version|NVIDIA-SMI ",
          r"Setting OMP_NUM_THREADS environment variable for each process to be|WORLD INFO DICT: |The following values "
