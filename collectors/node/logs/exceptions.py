@@ -61,7 +61,7 @@ SIGNATURES = (
 )  # fmt: skip
 """Classes of exceptions by their words, the first that fits; all others are the user's own."""
 
-_CONSEQUENCE = (
+CONSEQUENCE = (
     r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|remote process exited|SignalException|got signal|"
     r"communicator was aborted|NCCL communicator .*abort|reached monitoredBarrier, but|KeyboardInterrupt|"
     r"recvValue failed|sendBytes failed|got 0 bytes|ncclRemoteError|[Cc]onnection was likely closed|"
@@ -70,12 +70,7 @@ _CONSEQUENCE = (
     r"Transport endpoint is not connected(?!: ')|heartbeat timeout|"
     r"stopped sending heartbeats|another task died|`Termination signal` is detected|RPC call to \w{1,60} timed out"
 )
-
-
-def follows(text: str) -> bool:
-    """Whether an error's words tell of somebody else's end."""
-    return bool(re.search(_CONSEQUENCE, text))
-
+"""Words of an error that tell of somebody else's end."""
 
 LAUNCHERS = (
     r"torch/distributed/(?:run|launch)\.py|torch/distributed/launcher/"
@@ -100,7 +95,7 @@ def headline(text: str) -> Data:
         "type": name.rsplit(".", 1)[-1],
         "message": (message or "").strip()[:2000],
         "signature": what,
-        "consequence": what in ("child_failed", "interrupt") or follows(text),
+        "consequence": what in ("child_failed", "interrupt") or re.search(CONSEQUENCE, text) is not None,
     }
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Iterator, NamedTuple, Optional, Tuple
+from typing import Dict, Iterator, NamedTuple, Optional, Tuple
 
 from collectors.node.logs import times
+from collectors.node.logs.rule import number
 
 LONGEST = 16384
 """Bytes of one record that are looked at; what a longer one has after them is skipped."""
@@ -19,7 +20,7 @@ SEEN = 4096
 time that a pattern may take."""
 _AT_END = 1024
 """Of those, characters of the end."""
-_ESCAPES = r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78cDEHM])"
+ESCAPES = r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78cDEHM])"
 _CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 _SPLIT = (
     r"(?<=[^\s\]:>|])(?=\[(?:rank|default)\d+\]:)|(?<=it/s\])(?=\[rank\d+\]:)|(?<=s/it\])(?=\[rank\d+\]:)"
@@ -86,20 +87,20 @@ class LabelledLine(NamedTuple):
     """The program that a journal names in front."""
 
 
-def records(raw: bytes, number: int, now: float) -> Iterator[LabelledLine]:
+def records(raw: bytes, line: int, now: float) -> Iterator[LabelledLine]:
     """The records of one line: one as a rule, several when ranks or a progress bar wrote into one another."""
     text = raw[:LONGEST].decode("utf-8", "replace")
     if "\x1b" in text:
-        text = re.sub(_ESCAPES, "", text)
-    first = _unlabelled(re.sub(_CONTROLS, "", text).rstrip("\r\n"), number, now)
+        text = re.sub(ESCAPES, "", text)
+    first = _unlabelled(re.sub(_CONTROLS, "", text).rstrip("\r\n"), line, now)
     of_json = "\n" in first.text
     pieces = first.text.split("\n") if of_json else [piece for piece in re.split(_SPLIT, first.text) if piece] or [""]
     yield first._replace(text=seen(pieces[0]))
     for piece in pieces[1:]:
-        line = first._replace(text=piece) if of_json else _unlabelled(piece, number, now)
-        stream = first.stream if line.stream == LogWriter() else line.stream
-        at = first.at if line.at is None else line.at
-        yield line._replace(text=seen(line.text), stream=stream, at=at, labelled=True)
+        other = first._replace(text=piece) if of_json else _unlabelled(piece, line, now)
+        stream = first.stream if other.stream == LogWriter() else other.stream
+        at = first.at if other.at is None else other.at
+        yield other._replace(text=seen(other.text), stream=stream, at=at, labelled=True)
 
 
 def seen(text: str) -> str:
@@ -112,11 +113,10 @@ def moment(record: LabelledLine, now: float) -> Optional[float]:
     return times.find(record.text, now) if record.at is None else record.at
 
 
-def _unlabelled(text: str, number: int, now: float) -> LabelledLine:
+def _unlabelled(text: str, line: int, now: float) -> LabelledLine:
     """One record without what stands in front of it, and what this tells."""
-    start, rank, local, host, program = text, None, None, "", ""
-    at: Optional[float] = None
-    pid: Optional[int] = None
+    start, at = text, None
+    said: Dict[str, str] = {}
     if text.startswith("{"):
         text, at = unwrapped(text, now)
     for _ in range(8):
@@ -124,17 +124,13 @@ def _unlabelled(text: str, number: int, now: float) -> LabelledLine:
         if label is None:
             break
         text = label.string[label.end() :]
-        said = {name: value for name, value in label.groupdict().items() if value}
-        if "time" in said:
-            found = times.find(said["time"], now)
-            at = at if found is None else found
-        if "pid" in said:
-            pid = int(said["pid"])
-        place = said.get("rank") or said.get("rank_2")
-        rank = int(place) if place else rank
-        local = int(said["local"]) if "local" in said else local
-        host, program = said.get("host", host), said.get("program", program)
-    return LabelledLine(number, text, LogWriter(rank, local, host, pid), at, text is not start, program)
+        told = {name: value for name, value in label.groupdict().items() if value}
+        found = times.find(told.get("time", ""), now)
+        at = at if found is None else found
+        said.update(told)
+    rank = number(said.get("rank") or said.get("rank_2"))
+    writer = LogWriter(rank, number(said.get("local")), said.get("host", ""), number(said.get("pid")))
+    return LabelledLine(line, text, writer, at, text is not start, said.get("program", ""))
 
 
 def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":

@@ -83,8 +83,12 @@ class Reader:
     def read(self, line: LabelledLine, mask: int, before: Before) -> None:
         """Take one line; ``mask`` has the bits of the words that it has."""
         self._seen += 1
-        if mask & matching.NAMES and len(self._workers) < _REMEMBERED:
-            self._named(line.text)
+        named = mask & matching.NAMES and len(self._workers) < _REMEMBERED
+        worker = re.search(_WORKER, line.text) if named else None
+        if worker is not None:
+            host, pid, rank = worker.group("ip"), int(worker.group("pid")), int(worker.group("rank"))
+            self._workers["", pid] = rank if self._workers.get(("", pid), rank) == rank else None
+            self._workers[host, pid] = rank
         if self._open and self._continues(line):
             return
         if self._open and self._seen % 64 == 0:
@@ -115,14 +119,6 @@ class Reader:
                 return Traceback(line)
         rule = None if line.stream in self._open else matching.going_on(line.text, mask)
         return None if rule is None else Continued(line, rule.kind)
-
-    def _named(self, text: str) -> None:
-        """Remember the rank of a worker of Ray."""
-        worker = re.search(_WORKER, text)
-        if worker is not None:
-            host, pid, rank = worker.group("ip"), int(worker.group("pid")), int(worker.group("rank"))
-            self._workers["", pid] = rank if self._workers.get(("", pid), rank) == rank else None
-            self._workers[host, pid] = rank
 
     def _hold(self, record: Record, before: List[bytes]) -> None:
         """Keep a record open, with what the lines in front of it say."""

@@ -17,8 +17,6 @@ from collectors.samples.logs import LogEvent
 from collectors.samples.values import Scalar, Value
 
 Data = Dict[str, Value]
-_DIGITS = 24
-"""Characters of a number, with its sign and some room, that 64 bits can hold."""
 _INTEGERS = frozenset(
     "seq seq_a seq_b rank_a rank_b group_rank local_rank from_rank task tried status size joined expected"
     " numel_in enqueued timeout_ms ran_ms ms seconds pid failed_pid worker_pid exitcode code port gpu".split()
@@ -85,19 +83,13 @@ def signal_name(text: str) -> str:
 
 
 def number(text: Optional[str]) -> Optional[int]:
-    """A decimal number of a log, None for anything else and beyond 64 bits; unsigned 64-bit "minus one" is -1.
-
-    Python refuses to read a number of some thousand digits: the length comes first.
-    """
-    if text is None or len(text) > _DIGITS:
-        return None
+    """A decimal number of a log, None for anything else and beyond 64 bits; unsigned 64-bit "minus one" is -1."""
     try:
-        value = int(text)
+        value = int(text or "")
     except ValueError:
         return None
-    if not -(1 << 63) <= value < 1 << 64:
-        return None
-    return value - (1 << 64) if value >= 1 << 63 else value
+    value -= 1 << 64 if value >= 1 << 63 else 0
+    return value if -(1 << 63) <= value < 1 << 63 else None
 
 
 def numbers(text: str) -> List[Scalar]:

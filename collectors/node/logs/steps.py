@@ -10,12 +10,11 @@ from __future__ import annotations
 import re
 from typing import Dict, List, NamedTuple, Optional, Tuple
 
-from collectors.node.logs import times
+from collectors.node.logs import prefixes, times
 from collectors.samples.logs import StepCount
 
 LONGEST = 2000
 """Characters of a line that are looked at."""
-_CODES = r"\x1b\[[0-9;?]{0,20}[@-~]"
 _WORD = re.compile(
     r"(?<![a-z0-9])(?P<name>steps?|iter(?:ation)?s?|it|(?:mini-?)?batch(?:es)?|updates?|epochs?)"
     r"(?:[ _-]?(?:num(?:ber)?|idx|index|id|count))?(?![a-z0-9])[\"']?(?:\((?:train|val|test)\))?"
@@ -56,7 +55,7 @@ class Counted(NamedTuple):
 def plain(line: bytes) -> str:
     """A line as text in small letters, without colours and without what is too long."""
     text = line[: 4 * LONGEST].decode("utf-8", "replace")[:LONGEST]
-    return (re.sub(_CODES, "", text) if "\x1b" in text else text).lower()
+    return (re.sub(prefixes.ESCAPES, "", text) if "\x1b" in text else text).lower()
 
 
 def is_trouble(text: str) -> bool:

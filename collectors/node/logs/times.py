@@ -42,7 +42,7 @@ def last(text: str, now: float) -> Optional[float]:
     """The last time printed anywhere in a text."""
     found = [match for pattern in _PATTERNS for match in re.finditer(pattern, text)]
     latest = sorted(found, key=lambda match: match.start(), reverse=True)
-    return next((at for match in latest for at in (_moment(match, now),) if at is not None), None)
+    return next(filter(None, (_moment(match, now) for match in latest)), None)
 
 
 def _moment(match: "Match[str]", now: float) -> Optional[float]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import glob
 import os
 import re
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set
+from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence
 
 from collectors.node import files
 from collectors.node.logs import file_names
@@ -54,15 +54,14 @@ class LogPlaces:
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
-        self._pipes: Set[str] = set()
-        self._readers: Dict[str, List[str]] = {}
-        """By pipe the folders of its readers in /proc, searched for when the ranks' pipes were others."""
+        self._readers: Dict[str, Sequence[str]] = {}
+        """By pipe of a rank the folders of its readers in /proc."""
 
     def of_ranks(self, ranks: Sequence[RankProcess]) -> Iterator[WantedLog]:
         """Files of the ranks. The same path comes twice when both streams of one go there."""
         pipes = {target for rank in ranks for target in (rank.stdout, rank.stderr) if target.startswith("pipe:")}
-        if not pipes <= self._pipes:
-            self._pipes, self._readers = pipes, readers_of_pipes(self._proc)
+        if not pipes <= self._readers.keys():
+            self._readers = {**dict.fromkeys(pipes, ()), **readers_of_pipes(self._proc)}
         for rank in ranks:
             yield from self._of_rank(rank)
 
@@ -71,10 +70,8 @@ class LogPlaces:
         for stream, target in (("stdout", rank.stdout), ("stderr", rank.stderr)):
             owner = LogOwner(rank.pid, number, stream)
             if target.startswith("pipe:"):
-                readers = self._readers.get(target, [])
-                behind = container_logs(rank.container) or [
-                    path for base in readers for path in _written(base, self._proc)
-                ]
+                written = (path for base in self._readers[target] for path in _written(base, self._proc))
+                behind = container_logs(rank.container) or list(written)
                 # what is behind a pipe its reader has chosen, and not the rank
                 yield from (WantedLog(path, owner) for path in behind)
                 if not behind:

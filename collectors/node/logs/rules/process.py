@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Match, Optional
 
 from collectors.node.logs import exceptions
@@ -13,7 +14,7 @@ def _ended(match: "Match[str]", data: Data) -> Optional[Data]:
     thrown, words = data.pop("thrown", None), data.pop("words", None)
     what = f"{thrown}: {words}" if thrown and words else str(thrown or data.get("what") or match.string)
     data["what"] = what.strip()[:1000]
-    return dict(data, consequence=True) if exceptions.follows(what) else data
+    return dict(data, consequence=True) if re.search(exceptions.CONSEQUENCE, what) else data
 
 
 def _host(match: "Match[str]", data: Data) -> Optional[Data]:
