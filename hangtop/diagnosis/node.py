@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from collectors.samples.fabric import Interface, PortFacts
 from collectors.samples.gpus import (
@@ -58,6 +58,8 @@ class Counted:
     A counter that was reset meanwhile has its growth from before taken off ``first``. Tables are replaced, not changed.
     """
 
+    traffic: ClassVar[tuple[str, str]] = "", ""
+    """Names of the counters of bytes in and out."""
     counters: Mapping[str, int] = field(default_factory=dict)
     first: Mapping[str, int] = field(default_factory=dict)
     at: float = 0.0
@@ -67,6 +69,16 @@ class Counted:
     source: str = ""
     before: Mapping[str, int] = field(default_factory=dict)
     """Counters as they were known before; the same ones when they have stood still since."""
+
+    @property
+    def received_per_s(self) -> float | None:
+        """Bytes."""
+        return self.rate(self.traffic[0])
+
+    @property
+    def sent_per_s(self) -> float | None:
+        """Bytes."""
+        return self.rate(self.traffic[1])
 
     @property
     def grown(self) -> dict[str, int]:
@@ -86,35 +98,17 @@ class Counted:
 class Port(Counted):
     """One HCA port, and the states it went through, oldest first."""
 
+    traffic = "port_rcv_data", "port_xmit_data"
     facts: PortFacts = field(kw_only=True)
     changes: tuple[Look[PortFacts], ...] = ()
-
-    @property
-    def received_per_s(self) -> float | None:
-        """Bytes."""
-        return self.rate("port_rcv_data")
-
-    @property
-    def sent_per_s(self) -> float | None:
-        """Bytes."""
-        return self.rate("port_xmit_data")
 
 
 @dataclass(slots=True)
 class NetworkInterface(Counted):
     """One network interface."""
 
+    traffic = "received", "sent"
     facts: Interface = field(kw_only=True)
-
-    @property
-    def received_per_s(self) -> float | None:
-        """Bytes."""
-        return self.rate("received")
-
-    @property
-    def sent_per_s(self) -> float | None:
-        """Bytes."""
-        return self.rate("sent")
 
     @property
     def drops_grown(self) -> int:

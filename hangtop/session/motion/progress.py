@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator
 
 from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.job import JobMotion
-from hangtop.diagnosis.node import NetworkInterface, Node, Port
+from hangtop.diagnosis.node import Counted, Node
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.motion.rank_progress import MotionSign, RankProgress, begun
 from hangtop.session.motion.steps import JobSteps
@@ -165,7 +165,7 @@ class Progress:
         channel go one way or are small. So the smaller of the two directions counts.
         """
         outward = {name: link for name, link in node.interfaces.items() if link.facts.kind not in LOCAL}
-        links: dict[str, Port | NetworkInterface] = {**node.ports, **outward}
+        links: dict[str, Counted] = {**node.ports, **outward}
         rates = [(link.at, name, link.sent_per_s, link.received_per_s) for name, link in links.items()]
         exchanged = None
         for at, name, sent, received in rates:
