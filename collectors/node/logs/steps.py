@@ -15,7 +15,7 @@ from collectors.samples.logs import StepCount
 
 LONGEST = 2000
 """Characters of a line that are looked at."""
-_WORD = re.compile(
+_WORD = (
     r"(?<![a-z0-9])(?P<name>steps?|iter(?:ation)?s?|it|(?:mini-?)?batch(?:es)?|updates?|epochs?)"
     r"(?:[ _-]?(?:num(?:ber)?|idx|index|id|count))?(?![a-z0-9])[\"']?(?:\((?:train|val|test)\))?"
     r"[\s:=#\[(\"'.]{1,16}(?P<n>\d{1,3}(?:,\d{3}){1,4}(?!\d)|\d{1,12})(?P<part>\.\d{1,12})?(?![\d.]*\d)"
@@ -24,7 +24,7 @@ _WORD = re.compile(
 _FRACTION = r"\[\s{0,8}(?P<n>\d{1,12})\s{0,3}/\s{0,8}\d{1,12}(?=\s?\]| \()"
 """Of batches, beside the word for an epoch: ``Epoch: [0][ 10/5005]``."""
 _BAR = r"\|\s{0,4}(?P<n>\d{1,12}(?:\.\d{1,6})?)[kmgt]?/\d[\d.]{0,12}[kmgt]?i?b? \[|(?:^|\s)(?P<n2>\d{1,12})it \["
-_BEATS = re.compile(
+_BEATS = (
     r"heart[ _-]?beat|keep[ _-]?alive|\balive\b|watchdog|\bwait(?:ing|ed)\b|\bretr(?:y|ies|ying)\b|\battempts?\b"
     r"|health[ _-]?check|\bping(?:ed|ing)?\b|(?<![\w/.])monitor(?:ing)?(?![\w/.])|\bpoll(?:s|ed|ing)?\b|no progress"
     r"|\bstuck\b|\bhung\b|\bhangs?\b|\buptime\b|\btime[ds]?[ -]?out\b|\bsleep(?:s|ing)?\b"
@@ -66,7 +66,7 @@ def is_trouble(text: str) -> bool:
 def counted(text: str) -> Optional[Counted]:
     """The counter of one line in small letters; None without one, or for a mere sign of life. Linear in the line."""
     found: List[Counted] = []
-    for match in _WORD.finditer(text):
+    for match in re.finditer(_WORD, text):
         name = _NAMES[match.group("name")[:2]]
         value = float(match.group("n").replace(",", "") + (match.group("part") or ""))
         if (name == "epoch" and value >= _LATEST_EPOCH) or (name != "epoch" and match.group("part")):
@@ -79,7 +79,7 @@ def counted(text: str) -> Optional[Counted]:
             found.append(Counted("bar", float(bar.group("n") or bar.group("n2")), _words(text[: bar.start()])))
         elif within is not None:
             found.append(Counted("batch", float(within.group("n")), _words(text[: within.start()])))
-    return min(found, key=lambda each: _PLACE[each.name]) if found and not _BEATS.search(text) else None
+    return min(found, key=lambda each: _PLACE[each.name]) if found and not re.search(_BEATS, text) else None
 
 
 def _words(text: str) -> str:
