@@ -29,8 +29,8 @@ ANSWERING = ("live", "limited", "stale", "offline")
 SHM = 1 << 30
 LOCAL = ("127.", "::1", "169.254.", "fe80:", "172.17.")
 """Beginnings of addresses that no other node reaches: loop-back, of the link alone, docker's bridge."""
-Answer = tuple["bool | None", str]
-"""Whether a node is well (None: not known), and what was found there."""
+Answer = tuple["bool | None", str] | tuple["bool | None", str, str]
+"""Whether a node is well (None: not known), what was found there, and a remedy that is better than the row's."""
 UNKNOWN: Answer = None, "the node did not say"
 
 
@@ -138,7 +138,7 @@ def loopback(scene: Preflight, node: Node) -> Answer:
     found = scene.answer(node, "loopback")
     if found is None or not found.error:
         return UNKNOWN if found is None else (True, "connects")
-    return False, f"{found.error}{_blamed_firewall(scene, [node.name])}"
+    return _blocked(scene, found.error, [node.name])
 
 
 def paths(scene: Preflight, node: Node) -> Answer | None:
@@ -150,13 +150,13 @@ def paths(scene: Preflight, node: Node) -> Answer | None:
     host = broken[0].subject.rpartition(":")[0]
     peers = [name for name, other in sorted(scene.job.nodes.items()) if host in names_of(other)]
     told = listed([f"{answer.subject}: {answer.error}" for answer in broken])
-    return False, f"{told}{_blamed_firewall(scene, [*peers, node.name])}"
+    return _blocked(scene, told, [*peers, node.name])
 
 
-def _blamed_firewall(scene: Preflight, nodes: Sequence[str]) -> str:
-    """The firewall that is active on one of these nodes, and its own remedy; empty where none is known."""
+def _blocked(scene: Preflight, told: str, nodes: Sequence[str]) -> Answer:
+    """A connection that fails, with the firewall that is active on one of these nodes and that firewall's remedy."""
     found = firewall_of(scene.answers, nodes)
-    return "" if found is None else f"; {found[0]}, {found[1]}"
+    return (False, told) if found is None else (False, f"{told}; {found[0]}", found[1])
 
 
 # --- devices and limits -------------------------------------------------------------------------------------------
@@ -270,12 +270,14 @@ def cells(scene: Preflight) -> list[CheckCell]:
     """Run every check; red first, then in the order of the checks and the nodes."""
     answers = [(REACH, node.name, reach(scene, node)) for _, node in sorted(scene.job.nodes.items())]
     answers += [(check, name, answer) for check in CHECKS for name, answer in _answers(check, scene)]
-    found = [
-        CheckCell(check.name, node, check.state, figure, check.kind, check.remedy) if well is False
-        else CheckCell(check.name, node, "ok" if well else "unknown", figure)
-        for check, node, (well, figure) in answers
-    ]  # fmt: skip
-    return sorted(found, key=lambda cell: ORDER.index(cell.state))
+    return sorted((_cell(*answer) for answer in answers), key=lambda cell: ORDER.index(cell.state))
+
+
+def _cell(check: Check, node: str, answer: Answer) -> CheckCell:
+    if answer[0] is not False:
+        return CheckCell(check.name, node, "ok" if answer[0] else "unknown", answer[1])
+    remedy = answer[2] if len(answer) == 3 else check.remedy
+    return CheckCell(check.name, node, check.state, answer[1], check.kind, remedy)
 
 
 def _answers(check: Check, scene: Preflight) -> Iterator[tuple[str, Answer]]:

@@ -112,7 +112,7 @@ def _all_wait(waits: Sequence[RankStatus], odd: OddRanks | None) -> tuple[Patter
         together = len(points) == 1 or any(point.kind == "device" for point in points)
         return "stalled" if together else "mismatch", every
     accused = [point for point in points if odd.ranks.issuperset(point.ranks)]
-    together = odd.by == "groups" and len(accused) == 1 and accused[0].kind != "p2p"
+    together = odd.by == "groups" and len(accused) == 1 and len(odd.ranks) > 1 and accused[0].kind != "p2p"
     return "stalled" if together else "mismatch", odd.ranks
 
 
