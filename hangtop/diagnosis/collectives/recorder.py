@@ -80,7 +80,8 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
     waiters = {edge.waiter for edge in edges}
     busy = {rank for one in progress.values() for rank in one.waiting}
     busy |= {op.rank for op in found.p2p if op.open and op.peer is not None}
-    culprits = set().union(*sure.values()) - waiters - busy
+    ends = set().union(*sure.values()) - waiters
+    culprits = ends - busy
     circle = circle_of(sure)
     undumped = {rank for edge in edges if edge.untold for rank in edge.for_ranks} - found.dumps.keys()
     if culprits or circle or len(undumped) > len(waiters):
@@ -89,6 +90,8 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
         [] if culprits else [one for group in groups if (one := _on_some(progress[group], found.groups[group]))]
     )
     culprits = culprits or {rank for one in unfinished for rank in one.waiting} or strayed(found.groups, progress)
+    # gloo names no members: a rank that nobody followed into its group is in none that all have joined
+    culprits = culprits or ends & {rank for one in progress.values() if len(one.members) == 1 for rank in one.waiting}
     if not (culprits or circle or undumped):
         unfinished = [OpenGroup(one.label, one.waiting) for one in progress.values() if _stands(one)]
     return Matched(

@@ -67,6 +67,12 @@ def in_pair(rank: int, op: str) -> RecorderDump:
     return dump(rank, *entries, collective(rank, 7, op, done=rank > 1, **own), members=PAIRS)
 
 
+def alone_in_its_group(rank: int) -> RecorderDump:
+    """By gloo, which names no members: the rank waits in a group in which no other rank was seen."""
+    entry = collective(rank, 1, done=False, group="1", group_description="", state="scheduled")
+    return gloo(rank, waits=False)._replace(collectives=[*gloo(rank, waits=False).collectives, entry])
+
+
 DUMPS: dict[str, tuple[Sequence[RecorderDump], str, tuple[int, ...], str]] = {
     "one did not join": ([*waiting(0, 1, 2), dump(3, *history(3, 6))], "collective_mismatch", (3,), "all_reduce #7"),
     "another size": (
@@ -74,6 +80,14 @@ DUMPS: dict[str, tuple[Sequence[RecorderDump], str, tuple[int, ...], str]] = {
     ),
     "no dump of one": (waiting(0, 1, 3), "collective_mismatch", (2,), "rank 2 has not launched"),
     "gloo": ([gloo(rank, waits=rank != 1) for rank in range(4)], "collective_mismatch", (1,), "all_reduce #7"),
+    "gloo, one alone in a group": (
+        [*(gloo(rank, waits=True) for rank in (0, 2, 3)), alone_in_its_group(1)], "collective_mismatch", (1,),
+        "rank 1 has not launched all_reduce #7",
+    ),
+    "gloo, one in a group waits for another rank": (
+        [gloo(0, waits=True), alone_in_its_group(1), gloo(2, waits=False), gloo(3, waits=True)],
+        "collective_mismatch", (2,), "rank 2 has not launched all_reduce #7",
+    ),
     "all joined and none completed": (waiting(0, 1, 2, 3), "collective_stalled", (0, 1, 2, 3), "all members"),
     "some have finished it": (
         [*(dump(rank, *history(rank, 7)) for rank in range(3)), *waiting(3)], "collective_stalled", (3,),

@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,10 +49,6 @@ def found_interpreters() -> list[str]:
 
 
 INTERPRETERS = found_interpreters()
-if len(INTERPRETERS) == 1:
-    warnings.warn(
-        f"the node side is tested under {sys.version.split()[0]} alone: no other Python is here", stacklevel=1
-    )
 
 
 @pytest.fixture(scope="module")
