@@ -21,8 +21,13 @@ LEAST = 0.02
 
 
 def flame_probe(session: Session, ranks: Collection[int] | None, folder: Path, *, seconds: float) -> Probe:
-    """Sample these ranks, or all, without pausing them; an SVG file in ``folder``."""
+    """Sample these ranks, or all, without pausing them; an SVG file in ``folder``.
+
+    Raises :class:`ProbeRefused` where there is none.
+    """
     wanted = [rank for rank in session.job().ranks if rank.gone_at is None and (ranks is None or rank.rank in ranks)]
+    if not wanted:
+        raise ProbeRefused("no rank that could be sampled was seen")
     by_node: dict[str, list[int]] = {}
     for rank in wanted:
         by_node.setdefault(rank.node, []).append(rank.process.pid)

@@ -13,7 +13,7 @@ from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.phrasing import count, folded_names, listed
 from hangtop.diagnosis.probes import findings, outcome, path_findings, report_of
-from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of, table
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_of, table
 from hangtop.session.session import Session
 
 LOADS = "The probe loads the network of these nodes for some seconds."
@@ -32,9 +32,14 @@ def measured(
 
 
 def path_probe(session: Session, *, seconds: float = 0.5) -> Probe:
-    """Connect, MTU, loss and throughput of every direction, with iperf3 where two nodes have it."""
+    """Connect, MTU, loss and throughput of every direction, with iperf3 where two nodes have it.
+
+    Raises :class:`ProbeRefused` for a single node.
+    """
     job = session.job()
     nodes, absent = nodes_of(session, job)
+    if len(job.nodes) < 2:
+        raise ProbeRefused("a path has two ends: name two nodes")
 
     async def run(say: Say) -> ProbeResult:
         at, began = time.time(), time.monotonic()
