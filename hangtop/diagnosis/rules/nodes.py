@@ -14,7 +14,7 @@ from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_on, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, folded_names, listed, of_several, ranks_on, ranks_text
 from hangtop.diagnosis.roster import ranks_on_node, world_size
 from hangtop.diagnosis.waits.statuses import not_responding
 
@@ -33,22 +33,29 @@ NONE_ANSWERS = "No node answers: where the reason does not say why, check this m
 
 
 def node_unreachable(job: Job) -> Iterator[Finding]:
-    """node_unreachable: a node that gave no answer, or that answered before and does no more, while others do."""
+    """node_unreachable: a node that gave no answer, or that answered before and does no more, while others do.
+
+    Where none answers, all that are silent for one reason are told at once: ``n[1-30] have not answered …``.
+    """
     answering = [node for node in job.nodes.values() if node.link in ("live", "limited")]
+    silent: dict[str, list[str]] = defaultdict(list)
     for name, node in sorted(job.nodes.items()):
-        if not not_responding(node, job.now):
-            continue
-        ranks = ranks_on_node(job, name)
-        elsewhere = {rank.rank for rank in job.ranks if rank.node != name and rank.gone_at is None}
+        if not_responding(node, job.now):
+            silent[name if answering else node.why.replace(name, "")].append(name)
+    for names in silent.values():
+        node = job.nodes[names[0]]
+        ranks = tuple(sorted({rank for name in names for rank in ranks_on_node(job, name)}))
+        elsewhere = {rank.rank for rank in job.ranks if rank.node not in names and rank.gone_at is None}
         spare = not ranks and len(elsewhere) >= (world_size(job) or len(elsewhere) + 1)
         needed = bool(answering) and not spare
         yield Finding(
             "node_unreachable", "critical" if needed else "warning",
             0.9 if node.seen_at and ranks and answering else 0.8 if needed else 0.5,
-            f"{name} has not answered for {duration(max(0.0, job.now - (node.seen_at or node.since)))}"
+            f"{folded_names(names)} {'has' if len(names) == 1 else 'have'} not answered for "
+            f"{duration(max(0.0, job.now - (node.seen_at or node.since)))}"
             f"{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
-            ranks=ranks, nodes=(name,),
-            evidence=(Evidence(Observer.LINK, f"connection to {name}", node.since or None, node.why or node.link),),
+            ranks=ranks, nodes=tuple(names),
+            evidence=(Evidence(Observer.LINK, f"connection to {names[0]}", node.since or None, node.why or node.link),),
             advice=OTHERS_ANSWER if answering else NONE_ANSWERS,
         )  # fmt: skip
 

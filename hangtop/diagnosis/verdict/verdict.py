@@ -199,7 +199,7 @@ def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
             if state.state in NOT_READ:
                 reasons[SOURCE_NAMES.get(source, source), state.why or NOT_READ[state.state]].add(name)
         if node.link not in ("live", "offline"):
-            reasons["everything", node.why or f"the node is {node.link}"].add(name)
+            reasons["everything", node.why.replace(name, "NODE") or f"the node is {node.link}"].add(name)
     for status in job_status.of("unseen"):
         doing = status.activity
         if doing is not None and doing.error:
