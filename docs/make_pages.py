@@ -99,7 +99,7 @@ def man_page() -> str:
     """
     shared: set[str] = set()
     lines = [f'.TH HANGTOP 1 "" "hangtop {__version__}" "User Commands"', ".SH NAME", "hangtop \\- " + _sentence(group)]
-    context = group.make_context("hangtop", [], terminal_width=100, resilient_parsing=True)
+    context = group.make_context("hangtop", [], terminal_width=73, resilient_parsing=True)
     for path, said in _helps(group, context):
         parts = [part for part in said.split("\n\n") if part not in shared]
         shared.update(part for part in parts if part.partition("\n")[0].endswith(":"))
