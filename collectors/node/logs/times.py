@@ -29,11 +29,11 @@ _HEAD = 96
 
 
 def find(text: str, now: float) -> Optional[float]:
-    """The first time near the beginning of a line; ``now`` gives the year where the line has none."""
+    """The first time near the beginning of a line, in small letters too; ``now`` gives the year where it has none."""
     head = text[:_HEAD]
     if head.count(":") < 2:
         return None  # a clock has two, and lines that tell steps come many a second
-    found = [match for match in (re.search(pattern, head) for pattern in _PATTERNS) if match is not None]
+    found = [match for match in (re.search(pattern, head, re.I) for pattern in _PATTERNS) if match is not None]
     best = min(found, key=lambda match: match.start(), default=None)
     return None if best is None else _moment(best, now)
 

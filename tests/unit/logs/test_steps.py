@@ -78,12 +78,13 @@ def test_signs_of_life_are_no_steps(line: str) -> None:
     assert count is None or count.grown == 0
 
 
-def test_how_long_a_step_took_of_late_is_told_by_the_times_of_the_lines_and_their_numbers() -> None:
+@pytest.mark.parametrize("between", [" ", "T"])
+def test_how_long_a_step_took_of_late_is_told_by_the_times_of_the_lines_and_their_numbers(between: str) -> None:
     log = LogSteps()
     zone = time.strftime("%z", time.localtime(NOW))
     at = [0, 10, 20, 50, 60]
     lines = "".join(
-        time.strftime(f"%Y-%m-%d %H:%M:%S{zone} step {10 * n}\n", time.localtime(NOW + seconds))
+        time.strftime(f"%Y-%m-%d{between}%H:%M:%S{zone} step {10 * n}\n", time.localtime(NOW + seconds))
         for n, seconds in enumerate(at)
     )
     read(log, lines, live=False, now=NOW + 60)
