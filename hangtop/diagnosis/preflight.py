@@ -1,4 +1,4 @@
-"""The checks of preflight, and their answers as a table and as findings. To check something else, write a row.
+"""The checks of preflight. To check something else, write a row.
 
 Thresholds: NCCL's manual asks for unlimited memlock under InfiniBand, at least 1 GiB of /dev/shm, and for ACS and
 IOMMU translation to be off (runtime_and_mpi_issues, networking_troubleshooting, gpu_direct).
@@ -6,14 +6,13 @@ IOMMU translation to be off (runtime_and_mpi_issues, networking_troubleshooting,
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
 from collectors.samples.asked import Observation
 from hangtop.diagnosis.addresses import chosen_interface, names_of
-from hangtop.diagnosis.finding import READ_ITSELF, Evidence, Finding, Observer
 from hangtop.diagnosis.firewall import firewall_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
@@ -261,53 +260,3 @@ CHECKS = (
     *(Check(name, "env_mismatch", "Install the same image on every node.", alike=_version(library))
       for name, library in (("driver", "nvidia"), ("CUDA", "cuda"), ("NCCL", "nccl"), ("torch", "torch"))),
 )  # fmt: skip
-
-
-# --- the answers --------------------------------------------------------------------------------------------------
-
-
-def cells(scene: Preflight) -> list[CheckCell]:
-    """Run every check; red first, then in the order of the checks and the nodes."""
-    answers = [(REACH, node.name, reach(scene, node)) for _, node in sorted(scene.job.nodes.items())]
-    answers += [(check, name, answer) for check in CHECKS for name, answer in _answers(check, scene)]
-    return sorted((_cell(*answer) for answer in answers), key=lambda cell: ORDER.index(cell.state))
-
-
-def _cell(check: Check, node: str, answer: Answer) -> CheckCell:
-    if answer[0] is not False:
-        return CheckCell(check.name, node, "ok" if answer[0] else "unknown", answer[1])
-    remedy = answer[2] if len(answer) == 3 else check.remedy
-    return CheckCell(check.name, node, check.state, answer[1], check.kind, remedy)
-
-
-def _answers(check: Check, scene: Preflight) -> Iterator[tuple[str, Answer]]:
-    """By node; one to which the check does not apply has none."""
-    if check.measure is not None:
-        for node in scene.nodes():
-            if (answer := check.measure(scene, node)) is not None:
-                yield node.name, answer
-    if check.alike is not None:
-        values = {node.name: check.alike(scene, node) for node in scene.nodes()}
-        told = Counter(one for one in values.values() if one is not None)
-        usual = told.most_common(1)[0][0] if told else ""
-        for name, one in values.items() if any(told) else ():
-            well = one == usual
-            text = one if well else f"{one or 'none'}, elsewhere {usual or 'none'}"
-            yield name, UNKNOWN if one is None else (well, text or "")
-
-
-def findings(table: Iterable[CheckCell]) -> tuple[Finding, ...]:
-    """One finding for each mistake, over all the nodes that make it."""
-    grouped: dict[CheckCell, list[str]] = defaultdict(list)
-    for cell in table:
-        if cell.kind:
-            grouped[cell._replace(node="")].append(cell.node)
-    return tuple(
-        Finding(
-            cell.kind, "critical" if cell.state == "fail" else "warning", READ_ITSELF,
-            f"{cell.check} on {', '.join(names)}: {cell.figure}", nodes=tuple(names), advice=cell.remedy,
-            evidence=tuple(Evidence(Observer.PROBE, f"preflight {cell.check} on {name}", None, cell.figure)
-                           for name in names),
-        )
-        for cell, names in grouped.items()
-    )  # fmt: skip

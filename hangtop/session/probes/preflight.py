@@ -10,7 +10,8 @@ from hangtop.diagnosis.addresses import address_of, names_of
 from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count
-from hangtop.diagnosis.preflight import CheckCell, Preflight, cells, findings
+from hangtop.diagnosis.preflight import CheckCell, Preflight
+from hangtop.diagnosis.preflight_table import cells, findings
 from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of, table
 from hangtop.session.session import Session
 

@@ -12,7 +12,8 @@ from collectors.samples.gpus import GpuFacts
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Gpu, Node, Port
-from hangtop.diagnosis.preflight import CheckCell, Preflight, cells, findings
+from hangtop.diagnosis.preflight import CheckCell, Preflight
+from hangtop.diagnosis.preflight_table import cells, findings
 from tests.support.made import made_node
 
 GIB = 1 << 30
