@@ -44,7 +44,8 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
             silent[name if answering else node.why.replace(name, "")].append(name)
     for names in silent.values():
         node = job.nodes[names[0]]
-        ranks = tuple(sorted({rank for name in names for rank in ranks_on_node(job, name)}))
+        known = {rank for name in names for rank in ranks_on_node(job, name)}
+        ranks = tuple(sorted(known)) or _nowhere_else(job, names[0])
         elsewhere = {rank.rank for rank in job.ranks if rank.node not in names and rank.gone_at is None}
         spare = not ranks and len(elsewhere) >= (world_size(job) or len(elsewhere) + 1)
         needed = bool(answering) and not spare
@@ -58,6 +59,18 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
             evidence=(Evidence(Observer.LINK, f"connection to {names[0]}", node.since or None, node.why or node.link),),
             advice=OTHERS_ANSWER if answering else NONE_ANSWERS,
         )  # fmt: skip
+
+
+def _nowhere_else(job: Job, name: str) -> tuple[int, ...]:
+    """Ranks of WORLD_SIZE that run on no other node, where this is the only node that was never seen.
+
+    They must be as many as LOCAL_WORLD_SIZE says.
+    """
+    hidden = [one.name for one in job.nodes.values() if not_responding(one, job.now) and not job.ranks_of(one.name)]
+    seen = {rank.rank for rank in job.ranks}
+    absent = tuple(rank for rank in range(world_size(job) or 0) if rank not in seen)
+    sizes = {rank.process.local_world_size for rank in job.ranks} - {None}
+    return absent if hidden == [name] and min(seen, default=-1) >= 0 and sizes <= {len(absent)} else ()
 
 
 def node_rebooted(job: Job) -> Iterator[Finding]:
