@@ -9,9 +9,12 @@ from _pytest.mark import ParameterSet
 
 from hangtop.session.replay import played
 from tests.cases.play import Case, Player, cases
+from tui.actions import ACTIONS, shown_keys
 
 CASES = list(cases())
 FAULTS = [case for case in CASES if case.ranks or case.at]
+KEYS = {"", *(key for action in ACTIONS for key in shown_keys(action.keys))}
+"""Keys of the screen; an empty one for a command that has none."""
 HEALTHY = [case for case in CASES if case not in FAULTS] + [case.healthy() for case in FAULTS if case.twin]
 
 
@@ -36,6 +39,7 @@ def test_a_fault_is_named_and_its_recording_gets_the_same_answer(case: Case, tmp
     assert verdict.findings[0].ranks == case.ranks, verdict.summary
     assert not case.at or verdict.findings[0].nodes == (case.at,)
     assert not case.kind or verdict.findings[0].kind == case.kind
+    assert KEYS.issuperset(step.key for found in verdict.findings for step in found.next), "a key that does nothing"
 
 
 @pytest.mark.parametrize("case", each(HEALTHY))

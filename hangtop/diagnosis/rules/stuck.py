@@ -98,7 +98,7 @@ def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence
         f"holds up {count(len(graph.waiters), 'other')}: {_doing(job_status, first)}{gil}",
         (*evidence_of(first), *waiters_of(graph), watch_of(graph, len(first.readings))),
         NOT_LAUNCHED if first.state == "on_gpu" else CHILDREN if by_child else ADVICE[kind],
-        next_step("^n", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),
+        next_step("", "stacks", first.node or "NODE", "--rank", str(first.rank), "--native"),
     )  # fmt: skip
 
 
