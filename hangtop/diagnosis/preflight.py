@@ -167,9 +167,14 @@ def gpu_faults(_: Preflight, node: Node) -> Answer | None:
     return (not lost, "; ".join(lost) or "none") if node.gpus else None
 
 
+def _wired_otherwise(job: Job) -> dict[str, str]:
+    """By node that is wired otherwise than most, how it differs."""
+    return {finding.nodes[0]: finding.evidence[0].text for finding in topology_differs(job)}
+
+
 def topology(scene: Preflight, node: Node) -> Answer | None:
     """``nvidia-smi topo -m``: wired as most nodes with the same devices."""
-    odd = {finding.nodes[0]: finding.evidence[0].text for finding in topology_differs(scene.job)}
+    odd = scene.job.once(_wired_otherwise)
     return (node.name not in odd, odd.get(node.name, "as most nodes")) if node.topology is not None else None
 
 

@@ -146,6 +146,10 @@ class Session(Intake):
 
     def snapshot(self, nodes: dict[str, Node] | None = None) -> Job:
         """All of this moment; nodes are copied unless they come so. :meth:`job_of` tells which ranks it is about."""
+        if nodes is None:
+            nodes = {}
+            for _ in self.copying(nodes):
+                pass
         now, state, still = self.now(), self.state, self.progress.stood_still
         oldest = now - max(STACKS_KEPT, (still or 0.0) + 1.0) if self.live else float("-inf")
         stacks = [(node, dump) for node, dump in state.stacks if dump.at >= oldest]
@@ -161,7 +165,7 @@ class Session(Intake):
             motion=self.progress.motion,
             unasked=self.can_act and names_no_node(self.options),
             probed=tuple(self.probed),
-            nodes={name: node.copied() for name, node in state.nodes.items()} if nodes is None else nodes,
+            nodes=nodes,
             stacks=tuple(dump for _, dump in stacks),
             stack_nodes=tuple(node for node, _ in stacks),
             events=tuple(event for _, event in events),

@@ -42,7 +42,7 @@ _LATEST_EPOCH = 1e7
 """More are seconds since 1970."""
 
 
-class Counted(NamedTuple):
+class StepSeen(NamedTuple):
     """The counter of one line."""
 
     name: str
@@ -63,22 +63,22 @@ def is_trouble(text: str) -> bool:
     return re.search(_TROUBLE, text) is not None
 
 
-def counted(text: str) -> Optional[Counted]:
+def counted(text: str) -> Optional[StepSeen]:
     """The counter of one line in small letters; None without one, or for a mere sign of life. Linear in the line."""
-    found: List[Counted] = []
+    found: List[StepSeen] = []
     for match in re.finditer(_WORD, text):
         name = _NAMES[match.group("name")[:2]]
         value = float(match.group("n").replace(",", "") + (match.group("part") or ""))
         if (name == "epoch" and value >= _LATEST_EPOCH) or (name != "epoch" and match.group("part")):
             continue  # seconds since 1970, or those that a step took
-        found.append(Counted(name, value, _words(text[: match.start("n")])))
+        found.append(StepSeen(name, value, _words(text[: match.start("n")])))
     if all(each.name == "epoch" for each in found):
         bar = re.search(_BAR, text)
         within = re.search(_FRACTION, text) if found and bar is None else None
         if bar is not None:
-            found.append(Counted("bar", float(bar.group("n") or bar.group("n2")), _words(text[: bar.start()])))
+            found.append(StepSeen("bar", float(bar.group("n") or bar.group("n2")), _words(text[: bar.start()])))
         elif within is not None:
-            found.append(Counted("batch", float(within.group("n")), _words(text[: within.start()])))
+            found.append(StepSeen("batch", float(within.group("n")), _words(text[: within.start()])))
     return min(found, key=lambda each: _PLACE[each.name]) if found and not re.search(_BEATS, text) else None
 
 
@@ -104,7 +104,7 @@ RISES = 8
 class _Counter:
     """One counter: the numbers in one kind of line. A number at half of the highest or below begins a new count."""
 
-    def __init__(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> None:
+    def __init__(self, seen: StepSeen, at: Optional[float], stamp: Optional[float]) -> None:
         self.name = seen.name
         self.high = seen.value
         self.at = at
@@ -113,7 +113,7 @@ class _Counter:
         self.times = [] if stamp is None else [(stamp, seen.value)]
         """Times of the last rises, as their lines print them, and the numbers that they rose to."""
 
-    def rises_to(self, seen: Counted, at: Optional[float], stamp: Optional[float]) -> bool:
+    def rises_to(self, seen: StepSeen, at: Optional[float], stamp: Optional[float]) -> bool:
         """Take the next number: whether the count went on with it."""
         before = self.high
         if seen.value > before or seen.value <= before / 2:

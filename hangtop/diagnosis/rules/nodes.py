@@ -42,10 +42,11 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
     for name, node in sorted(job.nodes.items()):
         if not_responding(node, job.now):
             silent[name if answering else node.why.replace(name, "")].append(name)
+    unseen = [name for names in silent.values() for name in names if not job.ranks_of(name)]
     for names in silent.values():
         node = job.nodes[names[0]]
         known = {rank for name in names for rank in ranks_on_node(job, name)}
-        ranks = tuple(sorted(known)) or _nowhere_else(job, names[0])
+        ranks = tuple(sorted(known)) or (_nowhere_else(job) if unseen == names else ())
         elsewhere = {rank.rank for rank in job.ranks if rank.node not in names and rank.gone_at is None}
         spare = not ranks and len(elsewhere) >= (world_size(job) or len(elsewhere) + 1)
         needed = bool(answering) and not spare
@@ -61,16 +62,15 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def _nowhere_else(job: Job, name: str) -> tuple[int, ...]:
-    """Ranks of WORLD_SIZE that run on no other node, where this is the only node that was never seen.
+def _nowhere_else(job: Job) -> tuple[int, ...]:
+    """Ranks of WORLD_SIZE that run on no node that was seen: they are on the one that was not.
 
     They must be as many as LOCAL_WORLD_SIZE says.
     """
-    hidden = [one.name for one in job.nodes.values() if not_responding(one, job.now) and not job.ranks_of(one.name)]
     seen = {rank.rank for rank in job.ranks}
     absent = tuple(rank for rank in range(world_size(job) or 0) if rank not in seen)
     sizes = {rank.process.local_world_size for rank in job.ranks} - {None}
-    return absent if hidden == [name] and min(seen, default=-1) >= 0 and sizes <= {len(absent)} else ()
+    return absent if min(seen, default=-1) >= 0 and sizes <= {len(absent)} else ()
 
 
 def node_rebooted(job: Job) -> Iterator[Finding]:
