@@ -23,6 +23,8 @@ class CommandEntry(NamedTuple):
 DEFAULT = "watch"
 ALONE = {"--help", "-h", "--version"}
 """Options of a group itself."""
+ALIKE = 0.8
+"""Ours: how near (``difflib``'s ratio) a word is to the command of which it is taken for a misspelling."""
 
 
 class DefaultGroup(click.Group):
@@ -63,7 +65,7 @@ def arrange(words: Sequence[str], commands: Collection[str], default: str, group
     """The words with the default command's name in front, unless they begin with a command's name.
 
     A node that has a command's name is reached with the command before it: ``hangtop watch demo``. Raises
-    :class:`click.UsageError` for a command behind other words.
+    :class:`click.UsageError` for a command behind other words, and for a mistyped one such as ``triag``.
     """
     first = words[0] if words else ""
     if first in commands or first in ALONE:
@@ -72,6 +74,11 @@ def arrange(words: Sequence[str], commands: Collection[str], default: str, group
         raise click.UsageError(
             f"the command comes first: {group} {late}; a node of that name: {group} {default} {late}"
         )
+    if first.isalpha():
+        from difflib import get_close_matches  # a hundredth of a second
+
+        if meant := get_close_matches(first, commands, 1, ALIKE):
+            raise click.UsageError(f"is {group} {meant[0]} meant? A node named {first}: {group} {default} {first}")
     return [default, *words]
 
 

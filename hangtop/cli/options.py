@@ -87,8 +87,10 @@ _shown = functools.partial(click.option, cls=SharedOption, section=SCREEN)
 
 CONNECTION: tuple[Decorator, ...] = (
     click.argument("targets", metavar="[NODE]...", nargs=-1),
-    _reached("-F", "--ssh-config", metavar="FILE", callback=_PATH, help="An ssh_config instead of ~/.ssh/config."),
-    _reached("--hostfile", metavar="FILE", callback=_PATH, help="Nodes from an OpenMPI, DeepSpeed or plain host file."),
+    _reached("-F", "--ssh-config", metavar="FILE", type=FILE, callback=_PATH,
+             help="An ssh_config instead of ~/.ssh/config."),
+    _reached("--hostfile", metavar="FILE", type=FILE, callback=_PATH,
+             help="Nodes from an OpenMPI, DeepSpeed or plain host file."),
     _reached("--slurm", metavar="JOBID", help="The nodes of a Slurm job."),
     _reached("--via", metavar="CMD",
              help="Another way in: ssh (the system's own), slurm, kubectl, or a command ('docker exec -i %h sh')."),

@@ -76,3 +76,9 @@ def test_the_environment_sets_what_the_command_line_does_not(monkeypatch: pytest
     monkeypatch.setenv("HANGTOP_JOB", "A=1")
     params = EVERY["watch"].make_context("watch", ["--job", "B=2"]).params
     assert (params["patience"], params["read_only"], params["job"]) == (7.0, True, ("B", "2"))
+
+
+def test_a_misspelt_command_is_no_node() -> None:
+    with pytest.raises(click.UsageError, match="is hangtop triage meant"):
+        arrange(["triag"], COMMANDS, "watch", "hangtop")
+    assert arrange(["trinity"], COMMANDS, "watch", "hangtop") == ["watch", "trinity"]
