@@ -1,4 +1,4 @@
-"""Observations put as evidence, and how much the proof of a blamed rank weighs."""
+"""Evidence about ranks, written for findings, and the weight of the proof against blamed ranks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hangtop.diagnosis.waits.wake_set import ENDED, STOPPED, WakeProgress
 
 FRAMES_SHOWN, PLACES_SHOWN = 8, 4
 COMMAND_SHOWN = 60
-"""Characters of a command that are told."""
+"""Characters of a command line that a finding quotes."""
 FULL, DOUBTFUL, LINES_ALONE = 0.92, 0.7, 0.55
-"""Weights of a proof without a doubt, of one with a doubt, and where only the lines of programs tell."""
+"""Weights of a proof: without a doubt, with a doubt, and from lines of the program alone."""
 
 
 def stack_of(status: RankStatus) -> Evidence | None:
@@ -35,7 +35,7 @@ def stack_of(status: RankStatus) -> Evidence | None:
 
 
 def process_of(status: RankStatus) -> Evidence | None:
-    """Return what the kernel says of one rank's process; None when it says nothing."""
+    """Return what the kernel reports about one rank's process; None when the kernel reports nothing."""
     doing, moved, pid = status.activity, status.motion, status.pid
     sleep = sleep_at(moved.wchan)
     why = f" ({sleep.meaning})" if sleep.meaning and not sleep.ordinary else ""
@@ -54,12 +54,12 @@ def process_of(status: RankStatus) -> Evidence | None:
 
 
 def evidence_of(status: RankStatus) -> tuple[Evidence, ...]:
-    """Return stack and process of one rank, as far as they are known."""
+    """Return the evidence from the stack and from the process of one rank, where known."""
     return tuple(line for line in (stack_of(status), process_of(status)) if line)
 
 
 def waiters_of(graph: WaitGraph) -> tuple[Evidence, ...]:
-    """Return where those who wait are waiting, one line a point, the largest first."""
+    """Return where the waiters wait: one line per wait point, the largest point first."""
     lines = []
     for point in graph.points[:PLACES_SHOWN]:
         seen, doing = any(member.read for member in point.members), point.members[0].activity
@@ -70,17 +70,17 @@ def waiters_of(graph: WaitGraph) -> tuple[Evidence, ...]:
 
 
 def watch_of(graph: WaitGraph, looks: int) -> Evidence:
-    """Return how long it was watched, and over how many looks nothing changed."""
+    """Return for how long, and over how many looks, the waiters did not change."""
     if looks <= 1:
-        return Evidence(Observer.CONTEXT, "watch", None, "one look: it tells where each was, not for how long")
+        return Evidence(Observer.CONTEXT, "watch", None, "one look: it shows where each rank was, not for how long")
     moved = "nothing moved" if graph.frozen else "the same picture"
     return Evidence(Observer.CONTEXT, "watch", None, f"{moved} for {duration(graph.held)}, {looks} looks")
 
 
 def children_told(status: RankStatus) -> str:
-    """Those of its processes that are halted or ended, else the one for which this rank waits; empty for none.
+    """Name the child processes that are halted or have ended, else the only child; empty if no child is waited for.
 
-    Which of several it waits for is not known, but one that is halted or has ended does not answer.
+    With several children the awaited child is unknown, but a halted or ended child does not answer.
     """
     doing, process = status.activity, status.process
     if doing is None or process is None or doing.waits != "helper":
@@ -91,13 +91,13 @@ def children_told(status: RankStatus) -> str:
             ends = sorted({_ended_by(child.ended) for child in found if child.ended is not None})
             by = f" ({', '.join(ends)})" if ends else ""
             told = listed([str(child.pid) for child in found], 3)
-            return f"of the processes that it started {told} {of_several('is', len(found))} {words}{by}"
+            return f"of its child processes, {told} {of_several('is', len(found))} {words}{by}"
     one = children[0] if len(children) == 1 else None
     return f"it waits for process {one.pid} ({shorten(one.command, COMMAND_SHOWN, placeholder='…')})" if one else ""
 
 
 def _ended_by(status: int) -> str:
-    """``SIGKILL`` or ``exit code 1``: what a wait status says."""
+    """Decode a wait status: ``SIGKILL``, ``exit code 1``."""
     number = status & 0x7F
     if not number:
         return f"exit code {status >> 8}"
@@ -108,10 +108,10 @@ def _ended_by(status: int) -> str:
 
 
 def weight_of(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankStatus]) -> float:
-    """Weigh the proof that these ranks hold up the others: with a doubt it is likely, where lines alone tell possible.
+    """Weigh the proof that these ranks hold up the others: *likely* with a doubt, *possible* from lines alone.
 
-    What a weight means (proven, likely, possible) is told by :mod:`hangtop.diagnosis.finding`, which also asks for two
-    independent sources.
+    :mod:`hangtop.diagnosis.finding` maps the weight to proven, likely or possible, and demands two independent sources
+    for proven.
     """
     if graph.pattern == "held_up":
         return DOUBTFUL if any(_may_not_be_stuck(job_status, one) for one in members) else FULL
@@ -123,10 +123,10 @@ def weight_of(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankSta
 
 
 def _may_not_be_stuck(job_status: JobStatus, status: RankStatus) -> bool:
-    """Whether what is told of a rank that does not wait leaves another reading.
+    """Whether the evidence against a rank that does not wait allows another reading.
 
-    Its network threads alone tell, the names of its functions, or what blocks it may yet come; or native frames would
-    show what C code waits for.
+    Only its network threads or its function names accuse the rank; or an event outside the job may still unblock the
+    rank; or native frames would show what its C code waits for.
     """
     doing = status.activity
     if doing is None:

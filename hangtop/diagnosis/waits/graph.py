@@ -1,11 +1,11 @@
 """Who waits for whom: follow every wait to its end and find the ranks that hold the others up.
 
-A rank that does not wait ends the chain: it is the culprit however few wait for it. Where all wait, sends and receives
-may close a circle; else the ranks at another point of the program are odd (:mod:`hangtop.diagnosis.waits.odd`). Pure
-functions over the statuses of ranks.
+A rank that does not wait ends the chain and is the culprit, even if few ranks wait for it. When every rank waits, sends
+and receives may form a cycle; otherwise the ranks at another point of the program than the rest are the culprits
+(:mod:`hangtop.diagnosis.waits.odd`). Pure functions over the statuses of ranks.
 
 Example: ranks 0, 1 and 3 are in ``all_reduce``, rank 2 reads a file: ``held_up``, culprit 2. If rank 2 is in a
-``barrier`` instead: ``mismatch``, culprit 2. If all four are in the same ``all_reduce``: ``stalled``, nobody is odd.
+``barrier`` instead: ``mismatch``, culprit 2. If all four are in the same ``all_reduce``: ``stalled``, no rank is odd.
 """
 
 from __future__ import annotations
@@ -22,44 +22,44 @@ from hangtop.diagnosis.waits.points import WaitPoint, by_frames, points_of, stan
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state
 
 Pattern = Literal["held_up", "deadlock", "mismatch", "stalled", "unclear"]
-"""How a graph looks.
+"""Shape of a wait graph.
 
-``held_up``: somebody does not wait; ``deadlock``: sends and receives wait in a circle; ``mismatch``: ranks wait at
-different operations; ``stalled``: all wait in one operation, or those of a sub-group do, and the others wait for them;
-``unclear``: all that could be read wait, and some could not be.
+``held_up``: a rank does not wait; ``deadlock``: sends and receives wait in a cycle; ``mismatch``: ranks wait in
+different operations; ``stalled``: all ranks wait in one operation, or a sub-group does and the other ranks wait for the
+sub-group; ``unclear``: all ranks with readable stacks wait, but some stacks could not be read.
 """
 
 HARD: tuple[State, ...] = ("gone", "missing", "stopped", "uninterruptible")
 PLAIN_HALVES = frozenset({"send", "recv"})
-"""Operations that wait for one peer, each way."""
+"""Operations that wait for one peer."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitGraph:
-    """Ranks that wait, and the end of their wait."""
+    """Ranks that wait, and the ranks at which their waits end."""
 
     pattern: Pattern
     waiters: tuple[RankStatus, ...]
-    """Those who wait and are not to blame. Empty where all are in one operation, and none is more to blame."""
+    """Waiting ranks that are not culprits; empty if every rank is a culprit, as with one operation for all."""
     culprits: tuple[RankStatus, ...]
     points: tuple[WaitPoint, ...]
-    """Where the ranks wait that wait, the largest first."""
+    """Where waiting ranks wait, the largest point first."""
     accused: tuple[WaitPoint, ...]
-    """Points of the culprits, where culprits wait too."""
+    """Points of the culprits, if the culprits wait, too."""
     held: float
-    """Seconds for which the waiters were seen to wait without a break."""
+    """Seconds for which the waiters were seen waiting without a break."""
     frozen: bool
-    """The waiters were seen to stand still; False where they spin and cannot be told from moving by their CPU."""
+    """Whether most waiters were seen standing still; False if they spin: CPU use cannot tell spinning from moving."""
     by: Source | None = None
-    """What sets the culprits of a mismatch apart; None where nothing does, and all are named."""
+    """The sign that sets waiting culprits apart from the waiters; None without a sign: then all ranks are named."""
     part: bool = False
-    """Ranks that none of these wait for go on."""
+    """Whether other ranks, for which no rank of this graph waits, still make progress."""
 
 
 def find_waits(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge]) -> WaitGraph | None:
-    """Find who waits for whom in a job; None while nobody waits or the waits are seen to end and begin again.
+    """Find which rank waits for which; None while no rank waits, or while most waits are seen to end and begin again.
 
-    ``edges`` tell for which ranks some ranks wait, by recorders, logs and frames.
+    ``edges`` are the certain waits of one rank for others, from recorders, logs and frames.
     """
     among = standing_part(statuses, edges)
     waits, part = in_state(among, *WAITS), len(among) < len(statuses)
@@ -88,27 +88,27 @@ def _graph(
     accused: tuple[WaitPoint, ...] = ()
     if pattern not in ("held_up", "unclear"):
         accused = points_of(culprits)
-        held = min(held, *(one.held for one in waits))  # what all take part in may end once the last of them has come
+        held = min(held, *(one.held for one in waits))  # a collective may end once its last rank has arrived
     points = sorted((*accused, *points_of(waiters)), key=lambda point: (-len(point.members), point.ranks))
     frozen = bool(seen) and 2 * sum(one.frozen is True for one in seen) > len(seen)
     return WaitGraph(pattern, tuple(waiters), tuple(culprits), tuple(points), accused, held, frozen, by, part)
 
 
 def _not_launched(waits: Sequence[RankStatus], odd: OddRanks | None) -> list[RankStatus]:
-    """Ranks that wait for a kernel before the one that all others wait in, by what GPUs or network threads do."""
+    """Ranks that wait for an earlier kernel than all others do, as GPUs or network threads show."""
     late = [one for one in waits if odd is not None and odd.by in ("gpus", "threads") and one.rank in odd.ranks]
     before = all(one.kind == "device" and (one.load == "idle" or threads_rest(one)) for one in late)
     return [one._replace(state="on_gpu") for one in late] if before else []
 
 
 def _all_wait(waits: Sequence[RankStatus], odd: OddRanks | None) -> tuple[Pattern, Collection[int]]:
-    """How a job looks in which every rank waits, and the ranks that are to blame for it."""
+    """Pattern and culprits of a job in which every rank waits."""
     points, every = points_of(waits), {one.rank for one in waits}
     sends = [point for point in points if point.kind == "p2p"]
     if circle := _circle([member for point in sends for member in point.members], everybody=len(sends) == len(points)):
         return "deadlock", circle
     if odd is None:
-        # the kernel that some wait for may be the very collective that the others are in
+        # the kernel for which some ranks wait may be the collective in which the other ranks are
         together = len(points) == 1 or any(point.kind == "device" for point in points)
         return "stalled" if together else "mismatch", every
     accused = [point for point in points if odd.ranks.issuperset(point.ranks)]
@@ -117,11 +117,11 @@ def _all_wait(waits: Sequence[RankStatus], odd: OddRanks | None) -> tuple[Patter
 
 
 def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
-    """Ranks whose sends and receives wait for one another in a circle.
+    """Ranks whose sends and receives wait for one another in a cycle.
 
-    With the peers known, the circle is followed. With none known there is one circle that can be told: where everybody
-    who is there only receives, or only sends, one plain operation each, no operation can be served. A batched exchange
-    has both halves, and a send that meets its receive is no circle, even when neither ends.
+    Known peers give the cycle directly. Without any known peer, one case is certain: if every rank is in a plain
+    receive, or every rank is in a plain send, no operation has a counterpart. A batched exchange has both halves. A
+    send and its matching receive are no cycle, even if neither ends.
     """
     doing = {member.rank: member.activity for member in members if member.activity}
     if all(own.peer is None for own in doing.values()):

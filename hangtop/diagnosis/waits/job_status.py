@@ -1,4 +1,4 @@
-"""What the rules are given: a job, what each of its ranks does, who waits for whom, and how long a wait must last."""
+"""Input of the rules: a job, the status of each rank, which rank waits for which, and when a wait is a fault."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ from hangtop.diagnosis.waits.statuses import statuses_of, to_ask_natively
 from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
 
 PATIENCE_S, OF_USUAL_PAUSE = 60.0, 3.0
-"""Seconds that a wait for something outside the job may take at the least, and so many times the longest ordinary
-pause."""
+"""Patience for a wait outside the job: at least these seconds, or this multiple of the longest ordinary pause."""
 YOUNG_WAIT_S = 1.8
-"""Ours: two looks of a short watch that show the same; cheap signals come once a second: they must be still twice."""
+"""Ours: seconds. Cheap signs of motion come once a second, and two in a row must show none."""
 
 TRAINING = frozenset({"collective", "p2p", "device", "backward", "forward", "checkpoint"})
-"""Kinds of what a rank is met in once it has begun to train."""
+"""Kinds of activity in which a rank is seen only after training has begun."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """One job at one moment: the picture, its ranks and their waits."""
+    """One job at one moment, with the statuses and waits of its ranks."""
 
     job: Job
     statuses: Mapping[int, RankStatus]
     """By rank, including missing ones."""
     graph: WaitGraph | None
     edges: tuple[WaitEdge, ...]
-    """For which ranks some ranks wait, by recorders, logs and frames, as far as one of them is sure."""
+    """Certain waits of one rank for others, from recorders, logs and frames."""
 
     def of(self, *states: State) -> tuple[RankStatus, ...]:
         """Ranks in any of these states, in order."""
@@ -44,7 +43,7 @@ class JobStatus:
 
     @property
     def read(self) -> tuple[RankStatus, ...]:
-        """Ranks whose stacks could be read."""
+        """Ranks with stack dumps, readable or not."""
         return tuple(status for status in self.statuses.values() if status.activity is not None)
 
     @property
@@ -54,22 +53,22 @@ class JobStatus:
 
     @property
     def hung(self) -> bool:
-        """Ranks have waited without a break for longer than this job's pauses and the user's patience allow."""
+        """Whether ranks have waited without a break for longer than this job's pauses and the user's patience allow."""
         return self.graph is not None and self.graph.held >= self.alarm_after
 
     @property
     def alarm_after(self) -> float:
-        """The job's own, as looks see it (:func:`~hangtop.diagnosis.waits.rank_status.seen_after`).
+        """Seconds of waiting that are an alarm, less what looks miss (:func:`~.rank_status.seen_after`).
 
-        Nothing for saved dumps: who took them had waited.
+        Zero for saved dumps: the user waited before taking them.
         """
         return seen_after(self.job.alarm_after) if self.job.live else 0.0
 
     @property
     def trained(self) -> bool:
-        """Whether a step, a collective or work of a GPU that a rank holds was seen: no rank waits for a start any more.
+        """Whether the start is over: a step, a collective or work on a GPU of a rank was seen.
 
-        A job that imports moves, too. A step counts that was logged since the youngest process was started.
+        Motion alone proves nothing, because imports move, too. A step counts if it is newer than every process.
         """
         job, step_at = self.job, self.job.motion.last_step_at
         if job.motion.last_step is not None:
@@ -80,26 +79,26 @@ class JobStatus:
         return any(look.kind in TRAINING and "init" not in look.context for look in looks)
 
     def lasted(self, held: float) -> float:
-        """Seconds that a stand of so many, as watched, has lasted: since the last step or motion, for the text."""
+        """Seconds of a wait, for texts: since the last motion if looks cover the stand-still, else ``held``."""
         since, still = self.job.motion.stands_since, self.job.stood_still or 0.0
         covered = since is not None and held >= seen_after(still)
         return max(held, self.job.now - since) if since is not None and covered else held
 
     def wake_set(self, status: RankStatus) -> WakeSet:
-        """What may let this rank go on, and whether any of that makes progress, beside the ranks that wait."""
+        """The wake set of this rank, measured against the waiting ranks."""
         return wake_set_of(status, self.graph.waiters if self.graph is not None else ())
 
     def measured(self, status: RankStatus) -> bool:
-        """Whether it is known if the wake set of a rank makes progress."""
+        """Whether the looks suffice to tell if the wake set of a rank makes progress."""
         return self.wake_set(status).progress is not WakeProgress.UNKNOWN
 
     def due(self, status: RankStatus) -> float:
-        """Seconds that a rank may stay where it is before that is a fault; endless while its wake set makes progress.
+        """Seconds that a rank may stay where it is before the stay is a fault; ``inf`` while its wake set progresses.
 
-        Nor is it one before that was measured. Without progress: the job's own alarm where the rank waits for others or
-        is blocked on something inside the job, and the patience for what comes from outside. A kernel on a GPU of which
-        no figures are known may be a long one, and a rank that nobody could look into may compute. Nothing of that
-        holds for saved dumps, of which nobody knows how the rank went on: their owner had waited.
+        Also ``inf`` until the wake set is measured. Without progress: :attr:`alarm_after` if the rank waits for others
+        or is blocked inside the job, :attr:`outside_patience` if it is blocked outside. A GPU without figures may run a
+        long kernel, and a rank without a readable stack may compute: both get more time. For saved dumps the limit is
+        always :attr:`alarm_after`.
         """
         if not self.job.live:
             return self.alarm_after
@@ -118,12 +117,12 @@ class JobStatus:
 
     @property
     def outside_patience(self) -> float:
-        """Seconds that something outside the job may take: three times the longest ordinary pause, or a minute."""
+        """Seconds of patience with something outside the job: three times the longest ordinary pause, at least 60."""
         return max(PATIENCE_S, OF_USUAL_PAUSE * (self.job.usual_pause or 0.0))
 
 
 def status_of_job(job: Job) -> JobStatus:
-    """Put the picture's parts in order, tell what each rank does and who waits for whom."""
+    """Sort the parts of a job, and work out the status of each rank and which rank waits for which."""
     ordered = in_order(job)
     statuses = statuses_of(ordered)
     edges = tuple(edge for edge in (*ordered.once(waits_of), *by_frames(statuses.values())) if edge.certain)
@@ -131,10 +130,10 @@ def status_of_job(job: Job) -> JobStatus:
 
 
 def in_order(job: Job) -> Job:
-    """Return the same picture with its ranks and events in one certain order, whatever order they came in.
+    """Return the same job with ranks and events in a fixed order, whatever order they came in.
 
-    Rules may then speak of "the first": of events in time, those without one after the others, as in their files. Of
-    several equal events one is kept: a log on shared storage may be read by several nodes.
+    Events are in order of time; events without a time come last, in the order of their files. Equal events count once,
+    because several nodes may read one log on shared storage.
     """
     nodes = job.event_nodes + ("",) * (len(job.events) - len(job.event_nodes))
     kept: dict[tuple[object, ...], tuple[str, LogEvent]] = {}
@@ -156,9 +155,9 @@ def _time(told: tuple[str, LogEvent]) -> tuple[bool, float, str, int, str, str, 
 
 
 def native_wanted(job: Job) -> tuple[int, ...]:
-    """Choose the ranks to dump with native frames: one of each point at which Python frames leave open what happens.
+    """Choose the ranks to dump with native frames: one per point at which Python frames do not show what happens.
 
-    Empty while the job moves, or where the Python frames tell all there is.
+    Empty while the job moves, or if Python frames show enough.
     """
     job_status = status_of_job(job)
     if not job_status.hung and ((job.stood_still or 0.0) < YOUNG_WAIT_S or job.motion.moving):

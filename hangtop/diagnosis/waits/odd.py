@@ -1,10 +1,10 @@
-"""Where every rank waits: the few ranks that are at another point of the program than all others.
+"""If every rank waits: the few ranks that are at another point of the program than all others.
 
-The signs below, the surest first, each part the ranks into a crowd and the odd ones by one kind of evidence, or say
-nothing. The first sign that says something decides; without any no rank is odd.
+Each sign below uses one kind of evidence to split the ranks into a majority and odd ranks, or finds no odd ranks. The
+surest sign comes first, and the first sign that finds odd ranks decides.
 
-Example: ranks 0 to 2 spin at ``all_reduce``, their GPUs full; rank 3 is in a ``barrier`` at another line, its GPU idle:
-the GPUs set rank 3 apart.
+Example: ranks 0 to 2 wait in ``all_reduce`` while their GPUs spin; rank 3 waits in a ``barrier`` at another line, and
+its GPU is idle → the GPUs set rank 3 apart.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from hangtop.diagnosis.waits.points import WaitPoint
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 Source = Literal["gpus", "threads", "groups", "operations", "lines"]
-"""What sets the odd ranks apart: what their GPUs do, NCCL's network threads, that an operation of a sub-group ends
-before one of all, the operation, function or line that they are in, or only the function in which they wait for their
-GPUs."""
+"""The sign that sets the odd ranks apart: the load of their GPUs; NCCL's network threads; an operation of a sub-group,
+which ends before an operation of all ranks; the function, operation or line; or, if all ranks wait for their GPUs, the
+function alone."""
 BARRIERS = ("barrier", "monitored_barrier", "sync_global_devices")
-"""Operations that no rank leaves before all have come to it."""
+"""Operations that no rank leaves before all ranks have entered."""
 AT_REST = 0.1
-"""Cores that the threads of a rank beside its main one use at the most while they all sleep."""
+"""Most cores that the threads of a rank, without the main thread, use together while all of them sleep."""
 DONE_ALONE = frozenset({"evaluation", "checkpoint"})
-"""What rank 0 likes to do alone, though what it calls needs all ranks."""
+"""Phases that rank 0 often runs alone by mistake, although the calls inside need all ranks."""
 
 
 class OddRanks(NamedTuple):
@@ -37,7 +37,7 @@ class OddRanks(NamedTuple):
 
 
 def odd_ranks(points: Sequence[WaitPoint]) -> OddRanks | None:
-    """The ranks at another point of the program, by the surest sign that tells of any; None where no sign does."""
+    """The ranks at another point of the program, by the surest sign that finds any; None if no sign does."""
     for source, sign in SIGNS:
         if odd := sign(points):
             return OddRanks(odd, source)
@@ -45,7 +45,7 @@ def odd_ranks(points: Sequence[WaitPoint]) -> OddRanks | None:
 
 
 def _minority(points: Sequence[WaitPoint], class_of: Callable[[RankStatus], Hashable]) -> frozenset[int]:
-    """The ranks that are not of the class to which more than half of all ranks belong; empty without such a class."""
+    """The ranks outside the class of more than half of all ranks; empty if no class is that large."""
     classes: dict[Hashable, set[int]] = defaultdict(set)
     for one in _members(points):
         classes[class_of(one)].add(one.rank)
@@ -59,7 +59,7 @@ def _members(points: Sequence[WaitPoint]) -> list[RankStatus]:
 
 
 def _elsewhere(points: Sequence[WaitPoint], odd: frozenset[int]) -> bool:
-    """No odd rank is at the line of another rank: ranks at one line are in one place."""
+    """Whether no odd rank shares a line with the other ranks: ranks at one line are at one point of the program."""
     few, most = ({one.where for one in _members(points) if (one.rank in odd) is wanted} for wanted in (True, False))
     return few.isdisjoint(most)
 
@@ -68,17 +68,17 @@ def _elsewhere(points: Sequence[WaitPoint], odd: frozenset[int]) -> bool:
 
 
 def _load(points: Sequence[WaitPoint]) -> frozenset[int]:
-    """GPUs that idle among those in which a collective's kernel spins."""
+    """Ranks whose GPU is idle while a collective's kernel spins on the GPU of every other rank."""
     odd = _minority(points, lambda one: one.load)
     loads = {(one.rank in odd, one.load) for one in _members(points)}
     return odd if loads == {(True, "idle"), (False, "spinning")} else frozenset()
 
 
 def _network_threads(points: Sequence[WaitPoint]) -> frozenset[int]:
-    """NCCL's threads, which never sleep while an operation over the network is under way, rest in some ranks alone.
+    """The smaller part, if NCCL's network threads sleep in some ranks and work in the others.
 
-    Those of ranks that wait for their GPUs are at work in all others. The ranks at rest are in a collective that goes
-    over the CPU, or the few of them wait for a kernel before the one that the others wait in.
+    These threads never sleep during an operation over the network. A rank with sleeping threads is in a collective over
+    the CPU, or waits for an earlier kernel than the others; all ranks with working threads wait for their GPUs.
     """
     odd, members = _minority(points, threads_rest), _members(points)
     known = all(threads_rest(one) is not None for one in members)
@@ -87,7 +87,7 @@ def _network_threads(points: Sequence[WaitPoint]) -> frozenset[int]:
 
 
 def threads_rest(one: RankStatus) -> bool | None:
-    """Whether the threads beside the main one, NCCL's among them, sleep in a rank that spins; None where unknown."""
+    """Whether all threads but the main one, NCCL's included, sleep in a rank that spins; None if unknown."""
     cores = one.motion.threads
     if cores is None or not one.motion.busy or AT_REST < cores < BUSY_CORES:
         return None
@@ -95,16 +95,16 @@ def threads_rest(one: RankStatus) -> bool | None:
 
 
 def _sub_group(points: Sequence[WaitPoint]) -> frozenset[int]:
-    """Operations of groups that are smaller than the job end before one that needs all ranks."""
+    """Ranks in an operation of a sub-group, which ends before an operation that needs all ranks."""
     odd = frozenset(rank for point in points if point.inner for rank in point.ranks)
     few = 2 * len(odd) <= len(_members(points))
     return odd if few and _elsewhere(points, odd) and _frames_tell(points) else frozenset()
 
 
 def _program(points: Sequence[WaitPoint]) -> frozenset[int]:
-    """Another function than that of more than half, as ranks in one function are in one loop and the others left it.
+    """Ranks in another function than more than half of the ranks; else in another operation; else at another line.
 
-    Else another operation, or another line.
+    Ranks in one function are in one loop, and the odd ranks have left the loop.
     """
     if all(point.kind == "device" for point in points) or not _frames_tell(points):
         return frozenset()
@@ -114,10 +114,10 @@ def _program(points: Sequence[WaitPoint]) -> frozenset[int]:
 
 
 def _function_of_kernels(points: Sequence[WaitPoint]) -> frozenset[int]:
-    """Another function where all wait for their GPUs, which a program that all ranks run does at the same lines.
+    """Ranks in another function, if all ranks wait for their GPUs: ranks of one program do so at the same lines.
 
-    A full queue of kernels may be met at any line, so the others must be at one; and rank 0 alone often asks for a
-    figure to print.
+    A full queue of kernels blocks at any line, so the other ranks must share one line. Rank 0 alone often reads a
+    figure to print, so rank 0 alone counts only in evaluation or a checkpoint.
     """
     members, odd = _members(points), _minority(points, _function_of)
     only_kernels = all(point.kind == "device" for point in points)
@@ -128,15 +128,15 @@ def _function_of_kernels(points: Sequence[WaitPoint]) -> frozenset[int]:
 
 
 def _function_of(one: RankStatus) -> str:
-    """The innermost function of the program that a rank is in."""
+    """The innermost user function of a rank, else the label of its activity."""
     return "" if one.activity is None else one.activity.function or one.activity.label
 
 
 def _frames_tell(points: Sequence[WaitPoint]) -> bool:
-    """Whether frames tell in what the ranks wait. Over NCCL an operation is but launched.
+    """Whether frames show in which operation each rank waits. An NCCL call only launches the operation.
 
-    So a rank that is met in one beside ranks that wait for their GPUs waits for its GPU as they do; unless it is in a
-    barrier or at a store, or sleeps in the operation, which then goes over the CPU.
+    So if some ranks wait for their GPUs, a rank in an NCCL call waits for its GPU as well. Exceptions: the rank is in a
+    barrier or a store wait, or it sleeps in the operation, which then runs over the CPU.
     """
     others = [point for point in points if point.kind != "device"]
     held = (

@@ -1,4 +1,4 @@
-"""Where ranks wait: those in the same operation at the same place of the program are one point."""
+"""Wait points: ranks that wait in the same operation at the same place of the program."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class WaitPoint:
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """Their numbers."""
+        """Rank numbers of the members."""
         return tuple(member.rank for member in self.members)
 
     @property
     def told(self) -> str:
         """``in all_reduce at train (train.py:31)``, ``for their own GPU at log_metrics (train.py:85)``.
 
-        Native frames of one rank name the collective for all of its point, in whose ``backward`` the others were met.
+        Native frames of one rank name the collective for all members, also for members without native frames.
         """
         own = "for its own GPU" if len(self.members) == 1 else "for their own GPU"
         seen = next((one.activity.op for one in self.members if one.activity is not None and one.activity.op), "")
@@ -43,15 +43,15 @@ class WaitPoint:
 
     @property
     def where(self) -> str:
-        """User frame of its first rank; empty where its members wait at different ones, or nobody saw their frames."""
+        """User frame of the first member; empty for waits for GPUs at several lines or without frames."""
         one = self.kind != "device" or (self.members[0].read and len({m.where for m in self.members}) == 1)
         return self.members[0].where if one else ""
 
 
 def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
-    """Group ranks that wait. A wait for one's own GPU is one point whatever the line: kernels are queued far ahead.
+    """Group waiting ranks. All waits for a rank's own GPU are one point at any line: kernels are queued far ahead.
 
-    A collective that ``backward`` calls by a hook is one point with the ``backward`` of other ranks at that line.
+    A collective called by a hook of ``backward`` joins the point of other ranks in ``backward`` at that line.
     """
     doing = [status.activity for status in waiting]
     backward = {one.where: _key(one) for one in doing if one is not None and one.kind == "backward"}
@@ -69,15 +69,15 @@ def _key(doing: Activity | None) -> PointKey:
     return doing.kind, doing.op, doing.place, doing.kind == "p2p" or doing.world is False
 
 
-# --- who waits for others than those who go on ------------------------------------------------------------------
+# --- the part of a job that stands still ------------------------------------------------------------------------
 
 
 def standing_part(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge]) -> Mapping[int, RankStatus]:
-    """The ranks that stand still and those for which they wait, where all others go on; else all ranks.
+    """The ranks that stand still and the ranks for which they wait, if all other ranks make progress; else all ranks.
 
-    Independent pipelines and replicas stand still by themselves. A rank waits for those that a source names; else for
-    every rank but those that were met in the same operation and went on: theirs is one of another group. A wait that
-    is shorter than a stand-still of the job belongs to the rhythm of a part that moves.
+    One of several independent pipelines or replicas may hang alone. A rank waits for the ranks that an edge names. A
+    rank without an edge waits for every rank except the ranks that were in the same operation and left: their group is
+    another one. A wait shorter than ``STOOD_STILL_S`` belongs to the rhythm of a moving part.
     """
     waiting = in_state(statuses, "waiting")
     standing = [one for one in waiting if one.frozen is True and one.held >= STOOD_STILL_S]
@@ -89,17 +89,17 @@ def standing_part(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge])
         named[edge.waiter].update(edge.for_ranks)
     part = {one.rank for one in standing}.union(*(named[one.rank] for one in standing))
     unnamed = sorted((one for one in standing if not named[one.rank]), key=lambda one: one.held, reverse=True)
-    at_point = {_key(one.activity): one for one in unnamed}  # of each point the rank that came last
+    at_point = {_key(one.activity): one for one in unnamed}  # per point, the rank that arrived last
     passed = {rank for rank in movers if all(_passed(statuses[rank], one) for one in at_point.values())}
     others = statuses.keys() - part if not unnamed else passed - part
     return {rank: one for rank, one in statuses.items() if rank not in others} if others <= movers else statuses
 
 
 def _passed(status: RankStatus, standing: RankStatus) -> bool:
-    """Whether a rank was met in the operation that another stands in, and went on from there.
+    """Whether a moving rank was seen in the operation in which ``standing`` waits, and left the operation.
 
-    It was met elsewhere after that; or in each look there, while it wakes or its log counts steps. No rank passes an
-    operation of the whole job.
+    A later look shows the rank elsewhere, or every look shows it there although its wakes or steps prove motion. No
+    rank passes an operation of the whole job.
     """
     doing = standing.activity
     if doing is None or doing.world:
@@ -113,9 +113,9 @@ def _passed(status: RankStatus, standing: RankStatus) -> bool:
 
 
 def by_frames(statuses: Iterable[RankStatus]) -> Iterator[WaitEdge]:
-    """The waits of sends and receives whose other side is known by their frames and does not wait in the other half.
+    """Waits of sends and receives for a peer that frames name, unless the peer waits in the matching half.
 
-    They are known without any recorder, and gloo's keeps nothing of them.
+    Frames name the peer without a flight recorder; gloo's recorder keeps no sends and receives.
     """
     waiting = (one for one in statuses if one.state == "waiting" and one.activity and one.activity.kind == "p2p")
     doing = {one.rank: one.activity for one in waiting if one.activity is not None}

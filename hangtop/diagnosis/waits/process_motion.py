@@ -1,4 +1,4 @@
-"""How much a rank's process moved while it was watched: its CPU, its switches, what it read and wrote."""
+"""Motion of a rank's process while it was watched: CPU, context switches, bytes read and written."""
 
 from __future__ import annotations
 
@@ -21,63 +21,63 @@ from hangtop.diagnosis.tables.thresholds import (
 from hangtop.diagnosis.tables.wchan import is_frozen
 
 HALTED = ("T", "t", "D")
-"""States in which a process does nothing, whatever its stack says; how long they last is worth knowing."""
+"""State letters of a process that does nothing, whatever its stack shows."""
 
 
 class Motion(NamedTuple):
-    """Growth per second over the looks at one process; None where fewer than two looks tell."""
+    """Growth per second over the looks at one process; None if fewer than two looks have the figure."""
 
     span: float = 0.0
     """Seconds between the oldest and the newest look."""
     cpu: float | None = None
-    """Cores in use, …"""
+    """Cores in use by all its threads."""
     threads: float | None = None
-    """… by its threads beside the main one, where the kernel tells them apart, …"""
+    """Cores in use by its threads other than the main thread."""
     helpers_cpu: float | None = None
-    """… and by processes that it forked."""
+    """Cores in use by processes that it forked."""
     helpers_bytes: float | None = None
-    """Bytes per second that those read and wrote lately."""
+    """Bytes per second that processes that it forked read and wrote."""
     switches: float | None = None
     """Voluntary context switches of the main thread per second."""
     preempted: float = 0.0
-    """Times a second that it was taken off a CPU on which it would have gone on."""
+    """Involuntary context switches per second."""
     read: float | None = None
     written: float | None = None
     """Bytes per second."""
     state: str = ""
-    """Letter of the newest look."""
+    """State letter in the newest look; T also for a frozen process."""
     halted_for: float = 0.0
-    """Seconds for which every look showed this state, where it is one of :data:`HALTED`, and it did nothing."""
+    """Seconds for which every look showed this state, if the state is in :data:`HALTED` and the process did nothing."""
     wchan: str = ""
 
     @property
     def busy(self) -> bool:
-        """It computes, or polls, most of the time."""
+        """Whether it computes or polls at least half of the time."""
         return self.cpu is not None and self.cpu >= BUSY_CORES
 
     @property
     def blocked(self) -> bool:
-        """It hardly used its CPU, and did not ask for it: one that is ready to run and gets none is starved."""
+        """Whether it hardly used a CPU and did not want one: a runnable process without a CPU is starved."""
         return self.cpu is not None and self.cpu <= IDLE_CORES and self.state != "R" and not self.wants_cpu
 
     @property
     def wants_cpu(self) -> bool:
-        """It is taken off its CPU again and again, which befalls no sleeping process."""
+        """Whether the kernel often takes it off its CPU; a sleeping process has no involuntary switches."""
         return self.preempted >= PREEMPTED_PER_S
 
     @property
     def moves_data(self) -> bool:
-        """It reads or writes in earnest."""
+        """Whether it reads or writes more than log lines and retries do."""
         return max(self.read or 0.0, self.written or 0.0) > WORK_BYTES_PER_S
 
     @property
     def helped(self) -> bool:
-        """Processes that it forked work for it."""
+        """Whether processes that it forked use CPU."""
         return (self.helpers_cpu or 0.0) > IDLE_CORES
 
     @property
     def wakes(self) -> bool:
-        """Its main thread slept and woke more often than one that waits for one thing, and did something each time."""
+        """Whether its main thread woke more often than in a single wait, and did more at each wake than poll."""
         switches = self.switches or 0.0
         polls = switches >= POLLS_PER_S and (self.cpu or 0.0) <= A_POLL * switches
         return not polls and switches * self.span > max(1.0, QUIET_SWITCHES_PER_S * self.span)
@@ -87,7 +87,7 @@ NO_MOTION = Motion()
 
 
 def motion(rank: Rank, since: float) -> Motion:
-    """Sum up the looks at one rank's process from ``since`` on, and one before where fewer than two came after it."""
+    """Rates of one rank's process over the looks from ``since`` on, over the last two looks if fewer came since."""
     late = [look for look in rank.looks if look.at >= since]
     moved = between(late[0] if len(late) > 1 else rank.looks[-2:][0], rank.looks[-1])
     halted = bool(moved.span) and moved.state in HALTED
@@ -95,7 +95,7 @@ def motion(rank: Rank, since: float) -> Motion:
 
 
 def between(first: Look[RankPulse], last: Look[RankPulse]) -> Motion:
-    """What moved from one look to a later one."""
+    """Rates between one look and a later one."""
     state, wchan = state_of(last.value), last.value.wchan
     if last.at <= first.at:
         return Motion(state=state, wchan=wchan)
@@ -118,19 +118,19 @@ def between(first: Look[RankPulse], last: Look[RankPulse]) -> Motion:
 
 
 def state_of(pulse: RankPulse) -> str:
-    """The kernel's letter; T, stopped, also for a process that is frozen, which the kernel shows as asleep."""
+    """State letter of a process; also T (stopped) for a frozen process, which the kernel shows in state S or D."""
     return "T" if is_frozen(pulse.wchan) else pulse.state
 
 
 def _rate(before: float | None, after: float | None, span: float) -> float | None:
-    """Growth per second; None where it was told but once, as of what a rank has only now started."""
+    """Growth per second; None if either look lacks the figure."""
     return None if before is None or after is None else max(0.0, after - before) / span
 
 
 def _halted_for(rank: Rank, state: str) -> float:
-    """Seconds for which every look has shown this state, and the process did not leave it between them.
+    """Seconds for which every look has shown this state; 0 if the process did something between the looks.
 
-    One in state D may read, from a slow disk.
+    Example: a process seen in state D in every look reads from a slow disk → 0.
     """
     alike = [*takewhile(lambda look: state_of(look.value) == state, reversed(rank.looks))]
     moved = between(alike[-1], alike[0])

@@ -1,7 +1,7 @@
-"""The evidence on one rank, put together once: what its stacks, its process and its GPU say, and since when.
+"""The status of one rank: the evidence of its stacks, its process and its GPU, combined once.
 
-The state of a rank is what its activity says (:func:`with_activity`); ranks at the same line may tell more of it
-(:mod:`hangtop.diagnosis.waits.statuses`), and :func:`timed` adds for how long it has been so.
+:func:`with_activity` derives the state of a rank from its activity. Ranks at the same line may change the state
+(:mod:`hangtop.diagnosis.waits.statuses`), and :func:`timed` adds how long it has lasted.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from hangtop.diagnosis.tables.thresholds import (
 from hangtop.diagnosis.waits.process_motion import HALTED, NO_MOTION, Motion, motion, state_of
 
 State = Literal["waiting", "on_gpu", "working", "leaving", "stopped", "uninterruptible", "gone", "missing", "unseen"]
-"""What a rank is found to do, as far as it concerns the others.
+"""State of a rank, as it matters to the other ranks.
 
-``waiting`` for other ranks; ``on_gpu``: waits for its own GPU, and nothing tells what that waits for; ``working``:
-anything else in its program, blocked or busy, or its GPU computes; ``leaving``: shutting down;
-``stopped`` (state T or t) and ``uninterruptible`` (state D) over several looks; ``gone``: seen before, not there now;
-``missing``: never seen though WORLD_SIZE counts it, or on a node that has fallen silent; ``unseen``: alive, but no
-stack was taken or read.
+``waiting``: for other ranks; ``on_gpu``: for its own GPU, and no evidence shows what runs there; ``working``: anything
+else in its program, blocked or busy, or its GPU computes; ``leaving``: shutting down; ``stopped`` (state letters T, t)
+and ``uninterruptible`` (D): over several looks; ``gone``: its process has ended; ``missing``: never seen although
+WORLD_SIZE counts the rank, or on a node that no longer answers; ``unseen``: alive, but without a dump or without a
+readable stack.
 """
 WAITS: tuple[State, ...] = ("waiting", "on_gpu")
-"""States of ranks that wait for something which is not their own to do."""
+"""States of ranks that wait for other ranks or for their GPU."""
 HALTED_AFTER = {"T": 0.0, "t": 10.0, "D": UNINTERRUPTIBLE_S}
-"""Seconds after which a state counts. Ours for t: another program's look at the stacks takes seconds on a loaded
+"""Seconds after which a state letter counts. Ours for t: another program's stack dump takes seconds on a loaded
 machine."""
 
 
@@ -51,27 +51,27 @@ class RankStatus(NamedTuple):
     activity: Activity | None = None
     """Over all recent looks."""
     motion: Motion = NO_MOTION
-    """How much its process moved; nothing where nobody dumped it and it looks ordinary."""
+    """Motion of its process; :data:`NO_MOTION` without dumps in an ordinary state."""
     held: float = 0.0
-    """Seconds for which it was seen in this state, at this place."""
+    """Seconds for which the rank was seen in this state at this place."""
     load: Load = "unknown"
-    """What its own GPU does."""
+    """Load of its own GPU."""
     frozen: bool | None = None
-    """It stayed at one point over the looks; None when that cannot be told (it spins, or one look)."""
+    """Whether the rank stayed at one point over the looks; None if unknown (it spins, or there is one look)."""
 
     @property
     def readings(self) -> tuple[Activity, ...]:
-        """What each look alone says, oldest first."""
+        """The activity in each single look, oldest first."""
         return () if self.activity is None else self.activity.readings
 
     @property
     def where(self) -> str:
-        """``read_shard (data.py:88)``, or what is known instead."""
+        """``read_shard (data.py:88)``, or the label of its activity without a user frame; empty without dumps."""
         return "" if self.activity is None else self.activity.where or self.activity.label
 
     @property
     def kind(self) -> Kind:
-        """The kind of what it does; ``device`` where no frame was read, as its GPU may tell."""
+        """Kind of its activity; ``device`` if no frame was read: then the GPU alone may show a wait."""
         return "device" if self.activity is None or self.activity.error else self.activity.kind
 
     @property
@@ -81,24 +81,24 @@ class RankStatus(NamedTuple):
 
     @property
     def present(self) -> bool:
-        """A process of this rank is there."""
+        """Whether the rank is neither gone nor missing."""
         return self.state not in ("gone", "missing")
 
     @property
     def read(self) -> bool:
-        """Its frames could be read; else its GPU and its process alone tell what it does."""
+        """Whether its frames were read; else only its GPU and its process show what it does."""
         return self.activity is not None and not self.activity.error
 
     @property
     def in_c_code(self) -> bool:
-        """Its main thread sleeps in C code that its program called: a lock, or an operation begun earlier."""
+        """Whether its main thread sleeps in C code called by the program: a lock, or an operation begun earlier."""
         doing = self.activity
         in_code = doing is not None and (doing.kind, doing.waits, doing.syscall) == ("code", "unknown", "futex")
         return in_code and self.state == "working"
 
 
 def nodes_of(statuses: Iterable[RankStatus]) -> tuple[str, ...]:
-    """Nodes of these ranks, as far as they are known."""
+    """Known nodes of these ranks, sorted."""
     return tuple(sorted({one.node for one in statuses if one.node}))
 
 
@@ -108,15 +108,15 @@ def in_state(statuses: Mapping[int, RankStatus], *states: State) -> tuple[RankSt
 
 
 def stands(job: Job) -> bool:
-    """Whether a live job has stood still for longer than belongs to its rhythm."""
+    """Whether a live job has stood still for longer than the pauses of its rhythm."""
     return job.live and (job.stood_still or 0.0) >= STOOD_STILL_S
 
 
 def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process: Rank | None, load: Load) -> RankStatus:
-    """What a rank does whose process is there, or of which there are dumps; not yet for how long."""
+    """The status of a rank with a process or with dumps, without ``held`` and ``frozen``."""
     letter = state_of(process.looks[-1].value) if process and process.looks else ""
     status = RankStatus(number, process.node if process else node, "unseen", process, load=load)
-    if not dumps and letter and letter not in HALTED:  # as nearly all of thousands, every second
+    if not dumps and letter and letter not in HALTED:  # nearly all of thousands of ranks, every second
         return status
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
@@ -132,9 +132,9 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
 
 
 def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
-    """What looks with native frames at the same place add; None where there are none, or they tell no more.
+    """``doing`` with the meaning from native dumps at the same place; None without such dumps.
 
-    Native frames change the folded place of a rank that has not moved, so they must not count as a look of their own.
+    Native frames change the folded place of a rank that has not moved, so a native dump must not count as a look.
     """
     native = [dump for dump in dumps if dump.method == "native"]
     told = activity(native) if native else None
@@ -142,9 +142,9 @@ def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
 
 
 def _at_the_store(doing: Activity, process: Rank | None) -> Activity:
-    """The same; a call on a connection to the job's own store waits for what other ranks set there.
+    """The same activity, taken as a store wait if its call is on a connection to the job's store.
 
-    ``store.wait`` of a program's own store has no frame of torch: the port at the far end tells it.
+    ``store.wait`` in the program's own code has no frame of torch: the store is known by MASTER_PORT at the far end.
     """
     port = process.process.master_port if process is not None else None
     at_store = port is not None and doing.meaning is Meaning.NETWORK and doing.target.port == port and not doing.error
@@ -152,7 +152,7 @@ def _at_the_store(doing: Activity, process: Rank | None) -> Activity:
 
 
 def with_meaning(doing: Activity, told: Activity) -> Activity:
-    """Take the meaning from a look with native frames at the same place; time and movement from the others."""
+    """``doing`` with the meaning and the frames of ``told``, an activity at the same place."""
     return doing._replace(
         meaning=told.meaning, op=told.op, waits=told.waits, context=doing.context | told.context,
         by_frame=told.by_frame, by_name=told.by_name, native=told.native, frames=told.frames,
@@ -160,7 +160,7 @@ def with_meaning(doing: Activity, told: Activity) -> Activity:
 
 
 def with_activity(status: RankStatus, doing: Activity | None) -> RankStatus:
-    """The same rank with what its stacks, or something besides, tell of it, and the state that this makes."""
+    """The same rank with this activity and the state that follows."""
     return status._replace(activity=doing, state=_state(doing, status.motion, status.load))
 
 
@@ -173,15 +173,15 @@ def _state(doing: Activity | None, moved: Motion, load: Load) -> State:
     if doing.kind == "shutdown":
         return "leaving"
     if not waits_for_others(doing, moved) or load == "computing":
-        return "working"  # a rank that waits while its own GPU computes is not held up by anybody
+        return "working"  # no other rank holds up a rank whose own GPU computes
     return "waiting" if doing.kind != "device" or load == "spinning" else "on_gpu"
 
 
 def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
-    """Whether it waits for other ranks, as far as one can tell.
+    """Whether a rank waits for other ranks, or may do so.
 
-    Inside ``backward`` or a wrapper's ``forward`` a rank that uses no CPU waits: gloo and the reducer block there in
-    C++. A rank that waits for its own GPU counts as waiting too: its kernels may be NCCL's, and the GPU tells.
+    A rank inside ``backward`` or a wrapper's ``forward`` waits if it uses no CPU: gloo and the reducer block there in
+    C++. A wait for its own GPU counts as well, because the kernel may be NCCL's: the load of the GPU decides later.
     """
     if doing.waits == "unknown" and doing.kind in ("backward", "forward"):
         return moved.blocked or (moved.cpu is None and doing.state == "S")
@@ -192,15 +192,15 @@ def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
 
 
 def seen_after(due: float) -> float:
-    """What is left of this when the first and the last look have cut off their part of the time that was watched."""
+    """A limit in seconds, less the time at both ends of a watch that looks do not cover."""
     return due - min(LOOKS_SLACK_S, LOOKS_SLACK_SHARE * due)
 
 
 def timed(job: Job, status: RankStatus) -> RankStatus:
-    """The same rank with the seconds for which it was seen to stand there, and whether it stayed at one point.
+    """The same rank with ``held`` and ``frozen``.
 
-    A look since the job stopped shows the whole of that time, but of a rank that was seen elsewhere since. A rank that
-    spins at one place in every look may have waited many times: no longer than since the last step.
+    A look after the job stopped covers the whole stand-still, unless other looks show the rank elsewhere. A rank that
+    spins at one place in every look may be in its next wait, so it is held no longer than since the last step.
     """
     doing, moved = status.activity, status.motion
     if doing is None or status.state == "unseen":
@@ -218,12 +218,12 @@ def timed(job: Job, status: RankStatus) -> RankStatus:
 
 
 def _frozen(job: Job, status: RankStatus, doing: Activity, still: float, own_step: float | None) -> bool | None:
-    """Tell whether a rank stood at one point over the looks.
+    """Whether a rank stood at one point over the looks; None if unknown.
 
-    The job's own clock of progress tells, where it stood for as long as the looks span: a rank that spins looks the
-    same whether its wait ends or not. So does its own log, which goes on, or counts no more while its GPU spins. Else a
-    wait on the CPU that lasts causes no switch at all: switches of the main thread mean that one wait ended and the
-    next began, however alike the looks are, unless it polls.
+    A long stand-still of the whole job comes first, because a spinning rank looks the same whether its wait ends or
+    not. The rank's own log comes second: new steps prove motion, and no more steps while its GPU spins prove a stand.
+    Last, one long wait on the CPU causes no context switches: if the main thread switches and does not poll, one wait
+    ended and the next began, even between equal looks.
     """
     moved, least = status.motion, min(seen_after(job.patience), max(STOOD_STILL_S, job.usual_pause or 0.0))
     if still >= least and not (doing.moving or job.motion.moving):
@@ -240,7 +240,7 @@ def _frozen(job: Job, status: RankStatus, doing: Activity, still: float, own_ste
 
 
 def _stepped_at(job: Job, status: RankStatus) -> float | None:
-    """When a rank's own log was last seen to count a step; None where none was."""
+    """When a rank's own log last counted a step; None if it never did."""
     node, pid = job.nodes.get(status.node), status.pid
     own = [] if node is None else [log.grown_at for log in node.steps.values() if log.count.pid == pid]
     return max((at for at in own if at is not None), default=None)

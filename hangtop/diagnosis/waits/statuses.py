@@ -1,8 +1,8 @@
-"""What every rank of a job does: each by its own evidence, then by that of the ranks at the same line.
+"""The status of every rank of a job: first from its own evidence, then from the ranks at the same line.
 
-Ranks at one line are in one place, whatever the kernel says of each: where one of them is seen to wait, by its native
-frames or by its GPU, the others wait as well. Native frames pause a process and cost half a second of CPU, so one rank
-a point is asked for them.
+Ranks at one line are at one point of the program, whatever the kernel reports for each: if native frames or the GPU of
+one rank show a wait, the other ranks wait as well. A dump with native frames pauses a process and costs half a second
+of CPU, so one rank per point is dumped that way.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from hangtop.diagnosis.waits.rank_status import (
 )
 
 SERVERS = ("vllm::", "sglang::")
-"""Beginnings of the titles of inference servers: their workers wait in a broadcast for the next request."""
+"""Prefixes of the process titles of inference servers, whose idle workers wait in a broadcast for a request."""
 FEW, TOGETHER_S = 256, 0.6
-"""Ranks of which each look is compared with those at the others, and seconds within which a look meets all of them."""
+"""Most ranks whose single looks are compared with each other; seconds within which looks count as simultaneous."""
 MOST, MOST_TORN = 8, 4
-"""Points that are asked for native frames in one go; of these, ranks that reading without a pause could not read."""
+"""Most ranks dumped with native frames in one go; most of them whose stacks were torn without a pause."""
 
 
 def statuses_of(job: Job) -> Mapping[int, RankStatus]:
-    """Read all recent stacks of a job and tell what each rank does: by rank, including missing ones."""
+    """Status by rank, from all recent stacks of a job; missing ranks are included."""
     dumps, loads, world = _dumps_by_rank(job), gpu_loads(job), world_size(job)
     processes = {rank.rank: rank for rank in sorted(job.ranks, key=lambda rank: (rank.rank, rank.process.started))}
     numbers = set(dumps) | set(processes)
-    if world is not None and job.live and processes and not job.unnumbered:  # any of these may be one that is missing
+    if world is not None and job.live and processes and not job.unnumbered:  # an unnumbered one may be a missing rank
         numbers |= set(range(world))
     found = {}
     for number in sorted(numbers):
@@ -55,17 +55,16 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
 
 
 def not_responding(node: Node, now: float) -> bool:
-    """True for a node that gives no answer, or gave one before and does no more: what it said last is history."""
+    """True for a node that does not answer, or no longer: its last samples say nothing about now."""
     if node.link == "stale":
         return node.seen_at is not None and now - node.seen_at >= SILENT_S
     return node.link == "lost" or (node.link == "connecting" and bool(node.why))
 
 
 def _only_listed(status: RankStatus) -> bool:
-    """True for a process without a number that is idle: notebooks and servers are listed, and not judged.
+    """True for an idle process without a rank number: notebooks and servers are listed, but not judged.
 
-    One that says no rank may be of a hung job, too: then anything among those that run the same waits for a peer, or
-    was seen to work.
+    Processes without a number may also be a hung job: then at least one of them waits for a peer, or was seen working.
     """
     moved, process = status.motion, status.process
     if process is None or status.rank >= 0 or moved.moves_data or moved.helped:
@@ -75,9 +74,9 @@ def _only_listed(status: RankStatus) -> bool:
 
 
 def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:
-    """Dumps of each rank's newest process and its helpers, with the node; those of earlier processes are history.
+    """Node and dumps of each rank, of its newest process and the helpers; dumps of earlier processes are left out.
 
-    Once a job stands still, what it did before says nothing about where it stands.
+    Once a job stands still, dumps from before are left out as well, unless there are no others.
     """
     known = {**{(rank.node, rank.process.pid): rank.rank for rank in job.ranks}, **job.stack_ranks}
     newest = {rank.rank: (rank.node, rank.process.pid) for rank in job.ranks}
@@ -95,7 +94,7 @@ def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:
 
 
 def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None) -> RankStatus | None:
-    """A rank that is not there; None for one that is, or of which there are dumps at least."""
+    """The status of a rank that is gone or missing; None for a rank with a process, or at least with dumps."""
     if process is None:
         return None if dumps else RankStatus(number, "", "missing")
     if process.gone_at is not None:
@@ -110,12 +109,12 @@ def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None)
 
 
 def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStatus]:
-    """Ranks of which their GPU, a rank at the same line, or most of the job at that line tells that they wait.
+    """Ranks that wait according to their GPU, to another rank at the same line, or to most ranks at the same line.
 
-    ``handle.wait()``, a lock and a wait for the GPU look the same without native frames. A rank that is alone there is
-    stuck on something of its own; most of the job waits for an operation that all began, whether the kernel says that
-    the ranks sleep, spin or nap between two polls. All of the job there may as well be a step that takes long in C
-    code. A rank at the line at which another one is seen to wait waits as that one does.
+    Without native frames, ``handle.wait()``, a lock and a wait for the GPU look the same. A single rank at such a line
+    is stuck on something of its own. Most ranks at one line wait for an operation that all ranks began, whether the
+    kernel shows them asleep, spinning or polling. All ranks at one line may also be in a long step in C code. A rank at
+    the line of a waiting rank has the same wait.
     """
     quiet = job.live and (job.stood_still or 0.0) >= WORTH_SAYING_S and not job.motion.moving
     found: dict[int, RankStatus] = {}
@@ -144,17 +143,17 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
 
 
 def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[RankStatus]:
-    """The same, with looks at a call that Python does not show as waits, where most ranks were in it, and not all.
+    """The same statuses, with looks in C code taken as waits for the GPU if most ranks, but not all, were at the line.
 
-    A job that goes on is not stopped for its native frames, and over NCCL most of its waits are such calls. A GPU that
-    draws the power of work computes, and its rank does not wait. Of a few hundred ranks at the most.
+    A job that makes progress is not paused for native frames, and over NCCL most of its waits look like C code. A rank
+    whose GPU draws the power of work does not wait. Jobs of more than :data:`FEW` ranks are left as they are.
     """
     at_line: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for one in statuses if 2 < len(statuses) <= FEW else ():
         for look in filter(_is_opaque, one.readings):
             at_line[look.where].append((look.at, one.rank))
 
-    def told(look: Activity) -> Activity:
+    def as_wait(look: Activity) -> Activity:
         there = {rank for at, rank in at_line.get(look.where, ()) if abs(at - look.at) <= TOGETHER_S}
         most = len(statuses) < 2 * len(there) < 2 * len(statuses) and _is_opaque(look)
         return look.taken_as(Meaning.GPU_FULL) if most else look
@@ -162,23 +161,23 @@ def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[Ran
     def of_rank(one: RankStatus) -> RankStatus:
         if one.activity is None or (at_line and one.process and draws_work_power(job, one.process)):
             return one
-        return one._replace(activity=one.activity._replace(readings=tuple(map(told, one.readings))))
+        return one._replace(activity=one.activity._replace(readings=tuple(map(as_wait, one.readings))))
 
     return [of_rank(one) for one in statuses]
 
 
 def _is_opaque(doing: Activity) -> bool:
-    """Python frames end at a line of the user's that called C code, and do not tell what that waits for."""
-    named = doing.kind in ("code", "sleep") or doing.by_name  # a function's name tells no wait
+    """Whether Python frames end at a user line that called C code, and do not show what the call waits for."""
+    named = doing.kind in ("code", "sleep") or doing.by_name  # a function's name is no proof of a wait
     open_ended = named and doing.waits in ("nothing", "unknown", "time")
     return open_ended and not doing.by_frame and bool(doing.where) and not doing.error
 
 
 def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
-    """One rank of each point whose Python frames leave open what happens there, the points of most ranks first.
+    """One rank per point at which Python frames do not show what happens, the largest point first.
 
-    Before them ranks that no look could read, for they change under the eye: in a job that stands still the busy one
-    is most likely the one that the others wait for, and only a read that pauses it is whole.
+    Ranks with torn dumps come before: their stacks change during a read without a pause. In a job that stands still,
+    the busy rank is most likely the culprit, and only a dump that pauses the rank can read its stack.
     """
     present = [(one, one.activity) for one in statuses if one.present and one.activity is not None]
     torn = [one.rank for one, doing in present if doing.error == "torn"][:MOST_TORN]

@@ -1,13 +1,13 @@
-"""What may let a rank go on that others wait for, and whether any of that makes progress.
+"""The wake set of a rank for which others wait, and whether the wake set makes progress.
 
-The *wake set* of a rank is all threads of its process, the processes that it started, and its connections. While the
-wake set makes progress (CPU, bytes, its own GPU), the rank is at work, however long that takes. Without progress the
-answer depends on what the rank is blocked on: a lock, a pipe, a child or a peer lies inside the job, and nothing but
-the job can end the wait; a remote service, a timer, storage or a file lock of another process lies outside, and may
-end it.
+The *wake set* of a rank is everything that can unblock the rank: all threads of its process, the processes that it
+started, and its connections. While the wake set makes progress (CPU, bytes, its own GPU), the rank works, for however
+long. Without progress, the cause of the block decides: a lock, pipe, child or peer lies inside the job, and only the
+job can end the wait; a remote service, timer, storage or file lock of another process lies outside, and may end the
+wait.
 
-Example: rank 2 sleeps in ``thread.join()`` while a thread of it uploads at 40 kB/s: the wake set works. The same rank,
-its upload thread blocked in ``recv`` and no byte moving: blocked outside. No thread but sleepers in ``futex``: inside.
+Example: rank 2 sleeps in ``thread.join()`` while its upload thread sends 40 kB/s → works. The upload thread blocks in
+``recv`` and no byte moves → blocked outside. All threads sleep in ``futex`` → blocked inside.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from hangtop.diagnosis.tables.wchan import call_at, sleep_at
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
 LITTLE_BYTES_PER_S = 4096.0
-"""Ours: log lines, heartbeats and keep-alives of a rank stay below; the slowest copy of a file is above."""
+"""Ours: log lines, heartbeats and keep-alives of a rank stay below; even a slow copy of a file is above."""
 ENOUGH = 32
-"""Ours: waiters whose figures are read, of however many: each rank that works is measured beside them."""
+"""Ours: most waiters whose figures are read, because each working rank is compared with all of them."""
 STOPPED, ENDED = ("T", "t"), ("Z", "X")
-"""Letters of the kernel: halted; ended and not yet reaped."""
+"""State letters of the kernel: halted; ended and not yet reaped."""
 _AT_A_PIPE = frozenset({"read", "write", "openat"})
-"""Calls by the kernel function that they sleep in, which for these is a pipe's (:func:`call_at`)."""
+"""Calls for which :func:`call_at` knows only the kernel functions of pipes."""
 _IN_LOOPS = frozenset(
     {"select", "pselect6", "poll", "ppoll", "epoll_wait", "epoll_pwait", "nanosleep", "clock_nanosleep", "none"}
 )
-"""Calls of libraries' own loops, which wait for any of several files or for the next look; and a thread that runs,
-which its CPU tells."""
+"""Calls in the loops of libraries, which wait for one of several files or for the next poll; ``none``: the thread runs,
+and its CPU use counts instead."""
 
 
 class WakeProgress(Enum):
-    """Whether a wake set makes progress, and if not, where what blocks it lies."""
+    """Whether a wake set makes progress, and if not, whether it is blocked inside or outside the job."""
 
     WORKS = "works"
     INSIDE = "blocked inside the job"
@@ -52,7 +52,7 @@ class WakeProgress(Enum):
 
 
 class WakeSet(NamedTuple):
-    """One rank's wake set over the looks at it."""
+    """Measurement of one rank's wake set over the looks."""
 
     progress: WakeProgress
     figures: str = ""
@@ -60,11 +60,11 @@ class WakeSet(NamedTuple):
 
 
 def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
-    """Measure the wake set of a rank, relative to the ranks that wait.
+    """Measure the wake set of a rank, relative to the waiting ranks.
 
-    Threads of NCCL and torch that poll or keep watch use CPU in every rank of the job, and every rank writes when
-    recorder dumps are asked for: threads beside the main one, reads and writes count by what they are more than the
-    median waiter's.
+    Polling threads and watchdogs of NCCL and torch use CPU in every rank, and every rank writes when recorder dumps are
+    requested. So for reads, writes and threads other than the main thread, only the excess over the median waiter
+    counts.
     """
     waiters = waiters[:: len(waiters) // ENOUGH + 1]
     doing = status.activity
@@ -74,7 +74,7 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
         return WakeSet(WakeProgress.INSIDE, "waits for its own GPU")
     if status.state == "uninterruptible":
         wchan = status.motion.wchan
-        progress = WakeProgress.OUTSIDE if sleep_at(wchan).ordinary else WakeProgress.INSIDE  # a big fsync ends
+        progress = WakeProgress.OUTSIDE if sleep_at(wchan).ordinary else WakeProgress.INSIDE  # a large fsync ends
         return WakeSet(progress, f"state D{f' in {wchan}' if wchan else ''}")
     if status.state not in ("working", "leaving"):
         return WakeSet(WakeProgress.INSIDE)
@@ -89,17 +89,17 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
         return WakeSet(WakeProgress.UNKNOWN, on)
     children = tuple(status.process.helpers.values()) if status.process is not None else ()
     if doing.waits == "helper" and not children and len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S:
-        return WakeSet(WakeProgress.UNKNOWN, on)  # a node looks at new processes every few seconds
+        return WakeSet(WakeProgress.UNKNOWN, on)  # a node finds new processes every few seconds
     inside = not thread and _blocked_inside(status, doing, children)
     return WakeSet(WakeProgress.INSIDE if inside else WakeProgress.OUTSIDE, on)
 
 
 def _work(status: RankStatus, waiters: Sequence[RankStatus]) -> str:
-    """The figures of what makes progress in a wake set; empty for none."""
+    """Figures of the first part of a wake set that makes progress, for people; empty without progress."""
     moved, doing, others = status.motion, status.activity, [one.motion for one in waiters]
     beside = _beyond(moved.threads, (other.threads for other in others))
     main = max(0.0, (moved.cpu or 0.0) - (moved.threads or 0.0))
-    if main > IDLE_CORES or moved.wants_cpu or (moved.cpu is not None and moved.state == "R"):  # it has no CPU
+    if main > IDLE_CORES or moved.wants_cpu or (moved.cpu is not None and moved.state == "R"):  # runnable without a CPU
         return _cores(main + beside)
     if beside > SOME_CORES:
         return f"{_cores(beside)} in its other threads"
@@ -114,11 +114,11 @@ def _work(status: RankStatus, waiters: Sequence[RankStatus]) -> str:
     for verb, rate in moving:
         if (rate or 0.0) > LITTLE_BYTES_PER_S:
             return f"{verb} {size(rate or 0.0)}/s"
-    return "a process on its node works on the answer" if doing is not None and doing.target.runs else ""
+    return "the process that it waits for runs on its node" if doing is not None and doing.target.runs else ""
 
 
 def _beyond(own: float | None, others: Iterable[float | None]) -> float:
-    """By how much a figure is above that of the median waiter."""
+    """Excess of a figure over the median waiter's, at least 0."""
     known = [other for other in others if other is not None]
     return max(0.0, (own or 0.0) - (median_low(known) if known else 0.0))
 
@@ -128,7 +128,7 @@ def _cores(cores: float) -> str:
 
 
 def _blocked_inside(status: RankStatus, doing: Activity, children: Sequence[Helper]) -> bool:
-    """Whether nothing but the job itself can end what blocks the main thread of this rank.
+    """Whether only the job itself can unblock the main thread of this rank.
 
     A pipe and a child lie inside, unless a child of the rank is blocked on something outside.
     """
@@ -150,9 +150,9 @@ def _child_inside(child: Helper) -> bool:
 
 
 def _outside_thread(doing: Activity, waiters: Sequence[RankStatus]) -> str:
-    """A thread that may bring from outside what the main thread waits for, and what that is in; empty for none.
+    """Text on a thread that may unblock the main thread from outside, with its system call; empty without one.
 
-    Threads that the waiters have in that call, too (a heartbeat, a logger), bring nothing.
+    A thread in a call in which most waiters have a thread, too (a heartbeat, a logger), does not count.
     """
     if doing.syscall != "futex":
         return ""
@@ -165,12 +165,12 @@ def _outside_thread(doing: Activity, waiters: Sequence[RankStatus]) -> str:
 
 
 def _call(thread: ThreadWait) -> tuple[str, str]:
-    """The system call of a thread, and the class of what it is on: ``recvfrom``, ``tcp``."""
+    """The system call of a thread, and the class of its descriptor: ``recvfrom``, ``tcp``."""
     return thread.syscall, "file" if thread.waiting_on.startswith("/") else thread.waiting_on.partition(" ")[0]
 
 
 def _blocked_on(doing: Activity) -> str:
-    """What blocks a rank, in the words of the kernel or of its frames."""
+    """Text on what blocks a rank, from its system call or its frames."""
     if (left := doing.target.seconds) is not None:
         return f"time.sleep, {duration(left)} left"
     if doing.waits == "time" or doing.meaning in (Meaning.PROMPT, Meaning.LOCK_FILE):
