@@ -31,7 +31,7 @@ from asyncssh.constants import MSG_IGNORE
 from collectors.node import wire
 from collectors.samples.fabric import Counters, Interface, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
-from collectors.samples.host import HostFacts, HostSample
+from collectors.samples.host import HostSample
 from collectors.samples.stream import SourceState, Tick
 from tests.support.made import gpu_row, hello, process, pulse
 
@@ -87,7 +87,6 @@ def standing(number: int, count: int, now: float) -> bytes:
     samples: list[NamedTuple] = [
         hello(now, hostname=f"sim{number:04d}", boot_id=f"boot-{number}", pid=4711),
         *(SourceState(source, "ok", "", now) for source in ("ranks", "gpus", "fabric", "network", "logs", "host")),
-        HostFacts(128, 2**40, now - 864_000, {"nvidia": "550.54.15"}),
         Interface("eth0", 9000, 25_000, True, [f"10.0.{number // 250}.{number % 250 + 1}"], "physical"),
         GpuProcesses([GpuProcess(bus, PID + local, 2**35, 90, "python") for local, bus in enumerate(buses)]),
     ]  # fmt: skip
@@ -117,7 +116,7 @@ def moving(variant: int) -> bytes:
         for local in range(EACH)
     ]  # fmt: skip
     samples += [
-        HostSample(3.2 + variant / 10, 900 * 2**30, 0.4),
+        HostSample(128, 2**40, 1.7e9, {"nvidia": "550.54.15"}, 3.2 + variant / 10, 900 * 2**30, 0.4),
         Counters("eth0", "interface", {"received": variant * 2**20, "sent": variant * 2**19}),
     ]
     samples += [

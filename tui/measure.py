@@ -57,10 +57,10 @@ def _cpu_seconds(pulse: RankPulse) -> float:
 
 def state_of(rank: Rank) -> str | None:
     """Letter of its state; ``r`` where it is ready to run, and is without a CPU for most of the time."""
-    pulse, wait = rank.looks.newest, rank.cpu_wait
+    pulse = rank.looks.newest
     if pulse is None:
         return None
-    return "r" if pulse.state == "R" and wait is not None and wait.waited >= WITHOUT_CPU else pulse.state
+    return "r" if pulse.state == "R" and rank.waited_for_cpu >= WITHOUT_CPU else pulse.state
 
 
 def inside_of(row: RankRow) -> InsidePulse | None:

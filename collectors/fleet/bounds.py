@@ -40,6 +40,7 @@ _ROWS: tuple[tuple[type, float, float, str], ...] = (
     (int, -100, 1000, "temperature memory_temperature"),
     (float, 0.0, 1e5, "power power_limit"),
     (int, 0, 1 << 20, "sm_clock sm_clock_max"),
+    (int, 1, 1 << 20, "cpus"),
     (int, 0, 1 << 60, "memory_total memory_used memory_available"),
 )
 FIELDS: dict[str, Any] = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from collectors.samples.inside import InsidePulse, InsideResult
-from collectors.samples.ranks import CpuWait, Helper, HelperGone, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, IdleLauncher, ProcessGone, RankProcess, RankPulse
 from collectors.samples.registry import IDENTITY
 
-_OF_PROCESSES = (RankProcess, RankPulse, Helper, CpuWait, InsidePulse, InsideResult)
+_OF_PROCESSES = (RankProcess, RankPulse, Helper, IdleLauncher, InsidePulse, InsideResult)
 """Kinds whose first field is the process that they speak of."""
 Key = Tuple[object, ...]
 
@@ -32,7 +32,7 @@ class ChangeFilter:
         for sample in samples:
             key = identity(sample)
             if key is None:
-                if isinstance(sample, (RankGone, HelperGone)):
+                if isinstance(sample, ProcessGone):
                     self._forget_process(sample[0])
             elif self._last.get(key) == sample:
                 continue

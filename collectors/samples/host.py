@@ -5,19 +5,14 @@ from __future__ import annotations
 from typing import Dict, NamedTuple, Optional, Union
 
 
-class HostFacts(NamedTuple):
-    """What does not move on a host."""
+class HostSample(NamedTuple):
+    """The host as a whole: its size, and how much of it is in use."""
 
     cpus: int
     memory_total: int
     booted: float
     versions: Dict[str, str]
-    """``nvidia``, ``cuda``, ``nccl``, ``ofed``, ``torch`` as far as files tell."""
-
-
-class HostSample(NamedTuple):
-    """What moves on a host."""
-
+    """``nvidia`` and ``ofed``, as far as files tell."""
     load: float
     memory_available: int
     pressure_io: Optional[float]

@@ -44,6 +44,9 @@ class RankProcess(NamedTuple):
     """Its number in its own PID namespace, which NCCL's log and RAS say; 0 where that is ``pid``."""
     adopted: bool = False
     """An init is its parent: the process that started it is gone."""
+    allowed: str = ""
+    """CPUs that it may run on, as the kernel lists them: ``0-15,32``."""
+    nice: int = 0
 
 
 class RankPulse(NamedTuple):
@@ -68,17 +71,8 @@ class RankPulse(NamedTuple):
     """CPU seconds of its main thread alone; None where the kernel does not tell."""
     helpers_bytes: Optional[int] = None
     """Bytes that those of its helpers have read and written that live and are no workers of a loader or a compiler."""
-
-
-class CpuWait(NamedTuple):
-    """How long a rank's main thread was ready to run and had no CPU, and what may keep it from one."""
-
-    pid: int
-    waited: int
-    """Per cent of the last seconds, in steps of 5."""
-    allowed: str
-    """CPUs that it may run on, as the kernel lists them: ``0-15,32``."""
-    nice: int
+    waited: Optional[int] = None
+    """Per cent of the last seconds in which its main thread was ready to run and had no CPU, in steps of 5."""
 
 
 class IdleLauncher(NamedTuple):
@@ -87,19 +81,17 @@ class IdleLauncher(NamedTuple):
     pid: int
     started: float
     command: str
-    idle: bool
-    """False once a rank runs on the node, or the launcher has ended."""
     since: Optional[float] = None
     """Since when at the latest it is without the ranks that it had started; None where it has started none yet."""
 
 
-class RankGone(NamedTuple):
-    """A rank's process is no longer there."""
+class ProcessGone(NamedTuple):
+    """A rank, a helper or an idle launcher is no longer there, or no longer is what it was told to be."""
 
     pid: int
     at: float
     ended: bool = True
-    """False for one that lives and turned out to be no rank."""
+    """False for one that lives."""
 
 
 class Helper(NamedTuple):
@@ -115,10 +107,3 @@ class Helper(NamedTuple):
     command: str
     ended: Optional[int] = None
     """How it ended, as wait(2) tells it, of one in state Z that the rank has not waited for; None where unknown."""
-
-
-class HelperGone(NamedTuple):
-    """A helper ended."""
-
-    pid: int
-    rank_pid: int

@@ -8,17 +8,17 @@ from collectors.samples import fabric, gpus, host, inside, logs, ranks, stream
 
 IDENTITY: Dict[Type[Any], Tuple[int, ...]] = {
     stream.SourceState: (0,), stream.Fault: (0, 1),
-    ranks.RankProcess: (0,), ranks.RankPulse: (0,), ranks.Helper: (0,), ranks.CpuWait: (0,),
+    ranks.RankProcess: (0,), ranks.RankPulse: (0,), ranks.Helper: (0,), ranks.IdleLauncher: (0,),
     gpus.GpuFacts: (0,), gpus.GpuSample: (0,), gpus.GpuProcesses: (), gpus.GpuFault: (0, 1),
     gpus.NvlinkCounters: (0, 1), gpus.Topology: (),
     fabric.PortFacts: (0, 1), fabric.Interface: (0,), fabric.Counters: (0, 1),
     logs.LogFile: (0, 2, 4), logs.CommProgress: (0, 1, 4, 5), logs.StepCount: (0,), logs.LogsRead: (),
-    host.HostFacts: (), host.HostSample: (), host.Reading: (0, 1),
+    host.HostSample: (), host.Reading: (0, 1),
     inside.InsidePulse: (0,), inside.InsideResult: (0, 1),
 }  # fmt: skip
 """Positions of the fields that say *of what* a sample speaks: a later sample of the same replaces it."""
 EVENTS = (
-    stream.Hello, stream.Tick, ranks.RankGone, ranks.HelperGone, ranks.IdleLauncher, logs.LogLines, logs.LogEvent,
+    stream.Hello, stream.Tick, ranks.ProcessGone, logs.LogLines, logs.LogEvent,
 )  # fmt: skip
 """Kinds that are always sent: events, and samples whose source itself sends what is new alone."""
 SAMPLES: Tuple[Type[Any], ...] = (*EVENTS, *IDENTITY)

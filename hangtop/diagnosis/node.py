@@ -21,10 +21,10 @@ from collectors.samples.gpus import (
     NvlinkCounters,
     Topology,
 )
-from collectors.samples.host import HostFacts, HostSample, Reading
+from collectors.samples.host import HostSample, Reading
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import LogFile, StepCount
-from collectors.samples.ranks import CpuWait, Helper, IdleLauncher, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.looks import Look, Looks
 
@@ -140,8 +140,6 @@ class Rank:
     """Indices of the GPUs that it is on, as of the moment that was copied."""
     inside: Inside | None = None
     """What it tells by its page; None for one that shares none."""
-    cpu_wait: CpuWait | None = None
-    """How it gets its CPU; None for one that has not been seen to wait for one."""
     log_at: float | None = None
     """When its logs last grew."""
     launched: int = 0
@@ -160,7 +158,7 @@ class Rank:
     @property
     def waited_for_cpu(self) -> int:
         """Per cent of the time in which it was ready to run and had no CPU."""
-        return 0 if self.cpu_wait is None else self.cpu_wait.waited
+        return 0 if self.looks.newest is None else self.looks.newest.waited or 0
 
     def copied(self, heard: float | None, gpus: tuple[int, ...]) -> Rank:
         """The rank of this moment on these GPUs, whose node was heard at a time."""
@@ -220,8 +218,7 @@ class Node:
     """By path of the log."""
     logs_read: float | None = None
     """What was in its logs by then has been told; None before it told anything of them."""
-    host: HostFacts | None = None
-    load: HostSample | None = None
+    host: HostSample | None = None
     readings: dict[tuple[str, str], Look[Reading]] = field(default_factory=dict)
     """By source and thing, and since when it is seen so."""
     topology: Topology | None = None

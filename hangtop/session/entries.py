@@ -15,7 +15,7 @@ class RecordingError(Exception):
     """A recording cannot be written or read; the text names the file and says why."""
 
 
-FORMAT = 6
+FORMAT = 7
 """Raised when fields of samples come or go: of other numbers nothing can be read."""
 
 
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
 _KEYS = {
     **{kind.__name__: positions for kind, positions in IDENTITY.items()},
     **dict.fromkeys(("Hello", "Tick", "LinkChange"), ()),
-    **dict.fromkeys(("RankGone", "IdleLauncher", "RecorderDump"), (0,)),
+    **dict.fromkeys(("ProcessGone", "RecorderDump"), (0,)),
 }
 """Positions of the fields that tell apart the things of a kind; other kinds are events, which no snapshot repeats."""
 _COUNTERS = ("Counters", "NvlinkCounters")
@@ -65,9 +65,10 @@ class Newest:
         """Take what came."""
         payload: Any = entry.payload
         kind, known = type(payload).__name__, self._of.setdefault(entry.node, {})
-        if kind == "HelperGone":
+        if kind == "ProcessGone":
             known.pop(("Helper", payload.pid), None)
-        if kind not in _KEYS:
+            known.pop(("IdleLauncher", payload.pid), None)
+        if kind not in _KEYS or (kind == "ProcessGone" and ("RankProcess", payload.pid) not in known):
             return
         key = (kind, *[payload[position] for position in _KEYS[kind]])
         before: Any = known.pop(key, None)

@@ -18,10 +18,10 @@ from collectors.samples.gpus import (
     NvlinkCounters,
     Topology,
 )
-from collectors.samples.host import HostFacts, HostSample, Reading
+from collectors.samples.host import HostSample, Reading
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
-from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, IdleLauncher, ProcessGone, RankProcess, RankPulse
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import Frame, StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -70,7 +70,7 @@ def hello(here: SampleContext, sample: Hello) -> None:
     node.sources, node.faults, node.launchers, node.readings = {}, {}, {}, {}
     node.unconfirmed = frozenset(pid for pid, rank in node.ranks.items() if rank.gone_at is None)
     for rank in node.ranks.values():
-        rank.helpers, rank.cpu_wait = {}, None
+        rank.helpers = {}
 
 
 def tick(here: SampleContext, sample: Tick) -> None:
@@ -107,16 +107,13 @@ APPLIERS: dict[type, Apply] = {
     Tick: tick,
     SourceState: source_state,
     Fault: by_first("faults"),
-    HostFacts: newest("host"),
-    HostSample: newest("load"),
+    HostSample: newest("host"),
     Reading: reading,
     RankProcess: processes.rank,
     RankPulse: processes.pulse,
-    RankGone: processes.gone,
+    ProcessGone: processes.gone,
     Helper: processes.helper,
-    HelperGone: processes.helper_gone,
-    CpuWait: processes.cpu_wait,
-    IdleLauncher: processes.launcher,
+    IdleLauncher: by_first("launchers"),
     InsidePulse: processes.page_pulse,
     InsideResult: processes.page_result,
     GpuFacts: devices.gpu_facts,

@@ -18,7 +18,7 @@ from collectors.node.logs.parser import LogParser, kernel_events
 from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.logs import StepCount
-from collectors.samples.ranks import RankGone, RankPulse
+from collectors.samples.ranks import ProcessGone, RankPulse
 from collectors.samples.stacks import StackDump
 from collectors.samples.stream import SourceState
 from hangtop.session.options import SessionOptions
@@ -263,7 +263,7 @@ class Player:
             place = places[rank]
             if place is None:
                 self.gone.add(rank)
-                yield RankGone(PID + rank, self.now)
+                yield ProcessGone(PID + rank, self.now)
                 continue
             before = self.pulses[rank]
             after = place.moves(before)._replace(state=place.state)

@@ -19,7 +19,7 @@ from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuSample
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent
-from collectors.samples.ranks import CpuWait, Helper, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, RankProcess, RankPulse
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.finding import Finding, Verdict
@@ -142,8 +142,8 @@ class Ranks:
     def waits_for_cpu(self, waited: int, allowed: str = "0-15", nice: int = 0) -> Ranks:
         """Per cent of the time in which they are ready and have no CPU, and what may keep them from one."""
         for number in self.numbers:
-            self.sketch.own(number).cpu_wait = CpuWait(1000 + number, waited, allowed, nice)
-        return self
+            self.sketch.own(number).waited = waited
+        return self.process(allowed=allowed, nice=nice)
 
     def helpers(self, *helpers: Helper) -> Ranks:
         """Processes that they forked."""
@@ -175,7 +175,7 @@ class SketchedRank:
     error: str = ""
     gone: float | None = None
     inside: Inside | None = None
-    cpu_wait: CpuWait | None = None
+    waited: int | None = None
 
 
 @dataclass
@@ -278,7 +278,7 @@ class Sketch:
         return Rank(
             one.node, own, pulses if self.live else Looks(), {child.pid: child for child in one.helpers},
             None if one.gone is None else NOW - one.gone, tuple(self._gpus_of(one.node, own.pid)),
-            one.inside, one.cpu_wait,
+            one.inside,
         )  # fmt: skip
 
     def _gpus_of(self, node: str, pid: int) -> list[int]:
@@ -289,7 +289,7 @@ class Sketch:
         return pulse(
             pid, state=one.state, wchan=one.wchan, cpu_user=100 + one.cores * after,
             voluntary_switches=1000 + int(one.switches * after), written_bytes=int(one.written * after),
-            main_cpu=50 + one.cores * after,
+            main_cpu=50 + one.cores * after, waited=one.waited,
         )  # fmt: skip
 
     def _dumps(self, number: int, one: SketchedRank) -> list[StackDump]:

@@ -11,7 +11,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.control import Settings
 from collectors.samples.fabric import Counters, Interface, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
-from collectors.samples.host import HostFacts, HostSample
+from collectors.samples.host import HostSample
 from collectors.samples.logs import LogEvent, LogFile, LogLines
 from collectors.samples.stacks import Frame, StackDump
 from collectors.samples.stream import SourceState, Tick
@@ -144,7 +144,7 @@ class Paper:
         for local in range(self.each):
             samples += self._moving(index * self.each + local, local, tick)
         samples += [
-            HostSample(3.2 + index / 10, 900 * 2**30, 0.4),
+            HostSample(128, 2**40, now - 864_000, {"nvidia": "550.54.15"}, 3.2 + index / 10, 900 * 2**30, 0.4),
             Counters("mlx5_0/1", "sysfs", {"port_rcv_data": tick * 2**35, "port_xmit_data": tick * 2**34}),
             Counters("eth0", "interface", {"received": tick * 2**20, "sent": tick * 2**19}),
             Tick(tick, now, 0.004, 0.1 + tick * 0.004, 9 * 2**20),
@@ -160,7 +160,6 @@ class Paper:
             hello(now, hostname=self.name(index), pid=4711, kernel="6.1.0-18"),
             *(SourceState(source, "ok", "", now) for source in ("ranks", "gpus", "fabric", "network", "logs", "host")),
             SourceState("kernel", "denied", "dmesg needs root here", now),
-            HostFacts(128, 2**40, now - 864_000, {"nvidia": "550.54.15"}),
             port,
             Interface("eth0", 9000, 25_000, True, [f"10.0.0.{index % 250 + 1}"], "physical"),
             *(

@@ -66,9 +66,9 @@ def node_columns(model: ViewModel) -> Sequence[Column[Node]]:
     """Columns over one model."""
 
     def used_memory(row: Node) -> Value:
-        if row.load is None or row.host is None or not row.host.memory_total:
+        if row.host is None or not row.host.memory_total:
             return None
-        return 100.0 * (1 - row.load.memory_available / row.host.memory_total)
+        return 100.0 * (1 - row.host.memory_available / row.host.memory_total)
 
     def stood(row: Node) -> Value:
         return model.now - row.since if row.since and row.link != "offline" else None
@@ -85,11 +85,11 @@ def node_columns(model: ViewModel) -> Sequence[Column[Node]]:
                help="which sources answer; of a node that is not live why"),
         Column("ranks", "ranks", 5, lambda row: sum(r.gone_at is None for r in row.ranks.values()), align="right"),
         Column("gpus", "gpus", 4, lambda row: len(row.gpus), align="right"),
-        Column("load", "load", 5, lambda row: row.load.load if row.load else None,
+        Column("load", "load", 5, lambda row: row.host.load if row.host else None,
                form=lambda value: number(value, 1), align="right",
                help="processes that run or wait for storage, over 1 min"),
         Column("mem", "mem", 4, used_memory, form=percent, align="right", help="memory in use"),
-        Column("io", "io %", 4, lambda row: row.load.pressure_io if row.load else None, form=number, align="right",
+        Column("io", "io %", 4, lambda row: row.host.pressure_io if row.host else None, form=number, align="right",
                help="share of the last 10 s in which some task waited for I/O"),
         Column("clock", "clock", 8, lambda row: row.clock_offset, form=lambda value: f"{value:+.3f}", align="right",
                help="seconds that its clock is ahead of this machine's"),

@@ -9,7 +9,7 @@ from typing import Iterator, NamedTuple
 from collectors.node.files import read_or_none, read_text
 from collectors.node.processes.procfs import boot_time, colon_field
 from collectors.node.source import Shared, Source
-from collectors.samples.host import HostFacts, HostSample
+from collectors.samples.host import HostSample
 
 _DRIVER = re.compile(r"Kernel Module(?: for \S+)?\s+(\d+(?:\.\d+)+)")
 _LOAD = re.compile(r"(\d{1,9}\.\d+) ")
@@ -31,19 +31,17 @@ class HostSource(Source):
         self._versions = {name: version for name, version in found.items() if version}
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
-        """Facts (the filter keeps them from being sent twice) and what moves."""
+        """One sample."""
         memory = read_or_none(self.proc + "/meminfo") or b""
         load, pressure = (
             pattern.match(read_text(self.proc + path))
             for pattern, path in ((_LOAD, "/loadavg"), (_PRESSURE, "/pressure/io"))
         )
-        yield HostFacts(
+        yield HostSample(
             cpus=os.cpu_count() or 1,
             memory_total=_kibibytes(memory, b"MemTotal"),
             booted=self._booted,
             versions=self._versions,
-        )
-        yield HostSample(
             load=float(load.group(1)) if load else 0.0,
             memory_available=_kibibytes(memory, b"MemAvailable"),
             pressure_io=float(pressure.group(1)) if pressure else None,

@@ -26,7 +26,7 @@ from collectors.node.processes.procfs import (
     read_stat,
     threads,
 )
-from collectors.samples.ranks import CpuWait, Helper, HelperGone, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, ProcessGone, RankProcess, RankPulse
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.25, 60.0
 """Seconds between looks at the threads of a process without a rank; they double. Its threads come with the first
@@ -82,8 +82,9 @@ class JobProcess:
         self._files: Dict[str, int] = {}
         self._zombies: Set[int] = set()
         self._threads_at, self._pause = 0.0, FIRST_PAUSE
-        self._waited: Optional[Tuple[float, float]] = None
+        self._window: Optional[Tuple[float, float]] = None
         """When a window began, and the seconds for which the main thread had waited for a CPU by then."""
+        self._waited: Optional[int] = None
 
     @property
     def cpu(self) -> float:
@@ -142,6 +143,8 @@ class JobProcess:
             label=self._title() if self.env.rank == NO_RANK else "",
             own_pid=0 if status.inner_pid == self.pid else status.inner_pid,
             adopted=self.orphan,
+            allowed=text(colon_field(self.read("status"), b"Cpus_allowed_list"))[:200],
+            nice=self.stat.nice,
         )
 
     def _nccl_log(self, own_pid: int, cwd: str) -> str:
@@ -158,7 +161,9 @@ class JobProcess:
         first = " ".join(self.words).strip()
         return first[:80] if "::" in first.partition(" ")[0] else ""
 
-    def pulse(self, status: ProcessStatus, helpers_cpu: float, helpers_bytes: Optional[int]) -> RankPulse:
+    def pulse(
+        self, status: ProcessStatus, moment: float, helpers_cpu: float, helpers_bytes: Optional[int]
+    ) -> RankPulse:
         """What moves in a rank; ``helpers_cpu`` is that of its living helpers."""
         stat = self.stat
         state, wchan = stat.state, self.read("wchan")
@@ -166,6 +171,8 @@ class JobProcess:
             state, wchan = self._thread_left() or (state, wchan)
         read, written = parse_io(self.read("io"))
         schedstat = parse_schedstat(self.read("schedstat"))
+        if schedstat is not None:
+            self._measure_wait(moment, schedstat[1])
         return RankPulse(
             pid=self.pid,
             state=state,
@@ -181,6 +188,7 @@ class JobProcess:
             helpers_cpu=round(helpers_cpu + stat.children_cpu, 2),  # a compiler starts many that end in a second
             main_cpu=schedstat[0] if schedstat is not None else None,
             helpers_bytes=helpers_bytes,
+            waited=self._waited,
         )
 
     def _thread_left(self) -> Optional[Tuple[str, bytes]]:
@@ -198,20 +206,14 @@ class JobProcess:
         state = "D" if "D" in found else next(iter(found))
         return state, read_or_none(found[state] + "/wchan") or b""
 
-    def cpu_wait(self, moment: float) -> Optional[CpuWait]:
-        """Once a window, for how much of it the main thread was ready and had no CPU."""
-        if self._waited is not None and moment - self._waited[0] < WAITED_WINDOW_S:
-            return None
-        schedstat = parse_schedstat(self.read("schedstat"))
-        if schedstat is None:
-            return None
-        before, self._waited = self._waited, (moment, schedstat[1])
-        if before is None:
-            return None
-        percent = 100.0 * (schedstat[1] - before[1]) / (moment - before[0])
-        share = WAITED_STEP * round(percent / WAITED_STEP)
-        allowed = text(colon_field(self.read("status"), b"Cpus_allowed_list"))[:200]
-        return CpuWait(self.pid, max(0, min(100, share)), allowed, self.stat.nice)
+    def _measure_wait(self, moment: float, waited: float) -> None:
+        """Once a window, note for how much of it the main thread was ready and had no CPU."""
+        began, before = self._window or (moment, waited)
+        if moment - began >= WAITED_WINDOW_S:
+            percent = 100.0 * (waited - before) / (moment - began)
+            self._waited = max(0, min(100, WAITED_STEP * round(percent / WAITED_STEP)))
+        if self._window is None or moment - began >= WAITED_WINDOW_S:
+            self._window = moment, waited
 
     def helper(self, owner: int) -> Helper:
         """What is told of it as a helper of this rank."""
@@ -224,11 +226,11 @@ class JobProcess:
         command = redact.command(self.words, 256)
         return Helper(self.pid, owner, role, self.stat.state, wchan, self.stat.rss, command)
 
-    def zombies(self) -> Iterator[NamedTuple]:
+    def zombies(self, now: float) -> Iterator[NamedTuple]:
         """Children of a rank's main thread that have ended and that it has not waited for.
 
         A rank that waits for an answer of one waits in vain, and how it ended is told nowhere else. A :class:`Helper`
-        in state Z for each that is new, a :class:`HelperGone` for each that is no longer there.
+        in state Z for each that is new, a :class:`ProcessGone` for each that is no longer there.
         """
         told, self._zombies = self._zombies, set()
         children: List[bytes] = (read_or_none(self._base + "task/%d/children" % self.pid) or b"").split()
@@ -239,7 +241,7 @@ class JobProcess:
             self._zombies.add(pid)
             if pid not in told:
                 yield Helper(pid, self.pid, "helper", stat.state, "", 0, stat.comm, stat.wait_status)
-        yield from (HelperGone(pid, self.pid) for pid in sorted(told - self._zombies))
+        yield from (ProcessGone(pid, now) for pid in sorted(told - self._zombies))
 
 
 @lru_cache(maxsize=1)

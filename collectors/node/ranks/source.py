@@ -27,7 +27,7 @@ from collectors.node.ranks.process_tree import ProcessRole, classify_tree
 from collectors.node.ranks.search import YOUNG, Search
 from collectors.node.source import Denied, Shared, Source
 from collectors.samples.control import Settings
-from collectors.samples.ranks import HelperGone, IdleLauncher, RankGone, RankProcess
+from collectors.samples.ranks import IdleLauncher, ProcessGone, RankProcess
 from collectors.samples.stream import Fault
 
 LIST_EVERY, CALM = 2.5, 5.0
@@ -95,10 +95,10 @@ class RankSource(Source):
             self._stale = False
             yield from self._classify(now)
         helpers = list(self._helpers(moment, now))
+        yield from self._idle_launchers(now)
         yield from self._ranks(moment, now)
         # after their ranks: a helper that comes first would belong to no known rank, and one that sleeps is told once
         yield from helpers
-        yield from self._idle_launchers(now)
         for path in sorted(self._guard.stuck):
             yield Fault(self.name, "reading %s hangs: the kernel holds that process's memory locked" % path, 1)
         if not self.shared.ranks:
@@ -120,10 +120,8 @@ class RankSource(Source):
         tracked, role = self._tracked.pop(pid), self._roles.pop(pid, None)
         tracked.close()
         self._stale = True
-        if tracked.told is not None:
-            yield RankGone(pid, now)
-        elif role is not None and role.role == "helper":
-            yield HelperGone(pid, role.owner)
+        if tracked.told is not None or (role is not None and role.role == "helper"):
+            yield ProcessGone(pid, now)
 
     def _explain_emptiness(self) -> None:
         """No rank in sight: tell an idle node from one on which too little may be seen."""
@@ -170,11 +168,10 @@ class RankSource(Source):
                 self._roles[pid] = ProcessRole("stray", 0)
         for pid, role in self._roles.items():
             tracked, old = self._tracked[pid], before.get(pid)
-            if tracked.told is not None and role.role != "rank":
-                yield RankGone(pid, now, False)
+            no_helper = old is not None and old.role == "helper" and role != old
+            if no_helper or (tracked.told is not None and role.role != "rank"):
+                yield ProcessGone(pid, now, False)
                 tracked.told = None
-            if old is not None and old.role == "helper" and role != old:
-                yield HelperGone(pid, old.owner)
 
     def _is_orphan(self, stat: Stat) -> bool:
         """True when an init adopted the process: the one that started it is gone."""
@@ -186,20 +183,19 @@ class RankSource(Source):
     def _having(self, role: str) -> Iterable[JobProcess]:
         return [self._tracked[pid] for pid, place in self._roles.items() if place.role == role]
 
-    def _idle_launchers(self, now: float) -> Iterator[IdleLauncher]:
+    def _idle_launchers(self, now: float) -> Iterator[NamedTuple]:
         """Agents of torchrun while no rank runs on this node: they wait for those of other nodes, or for an order."""
-        before, self._idle = self._idle, {}
-        if self.shared.ranks:
-            self._ran_at = now
-        for one in () if self.shared.ranks else self._having("launcher"):
+        before, self._idle, ranks = self._idle, {}, self._having("rank")
+        self._ran_at = now if ranks else self._ran_at
+        for one in () if ranks else self._having("launcher"):
             if program(one.words) in AGENTS:
                 since = before[one.pid].since if one.pid in before else self._ran_at
                 if since is None and one.stat.children_cpu >= RAN_S:
                     since = now
                 started = self._booted + one.stat.start_ticks / CLOCK_TICKS
-                self._idle[one.pid] = IdleLauncher(one.pid, started, redact.command(one.words, 512), True, since)
-        yield from (told._replace(idle=False) for pid, told in before.items() if pid not in self._idle)
-        yield from (told for pid, told in self._idle.items() if before.get(pid) != told)
+                self._idle[one.pid] = IdleLauncher(one.pid, started, redact.command(one.words, 512), since)
+        yield from (ProcessGone(pid, now, False) for pid in before if pid not in self._idle)
+        yield from self._idle.values()
 
     # --- what they do ------------------------------------------------------------------------------------------
 
@@ -251,13 +247,10 @@ class RankSource(Source):
                 tracked.told = tracked.told._replace(versions=versions)
             alive.append(tracked.told)
             yield tracked.told
-            yield tracked.pulse(status, spent.get(pid, 0.0), moved.get(pid))
-            wait = tracked.cpu_wait(moment)
-            if wait is not None:
-                yield wait
+            yield tracked.pulse(status, moment, spent.get(pid, 0.0), moved.get(pid))
             if moment >= tracked.zombies_at:
                 tracked.zombies_at = moment + CALM
-                yield from tracked.zombies()
+                yield from tracked.zombies(now)
             if len(alive) > HELD:
                 tracked.close()
         self.shared.ranks = tuple(alive)

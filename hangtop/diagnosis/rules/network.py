@@ -115,7 +115,7 @@ def packet_loss(job: Job) -> Iterator[Finding]:
     """
     for name, node in sorted(job.nodes.items()):
         sent, again = node.segments_per_s or 0.0, node.retransmitted_per_s or 0.0
-        load = node.load.load / node.host.cpus if node.load and node.host and node.host.cpus else 0.0
+        load = node.host.load / node.host.cpus if node.host else 0.0
         least = max(TCP_RETRANSMITS_PER_S, TCP_RETRANSMIT_SHARE * sent * max(1.0, load))
         if sent >= TCP_SEGMENTS_PER_S and again >= least:
             text = f"{again / sent:.1%} of {sent:.0f} segments per second"

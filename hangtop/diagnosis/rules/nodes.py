@@ -105,14 +105,13 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     usual = median_low(rank.waited_for_cpu for rank in known) if known else 0
     late = [one for one in known if one.waited_for_cpu >= max(CPU_WAITED_SHARE, CPU_PEERS_SHARE * usual)]
     by_node: dict[str, list[Rank]] = defaultdict(list)
-    nice = min((one.cpu_wait.nice for one in known if one.cpu_wait), default=0)
+    nice = min((one.process.nice for one in known), default=0)
     for rank in late if 2 * len(late) <= len(known) else ():
-        own = rank.cpu_wait
-        if _is_crowded(job, rank.node) or (own is not None and (own.allowed.isdecimal() or own.nice > nice)):
+        if _is_crowded(job, rank.node) or rank.process.allowed.isdecimal() or rank.process.nice > nice:
             by_node[rank.node].append(rank)
     for name, ranks in by_node.items():
         numbers, share = tuple(sorted(rank.rank for rank in ranks)), min(rank.waited_for_cpu for rank in ranks)
-        allowed = {f"CPUs {one.cpu_wait.allowed}, nice {one.cpu_wait.nice}" for one in ranks if one.cpu_wait}
+        allowed = {f"CPUs {one.process.allowed}, nice {one.process.nice}" for one in ranks}
         text = f"{share}% of the time for a CPU, the others {usual}%: may run on {listed(sorted(allowed))}"
         yield Finding(
             "cpu_starved", "warning", 0.8, f"{ranks_on(numbers, (name,))} {of_several('waits', len(ranks))} {text}",
@@ -124,7 +123,7 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
 
 def _is_crowded(job: Job, name: str) -> bool:
     """Whether so many more tasks want the CPUs of this node than those of the others."""
-    loads = {name: node.load.load / node.host.cpus for name, node in job.nodes.items() if node.load and node.host}
+    loads = {name: node.host.load / node.host.cpus for name, node in job.nodes.items() if node.host}
     mine = loads.pop(name, 0.0)
     return bool(loads) and mine >= max(CPU_CROWDED, CPU_PEERS_SHARE * median(loads.values()))
 
@@ -133,7 +132,8 @@ def _counts_cpu(job: Job, rank: Rank) -> bool:
     """Whether the rank's node is there, and has counted for one window how long the rank waited for a CPU."""
     node = job.nodes.get(rank.node)
     source = node.sources.get("ranks") if node is not None and node.link in ("live", "limited") else None
-    return rank.cpu_wait is not None and source is not None and source.state == "ok"
+    pulse = rank.looks.newest
+    return pulse is not None and pulse.waited is not None and source is not None and source.state == "ok"
 
 
 def storage_stalled(job: Job) -> Iterator[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collectors.samples.inside import InsidePulse, InsideResult
-from collectors.samples.ranks import CpuWait, Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, ProcessGone, RankProcess, RankPulse
 from hangtop.diagnosis.node import Inside, Rank
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import Unnumbered
@@ -47,8 +47,11 @@ def pulse(here: SampleContext, sample: RankPulse) -> None:
         rank.looks.take(here.at, sample, here.job.looks_kept)
 
 
-def gone(here: SampleContext, sample: RankGone) -> None:
-    """A rank's process is no longer there, or turned out to be none."""
+def gone(here: SampleContext, sample: ProcessGone) -> None:
+    """A rank, a helper or a launcher is no longer there, or turned out to be none."""
+    here.node.launchers.pop(sample.pid, None)
+    for other in here.node.ranks.values():
+        other.helpers.pop(sample.pid, None)
     rank = here.rank(sample.pid)
     if rank is not None and rank.gone_at is None and not sample.ended:
         # it was taken for one while it had not started those that are, or the number of its task for a rank's
@@ -71,25 +74,6 @@ def helper(here: SampleContext, sample: Helper) -> None:
     rank = here.rank(sample.rank_pid)
     if rank is not None and (sample.pid in rank.helpers or len(rank.helpers) < HELPERS):
         rank.helpers[sample.pid] = sample
-
-
-def helper_gone(here: SampleContext, sample: HelperGone) -> None:
-    """Such a process ended."""
-    if (rank := here.rank(sample.rank_pid)) is not None:
-        rank.helpers.pop(sample.pid, None)
-
-
-def cpu_wait(here: SampleContext, sample: CpuWait) -> None:
-    """How a rank gets its CPU."""
-    if (rank := here.rank(sample.pid)) is not None:
-        rank.cpu_wait = sample
-
-
-def launcher(here: SampleContext, sample: IdleLauncher) -> None:
-    """A launcher runs on a node without a rank, or does no longer."""
-    here.node.launchers.pop(sample.pid, None)
-    if sample.idle:
-        here.node.launchers[sample.pid] = sample
 
 
 def page_pulse(here: SampleContext, sample: InsidePulse) -> None:

@@ -76,7 +76,7 @@ def test_launchers_that_have_started_no_rank(age: float, outcome: str) -> None:
     job, command = Sketch(), "torchrun --nproc-per-node 2 --nnodes 3 --rdzv-backend c10d train.py"
     job.by_number.clear()
     for index, since in ((1, 400.0), (2, age)):
-        job.node(f"node{index}", launchers=(IdleLauncher(70 + index, NOW - since, command, True),), link="live")
+        job.node(f"node{index}", launchers=(IdleLauncher(70 + index, NOW - since, command),), link="live")
     verdict = job.verdict()
     assert (verdict.outcome, kinds(verdict)) == (outcome, ["init_hang"] if outcome == "hung" else [])
     assert verdict.summary.startswith("torchrun has had no rank on node1 and node2 for ")

@@ -52,5 +52,5 @@ def test_nothing_is_compared_with_ranks_whose_first_window_is_not_over() -> None
     told = job()
     told.ranks(2, 3).waits_for_cpu(50, nice=10)
     for rank in (0, 1):
-        told.own(rank).cpu_wait = None
+        told.own(rank).waited = None
     assert "cpu_starved" not in alarms(told.verdict())

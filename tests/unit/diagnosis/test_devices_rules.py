@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from collectors.samples.gpus import GpuFault, NvlinkCounters
-from collectors.samples.host import HostFacts
+from collectors.samples.host import HostSample
 from hangtop.diagnosis.node import Counted, Gpu
 from hangtop.diagnosis.rules.nodes import left_over
 from tests.support.jobs import GIB, NOW, Sketch, alarms, first, gpu, kinds, port, source
@@ -152,7 +152,7 @@ def test_tcp_retransmits() -> None:
 
 def rebooted(ago: float, gone: float) -> Sketch:
     """Ranks 2 and 3, which were started ten minutes ago, are gone; their node was booted that long ago."""
-    job = Sketch().node("node2", host=HostFacts(8, 64 * GIB, NOW - ago, {}))
+    job = Sketch().node("node2", host=HostSample(8, 64 * GIB, NOW - ago, {}, 1.0, 32 * GIB, None))
     job.ranks(2, 3).gone(gone)
     return job
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from collectors.samples.host import HostFacts, Reading
+from collectors.samples.host import HostSample, Reading
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.looks import Look
 from tests.support.jobs import NOW, Sketch, gpu
@@ -29,7 +29,7 @@ def told(
     readings = tuple(Look(NOW - ago, reading) for reading in (*gpus, *services))
     job.node(
         "node1", gpus=(gpu(0, pids=[1000]), gpu(1, pids=[1001])), readings=readings,
-        host=HostFacts(8, 1 << 40, NOW - booted, {}),
+        host=HostSample(8, 1 << 40, NOW - booted, {}, 1.0, 1 << 39, None),
     )  # fmt: skip
     return [finding for finding in job.verdict().findings if finding.kind == "nvlink_fabric_down"]
 

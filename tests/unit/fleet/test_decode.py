@@ -14,7 +14,7 @@ from collectors.fleet.clean import clean
 from collectors.fleet.decode import Decoder
 from collectors.samples.gpus import GpuFault, GpuProcess, GpuProcesses
 from collectors.samples.logs import LogEvent, LogLines
-from collectors.samples.ranks import RankGone
+from collectors.samples.ranks import ProcessGone
 from collectors.samples.stream import Fault, Tick
 from tests.support.made import gpu_row
 
@@ -111,7 +111,7 @@ EVENT = LogEvent("k", 1.0, 0, "", 1, "s", 1, "t", {})
     "sample",
     [
         TICK._replace(clock=-1e300), TICK._replace(clock=1e12), TICK._replace(rss=10**23),
-        RankGone(1 << 63, 5.0), RankGone(1 << 40, 5.0), RankGone(1, 1e12),
+        ProcessGone(1 << 63, 5.0), ProcessGone(1 << 40, 5.0), ProcessGone(1, 1e12),
         GpuFault(1_000_000, "", "x"),
         gpu_row(0, utilization=-(1 << 63)), gpu_row(0, memory_utilization=101), gpu_row(0, temperature=5000),
         gpu_row(0, power=1e20), gpu_row(0, power=-1.0), gpu_row(0, sm_clock=1 << 40), gpu_row(0, memory_used=1 << 61),

@@ -15,7 +15,7 @@ from collectors.node.machine.host import HostSource
 from collectors.node.machine.software import SoftwareSource, torch_versions
 from collectors.node.processes.mounts import Mounts
 from collectors.node.source import NotResponding, Shared
-from collectors.samples.host import HostFacts, HostSample, Reading
+from collectors.samples.host import HostSample, Reading
 from collectors.samples.ranks import RankProcess
 from tests.support.looks import look, until
 from tests.support.made import process
@@ -35,10 +35,9 @@ def test_the_host_as_files_tell_it(tmp_path: Path) -> None:
     write(tmp_path, "meminfo", "MemTotal:  1000 kB\nMemFree:  10 kB\nMemAvailable:  400 kB\nHugePages_Total:  0\n")
     write(tmp_path, "loadavg", "3.50 2.00 1.00 7/512 4711\n")
     write(tmp_path, "pressure/io", "some avg10=12.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=1.00\n")
-    facts, sample = HostSource(Shared(), str(tmp_path), str(tmp_path)).look(0.0)
-    assert isinstance(facts, HostFacts)
-    assert (facts.memory_total, facts.cpus, facts.versions) == (1024000, os.cpu_count(), {})
+    (sample,) = HostSource(Shared(), str(tmp_path), str(tmp_path)).look(0.0)
     assert isinstance(sample, HostSample)
+    assert (sample.memory_total, sample.cpus, sample.versions) == (1024000, os.cpu_count(), {})
     assert (sample.load, sample.memory_available) == (3.5, 409600)
     assert sample.pressure_io == 12.5
 

@@ -12,7 +12,7 @@ from collectors.node import files
 from collectors.node.ranks import search
 from collectors.node.source import Denied
 from collectors.samples.control import Settings
-from collectors.samples.ranks import Helper, HelperGone, IdleLauncher, RankGone, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, IdleLauncher, ProcessGone, RankProcess, RankPulse
 from tests.support.fake_proc import PYTHON, rank_env
 from tests.support.rank_bench import Bench, of, rank_bench
 
@@ -61,7 +61,7 @@ def test_helpers_and_their_cpu(bench: Bench) -> None:
     seen = [helper.pid for _ in range(5) for helper in of(bench.look(), Helper)]
     assert sorted(seen) == [55, 56]
     bench.proc.remove(55)
-    assert of(bench.look(), HelperGone)[0][:2] == (55, 50)
+    assert [gone.pid for gone in of(bench.look(), ProcessGone)] == [55]
 
 
 def test_what_a_fork_reads_and_writes_is_told_but_for_data_workers(bench: Bench) -> None:
@@ -82,10 +82,10 @@ def test_the_end_of_a_rank(bench: Bench) -> None:
     bench.proc.remove(51)
     samples = bench.look()
     assert [pulse.state for pulse in of(samples, RankPulse)] == ["Z"]
-    assert of(samples, RankGone) == [RankGone(51, bench.clock.time())]
+    assert of(samples, ProcessGone) == [ProcessGone(51, bench.clock.time())]
     bench.proc.add(50, env={}, state="Z", left=1)
     samples = bench.look()
-    assert of(samples, RankGone) == [RankGone(50, bench.clock.time())]
+    assert of(samples, ProcessGone) == [ProcessGone(50, bench.clock.time())]
     assert not of(samples, RankPulse)
     assert bench.shared.ranks == ()
     assert not of(bench.look(), RankProcess), "nor is it another one without a number"
@@ -98,7 +98,7 @@ def test_a_helper_that_lives_on_is_not_the_rank_that_it_worked_for(bench: Bench)
     bench.proc.remove(50)
     bench.proc.add(55, env=rank_env(3), parent=1, argv=[PYTHON, "-c", "serve()"])
     samples = [sample for _ in range(3) for sample in bench.look()]
-    assert [gone.pid for gone in of(samples, RankGone)] == [50]
+    assert [gone.pid for gone in of(samples, ProcessGone)] == [50, 55]
     assert of(samples, RankProcess) == []
 
 
@@ -114,7 +114,7 @@ def test_a_rank_is_told_with_its_children_that_have_ended(bench: Bench) -> None:
     assert not of(bench.look(), Helper), "each is told of once"
     bench.proc.add(50, env=rank_env(3), children=(62, 64))
     bench.proc.remove(61)
-    assert of(bench.look(), HelperGone)[0][:2] == (61, 50)
+    assert [gone.pid for gone in of(bench.look(), ProcessGone)] == [61]
 
 
 def test_a_process_may_get_its_rank_by_an_exec(bench: Bench) -> None:
@@ -142,7 +142,7 @@ def test_only_the_users_job(bench: Bench) -> None:
     bench.source.configure(settings._replace(job=["SLURM_JOB_ID", "7"]))
     samples = bench.look()
     assert [process.pid for process in of(samples, RankProcess)] == [50]
-    assert {gone.pid for gone in of(samples, RankGone)} == {50, 51}
+    assert {gone.pid for gone in of(samples, ProcessGone)} == {50, 51}
 
 
 def test_other_users_processes_are_a_reason_not_a_silence(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_a_process_with_torch_mapped_that_says_no_rank_is_told_of_without_a_numb
     assert "hunter2" not in str(samples)
     assert [pulse.pid for pulse in of(samples, RankPulse)] == [50]
     bench.proc.remove(50)
-    assert of(bench.look(), RankGone) == [RankGone(50, bench.clock.time())]
+    assert of(bench.look(), ProcessGone) == [ProcessGone(50, bench.clock.time())]
 
 
 def test_of_those_whom_mp_spawn_starts_each_is_a_rank_and_the_starter_is_none(bench: Bench) -> None:
@@ -192,7 +192,7 @@ def test_of_those_whom_mp_spawn_starts_each_is_a_rank_and_the_starter_is_none(be
         bench.proc.add(pid, parent=40, rss=LARGE, mapped=[TORCH], argv=SPAWNED, threads=["pt_gloo_runloop"])
     samples = bench.look()
     assert numbers(samples) == {50: -1, 51: -1}
-    assert of(samples, RankGone) == [RankGone(40, bench.clock.time(), False)]
+    assert of(samples, ProcessGone) == [ProcessGone(40, bench.clock.time(), False)]
 
 
 def test_agents_and_this_tool_itself_are_no_processes_of_a_job(bench: Bench) -> None:
@@ -218,20 +218,23 @@ def agents(bench: Bench) -> list[Any]:
     return of(bench.look(12.0), IdleLauncher)
 
 
-def test_an_agent_without_ranks_is_told_once_and_again_when_it_has_some(bench: Bench) -> None:
+def test_an_agent_is_told_while_it_has_no_ranks(bench: Bench) -> None:
     bench.proc.add(50, rss=50_000, mapped=[TORCH], argv=AGENT)
     (first,) = agents(bench)
-    assert (first.pid, first.idle, first.command) == (50, True, " ".join(AGENT))
-    assert agents(bench) == []
+    assert (first.pid, first.command) == (50, " ".join(AGENT))
+    assert agents(bench) == [first]
     bench.proc.add(60, parent=50, env=rank_env(0))
-    assert agents(bench) == [first._replace(idle=False)]
+    samples = bench.look()
+    assert [gone.pid for gone in of(samples, ProcessGone)] == [50]
+    assert not of(samples, IdleLauncher)
     bench.proc.remove(60)
-    (again,) = (*agents(bench), *agents(bench))
-    assert (again.idle, again.started) == (True, first.started)
+    bench.look()
+    (again,) = agents(bench)
+    assert again.started == first.started
     assert first.since is None
     assert again.since is not None, "it had a rank before"
     bench.proc.remove(50)
-    assert agents(bench) == [again._replace(idle=False)]
+    assert [gone.pid for gone in of(bench.look(12.0), ProcessGone)] == [50]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collectors.node.changes import ChangeFilter
 from collectors.node.runner import Runner
 from collectors.node.source import Absent, Denied, NotResponding, Shared, Source
 from collectors.samples.fabric import Counters, Interface
-from collectors.samples.ranks import Helper, HelperGone
+from collectors.samples.ranks import Helper, ProcessGone
 from collectors.samples.stream import SourceState
 
 
@@ -36,7 +36,7 @@ def test_a_pid_that_comes_back_is_told_anew() -> None:
     helper = Helper(7, 5, "helper", "S", "", 0, "x")
     assert news.changed([helper]) == [helper]
     assert news.changed([helper]) == []
-    assert news.changed([HelperGone(7, 5), helper]) == [HelperGone(7, 5), helper]
+    assert news.changed([ProcessGone(7, 5.0), helper]) == [ProcessGone(7, 5.0), helper]
 
 
 class Scripted(Source):

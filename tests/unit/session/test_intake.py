@@ -13,7 +13,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.fabric import Counters, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses
 from collectors.samples.logs import LogEvent
-from collectors.samples.ranks import Helper, RankGone
+from collectors.samples.ranks import Helper, ProcessGone
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stream import Hello, SourceState
 from hangtop.diagnosis.node import Node
@@ -142,7 +142,7 @@ def test_ranks_come_stop_and_go(wire: Wire) -> None:
     wire.say(process(3), pulse(1003, state="R"), at=1001.0)
     wire.say(pulse(1003, state="T"), Helper(7, 1003, "data_worker", "S", "", 0, "python"), at=1002.0)
     assert list(wire.node.ranks[1003].helpers) == [7]
-    node = wire.say(RankGone(1003, 1002.5), at=1003.0)
+    node = wire.say(ProcessGone(1003, 1002.5), at=1003.0)
     assert node.ranks[1003].gone_at == 1002.5
     assert node.ranks[1003].helpers == {}
     assert wire.changes == ["rank 3 started", "rank 3 is stopped", "rank 3 is gone"]
@@ -150,7 +150,7 @@ def test_ranks_come_stop_and_go(wire: Wire) -> None:
 
 def test_a_reused_pid_is_another_process(wire: Wire) -> None:
     wire.say(process(0), pulse(1000), at=1001.0)
-    wire.say(RankGone(1000, 1002.0), at=1002.0)
+    wire.say(ProcessGone(1000, 1002.0), at=1002.0)
     node = wire.say(process(1, pid=1000, started=1003.0), at=1003.0)
     assert node.ranks[1000].process.rank == 1
     assert node.ranks[1000].gone_at is None

@@ -51,7 +51,7 @@ async def _record(path: Path, seconds: int = 40) -> Session:
 
 def assert_alike(one: Node, other: Node, looks: int) -> None:
     """Two nodes in the same state, with so many of the last looks at their GPUs and ranks."""
-    for name in ("link", "sources", "faults", "host", "load", "readings", "log_files", "gpu_processes", "clock_offset",
+    for name in ("link", "sources", "faults", "host", "readings", "log_files", "gpu_processes", "clock_offset",
                  "gpu_fault", "bad_lines"):  # fmt: skip
         assert getattr(one, name) == getattr(other, name), name
     assert {name: (port.facts, port.counters, port.first) for name, port in one.ports.items()} == {

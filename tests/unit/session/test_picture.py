@@ -7,7 +7,7 @@ import pytest
 from collectors.fleet.sink import LinkChange
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.logs import LogEvent
-from collectors.samples.ranks import RankGone
+from collectors.samples.ranks import ProcessGone
 from hangtop.diagnosis.job import Job
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
@@ -57,7 +57,7 @@ def _said(path: str, rank: int) -> LogEvent:
 def test_what_another_run_logs_is_no_word_of_the_job(watched: Watched, over: bool) -> None:
     other = [process(r, pid=50 + r, master_port=29400, stdout="/b.log", stderr="/all.log") for r in range(2)]
     job = [process(r, stdout="/a.log", stderr="/all.log") for r in range(3)]
-    gone = [RankGone(50 + r, 999.5) for r in range(2)] if over else []
+    gone = [ProcessGone(50 + r, 999.5) for r in range(2)] if over else []
     words = [_said(path, 1) for path in ("/a.log", "/b.log", "/all.log", "dmesg")]
     watched.session.samples("node1", [*other, *job, *gone, *words, tick(1000.0)])
     told = watched.job()
