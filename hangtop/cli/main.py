@@ -89,7 +89,7 @@ def _failed(error: Exception) -> int:
     """Say what went wrong; the traceback of a fault of hangtop's own is kept in a file."""
     from collectors.fleet.targets.chosen import TargetError
     from collectors.fleet.transport import SshConfigError, TransportError
-    from hangtop.session.entries import RecordingError
+    from hangtop.session.recording import RecordingError
 
     if isinstance(error, TargetError | SshConfigError | RecordingError | TransportError):  # their text is all of it
         _complain(str(error))

@@ -87,7 +87,7 @@ def record(options: SessionOptions, file: str, seconds: float | None) -> None:
 
 async def _record(options: SessionOptions, file: str, seconds: float | None, told: list[str]) -> None:
     """Record; ``told`` gets what was recorded, where a node was there to tell something."""
-    from hangtop.session.entries import RecordingError
+    from hangtop.session.recording import RecordingError
 
     began = time.monotonic()
     async with opened(options, watching=True, record=file) as (session, status):

@@ -1,14 +1,14 @@
 """The history of one job: its figures for a day, since when ranks stand still, and the verdicts that were given.
 
-Fed by the session's own tick, about once a second; a day takes 8 MB.
+Fed by the session's own tick, about once a second; a day takes 16 MB.
 """
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
-from math import floor, isfinite, isnan, nan
+from math import isfinite
 from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Outcome, Verdict
@@ -30,47 +30,38 @@ class Span(NamedTuple):
 
 
 class Series:
-    """One figure of a job over time: a value a second, for a day."""
+    """One figure of a job over time: its values of a day."""
 
     def __init__(self) -> None:
-        self._first = 0
-        """The second of the oldest value."""
-        self._values = array("d")
-        """NaN where nothing was seen."""
+        self._times, self._values = array("d"), array("d")
         self.newest: float | None = None
         """The value that came last."""
 
     def add(self, at: float, value: float | None) -> None:
         """Take the value of this moment; None and what is no number are gaps."""
         self.newest = value
-        if value is None or not isfinite(value):
+        if value is None or not isfinite(value) or (self._times and at <= self._times[-1]):
             return
-        missing = floor(at) - self._first - len(self._values)
-        if not self._values or missing > DAY:
-            self._first, self._values, missing = floor(at), array("d"), 0
-        if missing > 0:
-            self._values.extend([self._values[-1] if missing < HOLD else nan] * missing)
-        if missing >= 0:
-            self._values.append(value)
-        elif missing == -1:
-            self._values[-1] = value
-        if len(self._values) > DAY + HOUR:
-            del self._values[:HOUR]
-            self._first += HOUR
+        self._times.append(at)
+        self._values.append(value)
+        if self._times[0] < at - DAY - HOUR:
+            old = bisect_left(self._times, at - DAY)
+            del self._times[:old], self._values[:old]
 
     def spans(self, begin: float, step: float, count: int) -> list[Span | None]:
         """``count`` stretches of ``step`` seconds from ``begin`` on; each None where nothing was seen."""
-        return [self._span(begin + number * step, step) for number in range(count)]
+        return [self._span(begin + number * step, begin + (number + 1) * step) for number in range(count)]
 
     def at(self, moment: float) -> float | None:
-        """The value of the second in which a moment lies; None where nothing was seen."""
-        found = self._span(moment, 0.0)
+        """The value that held at a moment; None where nothing was seen."""
+        found = self._span(moment, moment)
         return None if found is None else found.mean
 
-    def _span(self, start: float, length: float) -> Span | None:
-        first = floor(start + 1e-9) - self._first
-        end = max(first + 1, floor(start + length + 1e-9) - self._first)
-        seen = [value for value in self._values[max(0, first) : max(0, end)] if not isnan(value)]
+    def _span(self, begin: float, end: float) -> Span | None:
+        first, behind = bisect_left(self._times, begin), bisect_left(self._times, end)
+        if first == behind and (held := bisect_right(self._times, begin)) and begin - self._times[held - 1] < HOLD:
+            first, behind = held - 1, held
+        seen = self._values[first:behind]
         return Span(sum(seen) / len(seen), max(seen)) if seen else None
 
 

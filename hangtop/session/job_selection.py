@@ -16,7 +16,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.roster import told_size
 
-RunKey: TypeAlias = tuple[str, int | None, int | None, str]
+RunKey: TypeAlias = tuple[str, Hashable, Hashable] | tuple[str, Hashable, Hashable, str]
 
 TOGETHER_S = 30.0
 """Ours: seconds within which the nodes of one job start their ranks."""
@@ -93,41 +93,44 @@ def select_job(processes: Iterable[Rank]) -> JobSelection:
     The run with the most living ranks is the job, the newest one when they are even. Ranks that its launcher started
     before are of it (the run id is the same); so are those that started with it and have no number of its living
     ranks, for ranks of one start that look for different masters are a fault of the job.
-    Processes without a number belong to it when they run the same, and are a job themselves where nobody has a number.
+    Processes without a number belong to it when they meet where its ranks meet or run what they run, and are a job
+    themselves where nobody has a number, or began after the last rank with a number had ended.
     """
     every = list(processes)
-    numbered = [p for p in every if p.process.rank >= 0]
-    without = [p for p in every if p.process.rank < 0] if len(numbered) < len(every) else []
     runs: dict[RunKey, list[Rank]] = {}
-    for p in numbered:
+    for p in every:
         runs.setdefault(_run_of(p.process), []).append(p)
-    mine = _of_job(runs)
+    job = _with_unnumbered(_of_job(_candidates(runs)), every)
     best: dict[int, Rank] = {}
-    for p in mine:
+    for p in job:
         known = best.get(p.process.rank)
         if known is None or _age(p) > _age(known):
             best[p.process.rank] = p
-    alive = any(p.gone_at is None for p in numbered)
-    joined = _joined(without, mine) if alive else _largest_group(without)
-    if numbered and not alive:
-        over = max(p.gone_at or 0.0 for p in numbered)
-        if any(p.gone_at is None and p.process.started >= over for p in joined):
-            best, mine = {}, []  # another job came after the one whose ranks had numbers
-        else:
-            joined = ()  # a notebook beside a job that has ended
-    best.update((p.process.rank, p) for p in joined)
-    kept, own = {id(p) for p in best.values()}, {id(p) for p in mine}
+    kept, own = {id(p) for p in best.values()}, {id(p) for p in job}
+    left = [p for p in every if p.gone_at is None and id(p) not in kept]
     return JobSelection(
         tuple(best[rank] for rank in sorted(best)),
-        tuple(p for p in numbered if p.gone_at is None and id(p) not in kept),
-        tuple(p for p in without if p.gone_at is None and id(p) not in kept),
-        tuple(p for p in numbered if p.gone_at is not None and id(p) not in own),
+        tuple(p for p in left if p.process.rank >= 0),
+        tuple(p for p in left if p.process.rank < 0),
+        tuple(p for p in every if p.process.rank >= 0 and p.gone_at is not None and id(p) not in own),
     )
 
 
 def _run_of(process: RankProcess) -> RunKey:
     """What the processes of one run have in common; not MASTER_ADDR, which each node may write its own way."""
+    if process.rank < 0:
+        return "", _master(process), _program(process)
     return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
+
+
+def _candidates(runs: dict[RunKey, list[Rank]]) -> dict[RunKey, list[Rank]]:
+    """The runs of which one may be the job: a notebook beside a job that has ended is none."""
+    numbered = {key: run for key, run in runs.items() if run[0].process.rank >= 0}
+    living = [p for run in runs.values() for p in run if p.gone_at is None]
+    over = max((p.gone_at or 0.0 for run in numbered.values() for p in run), default=0.0)
+    if numbered and (any(p.process.rank >= 0 for p in living) or all(p.process.started < over for p in living)):
+        return numbered
+    return {key: run for key, run in runs.items() if key not in numbered}
 
 
 def _of_job(runs: dict[RunKey, list[Rank]]) -> list[Rank]:
@@ -139,49 +142,33 @@ def _of_job(runs: dict[RunKey, list[Rank]]) -> list[Rank]:
     numbers = {p.process.rank for p in job if p.gone_at is None}
     for other, run in runs.items():
         again = other[0] == key[0] != "" and all(p.gone_at is not None for p in run)
-        together = abs(_begun(run) - _begun(job)) <= TOGETHER_S
+        together = run[0].process.rank >= 0 and abs(_begun(run) - _begun(job)) <= TOGETHER_S
         if (again or together) and numbers.isdisjoint(p.process.rank for p in run):
             job = [*job, *run]
             numbers.update(p.process.rank for p in run if p.gone_at is None)
     return job
 
 
+def _with_unnumbered(job: list[Rank], every: Sequence[Rank]) -> list[Rank]:
+    """The job with the processes without a number that are of it, less those of its earlier runs.
+
+    A process without MASTER_PORT runs what the job runs: a rank that is stuck before it sets the port is of the job.
+    Each run has pids of its own, so those that ended before the newest process came are an earlier run's.
+    """
+    own = {id(p) for p in job}
+    others = [p for p in every if p.process.rank < 0 and id(p) not in own]
+    programs = {_program(p.process) for p in job} if others else set()
+    masters = {_master(p.process) for p in job} - {None}
+    for p in others:
+        master = _master(p.process)
+        if master in masters or ((master is None or not masters) and _program(p.process) in programs):
+            job = [*job, p]
+    begun = max(map(_age, job), default=(True, 0.0))[1]
+    return [p for p in job if p.process.rank >= 0 or p.gone_at is None or p.gone_at >= begun]
+
+
 def _begun(run: Sequence[Rank]) -> float:
     return min(p.process.started for p in run)
-
-
-def _joined(without: Sequence[Rank], ranks: Sequence[Rank]) -> Sequence[Rank]:
-    """Processes without a number that are of the job: that run what its ranks run, or meet where they meet."""
-    programs = {_program(p.process) for p in ranks}
-    masters = {_master(p.process) for p in ranks} - {None}
-    found = [p for p in without if _master(p.process) in masters or _program(p.process) in programs]
-    return _of_last_run(found, [*ranks, *found])
-
-
-def _largest_group(without: Sequence[Rank]) -> Sequence[Rank]:
-    """The most processes that run the same program and meet at one MASTER_PORT.
-
-    A process without MASTER_PORT joins the largest group: a rank that is stuck before it sets the port is of the job.
-    """
-    by_program: dict[Hashable, dict[Hashable, list[Rank]]] = {}
-    for p in without:
-        by_program.setdefault(_program(p.process), {}).setdefault(_master(p.process), []).append(p)
-    groups: list[list[Rank]] = []
-    for by_master in by_program.values():
-        homeless = by_master.pop(None, [])
-        largest = max(by_master.values(), key=len, default=[])
-        groups += [group for group in by_master.values() if group is not largest]
-        groups.append([*largest, *homeless])
-    found = max(groups, key=lambda group: (sum(p.gone_at is None for p in group), max(map(_age, group))), default=[])
-    return _of_last_run(found, found)
-
-
-def _of_last_run(found: Sequence[Rank], every: Sequence[Rank]) -> Sequence[Rank]:
-    """Each run has pids of its own, so those that ended before the newest process came are an earlier run's."""
-    begun = max((p.process.started for p in every if p.gone_at is None), default=None)
-    if begun is None:
-        begun = max((p.process.started for p in every), default=0.0)
-    return [p for p in found if p.gone_at is None or p.gone_at >= begun]
 
 
 def _program(process: RankProcess) -> Hashable:

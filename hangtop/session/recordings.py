@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hangtop import __version__
-from hangtop.session.entries import About, Payload, RecordingError
 from hangtop.session.options import SessionOptions
 from hangtop.session.state import JobState
 
 if TYPE_CHECKING:  # with SQLite: not before something is to be kept
-    from hangtop.session.recording import Recorder, Recording
+    from hangtop.session.recording import Payload, Recorder, Recording
 
 LIMIT, KEPT = 128 << 20, 8
 """Bytes of a past: half an hour of 64 nodes with eight GPUs each, half a day of a small job; and how many are kept."""
@@ -73,11 +72,11 @@ class Recordings:
             for old in pasts(folder)[: 1 - KEPT]:
                 old.unlink(missing_ok=True)
             self._begin(folder / f"{began}-{secrets.token_hex(3)}{SUFFIX}", limit)
-        except (OSError, RecordingError) as error:
+        except OSError as error:
             self._end(f"the past cannot be kept: {error}")
 
     def _begin(self, path: Path, limit: float = float("inf")) -> None:
-        from hangtop.session.recording import Recorder
+        from hangtop.session.recording import About, Recorder
 
         options = self._options
         targets = list(options.targets) or sorted(self._state.nodes)
@@ -90,7 +89,7 @@ class Recordings:
             return
         try:
             self._recorder.add(self._now(), node, payloads)
-        except RecordingError as error:
+        except OSError as error:
             self._end(f"{'recording ended' if self._named else 'the past is no longer kept'}: {error}")
         if len(self._state.nodes) > MOST_NODES and not self._named:
             self._end(f"of a job of more than {MOST_NODES} nodes no past is kept: hangtop record keeps it")
@@ -102,7 +101,7 @@ class Recordings:
             return
         try:
             recorder.close(self._now())
-        except RecordingError as error:
+        except OSError as error:
             self.fault = str(error)
         if not self._named and any(node.seen_at for node in self._state.nodes.values()):
             self.kept = recorder.path

@@ -14,9 +14,8 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
-from hangtop.session.entries import OTHERS, Entry
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import Recording
+from hangtop.session.recording import OTHERS, Entry, Recording
 from hangtop.session.session import Feed, Session
 from hangtop.session.state import Change
 
@@ -126,7 +125,7 @@ class ReplayFeed(RecordedFeed):
 def replay_session(path: Path, seconds: float = inf) -> Session:
     """A session that plays a recording, or its first seconds, once it is started.
 
-    Raises :class:`~hangtop.session.entries.RecordingError`.
+    Raises :class:`~hangtop.session.recording.RecordingError`.
     """
     recording = Recording(path)
     about = recording.about
@@ -147,7 +146,7 @@ def replay_session(path: Path, seconds: float = inf) -> Session:
 def played(path: Path, seconds: float = inf, *, judged: bool = False) -> Session:
     """A session that has taken in a recording, or its first seconds; ``judged`` now and then, as a live one is.
 
-    Raises :class:`~hangtop.session.entries.RecordingError`.
+    Raises :class:`~hangtop.session.recording.RecordingError`.
     """
     session = replay_session(path, seconds)
     assert session.player is not None

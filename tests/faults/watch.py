@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from collectors.fleet.sink import LinkChange
-from hangtop.session.entries import Entry, RecordingError
-from hangtop.session.recording import Recording
+from hangtop.session.recording import Entry, Recording, RecordingError
 from tests.support.tmux import Tmux
 from tui.panels.registry import BY_NAME
 

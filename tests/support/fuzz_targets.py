@@ -40,10 +40,9 @@ from collectors.probes.remote.repair import Signalled
 from collectors.probes.running import Unreadable, answer
 from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
-from hangtop.session.entries import RecordingError
 from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import Recording
+from hangtop.session.recording import Recording, RecordingError
 from hangtop.session.session import Session
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, PING, ROUTE
 from tests.support.made import gpu_row, hello, process, pulse, tick

@@ -39,8 +39,6 @@ LOOKED_OFTEN = 2
 """Looks at a still rank after which it is known to be still."""
 LONGEST_RHYTHM = 60.0
 """Seconds: a longer pause is none that comes with every step."""
-A_STEPS_PAUSE = 10.0
-"""Seconds of a step in which nothing may move, at the most: most of a longer one is work that is seen."""
 LONG_PAUSE, LONG_PAUSES = 1.0, 48
 """Seconds of a pause in which several looks may fall, as a watch begins with them, and how many are remembered."""
 OVERDUE = 3.0
@@ -78,15 +76,7 @@ class Progress:
 
     @property
     def usual_pause(self) -> float | None:
-        """The longest pause that the job took and came back from, as it fades; None while it has taken none.
-
-        Who has just come knows from the times in its log how long it takes for a step: that may be a pause as well.
-        """
-        longest = self._steps.longest
-        known = (self._faded(), None if longest is None else min(longest, A_STEPS_PAUSE))
-        return max((pause for pause in known if pause is not None), default=None)
-
-    def _faded(self) -> float | None:
+        """The longest pause that the job took and came back from, as it fades; None while it has taken none."""
         if self._longest is None:
             return None
         seconds, at = self._longest
@@ -184,7 +174,7 @@ class Progress:
         if before >= LONG_PAUSE:
             self._ended.append((then - before, now - still))
         if before >= PAUSE:
-            self._longest = max(before, self._faded() or 0.0), now
+            self._longest = max(before, self.usual_pause or 0.0), now
 
     def _stillness(self, now: float, still: float, *, never: bool) -> float:
         """Seconds for which the job stood still, by its logs too; ``never``: its ranks have not moved while watched."""

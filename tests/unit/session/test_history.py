@@ -25,7 +25,7 @@ def test_a_pause_of_looking_is_a_gap_and_a_late_look_is_none() -> None:
     series.add(103.0, 7.0)
     series.add(120.0, 7.0)
     seen = [None if span is None else span.mean for span in series.spans(100.0, 1, 21)]
-    assert seen == [5.0, 5.0, 5.0, 7.0, *[None] * 16, 7.0]
+    assert seen == [*[5.0] * 3, *[7.0] * 5, *[None] * 12, 7.0]
 
 
 def test_verdicts_are_kept_as_they_change() -> None:

@@ -20,9 +20,8 @@ from collectors.fleet.sink import LinkChange
 from hangtop.cli.replay import command as replay_command
 from hangtop.diagnosis.node import Node
 from hangtop.session import recordings
-from hangtop.session.entries import RecordingError
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import SNAPSHOT_SECONDS, Recording
+from hangtop.session.recording import SNAPSHOT_SECONDS, Recording, RecordingError
 from hangtop.session.recordings import pasts
 from hangtop.session.replay import SeekedSession, played
 from hangtop.session.session import Session
