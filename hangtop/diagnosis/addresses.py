@@ -1,4 +1,4 @@
-"""Which interface and address of a node the job's traffic uses, and by what words a node is meant."""
+"""Which interface and address of a node the job's traffic uses, and the names by which logs refer to a node."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from hangtop.diagnosis.node import Node
 
 
 def interface_of(node: Node, setting: str | None) -> str | None:
-    """Name the interface that NCCL would choose on a node for NCCL_SOCKET_IFNAME; None when none fits or none is known.
+    """Name the interface that NCCL would choose on a node for NCCL_SOCKET_IFNAME; None without a match.
 
-    NCCL's order (``src/misc/socket.cc``): the given list; else ``ib*``, then any but ``docker*`` and ``lo``, then
-    ``docker*``, then ``lo``.
+    NCCL's order (``src/misc/socket.cc``): the given list; else ``ib*``, then any other except ``docker*`` and ``lo``,
+    then ``docker*``, then ``lo``.
     """
     names = [interface.name for interface in node.interface_facts if interface.up]
     if setting:
@@ -24,22 +24,22 @@ def interface_of(node: Node, setting: str | None) -> str | None:
             return any(name == want if exact else name.startswith(want) for want in wanted)
 
         return next((name for name in names if listed(name) != exclude), None)
-    return min(names, key=_turn, default=None)
+    return min(names, key=_preference, default=None)
 
 
-def _turn(name: str) -> int:
+def _preference(name: str) -> int:
     return 0 if name.startswith("ib") else 3 if name == "lo" else 2 if name.startswith("docker") else 1
 
 
 def chosen_interface(job: Job, node: Node) -> str | None:
-    """Interface that NCCL or gloo takes on a node, by the settings of its living ranks."""
+    """Interface that NCCL or gloo takes on a node, by the environment of its first living rank."""
     ranks = [rank for rank in job.ranks_of(node.name) if rank.gone_at is None]
     environment = ranks[0].process.env if ranks else {}
     return interface_of(node, environment.get("NCCL_SOCKET_IFNAME") or environment.get("GLOO_SOCKET_IFNAME"))
 
 
 def address_of(job: Job, node: Node) -> str:
-    """Address at which the job's network reaches a node (IPv4 first); its name where no interface tells one."""
+    """Address at which the job's network reaches a node (IPv4 first); its name if the chosen interface has none."""
     name = chosen_interface(job, node)
     for interface in node.interface_facts:
         if interface.name == name and interface.addresses:
@@ -49,15 +49,15 @@ def address_of(job: Job, node: Node) -> str:
 
 
 def names_of(node: Node) -> set[str]:
-    """What lines call a node: its name, the one that it has itself, the addresses of its interfaces."""
+    """Names that logs use for a node: its name here, its own hostname, the addresses of its interfaces."""
     own = {address.partition("/")[0] for interface in node.interface_facts for address in interface.addresses}
     return own | {node.name} | ({node.hello.hostname} if node.hello else set())
 
 
 def nodes_by_name(job: Job, looks: Iterable[tuple[str, StackDump]] = ()) -> dict[str, str]:
-    """Node of the job by each word that means it; empty for what several have: loopbacks and bridges are everywhere.
+    """Node by each name or address; empty for an address that several nodes have, as loopback and bridges do.
 
-    With the addresses that ranks have in the networks of their containers, by looks with their nodes.
+    ``looks`` are pairs of node and stack dump: they add the addresses of ranks in container networks.
     """
     found: dict[str, str] = {}
     told = [(node.name, name) for node in job.nodes.values() for name in names_of(node)]

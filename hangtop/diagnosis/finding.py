@@ -18,27 +18,27 @@ Severity = Literal["critical", "warning", "info"]
 Certainty = Literal["proven", "likely", "possible"]
 """How sure a finding is.
 
-``proven``: the culprit was seen at its place, and an independent source says the same, or the thing itself was read
-where nothing can be mistaken (a process state, an error of the driver). ``likely``: one source, or two of which one
-only fits. ``possible``: it fits what was seen, and other things do, too.
+``proven``: the culprit was observed directly and an independent source agrees, or the fact was read at a source that
+cannot be mistaken (a process state, a driver error). ``likely``: one source, or a second one that is merely consistent.
+``possible``: consistent with the observations, as other explanations are.
 """
 CONFIDENCE: Mapping[Certainty, float] = MappingProxyType({"proven": 0.9, "likely": 0.7, "possible": 0.5})
-"""The number that scripts get for each word. Ours: an order, not a measured frequency; see docs/accuracy.md."""
+"""The number for scripts of each word. Ours: an order, not a measured frequency; see docs/accuracy.md."""
 READ_ITSELF = 0.95
-"""Weight of what is read at its source and cannot be mistaken: it needs no second source."""
+"""Weight of a fact that was read at its source and cannot be mistaken: it needs no second source."""
 PROVEN, LIKELY = 0.75, 0.65
-"""Least weight of a rule's own proof for these words."""
+"""Least weight of a rule's own proof for each of these words."""
 NAME_NOBODY = ("job_stalled", "collective_stalled")
-"""Kinds that say that a job stands still, and not for sure whose fault it is."""
+"""Kinds that report a stalled job without a certain culprit."""
 Outcome = Literal["hung", "crashed", "at_risk", "slow", "waiting", "starting", "healthy", "idle", "unknown"]
 
 
 class Observer(Enum):
-    """By what something was observed: two observers that say the same are surer than one."""
+    """What made an observation: two observers that agree are surer than one."""
 
     STACKS = auto()
     PROCESS = auto()
-    """What the kernel of a node tells of processes and machines: /proc, control groups."""
+    """The kernel's view of processes and of the machine: /proc, control groups."""
     GPU = auto()
     PORT = auto()
     """An InfiniBand or RoCE port, by its state and counters."""
@@ -54,7 +54,7 @@ class Observer(Enum):
     INSIDE = auto()
     """``hangtop.inside`` in a rank."""
     CONTEXT = auto()
-    """Settings, the number of ranks, how long was watched: it sets the scene and saw nobody do anything."""
+    """Settings, the world size, the length of the watch: background, not an observation of any rank."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,24 +70,24 @@ class Evidence:
     at: float | None
     text: str
     file: str = ""
-    """The log or dump that it stands in: what two ranks write is from two observers."""
+    """The log or dump that holds it: lines in two files count as two observers."""
 
 
 def independent(evidence: Iterable[Evidence]) -> frozenset[tuple[Observer, str]]:
-    """The observers of these lines that are independent of each other; those that only set the scene saw nothing."""
+    """The independent observers of these lines; CONTEXT observes nothing."""
     return frozenset((line.observer, line.file) for line in evidence if line.observer is not Observer.CONTEXT)
 
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What to press, or to type, to go on from a finding."""
+    """The key to press, or the command to type, to follow up on a finding."""
 
     key: str
     command: str
 
 
 def next_step(key: str, *words: str) -> NextStep:
-    """A command of hangtop's own as a shell takes it: names of nodes may come from a file or a recording."""
+    """A hangtop command, quoted for a shell: names of nodes may come from a file or a recording."""
     return NextStep(key, shlex.join(["hangtop", *words]))
 
 
@@ -95,10 +95,9 @@ def next_step(key: str, *words: str) -> NextStep:
 class Finding:
     """One thing that is wrong.
 
-    ``ranks`` of a root cause are the culprits alone, not those who wait for them. ``weight``, 0 to 1, is how much its
-    rule's own proof weighs beside that of other findings; what people and scripts read is :attr:`certainty`.
-    ``gpus`` are ``node:index``, ``ports`` are ``node:device/port``. ``cause`` is the kind of the finding that this one
-    is a consequence of; empty for a cause of its own.
+    ``ranks`` of a root cause are the culprits alone, not the ranks that wait for them. ``weight``, 0 to 1, is the
+    strength of the rule's own proof; people and scripts read :attr:`certainty`. ``gpus`` are ``node:index``, ``ports``
+    are ``node:device/port``. ``cause`` is the kind of the finding that explains this one; empty for a root cause.
     """
 
     kind: str
@@ -123,7 +122,7 @@ class Finding:
 
     @property
     def confidence(self) -> float:
-        """The number that stands for this certainty, 0 to 1."""
+        """The number for this certainty, 0 to 1."""
         return CONFIDENCE[self.certainty]
 
 
@@ -131,7 +130,7 @@ def of_ranks(
     kind: str, weight: float, ranks: Iterable[int], nodes: Iterable[str], text: str,
     evidence: Iterable[Evidence | None], advice: str, *steps: NextStep,
 ) -> Finding:  # fmt: skip
-    """A critical finding about some ranks; ``text`` goes on after ``rank 3 on node2``, said as of one rank.
+    """A critical finding about some ranks; ``text``, in the singular, follows ``rank 3 on node2``.
 
     Example: ``has not launched all_reduce #7`` becomes ``ranks 2-3 on node1 have not launched all_reduce #7``.
     """
@@ -153,17 +152,17 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class WaitBox:
-    """Ranks that are at one point. ``waits_for`` are places of other boxes among all of them."""
+    """Ranks at one point of the program. ``waits_for`` are indices into the list of all boxes."""
 
     ranks: tuple[int, ...]
     nodes: tuple[str, ...]
     doing: str
-    """``in all_reduce at train (train.py:31)``; empty where nothing is known."""
+    """``in all_reduce at train (train.py:31)``; empty if unknown."""
     blamed: bool
-    """By the verdict's first finding."""
+    """Whether the verdict's first finding names them as culprits."""
     waits_for: tuple[int, ...] = ()
     operation: str = ""
-    """What the first edge stands for, where a source says it: ``all_reduce #41 in dp``."""
+    """The operation of the first edge, if a source names it: ``all_reduce #41 in dp``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +174,9 @@ class Verdict:
     findings: tuple[Finding, ...] = ()
     unknown: tuple[Unknown, ...] = ()
     waits: tuple[WaitBox, ...] = ()
-    """Who waits for whom, of a job that hangs."""
+    """Which ranks of a hung job wait for which."""
 
     @property
     def names_nobody(self) -> bool:
-        """A hang in which no rank is surely the odd one: what the ranks' own recorders hold may name one."""
+        """Whether the job hangs without a certain culprit: the ranks' flight recorders may name one."""
         return self.outcome == "hung" and bool(self.findings) and self.findings[0].kind in NAME_NOBODY

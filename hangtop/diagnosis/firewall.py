@@ -16,11 +16,11 @@ REMEDIES: Mapping[str, str] = MappingProxyType({
     "iptables": "iptables -I INPUT -s SUBNET -j ACCEPT",
     "SELinux": "ausearch -m avc -ts recent shows whether it denies; setenforce 0 for a trial",
 })  # fmt: skip
-"""By the name that the node side gives; SUBNET is the network of the job's nodes."""
+"""By the firewall's name in the node's answer; SUBNET is the network of the job's nodes."""
 
 
 def firewall_of(answers: Mapping[str, Sequence[Observation]], nodes: Sequence[str]) -> tuple[str, str] | None:
-    """The first firewall that is active on one of these nodes: its words, and its remedy; None where none is known.
+    """Description and remedy of the first active firewall on these nodes; None if none is known.
 
     Example: ``ufw on node2 (Default: deny (incoming), allow (outgoing))`` and ``on node2: ufw allow from SUBNET``.
     """
@@ -32,7 +32,7 @@ def firewall_of(answers: Mapping[str, Sequence[Observation]], nodes: Sequence[st
 
 
 def with_firewall(finding: Finding, answers: Mapping[str, Sequence[Observation]], at: float) -> Finding:
-    """A blocked path with the firewall of its nodes as evidence and that firewall's own remedy as advice."""
+    """Add the firewall of its nodes to a path_blocked finding: as evidence, and its remedy as advice."""
     blocks = firewall_of(answers, finding.nodes) if finding.kind == "path_blocked" else None
     if blocks is None:
         return finding

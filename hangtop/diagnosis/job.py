@@ -1,4 +1,4 @@
-"""The job as the diagnosis sees it: one frozen picture, whether it comes live, from a recording or from a folder.
+"""The job as the diagnosis sees it: one frozen snapshot, from live samples, a recording or a folder.
 
 All times are seconds since the epoch on *this* machine's clock. ``None`` and empty tuples mean unknown.
 """
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_TIMEOUT = 600.0
-"""Seconds after which torch gives up a collective of NCCL, unless it is told otherwise."""
+"""torch's default time-out of an NCCL collective, seconds."""
 OF_TIMEOUT = 0.5
-"""Part of that time-out up to which a pause may be usual: who is told later cannot look at the job any more."""
+"""Largest share of that time-out by which a usual pause may delay the alarm: later the job may be gone."""
 OF_PAUSE = 2.0
-"""So many times its usual pause is far outside what a job did before."""
+"""Multiple of the usual pause from which a pause is far outside the job's past."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobMotion:
-    """What was seen to move over the last seconds of watching, by signs that cost the job nothing.
+    """Motion of the job over the last seconds of watching, by signs that cost the job nothing.
 
-    A heartbeat line, a file lock that is tried again and a wait that wakes ten times a second are no motion.
+    Heartbeat lines, retries of a file lock and waits that wake ten times a second are no motion.
     """
 
     moving: bool | None = None
-    """True: proven, and ``proof`` says how. False: seen to stand still. None: neither."""
+    """True: motion is proven by ``proof``. False: the job was seen to stand still. None: neither."""
     proof: str = ""
-    """For people: ``step 1,204 to 1,219 in 5 s``, ``8 ranks launching collectives``. Empty without."""
+    """For people: ``step 1,204 to 1,219 in 5 s``, ``8 ranks launching collectives``. Empty without a proof."""
     last_step: int | None = None
-    """The number of the last training step that a log of the job told."""
+    """Number of the last training step in the job's logs."""
     last_step_at: float | None = None
-    """When it was written."""
+    """When that step was logged."""
     step_s: float | None = None
-    """Seconds that a step took at the longest, of the last few that were seen; None where no log told of two."""
+    """Duration of the longest of the last few steps, seconds; None unless a log showed two steps."""
     stands_since: float | None = None
-    """When the last motion was seen, or the last step was written where no rank has moved while watched; None while
-    something moves, or no rank is in view."""
+    """Time of the last motion, or of the last logged step if no rank has moved during the watch; None while something
+    moves, or without a rank in view."""
     by_gpus: bool = False
-    """What the GPUs draw is the only sign of motion."""
+    """GPU power is the only sign of motion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +60,21 @@ class Job:
 
     now: float
     watched: float
-    """Seconds over which it was watched; 0 for a folder of logs."""
+    """Length of the watch in seconds; 0 for a folder of logs."""
     live: bool
-    """False for logs after the fact: silence then means nothing."""
+    """False for logs that are read after the fact: silence then means nothing."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     ranks: tuple[Rank, ...] = ()
-    """By rank, the newest process of each rank."""
+    """Sorted by rank; the newest process of each rank."""
     world_size: int | None = None
     stacks: tuple[StackDump, ...] = ()
-    """Every dump at hand, oldest first; several per rank when several samples were taken."""
+    """Every available dump, oldest first; several per rank if several samples were taken."""
     stack_ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)
     """(node, pid of the dump's owner) → global rank. The node of a dump is in ``stack_nodes``."""
     stack_nodes: tuple[str, ...] = ()
     """Node of each dump, parallel to ``stacks``."""
     events: tuple[LogEvent, ...] = ()
-    """Typed log and kernel events of all sources, in order of time where they have one."""
+    """Typed log and kernel events of all sources, sorted by time where the time is known."""
     event_nodes: tuple[str, ...] = ()
     """Node that each event came from, parallel to ``events``; empty for a folder of logs."""
     progress: tuple[CommProgress, ...] = ()
@@ -82,35 +82,35 @@ class Job:
     ras: tuple[Look[RasReport], ...] = ()
     """RAS answers, oldest first."""
     traces: TracePicture | None = None
-    """What the profiler traces of its ranks say together."""
+    """The profiler traces of all ranks, compared."""
     probed: tuple[ProbeReport, ...] = ()
-    """Probes of collectives that were asked for in this session, oldest first."""
+    """Probes of collectives that ran in this session, oldest first."""
     patience: float = 60.0
-    """Seconds that a wait may take before it may be called a hang, live."""
+    """Seconds before a live wait may be called a hang."""
     stood_still: float | None = None
     """Seconds for which at least half of the living ranks in view have shown no cheap sign of progress (context
-    switches, I/O, logs, collective counts, GPU power). CPU time alone is none: a rank that waits in NCCL spins, and the
-    one that all wait for may be busy. None: unknown."""
+    switches, I/O, logs, collective counts, GPU power). CPU time alone is no such sign: a rank that waits in NCCL spins,
+    and the rank that all wait for may be busy. None: unknown."""
     usual_pause: float | None = None
-    """The longest such pause that this job was seen to take where it stands now and come back from; it fades."""
+    """The longest such pause that the job has recovered from at its present point, seconds; it fades."""
     pauses: tuple[tuple[float, float], ...] = ()
-    """When the last long pauses began and ended, oldest first: looks within one of them are of one wait."""
+    """Start and end of the last long pauses, oldest first: looks within one pause show one wait."""
     motion: JobMotion = JobMotion()
-    """What moved lately, and what proves it."""
+    """Recent motion and its proof."""
     collective_timeout: float | None = None
-    """Seconds after which the job itself gives up a collective, as far as its commands or watchdogs tell."""
+    """The job's own time-out of a collective in seconds, if its commands or watchdogs show it."""
     others: tuple[Rank, ...] = ()
     """Living processes with the same rank numbers that belong to another or an earlier run."""
     bystanders: tuple[Rank, ...] = ()
-    """Living processes without a number that belong to something else: notebooks, servers, jobs of others."""
+    """Living processes without a rank number that belong to something else: notebooks, servers, other users' jobs."""
     unasked: bool = False
-    """Whether this machine is watched because no node was named: a job may well run elsewhere."""
+    """This machine is watched only because no node was named: the job may run elsewhere."""
     _on: dict[str, list[Rank]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _said: dict[str, list[tuple[str, LogEvent]]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _known: dict[Callable[[Job], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Sort ranks by node and events by kind: a rule that went through all of them for every node would be slow."""
+        """Index ranks by node and events by kind, so that rules need not scan all of them for every node."""
         for rank in self.ranks:
             self._on.setdefault(rank.node, []).append(rank)
         for node, event in zip_longest(self.event_nodes, self.events, fillvalue=""):
@@ -126,7 +126,7 @@ class Job:
         return self._said.get(kind, ())
 
     def once(self, work: Callable[[Job], T]) -> T:
-        """What ``work`` makes of this picture: worked out for the first rule that asks, and the same for all others."""
+        """Return ``work(self)``, computed once per snapshot."""
         if work not in self._known:
             self._known[work] = work(self)
         known: T = self._known[work]
@@ -134,17 +134,17 @@ class Job:
 
     @property
     def unnumbered(self) -> tuple[Rank, ...]:
-        """Living processes of which nobody knows which rank they are, bystanders too, by node and pid."""
+        """Living processes whose rank is unknown, bystanders included, by node and pid."""
         found = [rank for rank in (*self.ranks, *self.bystanders) if rank.rank < 0 and rank.gone_at is None]
         return tuple(sorted(found, key=lambda rank: (rank.node, rank.process.pid)))
 
     @property
     def alarm_after(self) -> float:
-        """Seconds of standing still that are far outside what this job did before and the user's patience."""
+        """Seconds without motion that exceed the user's patience and are far outside this job's past."""
         return alarm_after(self.patience, self.usual_pause, self.collective_timeout)
 
 
 def alarm_after(patience: float, usual_pause: float | None, timeout: float | None) -> float:
-    """Seconds of standing still that are far outside what a job did before and the user's patience."""
+    """Seconds without motion that exceed the user's patience and are far outside a job's past."""
     usual = min(OF_PAUSE * (usual_pause or 0.0), OF_TIMEOUT * (timeout or DEFAULT_TIMEOUT))
     return max(patience, usual)

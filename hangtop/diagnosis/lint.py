@@ -1,8 +1,8 @@
-"""The environment lint: what the settings and versions of a job's ranks get wrong, as far as it hangs or slows a job.
+"""The environment lint: settings and library versions of a job's ranks that hang or slow it.
 
-Needs :class:`~collectors.samples.ranks.RankProcess` (``env``, ``versions``), and, where names of interfaces are judged,
-the node's interfaces. Ranks with the same mistake share one finding. Sources of the tables: the manual of NCCL
-(env.html, 2.30), its source, and the headers of torch 2.13.
+Needs :class:`~collectors.samples.ranks.RankProcess` (``env``, ``versions``) and, to check names of interfaces, the
+node's interfaces. Ranks with the same mistake share one finding. Sources of the tables: NCCL's manual (env.html, 2.30)
+and source, and the headers of torch 2.13.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ ACCEPTED = {
     "NCCL_IB_RETRY_CNT": (r"[0-7]", "0 to 7"),
     "NCCL_IB_QPS_PER_CONNECTION": (r"[1-9]\d?|1[01]\d|12[0-8]", "1 to 128"),
     "NCCL_IB_GID_INDEX": (r"-1|\d{1,3}", "-1 to 255"),
-    "NCCL_BUFFSIZE": (_POWERS, "a power of two under 64 MiB: it is taken for every channel and peer"),
+    "NCCL_BUFFSIZE": (_POWERS, "a power of two under 64 MiB, allocated for every channel and peer"),
 }
-"""Values that are accepted, of the settings whose wrong value hangs a job or slows it: a pattern, and words for it."""
+"""Accepted values of the settings whose wrong value hangs or slows a job: a pattern, and its description."""
 
 _ON, _ANY = r"(?i)1|true|yes|on", r"(?s).*"
-_TIMEOUT = "nobody reads it; what does it: init_process_group(timeout=…), and the same for every new_group()"
+_TIMEOUT = "no library reads it; set timeout=… in init_process_group() and in every new_group()"
 NOT_WANTED = {
     "NCCL_P2P_DISABLE": (_ON, "GPUs of a node talk through host memory instead of NVLink or PCIe"),
     "NCCL_IB_DISABLE": (_ON, "all traffic between nodes goes over TCP"),
@@ -44,11 +44,11 @@ NOT_WANTED = {
     "TORCH_NCCL_BLOCKING_WAIT": (_ON, "wait() blocks the CPU: work is no longer queued ahead"),
     "NCCL_TIMEOUT": (_ANY, _TIMEOUT),
     "NCCL_TIMEOUT_MS": (_ANY, _TIMEOUT),
-    "NCCL_HEARTBEAT_TIMEOUT": (_ANY, "nobody reads it; what does it: TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"),
-    "NCCL_SOCKET_TIMEOUT": (_ANY, "nobody reads it; what does it: NCCL_SOCKET_RETRY_CNT and …_RETRY_SLEEP_MSEC"),
-    "NCCL_PORT_RANGE": (_ANY, "nobody reads it; what does it: the kernel's net.ipv4.ip_local_port_range"),
+    "NCCL_HEARTBEAT_TIMEOUT": (_ANY, "no library reads it; set TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"),
+    "NCCL_SOCKET_TIMEOUT": (_ANY, "no library reads it; set NCCL_SOCKET_RETRY_CNT and …_RETRY_SLEEP_MSEC"),
+    "NCCL_PORT_RANGE": (_ANY, "no library reads it; set the kernel's net.ipv4.ip_local_port_range"),
 }
-"""Values that switch a setting for finding faults on, with what it does to a job; names that nobody reads."""
+"""Debugging values with their cost to a job, and names that no library reads."""
 
 MUST_AGREE = tuple(
     """
@@ -60,10 +60,10 @@ TORCH_NCCL_ASYNC_ERROR_HANDLING GLOO_DEVICE_TRANSPORT WORLD_SIZE MASTER_ADDR MAS
 torch nccl cuda
 """.split()
 )
-"""Ranks that differ in one of these settings, or versions of libraries, cut messages short, choose different
+"""Settings and library versions that all ranks must share: ranks that differ truncate messages, choose different
 algorithms, or wait for one another."""
 FATAL_TO_DIFFER = frozenset({"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCH_DISTRIBUTED_DEBUG", "NCCL_NET", "nccl"})
-"""Of those, the ones by which a job does not even meet."""
+"""Those whose mismatch keeps the ranks of a job from meeting at all."""
 
 
 Release = tuple[int, int, int]
@@ -72,12 +72,12 @@ BAD_RELEASES: tuple[tuple[Release, Release, tuple[str, ...], str, str], ...] = (
     ((2, 28, 3), (2, 28, 8), ("",), "", "crashes when a job restarts its process group in place; 2.28.9 does not"),
     ((2, 0, 0), (2, 29, 2), ("",), "aarch64", "loses an operation and spins in ncclLocalOpAppend; 2.29.3 does not"),
 )  # fmt: skip
-"""Releases of NCCL with a fault that hangs or ends jobs, from the first to the last, with beginnings of torch's version
-and of the machine's name; by the issue trackers of pytorch and NCCL, and NVIDIA's resiliency extension for 2.28."""
+"""NCCL releases with a fault that hangs or ends jobs: first and last release, prefixes of torch's version, prefix of
+the architecture, the fault. Sources: issues of pytorch and NCCL; NVIDIA's resiliency extension for 2.28."""
 
 
 def wrong_settings(job: Job) -> Iterator[Finding]:
-    """env_invalid and env_not_wanted: settings one by one."""
+    """env_invalid and env_not_wanted, each setting by itself."""
     for (name, value), ranks in job.once(_by_setting).items():
         accepted, words = ACCEPTED.get(name, (_ANY, ""))
         unwanted, does = NOT_WANTED.get(name, ("(?!)", ""))
@@ -85,16 +85,16 @@ def wrong_settings(job: Job) -> Iterator[Finding]:
             text, advice = f"{name}={value} is not accepted: {words}", f"Correct {name} or remove it."
             yield _finding("env_invalid", "warning", text, ranks, (name, value), advice)
         if re.fullmatch(unwanted, value.strip()):
-            advice = f"Remove {name} unless you are looking for a fault with it."
+            advice = f"Remove {name} unless you are debugging with it."
             yield _finding("env_not_wanted", "warning", f"{name}={value}: {does}", ranks, (name, value), advice)
         if name in INTERFACE_NAMES and not value.startswith("^"):
             yield from _interfaces(job, ranks, name, value)
 
 
 def _by_setting(job: Job) -> Mapping[tuple[str, str], Sequence[Rank]]:
-    """Ranks by name and value of their settings, and of the versions of their libraries.
+    """Ranks by name and value of each setting and of each library's version.
 
-    Ranks of a node share their tables: each table is read once.
+    Ranks of one node share their tables, so each table is read once.
     """
     tables: dict[int, tuple[Mapping[str, str], list[Rank]]] = {}
     for rank in job.ranks:
@@ -111,7 +111,7 @@ def _finding(
     kind: str, severity: Severity, summary: str, ranks: Sequence[Rank], setting: tuple[str, str], advice: str,
     weight: float = 0.9,
 ) -> Finding:  # fmt: skip
-    """A mistake of these ranks (one at least); its evidence is the first one's environment."""
+    """A finding about these ranks (at least one), with the first rank's environment as evidence."""
     return Finding(
         kind, severity, weight, summary, ranks=tuple(rank.rank for rank in ranks),
         nodes=tuple(sorted({rank.node for rank in ranks})), evidence=(_source(ranks[0], *setting),), advice=advice,
@@ -123,7 +123,7 @@ def _source(rank: Rank, name: str, value: str) -> Evidence:
 
 
 def _interfaces(job: Job, ranks: Sequence[Rank], name: str, value: str) -> Iterator[Finding]:
-    """Loop-back where peers are on other nodes, or may be; names of which no interface is up."""
+    """env_invalid: loopback although peers are or may be on other nodes; names without an interface that is up."""
     world = world_or_logged(job)
     apart = [rank for rank in ranks if world is None or world > len(job.ranks_of(rank.node))]
     if value.strip().lstrip("=") == "lo" and apart:
@@ -147,7 +147,7 @@ def mismatches(job: Job) -> Iterator[Finding]:
     for name in MUST_AGREE:
         values = by_name[name]
         having = {rank.rank for ranks in values.values() for rank in ranks}
-        # a rank whose version of a library is not known may well have the others'
+        # a rank whose library version is unknown may have the others' version
         if values and name.isupper() and (without := [rank for rank in job.ranks if rank.rank not in having]):
             values["(not set)"] = without
         if len(values) > 1:
@@ -168,7 +168,7 @@ def _odd_ones(name: str, values: Mapping[str, Sequence[Rank]]) -> Finding:
 
 
 def known_bad_versions(job: Job) -> Iterator[Finding]:
-    """nccl_known_bad: the library that a rank has mapped is a release with a fault (:data:`BAD_RELEASES`)."""
+    """nccl_known_bad: a rank has mapped an NCCL release with a known fault (:data:`BAD_RELEASES`)."""
     machines = {name: node.hello.machine for name, node in job.nodes.items() if node.hello is not None}
     for (library, version), ranks in job.once(_by_setting).items():
         release = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
@@ -184,4 +184,4 @@ def known_bad_versions(job: Job) -> Iterator[Finding]:
 
 
 RULES = (mismatches, wrong_settings, known_bad_versions)
-"""Every rule of this lint; the verdict runs them with the others."""
+"""The rules of this lint; the verdict runs them with all others."""

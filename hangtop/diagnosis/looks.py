@@ -1,4 +1,4 @@
-"""The last looks at what moves: values, each with when it was seen."""
+"""The last looks at a changing value, each with its time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 MOST_LOOKS = 64
-"""Looks at one thing that are kept."""
+"""Number of looks that are kept of one thing."""
 HELD_S = 0.5
-"""Seconds after which an unchanged value is worth a second look of the same."""
+"""Seconds after which an unchanged value is repeated as a new look."""
 
 
 class Look(NamedTuple, Generic[T]):
@@ -26,17 +26,17 @@ class Looks(list[Look[T]]):
 
     @property
     def newest(self) -> T | None:
-        """The value that came last; None while there is none."""
+        """The newest value; None if there is none."""
         return self[-1].value if self else None
 
     def take(self, at: float, value: T, most: int = MOST_LOOKS) -> None:
-        """Add the newest look; of those before it so many stay that ``most`` are kept."""
+        """Append the newest look and keep the last ``most``."""
         self.append(Look(at, value))
         if len(self) > most:
             del self[:-most]
 
     def copied(self, heard: float | None) -> Looks[T]:
-        """The looks of this moment, and the last value once more as of when its node was heard: nodes send changes."""
+        """A copy that repeats the last value at the time its node was last heard: nodes send only changes."""
         found = Looks(self)
         if found and heard is not None and heard - found[-1].at > HELD_S:
             found.append(Look(heard, found[-1].value))

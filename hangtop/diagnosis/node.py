@@ -1,8 +1,8 @@
-"""One node of a job: its connection, its devices and its ranks, each by the latest that its sources said.
+"""One node of a job: its connection, its devices and its ranks, each by its latest samples.
 
-The session writes these objects as samples come, screens draw them, and the diagnosis reads a copy of one moment
-(:meth:`Node.copied`), whether it comes live, from a recording or from a folder. All times are seconds since the epoch
-on *this* machine's clock. ``None`` and empty tables mean unknown: a rule may conclude something from a source's
+The session updates these objects as samples arrive, screens draw them, and the diagnosis reads a snapshot
+(:meth:`Node.copied`), live, from a recording or from a folder. All times are seconds since the epoch on *this*
+machine's clock. ``None`` and empty tables mean unknown: a rule may draw conclusions from a source's
 :class:`~collectors.samples.stream.SourceState`, never from the mere absence of values.
 """
 
@@ -33,29 +33,29 @@ LinkWord = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
 
 @dataclass(slots=True)
 class Gpu:
-    """One GPU: the latest rows, and who is on it."""
+    """One GPU: its latest samples and its processes."""
 
     index: int
     facts: GpuFacts | None = None
     looks: Looks[GpuSample] = field(default_factory=Looks)
     processes: tuple[GpuProcess, ...] = ()
     fault: GpuFault | None = None
-    """What nvidia-smi said instead of a row; gone again when a row comes."""
+    """nvidia-smi's error in place of a sample; cleared by the next sample."""
     nvlinks: dict[int, NvlinkCounters] = field(default_factory=dict)
     nvlink_grown: dict[int, dict[str, int]] = field(default_factory=dict)
     """By link: growth of ``replay_errors``, ``recovery_errors`` and ``crc_errors`` while it was watched."""
 
     def copied(self, heard: float | None) -> Gpu:
-        """The GPU of this moment, whose node was heard at a time."""
+        """A copy; ``heard`` is when its node was last heard."""
         grown = {link: dict(each) for link, each in self.nvlink_grown.items()}
         return replace(self, looks=self.looks.copied(heard), nvlinks=dict(self.nvlinks), nvlink_grown=grown)
 
 
 @dataclass(slots=True)
 class Counted:
-    """Counters of one thing: now, when watching began, and before.
+    """Counters of one thing: now, at the start of the watch, and before.
 
-    A counter that was reset meanwhile has its growth from before taken off ``first``. Tables are replaced, not changed.
+    When a counter is reset, its growth until then is subtracted from ``first``. Tables are replaced, not changed.
     """
 
     traffic: ClassVar[tuple[str, str]] = "", ""
@@ -63,40 +63,40 @@ class Counted:
     counters: Mapping[str, int] = field(default_factory=dict)
     first: Mapping[str, int] = field(default_factory=dict)
     at: float = 0.0
-    """When its counters were last known."""
+    """Time of ``counters``."""
     span: float = 0.0
-    """Seconds from when they were known before to then."""
+    """Seconds between ``before`` and ``counters``."""
     source: str = ""
     before: Mapping[str, int] = field(default_factory=dict)
-    """Counters as they were known before; the same ones when they have stood still since."""
+    """The counters before that; equal to ``counters`` if they have not moved since."""
 
     @property
     def received_per_s(self) -> float | None:
-        """Bytes."""
+        """Bytes received per second."""
         return self.rate(self.traffic[0])
 
     @property
     def sent_per_s(self) -> float | None:
-        """Bytes."""
+        """Bytes sent per second."""
         return self.rate(self.traffic[1])
 
     @property
     def grown(self) -> dict[str, int]:
-        """Counters that moved since watching began, and by how much."""
+        """Growth of each counter that moved since the watch began."""
         return {name: now - was for name, now in self.counters.items() if (was := self.first.get(name, now)) != now}
 
     def rate(self, name: str) -> float | None:
-        """Growth per second of a counter up to ``at``; None while it is not known."""
+        """Growth of a counter per second over ``span``; None if unknown."""
         before, value = self.before.get(name), self.counters.get(name)
         if before is None or value is None or self.span <= 0.0:
             return None
-        # One that is less than before began again from zero.
+        # A counter that fell was reset to zero.
         return (value - before if value >= before else value) / self.span
 
 
 @dataclass(slots=True)
 class Port(Counted):
-    """One HCA port, and the states it went through, oldest first."""
+    """One HCA port and its past states, oldest first."""
 
     traffic = "port_rcv_data", "port_xmit_data"
     facts: PortFacts = field(kw_only=True)
@@ -112,17 +112,17 @@ class NetworkInterface(Counted):
 
     @property
     def drops_grown(self) -> int:
-        """Packets that it dropped while watched."""
+        """Packets dropped during the watch."""
         return sum(by for name, by in self.grown.items() if name.endswith("_drops"))
 
 
 class Inside(NamedTuple):
-    """What a rank says of itself that called ``hangtop.inside.start()``."""
+    """What a rank that called ``hangtop.inside.start()`` reports about itself."""
 
     pulse: InsidePulse
-    """Its step and phase; it stays so until it says another."""
+    """Its step and phase, valid until its next report."""
     results: tuple[InsideResult, ...] = ()
-    """The latest of each check that it took part in."""
+    """The latest result of each check in which it took part."""
 
 
 @dataclass(slots=True)
@@ -135,80 +135,80 @@ class Rank:
     helpers: dict[int, Helper] = field(default_factory=dict)
     """Processes that it started, by pid."""
     gone_at: float | None = None
-    """When it was seen to be no longer there."""
+    """When its process was seen to be gone."""
     gpus: tuple[int, ...] = ()
-    """Indices of the GPUs that it is on, as of the moment that was copied."""
+    """Indices of the GPUs that its processes use, as of the snapshot."""
     inside: Inside | None = None
-    """What it tells by its page; None for one that shares none."""
+    """Its own report; None for a rank without ``hangtop.inside``."""
     log_at: float | None = None
     """When its logs last grew."""
     launched: int = 0
-    """Collectives that it was seen to launch while watched, by NCCL's log."""
+    """Collectives launched during the watch, by NCCL's log."""
 
     @property
     def rank(self) -> int:
-        """Global; an :class:`~hangtop.diagnosis.unnumbered.Unnumbered` where it is not known."""
+        """Global rank; an :class:`~hangtop.diagnosis.unnumbered.Unnumbered` if it is unknown."""
         return self.process.rank
 
     @property
     def own_pid(self) -> int:
-        """By which NCCL, RAS and torch know its process: in a container another one than the node's."""
+        """The pid that NCCL, RAS and torch use: in a container it differs from the node's."""
         return self.process.own_pid or self.process.pid
 
     @property
     def waited_for_cpu(self) -> int:
-        """Per cent of the time in which it was ready to run and had no CPU."""
+        """Per cent of the time that it was runnable without a CPU."""
         return 0 if self.looks.newest is None else self.looks.newest.waited or 0
 
     def copied(self, heard: float | None, gpus: tuple[int, ...]) -> Rank:
-        """The rank of this moment on these GPUs, whose node was heard at a time."""
+        """A copy with these GPUs; ``heard`` is when its node was last heard."""
         looks = self.looks.copied(heard if self.gone_at is None else None)
         return replace(self, looks=looks, helpers=dict(self.helpers), gpus=gpus)
 
 
 @dataclass(slots=True)
 class Steps:
-    """The steps that one log tells of."""
+    """The training steps that one log counts."""
 
     count: StepCount
     grown_at: float | None = None
-    """When a step was last seen to be done while watched; None while none was."""
+    """When a step was last seen to complete during the watch; None before the first."""
     told: tuple[tuple[float, float, int], ...] = ()
-    """(when, number, steps seen to be done by then) of what was told last, oldest first; few, as each rank may log."""
+    """(time, step number, steps completed by then) of the last lines, oldest first; few, as each rank may log."""
 
 
 @dataclass(slots=True)
 class Node:
-    """One node: the connection, and the latest of all its sources."""
+    """One node: its connection and the latest samples of all its sources."""
 
     name: str
     link: LinkWord = "live"
     why: str = ""
     since: float = 0.0
-    """When the link came into this state."""
+    """When the link entered this state."""
     seen_at: float | None = None
     """When its last sample came."""
     hello: Hello | None = None
     tick: Tick | None = None
     ticks: int = 0
-    """Ticks of the present stream."""
+    """Number of ticks of the present stream."""
     roster: int = 0
-    """Moves whenever a rank, GPU, port or interface appears, ends or becomes another."""
+    """Changes whenever a rank, GPU, port or interface appears, ends or is replaced."""
     clock_offset: float | None = None
-    """Seconds that the node's clock is ahead of this machine's; measured by the quickest answers."""
+    """Seconds that the node's clock is ahead of this machine's, by the fastest answers."""
     sources: Mapping[str, SourceState] = field(default_factory=dict)
-    """Another mapping with each change."""
+    """By name; a new mapping with each change."""
     gpus: dict[int, Gpu] = field(default_factory=dict)
     """By index, in order."""
     gpu_processes: tuple[GpuProcess, ...] = ()
     gpu_fault: GpuFault | None = None
-    """A complaint of nvidia-smi that names no GPU."""
+    """An nvidia-smi error that belongs to no known GPU."""
     ranks: dict[int, Rank] = field(default_factory=dict)
     """By pid; ended ones too."""
     unconfirmed: frozenset[int] = frozenset()
     """Pids known from before a reconnect that the new stream has not named yet."""
     answering: dict[int, float] = field(default_factory=dict)
-    """Pid → session's time until which what a rank does may be for a question of ours: a dump, or a stop."""
+    """Pid → session time until which a rank's activity may be caused by our own dump or stop."""
     ports: dict[str, Port] = field(default_factory=dict)
     """By ``device/port``."""
     interfaces: dict[str, NetworkInterface] = field(default_factory=dict)
@@ -217,51 +217,51 @@ class Node:
     steps: dict[str, Steps] = field(default_factory=dict)
     """By path of the log."""
     logs_read: float | None = None
-    """What was in its logs by then has been told; None before it told anything of them."""
+    """Time up to which its logs were read and reported; None before the first report."""
     host: HostSample | None = None
     readings: dict[tuple[str, str], Look[Reading]] = field(default_factory=dict)
-    """By source and thing, and since when it is seen so."""
+    """By source and thing; the time of a look is since when the value holds."""
     topology: Topology | None = None
     """How its GPUs and NICs are connected."""
     launchers: dict[int, IdleLauncher] = field(default_factory=dict)
-    """Those that run there while no rank does, by pid."""
+    """Launchers without any rank on the node, by pid."""
     faults: dict[str, Fault] = field(default_factory=dict)
     bad_lines: int = 0
     """Lines from the node that did not decode."""
     last_bad: str = ""
     communicators: int = 0
-    """Entries of the job's progress that are this node's."""
+    """Number of entries of the job's progress from this node."""
 
     @property
     def segments_per_s(self) -> float | None:
-        """TCP segments that it sends."""
+        """TCP segments sent per second."""
         return self.tcp.rate("OutSegs")
 
     @property
     def retransmitted_per_s(self) -> float | None:
-        """TCP segments that it sends again."""
+        """TCP segments retransmitted per second."""
         return self.tcp.rate("RetransSegs")
 
     @property
     def interface_facts(self) -> list[Interface]:
-        """What does not move in its network interfaces."""
+        """The static facts of its network interfaces."""
         return [interface.facts for interface in self.interfaces.values()]
 
     def answers(self, source: str) -> bool:
-        """A source is well, or has not said how it is yet."""
+        """Whether a source is ok, or has not reported its state yet."""
         state = self.sources.get(source)
         return state is None or state.state == "ok"
 
     def has_heard(self, source: str) -> bool:
-        """A source has said its first word: what it sees, or why it sees nothing.
+        """Whether a source has reported data, or why it has none.
 
-        That of GPUs starts a program and is well until that has not responded for too long; its word is its first row.
+        The GPU source is ok as soon as it has started nvidia-smi, so it counts from its first GPU on.
         """
         state = self.sources.get(source)
         return state is not None and (source != "gpus" or state.state != "ok" or bool(self.gpus))
 
     def gpu_users(self) -> dict[int, tuple[int, ...]]:
-        """GPUs that each rank, or a process that it started, is on, by the rank's pid."""
+        """Indices of the GPUs that each rank or one of its child processes uses, by the rank's pid."""
         users: dict[int, set[int]] = {}
         for gpu in self.gpus.values():
             for process in gpu.processes:
@@ -270,7 +270,7 @@ class Node:
         return {pid: tuple(sorted(set().union(*(users.get(one, ()) for one in own)))) for pid, own in pids.items()}
 
     def copied(self) -> Node:
-        """All of this moment, of which the session changes nothing any more."""
+        """A snapshot that the session no longer changes."""
         heard = self.seen_at if self.link in {"live", "limited"} else None
         gpus_heard = heard if self.answers("gpus") else None
         ranks_heard = heard if self.answers("ranks") else None

@@ -1,4 +1,4 @@
-"""How findings put things: ranks and names of nodes folded, durations rounded, plurals right."""
+"""Wording of findings: folded ranks and node names, rounded durations, plurals."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from itertools import groupby
 from hangtop.diagnosis.unnumbered import Unnumbered, numbered, parse_process, unnumbered
 
 RANGES = 8
-"""Ranges of numbers in a name that are told."""
+"""Most ranges that a folded name shows."""
 _HOST = re.compile(r"([^.]*?)([0-9]{1,9})(\.[^0-9].*)?|(.*?)([0-9]{1,9})()")
-"""A name with a number at its end, and its domain; or an address, whose last number counts."""
+"""A name that ends in a number, with its domain; or an address, which is folded by its last number."""
 
 
 def folded(numbers: Iterable[int]) -> str:
@@ -22,7 +22,7 @@ def folded(numbers: Iterable[int]) -> str:
 
 
 def ranges(ordered: Sequence[int], width: int = 0) -> Iterator[str]:
-    """``0-36``, ``38``: numbers in their order, each once, that follow one another in one text; padded with zeros."""
+    """Yield consecutive numbers of a sorted sequence as one text: ``0-36``, ``38``; zero-padded to ``width``."""
     start = 0
     for index, number in enumerate(ordered):
         if index + 1 == len(ordered) or ordered[index + 1] != number + 1:
@@ -52,7 +52,7 @@ def parse_ranks(text: str) -> frozenset[int]:
 
 
 def rank_text(rank: int) -> str:
-    """``rank 37``, or ``process 4711 on node2`` where the number of the rank is not known."""
+    """``rank 37``, or ``process 4711 on node2`` if the rank is unknown."""
     return rank.text if isinstance(rank, Unnumbered) else f"rank {rank}"
 
 
@@ -72,7 +72,7 @@ def ranks_text(ranks: Iterable[int]) -> str:
 
 
 def ranks_on(ranks: Iterable[int], nodes: Iterable[str]) -> str:
-    """``rank 37 on node4``; a process without a number says its node itself."""
+    """``rank 37 on node4``; the text of a process without a number already names its node."""
     every = set(ranks)
     told = ranks_text(every)
     return told if unnumbered(every) else f"{told} {on_nodes(nodes)}".rstrip()
@@ -88,7 +88,7 @@ _TAKES_ES = ("ches", "shes", "sses", "xes")
 
 
 def of_several(doing: str, number: int) -> str:
-    """What one does, said of so many: ``waits for its GPU``, ``wait for their GPU``; ``in step (a.py:3)`` stays."""
+    """A clause about one, put into the plural: ``waits for its GPU``, ``wait for their GPU``; ``in step`` stays."""
     verb = re.match("[a-z]+", doing)
     if number == 1 or verb is None:
         return doing
@@ -118,9 +118,9 @@ def on_nodes(nodes: Iterable[str]) -> str:
 
 
 def folded_names(names: Iterable[str]) -> str:
-    """Names that differ in one number alone are folded: ``gpu[001-004] and login``, ``gpu[1-4].lab.example``.
+    """Fold names that differ in one number only: ``gpu[001-004] and login``, ``gpu[1-4].lab.example``.
 
-    Of many ranges the first few are told, of many names three.
+    Shows at most :data:`RANGES` ranges of a name, and three names.
     """
     plain: list[str] = []
     parted: list[tuple[str, str, str]] = []
@@ -130,7 +130,7 @@ def folded_names(names: Iterable[str]) -> str:
             parted.append((stem, number, end or ""))
         else:
             plain.append(name)
-    # of 08, 09 and 10 the last is as long as the others, and no zero says so
+    # after 08 and 09, 10 belongs to the padded names although it has no leading zero
     padded = {(stem, len(number), end) for stem, number, end in parted if number.startswith("0") and len(number) > 1}
     groups: dict[tuple[str, int, str], set[int]] = defaultdict(set)
     for stem, number, end in parted:
@@ -166,5 +166,5 @@ def size(number: float) -> str:
 
 
 def outcome_words(outcome: str) -> str:
-    """An outcome as people read it: ``at risk``; scripts read it as it is."""
+    """An outcome for people: ``at risk`` for ``at_risk``."""
     return outcome.replace("_", " ")

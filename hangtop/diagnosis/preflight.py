@@ -1,7 +1,7 @@
-"""The checks of preflight. To check something else, write a row.
+"""The checks of preflight. To add a check, add a row.
 
-Thresholds: NCCL's manual asks for unlimited memlock under InfiniBand, at least 1 GiB of /dev/shm, and for ACS and
-IOMMU translation to be off (runtime_and_mpi_issues, networking_troubleshooting, gpu_direct).
+Thresholds: NCCL's manual asks for unlimited memlock under InfiniBand, at least 1 GiB of /dev/shm, and for ACS and IOMMU
+translation to be off (runtime_and_mpi_issues, networking_troubleshooting, gpu_direct).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ ORDER: tuple[State, ...] = ("fail", "warn", "unknown", "ok")
 ANSWERING = ("live", "limited", "stale", "offline")
 SHM = 1 << 30
 LOCAL = ("127.", "::1", "169.254.", "fe80:", "172.17.")
-"""Beginnings of addresses that no other node reaches: loop-back, of the link alone, docker's bridge."""
+"""Prefixes of addresses that no other node can reach: loopback, link-local, docker's bridge."""
 Answer = tuple["bool | None", str] | tuple["bool | None", str, str]
-"""Whether a node is well (None: not known), what was found there, and a remedy that is better than the row's."""
+"""Whether a node passes (None: unknown), what was found, and optionally a remedy in place of the row's."""
 UNKNOWN: Answer = None, "the node did not say"
 
 
 @dataclass(frozen=True, slots=True)
 class Preflight:
-    """The job's picture (with or without ranks), and what every node answered."""
+    """The job (with or without ranks) and the answers of every node."""
 
     job: Job
     answers: Mapping[str, Sequence[Observation]] = field(default_factory=dict)
     master: tuple[str, int] = ("", 29500)
-    """Address and port at which the ranks meet."""
+    """Address and port of the rendezvous."""
     master_node: str = ""
     silent: Mapping[str, str] = field(default_factory=dict)
     """Nodes that did not answer the survey, and why."""
@@ -54,42 +54,42 @@ class Preflight:
         return [found for found in self.answers.get(node.name, ()) if found.name == name]
 
     def answer(self, node: Node, name: str, subject: str = "") -> Observation | None:
-        """One answer of a node; None when it was not asked or did not answer."""
+        """One answer of a node; None if it was not asked or did not answer."""
         return next((found for found in self.all(node, name) if found.subject == subject), None)
 
 
 class CheckCell(NamedTuple):
-    """The answer of one check of one node."""
+    """The result of one check on one node."""
 
     check: str
     node: str
     state: State
     figure: str
     kind: str = ""
-    """The finding that an answer which is not well becomes (see ``docs/findings.md``)."""
+    """Kind of the finding if the check fails (see ``docs/findings.md``)."""
     remedy: str = ""
-    """The command or sentence that mends it."""
+    """The command or sentence that corrects it."""
 
 
 class Check(NamedTuple):
-    """A row of the table: what is checked, and the kind and remedy of a node that is not well."""
+    """A row of the table: the check, and the kind and remedy of the finding if a node fails it."""
 
     name: str
     kind: str
     remedy: str
     measure: Callable[[Preflight, Node], Answer | None] | None = None
-    """The answer of one node by itself; None where the check does not apply to it."""
+    """Check one node by itself; None if the check does not apply to it."""
     alike: Callable[[Preflight, Node], str | None] | None = None
-    """Or what all nodes should have alike: one that differs from most is at fault.
+    """Or the value that all nodes must share: a node that differs from the most common value fails.
 
-    Empty for a node that is known to have none, and None where it is not known.
+    Empty if the node is known to have none; None if unknown.
     """
     state: State = "fail"
-    """Of a node that is not well."""
+    """State of a node that fails."""
 
 
 def items(answer: Observation | None, kind: type[T]) -> list[T]:
-    """Items of an answer's list; empty when it has none."""
+    """The items of one type in an answer's list; empty without a list."""
     value = answer.value if answer is not None else None
     return [item for item in value if isinstance(item, kind)] if isinstance(value, list) else []
 
@@ -98,7 +98,7 @@ def items(answer: Observation | None, kind: type[T]) -> list[T]:
 
 
 def reach(scene: Preflight, node: Node) -> Answer:
-    """Whether the node answered, and whether all of it could be read."""
+    """Whether the node answered, and whether all its samples could be read."""
     if node.name in scene.silent:
         return None, f"connected, but the checks were not answered: {scene.silent[node.name]}"
     if node.link in ANSWERING:
@@ -107,7 +107,7 @@ def reach(scene: Preflight, node: Node) -> Answer:
 
 
 def master_address(scene: Preflight, node: Node) -> Answer | None:
-    """Whether the master's name has an address here, and one that other nodes can reach."""
+    """Whether the master's name resolves on this node, and to an address that other nodes can reach."""
     master = scene.master[0]
     answer = scene.answer(node, "resolve", master)
     addresses = items(answer, str)
@@ -118,7 +118,7 @@ def master_address(scene: Preflight, node: Node) -> Answer | None:
 
 
 def master_port(scene: Preflight, node: Node) -> Answer | None:
-    """The rendezvous port on the master's node: free, or held, be it by the job's own rank or launcher."""
+    """The rendezvous port on the master's node: it must be free, or held by the job's own rank or launcher."""
     if node.name != scene.master_node:
         return None
     port = scene.master[1]
@@ -133,7 +133,7 @@ def master_port(scene: Preflight, node: Node) -> Answer | None:
 
 
 def loopback(scene: Preflight, node: Node) -> Answer:
-    """A TCP connect to itself: torchrun's agent and its ranks talk that way."""
+    """TCP connect of the node to itself, as torchrun's agent and its ranks need it."""
     found = scene.answer(node, "loopback")
     if found is None or not found.error:
         return UNKNOWN if found is None else (True, "connects")
@@ -153,7 +153,7 @@ def paths(scene: Preflight, node: Node) -> Answer | None:
 
 
 def _blocked(scene: Preflight, told: str, nodes: Sequence[str]) -> Answer:
-    """A connection that fails, with the firewall that is active on one of these nodes and that firewall's remedy."""
+    """A failed connection, with the firewall that is active on one of these nodes and that firewall's remedy."""
     found = firewall_of(scene.answers, nodes)
     return (False, told) if found is None else (False, f"{told}; {found[0]}", found[1])
 
@@ -162,26 +162,26 @@ def _blocked(scene: Preflight, told: str, nodes: Sequence[str]) -> Answer:
 
 
 def gpu_faults(_: Preflight, node: Node) -> Answer | None:
-    """GPUs that nvidia-smi calls lost."""
+    """GPUs for which nvidia-smi reports a fault."""
     lost = [f"GPU {gpu.index}: {gpu.fault.text}" for gpu in node.gpus.values() if gpu.fault]
     return (not lost, "; ".join(lost) or "none") if node.gpus else None
 
 
-def _wired_otherwise(job: Job) -> dict[str, str]:
-    """By node that is wired otherwise than most, how it differs."""
+def _odd_topologies(job: Job) -> dict[str, str]:
+    """How the topology differs from that of most nodes, by node."""
     return {finding.nodes[0]: finding.evidence[0].text for finding in topology_differs(job)}
 
 
 def topology(scene: Preflight, node: Node) -> Answer | None:
-    """``nvidia-smi topo -m``: wired as most nodes with the same devices."""
-    odd = scene.job.once(_wired_otherwise)
+    """``nvidia-smi topo -m``: the same as on most nodes with the same devices."""
+    odd = scene.job.once(_odd_topologies)
     return (node.name not in odd, odd.get(node.name, "as most nodes")) if node.topology is not None else None
 
 
 def pcie(scene: Preflight, node: Node) -> Answer | None:
     """PCIe ACS on bridges above GPUs, and IOMMU translation: both send traffic between GPUs through the CPU.
 
-    NCCL may then hang at its first use of P2P, or read wrong data. Bridges are read by root alone.
+    NCCL may then hang at its first use of P2P, or read wrong data. Only root can read the bridges.
     """
     found = scene.answer(node, "pcie")
     if found is None or (found.error and not items(found, str)):
@@ -190,14 +190,14 @@ def pcie(scene: Preflight, node: Node) -> Answer | None:
 
 
 def memlock(scene: Preflight, node: Node) -> Answer:
-    """Locked memory of a login (-1 is unlimited): InfiniBand registers its buffers."""
+    """Locked-memory limit of a login (-1 is unlimited): InfiniBand registers its buffers."""
     if not (limits := items(scene.answer(node, "limit", "memlock"), int)):
         return UNKNOWN
     return limits[0] < 0 or not node.ports, "unlimited" if limits[0] < 0 else f"{limits[0]} bytes"
 
 
 def shared_memory(scene: Preflight, node: Node) -> Answer:
-    """Size of /dev/shm: NCCL and data workers pass tensors through it; containers get 64 MiB unless told."""
+    """Size of /dev/shm: NCCL and data workers pass tensors through it; containers get 64 MiB by default."""
     if not (found := items(scene.answer(node, "disk", "/dev/shm"), int)):
         return UNKNOWN
     well = found[0] >= SHM and found[1] >= SHM // 4
@@ -205,7 +205,7 @@ def shared_memory(scene: Preflight, node: Node) -> Answer:
 
 
 def tracing(scene: Preflight, node: Node) -> Answer:
-    """Whether stacks can be taken: root or CAP_SYS_PTRACE may trace all, others only where Yama's scope is 0."""
+    """Whether stacks can be taken: with CAP_SYS_PTRACE, with Yama's scope 0, or as root unless the scope is 3."""
     if len(values := items(scene.answer(node, "ptrace"), int)) != 3:
         return UNKNOWN
     scope, root, capable = values
@@ -229,7 +229,7 @@ def _adapters(_: Preflight, node: Node) -> str | None:
 
 def _gpus(_: Preflight, node: Node) -> str | None:
     state = node.sources.get("gpus")
-    if not node.gpus and (state is None or state.state != "absent"):  # it answers, but not of any GPU yet
+    if not node.gpus and (state is None or state.state != "absent"):  # no GPU listed yet
         return None
     kinds = Counter(gpu.facts.name if gpu.facts else "unknown" for gpu in node.gpus.values())
     return ", ".join(f"{number} × {name}" for name, number in sorted(kinds.items()))
@@ -239,7 +239,7 @@ def _version(name: str) -> Callable[[Preflight, Node], str | None]:
     return lambda _, node: node.host.versions.get(name) if node.host else None
 
 
-REACH = Check("reach", "node_unreachable", "Reach it by hand in the same way, such as: ssh NODE true", reach)
+REACH = Check("reach", "node_unreachable", "Try the same connection in a shell, for example: ssh NODE true", reach)
 CHECKS = (
     Check("address", "path_blocked", "Set MASTER_ADDR to the address of an interface that the nodes share: "
           "ip -br address; getent hosts $MASTER_ADDR", master_address),

@@ -24,7 +24,7 @@ def _cell(check: Check, node: str, answer: Answer) -> CheckCell:
 
 
 def _answers(check: Check, scene: Preflight) -> Iterator[tuple[str, Answer]]:
-    """By node; one to which the check does not apply has none."""
+    """Answers by node; none for a node to which the check does not apply."""
     if check.measure is not None:
         for node in scene.nodes():
             if (answer := check.measure(scene, node)) is not None:
@@ -40,7 +40,7 @@ def _answers(check: Check, scene: Preflight) -> Iterator[tuple[str, Answer]]:
 
 
 def findings(table: Iterable[CheckCell]) -> tuple[Finding, ...]:
-    """One finding for each mistake, over all the nodes that make it."""
+    """One finding for each check and figure that fails, over all nodes that share it."""
     grouped: dict[CheckCell, list[str]] = defaultdict(list)
     for cell in table:
         if cell.kind:

@@ -1,7 +1,7 @@
-"""What a probe's report proves: who was absent, which node or link is cut, slow or lossy, who has wrong values.
+"""What a probe's report proves: absent nodes; nodes or links that are cut, slow or lossy; ranks with wrong values.
 
-A node is told from a link by its other pairs: a node whose every pair is bad while the pairs without it are well is bad
-itself; a pair whose two nodes are well with others is a bad link (the A-B, C-D pairing of nccl-tests issue 106).
+Other pairs tell a bad node from a bad link: a node is bad if its pairs are bad while pairs without it are good; a link
+is bad if both of its nodes are good with others (the A-B, C-D pairing of nccl-tests issue 106).
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, nex
 Pair = tuple[str, str]
 
 NEARLY_ALL = 2 / 3
-"""Of a node's pairs: a node that loses one packet in twenty has a lucky pair now and then."""
+"""Share of a node's pairs that must be bad: a node that loses one packet in twenty has a good pair now and then."""
 SLOW_SHARE = 1 / 3
-"""Of the median over the other pairs: noise on a shared network stays within a factor of two."""
+"""Share of the other pairs' median under which a pair is slow: noise on a shared network stays within a half."""
 LOST_SHARE = 0.03
-"""A probe that fills a fast link loses up to 2 % in queues of its own making, and is none the slower for it."""
+"""Share of segments sent again: a probe on a fast link loses up to 2 % in its own queues without getting slower."""
 WITH_TORCH = frozenset(("gloo", "nccl"))
-"""Ways to measure for which a node needs torch."""
+"""Probe backends for which a node needs torch."""
 
 
 def report_of(
     backend: str, pairs: Sequence[ProbePair], names: Iterable[str], absent: Mapping[str, str], at: float, took: float
 ) -> ProbeReport:
-    """Measured pairs of nodes; ``names`` took part, ``absent`` ones did not, with why."""
+    """Make the report of measured pairs; ``names`` took part, ``absent`` gives the reason of each other node."""
     ranks = [ProbeRank(-1, name, "done", "") for name in sorted({*names} - absent.keys())]
     ranks += [ProbeRank(-1, name, "absent", why) for name, why in sorted(absent.items())]
     why = next((pair.error for pair in pairs if pair.error), next(iter(absent.values()), ""))
@@ -45,10 +45,10 @@ def outcome(report: ProbeReport, found: Sequence[Finding]) -> str:
 
 
 def findings(report: ProbeReport) -> tuple[Finding, ...]:
-    """All that a report proves, worst first.
+    """All findings of a report, worst first.
 
-    Slowness of all pairs of a node explains what one of them loses: its queue is full. Where nothing gets through, all
-    that was sent are attempts, sent again.
+    A node that is slow on all pairs explains loss on one of them: its queue is full. On a blocked path, retransmits are
+    only retries.
     """
     blocked, lossy, slow = list(_blocked(report)), list(_lossy(report)), list(_slow(report))
     slow_nodes = _nodes(one for one in slow if len(one.nodes) == 1)
@@ -63,7 +63,7 @@ def _nodes(found: Iterable[Finding]) -> set[str]:
 
 
 def path_findings(figures: Sequence[PathFigure], report: ProbeReport) -> tuple[Finding, ...]:
-    """All that figures of paths prove, what explains the rest first."""
+    """All findings of path figures, causes first."""
     return (*findings(report), *_narrow(figures, report))
 
 
@@ -84,10 +84,10 @@ def _told(
 
 
 def accused(pairs: Sequence[ProbePair], bad: Collection[Pair]) -> Iterator[tuple[tuple[str, ...], list[ProbePair]]]:
-    """Who is accused, one node or the two of a pair, and the pairs that speak against them.
+    """Each accused node or pair of nodes, with the pairs that are evidence.
 
-    The node with most bad pairs is taken first, and what it explains is taken away: its partners have one bad pair
-    each, and are not accused for it. Chance may spare a pair: two thirds are enough.
+    The node with most bad pairs is accused first and its bad pairs are removed, so that its partners are not accused
+    for them. Two thirds of a node's pairs are enough, as one may be good by chance.
     """
     left = set(bad)
     well = [(pair.a, pair.b) for pair in pairs if (pair.a, pair.b) not in bad]
@@ -115,7 +115,7 @@ def _pairs_of(pairs: Iterable[ProbePair], name: str) -> list[ProbePair]:
 
 
 def _blocked(report: ProbeReport) -> Iterator[Finding]:
-    """path_blocked: pairs of which one does not reach a port of the other, or that do not finish."""
+    """path_blocked: pairs in which one node does not reach a port of the other, or that do not finish."""
     bad = {(pair.a, pair.b) for pair in report.pairs if pair.busbw is None or pair.error}
     for names, pairs in accused(report.pairs, bad):
         yield _told(
@@ -129,7 +129,7 @@ def _blocked(report: ProbeReport) -> Iterator[Finding]:
 
 
 def _lossy(report: ProbeReport) -> Iterator[Finding]:
-    """packet_loss: TCP had to send a share of its segments again."""
+    """packet_loss: TCP retransmitted too large a share of its segments."""
     bad = {(pair.a, pair.b) for pair in report.pairs if (pair.retransmitted or 0.0) > LOST_SHARE}
     for names, pairs in accused(report.pairs, bad):
         worst = max(pair.retransmitted or 0.0 for pair in pairs)
@@ -142,11 +142,11 @@ def _lossy(report: ProbeReport) -> Iterator[Finding]:
 
 
 def _slow(report: ProbeReport) -> Iterator[Finding]:
-    """bandwidth_low: far under the median of the pairs that have nothing to do with it."""
+    """bandwidth_low: pairs far under the median of the pairs that share no node with them."""
     speeds = {(pair.a, pair.b): pair.busbw for pair in report.pairs if pair.busbw is not None}
     bad = set()
     for key, speed in speeds.items():
-        # Among three nodes no pair has nothing to do with another: the best one is what the others could be.
+        # Among three nodes all pairs share a node: the best pair is the reference.
         others = [other for pair, other in speeds.items() if not set(pair) & set(key)] or [max(speeds.values())]
         if speed < SLOW_SHARE * max(median(others), median(speeds.values())):
             bad.add(key)
@@ -204,17 +204,17 @@ def _absent(report: ProbeReport) -> Iterator[Finding]:
     """probe_absent: a node that never started its part, or did not come to the barrier."""
     ranks = [rank for rank in report.ranks if rank.state == "absent"]
     absent = {rank.node: rank.why for rank in ranks}
-    # When the keeper of the store cannot be reached, all other nodes are "absent": pairs tell better.
+    # When the store's node cannot be reached, all other nodes are "absent": pairs are better evidence.
     others = {rank.node for rank in report.ranks} - set(absent)
     if not absent or (len(others) < 2 and not any(absent.values())):
         return
     names, late = sorted(absent), any(rank.rank >= 0 for rank in ranks)
     why = f": {ranks[0].why}" if len(set(absent.values())) == 1 else ""
     missed = "did not come to the probe's barrier" if late else f"took no part in the probe{why}"
-    keeps = "whether its interpreter finds torch" if report.backend in WITH_TORCH else "what keeps it from it"
+    keeps = "whether its interpreter finds torch" if report.backend in WITH_TORCH else "why it took no part"
     yield _told(
         report, "probe_absent", 0.9, names, f"{', '.join(names)} {missed}",
         [f"{name}: {absent[name] or 'no sign before the barrier ended'}" for name in names],
-        f"See whether the node answers at all, and {keeps}.", ranks=[rank for rank in ranks if rank.rank >= 0],
+        f"Check whether the node answers at all, and {keeps}.", ranks=[rank for rank in ranks if rank.rank >= 0],
         steps=() if late else (next_step("", "preflight", *names),),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which ranks a job has, and where they run, also where no process of them was ever seen."""
+"""Which ranks a job has and where they run, including ranks without any process seen."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from hangtop.diagnosis.unnumbered import numbered
 
 
 def told_size(sizes: Iterable[int | None]) -> int | None:
-    """Size of a job by what its processes say: what most of them say, the larger of two; None where none says it."""
+    """World size that most processes report, the larger one on a tie; None if no process reports one."""
     said = Counter(sizes)
     del said[None], said[0]
     return max(said, key=lambda size: (said[size], size), default=None)
 
 
 def world_size(job: Job) -> int | None:
-    """Ranks that the job should have: what it says itself, else what most of its processes say."""
+    """World size of the job: its own figure, else the one that most of its processes report."""
     if job.world_size is not None:
         return job.world_size
     return told_size(rank.process.world_size for rank in job.ranks)
 
 
 def world_or_logged(job: Job) -> int | None:
-    """The same, else by NCCL's own words, its largest communicator, or by what a framework printed."""
+    """World size, else the largest communicator or size in the logs of NCCL or a framework."""
     sizes = [progress.size for progress in job.progress if progress.size <= MOST_RANK]
     for kind in ("nccl.init", "job.size"):
         sizes += [size for _, event in job.events_of(kind) if (size := number_of(event, "size"))]
@@ -36,7 +36,7 @@ def world_or_logged(job: Job) -> int | None:
 
 
 def known_ranks(job: Job) -> set[int]:
-    """Ranks of the job: by its size, else those with a process, a word, or a launcher's word about them."""
+    """All ranks by the world size; without it, the ranks with a process, a log line or a launcher's line about them."""
     world = world_size(job)
     if world:
         return set(range(world))
@@ -45,7 +45,7 @@ def known_ranks(job: Job) -> set[int]:
 
 
 def home_of(job: Job) -> Mapping[int, str]:
-    """Node of each rank of which a process was seen, by rank; worked out once for a picture."""
+    """Node of each rank whose process was seen, by rank; computed once per snapshot."""
     return job.once(_home_of)
 
 
@@ -65,19 +65,19 @@ def ranks_on_node(job: Job, name: str) -> tuple[int, ...]:
 
 
 def living_on(job: Job, name: str) -> tuple[Rank, ...]:
-    """Ranks whose process is on this node, and alive."""
+    """Ranks with a living process on this node."""
     return tuple(rank for rank in job.ranks_of(name) if rank.gone_at is None)
 
 
 def blind(node: Node) -> bool:
-    """Whether nobody sees the ranks of a node that answers: nothing there may look at them."""
+    """Whether the ranks of a node are out of view: its process source does not answer."""
     return not node.answers("ranks")
 
 
 def out_of_sight(job: Job, name: str) -> tuple[int, ...]:
-    """Ranks of such a node that were alive when they were seen last: whether they still are, nobody knows.
+    """Ranks of a blind node that were alive when last seen; whether they still are is unknown.
 
-    Where the look is only late, as on a full machine now and then, they were seen just now.
+    Empty if the source is merely late, as on a busy machine: then the ranks were seen moments ago.
     """
     node = job.nodes[name]
     ranks = node.sources.get("ranks")

@@ -1,7 +1,7 @@
-"""What profiler traces of ranks prove together: a rank that comes late.
+"""What the profiler traces of all ranks prove together: a rank that comes late to collectives.
 
-A collective of one rank is found in another rank's trace by its number in the group where the traces have it, else by
-its place among the group's calls, if the operations agree.
+A collective of one rank is matched with another rank's call by its sequence number in the group if the traces have it,
+else by its position among the group's calls, if the operations agree.
 """
 
 from __future__ import annotations
@@ -18,48 +18,48 @@ from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.phrasing import count, duration, ranks_text
 
 LATE_S, LATE_SHARE, LATE_USUAL = 50e-6, 0.1, 0.5
-"""Ours: a rank is late by at least what ranks of a healthy step come apart by, by this share of the others' time in the
-collective, and by this share of what is lost in the mean collective: small ones outnumber those that cost time."""
+"""Ours: least loss in a collective with a late rank: in seconds (more than ranks of a healthy step drift apart), as a
+share of the others' time in it, and as a share of the mean loss: many small collectives cost little."""
 NEAR = 0.25
-"""Ours: a rank counts as late with the last one when its time is this near to it, as a share of the distance."""
+"""Ours: a rank counts as late together with the last one within this share of the loss."""
 AGREE = 0.9
-"""Ours: share of the calls that must have the same operation for two lists to count as the same calls."""
+"""Ours: share of the calls that must have the same operation before two lists are matched by position."""
 MEETINGS, OFTEN_LATE = 5, 0.6
-"""Ours: collectives with a late rank, and the share of them to which a straggler comes last."""
+"""Ours: least number of collectives with a late rank, and least share of them to which a straggler comes last."""
 CHANCE = 0.05
-"""Ours: the chance, over all ranks, that a healthy one is late in traces as often; they also tell what it costs."""
+"""Ours: greatest chance, over all ranks, that a healthy rank is late as often; traces also show what it costs."""
 HELD_SHARE = 0.05
-"""Ours: time for which the others wait for it, over the wall time; less is not worth a look."""
+"""Ours: least share of the wall time for which the others wait for a straggler."""
 ONE_SIDED = frozenset(("send", "recv", "send_recv", "broadcast", "reduce", "gather", "scatter"))
-"""Not every rank waits for every other one: the root of a broadcast is done first though it may have come first."""
+"""Operations in which ranks do not all wait for one another: a broadcast's root may come first and finish first."""
 WHY_LATE = {
     "compute": (": it computes longer", "Compare clocks and temperature of its GPU with its peers', and its work."),
     "data": (": it waits for its data loader", "Look at the storage that it reads from, and its worker processes."),
-    "idle": (": it does nothing for longer", "Look at its stacks (hangtop stacks), its CPU and other processes there."),
+    "idle": (": it is idle for longer", "Look at its stacks (hangtop stacks), its CPU and other processes there."),
 }
-"""What a late rank may do more of than the others; what that says, and what to look at."""
+"""What a late rank may spend more time on than the others: the text and the advice."""
 
 
 @dataclass(slots=True)
 class Lateness:
-    """How one rank came to the collectives that it shares with others."""
+    """How late one rank came to the collectives that it shares with others."""
 
     rank: int
     met: int = 0
     """Collectives in which some rank was clearly late."""
     late: int = 0
-    """Of these, how often it was this rank (or one of those that came with it)."""
+    """Those in which this rank came last, or together with the last one."""
     held_up: float = 0.0
-    """Seconds for which the median of the others waited for it."""
+    """Seconds that the median of the others waited for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TracePicture:
-    """What the traces say together. ``ranks`` has one a rank, by rank."""
+    """All traces compared. ``ranks`` has one trace per rank, sorted by rank."""
 
     ranks: tuple[RankTrace, ...]
     lateness: Mapping[int | None, Lateness]
-    """By rank, of those whose collectives could be compared."""
+    """By rank, for the ranks whose collectives could be matched."""
 
     @property
     def wall(self) -> float:
@@ -68,7 +68,7 @@ class TracePicture:
 
 
 def picture(traces: Sequence[RankTrace]) -> TracePicture:
-    """Put traces together. Of several of one rank the one that covers most time counts."""
+    """Compare the traces; of several traces of one rank the longest counts."""
     longest_last = sorted(traces, key=lambda trace: trace.wall)
     best = {trace.path if trace.rank is None else trace.rank: trace for trace in longest_last}
     ranks = sorted(best.values(), key=lambda trace: (trace.rank is None, trace.rank or 0, trace.path))
@@ -76,7 +76,7 @@ def picture(traces: Sequence[RankTrace]) -> TracePicture:
 
 
 def _meetings(traces: Sequence[RankTrace]) -> Iterator[Mapping[int, float]]:
-    """Seconds by rank of each collective that every traced rank of its group has."""
+    """Seconds by rank, for each collective that every traced rank of its group has."""
     groups: dict[str, dict[int, list[TraceCall]]] = defaultdict(lambda: defaultdict(list))
     for trace in traces:
         for call in trace.calls:
@@ -92,7 +92,7 @@ def _meetings(traces: Sequence[RankTrace]) -> Iterator[Mapping[int, float]]:
 
 
 def _paired(calls: Sequence[TraceCall], others: Sequence[TraceCall]) -> dict[int, TraceCall]:
-    """Which of the other rank's calls is the same as each of these, by place; empty when they cannot be compared."""
+    """The other rank's call that matches each of these, by position; empty if they cannot be matched."""
     if all(call.seq is not None for call in (*calls, *others)):
         by_number = {(call.op, call.seq): call for call in others}
         found = {place: by_number.get((call.op, call.seq)) for place, call in enumerate(calls)}
@@ -102,7 +102,7 @@ def _paired(calls: Sequence[TraceCall], others: Sequence[TraceCall]) -> dict[int
 
 
 def _lateness(found: Sequence[Mapping[int, float]]) -> dict[int | None, Lateness]:
-    """A collective's kernel runs from a rank's arrival to the common end, so the last to come has the shortest."""
+    """Late arrivals: a collective's kernel runs from arrival to the common end, so the last rank has the shortest."""
     by_rank: dict[int | None, Lateness] = {}
     usuals = [median(sorted(seconds.values())[1:]) for seconds in found]
     lost = [usual - min(seconds.values()) for seconds, usual in zip(found, usuals, strict=True)]
@@ -123,9 +123,9 @@ def _lateness(found: Sequence[Mapping[int, float]]) -> dict[int | None, Lateness
 
 
 def straggler_rank(seen: TracePicture) -> Iterator[Finding]:
-    """straggler_rank: in most collectives with a late rank it is this one, and that costs the others time.
+    """straggler_rank: this rank comes last to most collectives with a late rank, and that costs the others time.
 
-    Needs five collectives in which a rank was clearly late, and it more often than chance would have it for any rank.
+    Needs five collectives with a clearly late rank, and this rank late more often than chance would make any rank.
     """
     late = {rank: one for rank, one in seen.lateness.items() if _is_late(one, seen)}
     if not late or len(late) > max(1, len(seen.lateness) // 4):
@@ -154,7 +154,7 @@ def straggler_rank(seen: TracePicture) -> Iterator[Finding]:
 def _is_late(one: Lateness, seen: TracePicture) -> bool:
     if one.met < MEETINGS or one.late < OFTEN_LATE * one.met:
         return False
-    # how many come late together, over the ranks, is how often chance would make one of them late
+    # by chance alone, each rank would be late as often as the average rank
     every = seen.lateness.values()
     usual = min(0.99, sum(other.late for other in every) / sum(other.met for other in every))
     spread = sqrt(one.met * usual * (1 - usual))

@@ -1,7 +1,7 @@
-"""Processes of a job whose rank is not known: what stands for the number, and how it is written.
+"""Processes of a job whose rank is unknown: their placeholder number and its text.
 
-Rules, pictures and tables keep ranks by their number. For a process without one a negative number stands that only it
-has, the same in every picture: it is treated like any rank, and whatever is written of it says its node and pid.
+Rules, snapshots and tables keep ranks by number. A process without one has a negative number of its own, the same in
+every snapshot: it is treated like any rank, and texts show its node and pid.
 """
 
 from __future__ import annotations
@@ -11,25 +11,25 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 _PIDS = 1 << 24
-"""More than the kernel gives (PID_MAX_LIMIT is 2^22)."""
+"""More than any pid of the kernel (PID_MAX_LIMIT is 2^22)."""
 _WRITTEN = re.compile(r"([^\s,:]+):([0-9]+)")
 
 
 class Unnumbered(int):
-    """Stands for the rank of one process on one node; written ``node2:4711``."""
+    """Placeholder rank of one process on one node; written ``node2:4711``."""
 
     node: str
     pid: int
 
     def __new__(cls, node: str, pid: int) -> Unnumbered:
-        """The number that this process has in every picture."""
+        """Make the number, which is the same in every snapshot."""
         of_node = int.from_bytes(blake2b(node.encode(), digest_size=5).digest(), "big")
         made = super().__new__(cls, pid % _PIDS - _PIDS * (of_node + 1))
         made.node, made.pid = node, pid
         return made
 
     def __getnewargs__(self) -> tuple[str, int]:  # type: ignore[override]
-        """What a copy is made of."""
+        """The arguments that make a copy."""
         return self.node, self.pid
 
     def __str__(self) -> str:
@@ -37,7 +37,7 @@ class Unnumbered(int):
         return f"{self.node}:{self.pid}"
 
     def __format__(self, spec: str) -> str:
-        """Like a text."""
+        """Format the text, not the number."""
         return format(str(self), spec)
 
     @property
@@ -47,12 +47,12 @@ class Unnumbered(int):
 
 
 def numbered(ranks: Iterable[int]) -> tuple[int, ...]:
-    """Those that are numbers of ranks, in their order."""
+    """The known ranks among these, in their order."""
     return tuple(rank for rank in ranks if not isinstance(rank, Unnumbered))
 
 
 def unnumbered(ranks: Iterable[int]) -> tuple[Unnumbered, ...]:
-    """Those that stand for a process, by node and pid."""
+    """The placeholders among these, by node and pid."""
     return tuple(sorted({r for r in ranks if isinstance(r, Unnumbered)}, key=lambda one: (one.node, one.pid)))
 
 

@@ -1,4 +1,4 @@
-"""Fields of what a log told, each as what it should be: anything may stand there."""
+"""The fields of log events, each checked for its type: a field may hold anything."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collectors.samples.logs import LogEvent
 from collectors.samples.values import MOST_RANK, Value
 
 _OF_RANKS = frozenset("rank group_rank failed_rank peer size expected group_ranks lagging missing ready tasks".split())
-"""Fields that number or count ranks: what is beyond all ranks there can be is none, whatever wrote it."""
+"""Fields that number or count ranks: a value beyond the largest possible rank counts as absent."""
 
 
 def text_of(event: LogEvent, name: str) -> str:
@@ -39,7 +39,7 @@ def words_of(event: LogEvent, name: str) -> tuple[str, ...]:
 
 
 def when(event: LogEvent) -> float | None:
-    """Return an event's time, else the lower bound that the lines before it give."""
+    """Return an event's time, else the lower bound from the lines before it."""
     if event.at is not None:
         return event.at
     after = event.data.get("after")

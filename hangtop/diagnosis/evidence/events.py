@@ -1,4 +1,4 @@
-"""Log events picked by what they say and where they come from, and put as evidence."""
+"""Log events, selected by content and origin and turned into evidence."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ LINES_SHOWN = 4
 
 
 def log_events(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
-    """Events of one kind, of any of these signatures where some are given; of living ranks only this run's.
+    """Events of one kind, with any of these signatures if some are given; of living ranks only this run's.
 
-    What other runs' processes on a node say is left out.
+    Leaves out the lines of other runs' processes on a node.
     """
     events = job.events_of(kind)
     runs = {rank.rank: rank.process for rank in job.ranks} if events and job.live else {}
@@ -44,33 +44,33 @@ def nccl_warnings(job: Job, *signatures: str) -> tuple[LogEvent, ...]:
 
 
 def ranks_in(events: Iterable[LogEvent]) -> tuple[int, ...]:
-    """Ranks that said so."""
+    """Ranks that logged these events."""
     return tuple(sorted({event.rank for event in events if event.rank is not None}))
 
 
 def hosts_in(job: Job, events: Iterable[LogEvent]) -> tuple[str, ...]:
-    """Nodes where it was said: by the rank's own node, else by the host in the line."""
+    """Nodes of these events: the rank's own node, else the host in the line."""
     homes = home_of(job)
     named = {(homes.get(event.rank, "") if event.rank is not None else "") or event.host for event in events}
     return tuple(sorted(named - {""}))
 
 
 def lines(events: Sequence[LogEvent]) -> tuple[Evidence, ...]:
-    """Put the first few as evidence."""
+    """The first few events as evidence."""
     return tuple(event_line(event) for event in events[:LINES_SHOWN])
 
 
 BEFORE_START_S = 60.0
-"""A kernel line this long before the first process of the job may still be the reason why it was started anew."""
+"""Seconds before the job's first process within which a kernel line may still explain why the job was restarted."""
 EVIDENCE_CHARS = 400
 
 
 def events_on(job: Job, node: Node, kind: str) -> Iterator[LogEvent]:
-    """Kernel events of one kind from one node; live, those from long before the job's processes are left out."""
+    """Kernel events of one kind from one node; live, without those from long before the job's processes."""
     started = min((rank.process.started for rank in job.ranks_of(node.name)), default=0.0)
     names = {node.name, node.hello.hostname if node.hello else ""}
     for home, event in job.events_of(kind):
-        # from the node itself, or in a file whose lines name it
+        # from the node itself, or from a file whose lines name it
         if home == node.name or (not home and event.host in names):
             at = when(event)
             if not job.live or at is None or at >= started - BEFORE_START_S:
@@ -78,18 +78,18 @@ def events_on(job: Job, node: Node, kind: str) -> Iterator[LogEvent]:
 
 
 def event_line(event: LogEvent) -> Evidence:
-    """Put an event as evidence: file and line, time, verbatim text."""
+    """An event as evidence: file and line, time, verbatim text."""
     source = f"{event.source}:{event.line}" if event.line else event.source
     text = event.text
-    if len(text) > EVIDENCE_CHARS:  # a traceback says most at its end
+    if len(text) > EVIDENCE_CHARS:  # the end of a traceback matters most
         text = f"{text[: EVIDENCE_CHARS // 4]} … {text[-3 * EVIDENCE_CHARS // 4 :]}"
     return Evidence(Observer.LOG, source, when(event), text, event.source)
 
 
 def finished(job: Job) -> bool:
-    """Whether the run came to its end.
+    """Whether the run completed.
 
-    A launcher or the script says so, or all ranks destroyed the largest communicator.
+    The launcher or the script reports it, or all ranks destroyed the largest communicator.
     """
     if job.events_of("elastic.finished") or job.events_of("job.finished"):
         return True

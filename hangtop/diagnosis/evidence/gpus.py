@@ -1,8 +1,8 @@
-"""Which rank holds which GPU, and what that GPU does: it computes, it only waits in a kernel, or it is empty.
+"""Which rank holds which GPU, and that GPU's load: computing, spinning in a kernel that waits, or idle.
 
-NCCL's kernels keep a GPU "utilised" while they wait for peers, at little and steady power; a kernel that computes
-draws far more. So utilisation alone says nothing, and both together tell the three apart. One rank whose GPU is empty
-while all others are full and idle in power is the one that has not launched what the others wait in.
+NCCL's kernels keep a GPU "utilised" while they wait for peers, at low and steady power; a computing kernel draws far
+more. So only utilisation and power together tell the loads apart. If one rank's GPU is idle while all others spin, that
+rank has not launched the collective that the others wait in.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, LATE_LOOKS, STOOD_STILL_S
 
 SPIN_UTILIZATION = 95
-"""Per cent: a NCCL kernel that waits keeps the GPU "utilised" (threads of m4-logs and marin report 100)."""
+"""Per cent: a waiting NCCL kernel keeps the GPU "utilised" (threads of m4-logs and marin report 100)."""
 SPIN_POWER_SHARE = 0.45
-"""Ours, from reports: A100 85 to 90 W of 400, H100 and GB200 240 to 280 W of 700 while they only wait."""
+"""Ours, from reports: A100 at 85 to 90 W of 400, H100 and GB200 at 240 to 280 W of 700 while they only wait."""
 FLAT_POWER_SHARE = 0.08
-"""Ours: of the power limit, by which the power of a GPU may differ among looks while it only waits; a GPU that computes
-in steps moves by tens of per cent."""
+"""Ours: share of the power limit within which the power of a waiting GPU stays; that of a GPU which computes in steps
+varies by tens of per cent."""
 SPIN_MEMORY_UTILIZATION = 4
-"""Per cent of the time in which the GPU's memory is read or written, at the most, while a kernel only waits: 0 in 40
-waits of NCCL 2.28 on an H200. What is bound by memory, as a model that writes word by word, draws little power, too."""
+"""Greatest memory utilisation, per cent, of a GPU whose kernel only waits: 0 in 40 waits of NCCL 2.28 on an H200.
+Memory-bound work, such as a model that decodes token by token, draws little power, too."""
 LAST = 8
-"""Looks that are compared, at the most."""
+"""Most looks that are compared."""
 Load = Literal["computing", "spinning", "idle", "mixed", "unknown"]
-"""``spinning``: full at little, steady power in every look; ``idle``: empty in every look; ``mixed``: now this, now
-that; ``unknown``: fewer than two looks, no GPU known for this rank, or no figure of its power."""
+"""``spinning``: full at low, steady power in every look; ``idle``: no utilisation in every look; ``mixed``: the looks
+differ; ``unknown``: fewer than two looks, no GPU known for this rank, or no figure of its power."""
 
 
 # --- who holds which ---------------------------------------------------------------------------------------------
 
 
 def given_gpu(process: RankProcess) -> int | None:
-    """Index of the GPU that a rank was given by its settings; None where they do not tell, or its torch has no CUDA."""
+    """Index of the GPU that a rank's environment assigns; None if it assigns none, or torch has no CUDA."""
     return None if process.versions.get("torch", "").endswith("+cpu") else _by_settings(process)
 
 
@@ -57,10 +57,10 @@ def _by_settings(process: RankProcess) -> int | None:
 
 
 def gpus_of(job: Job, rank: Rank) -> tuple[Gpu, ...]:
-    """GPUs that a rank holds: those that its process is on.
+    """GPUs that a rank holds: those that its processes are on.
 
-    Where the driver tells of no process at all, as in a container, the one that its settings give it. A job of CPUs
-    beside the busy GPUs of another one holds none.
+    If the driver lists no process at all, as in a container, the GPU that the environment assigns. A CPU job next to
+    another job's busy GPUs holds none.
     """
     node = job.nodes.get(rank.node)
     if node is None:
@@ -71,9 +71,9 @@ def gpus_of(job: Job, rank: Rank) -> tuple[Gpu, ...]:
 
 
 def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
-    """Ranks whose process is on this GPU, else those that it was given to; empty when it is not known.
+    """Ranks whose process is on this GPU, else the ranks whose environment assigns it; empty if unknown.
 
-    A lost GPU is in no list of processes any more, so a rank without any GPU counts by its settings.
+    A lost GPU is in no list of processes, so a rank without any GPU counts by its environment.
     """
     ranks = job.ranks_of(node.name) if index is not None else ()
     on_it = {rank.rank for rank in ranks if index in rank.gpus}
@@ -87,12 +87,12 @@ def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
 
 
 def seen_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
-    """Every GPU that was looked at, with its node, in order."""
+    """Every GPU with at least one look, with its node, in order."""
     return ((node, gpu) for node, gpu in all_gpus(job) if gpu.looks)
 
 
 def gpu_at(node: Node, bus_id: str) -> int | None:
-    """Index of the GPU at this PCI address; None when the node has told of none there."""
+    """Index of the GPU at this PCI address; None if the node has listed none there."""
     key = bus_key(bus_id)
     return next(
         (gpu.index for gpu in node.gpus.values() if gpu.facts and key and bus_key(gpu.facts.bus_id) == key), None
@@ -103,16 +103,16 @@ def gpu_at(node: Node, bus_id: str) -> int | None:
 
 
 def gpu_loads(job: Job) -> Mapping[int, Load]:
-    """What the GPUs of each living rank do, by rank; worked out once for a picture.
+    """Load of the GPUs of each living rank, by rank; computed once per snapshot.
 
-    A GPU that still computes now and then, though the job stands still, is one that computes: its rank evaluates, or
-    searches, in batches, while the others wait for it. What was launched before is done by the middle of that time.
+    A GPU that still computes in the second half of a standstill (earlier launches are done by then) counts as
+    computing: its rank evaluates, or searches, in batches while the others wait for it.
     """
     return job.once(_loads)
 
 
 def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
-    """The GPUs of these ranks as evidence: who computes, spins or idles, and the median power."""
+    """The GPUs of these ranks as evidence: which compute, spin or idle, and the median power."""
     loads = gpu_loads(job)
     by_load: dict[Load, list[int]] = defaultdict(list)
     for owner in owners:
@@ -126,16 +126,16 @@ def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
 
 
 class LoadShares(NamedTuple):
-    """What a GPU did, as parts of the time."""
+    """Shares of the time that a GPU spent under each load."""
 
     computing: float
     spinning: float
 
 
 def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
-    """For which part of the last ``span`` seconds the GPU of each living rank did what, by rank.
+    """Load shares of each living rank's GPU over the last ``span`` seconds, by rank.
 
-    Only ranks with one GPU of which so many seconds are known: a figure holds until the next one comes.
+    Only for ranks with exactly one GPU whose looks cover the span: a look holds until the next one.
     """
     found: dict[int, LoadShares] = {}
     for owner in job.ranks:
@@ -153,7 +153,7 @@ def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
 
 
 def draws_work_power(job: Job, rank: Rank) -> bool:
-    """Whether a GPU of this rank draws more than one whose kernels only wait, in most of its last looks."""
+    """Whether the median power of one of the rank's GPUs is above that of a GPU whose kernels only wait."""
     return any(
         limit and watts and median(watts) > SPIN_POWER_SHARE * limit
         for limit, watts in (_power(gpu) for gpu in gpus_of(job, rank))
@@ -172,7 +172,7 @@ def _loads(job: Job) -> Mapping[int, Load]:
 
 
 def _load(gpu: Gpu, since: float) -> Load:
-    """What all last looks at a GPU say together; ``computing`` where one of those since then says so."""
+    """Load of a GPU by all its last looks; ``computing`` if they differ and a look from ``since`` on shows it."""
     looks = gpu.looks[-LAST:]
     loads = {_of_look(gpu, look) for look in looks}
     if len(looks) < LATE_LOOKS or (len(loads) > 1 and "unknown" in loads):
@@ -185,7 +185,7 @@ def _load(gpu: Gpu, since: float) -> Load:
 
 
 def _power(gpu: Gpu) -> tuple[float | None, list[float]]:
-    """The limit of its power, and what it drew in its last looks."""
+    """The power limit, and the power of the last looks, watts."""
     limit = gpu.facts.power_limit if gpu.facts else None
     return limit, [look.value.power for look in gpu.looks[-LAST:] if look.value.power is not None]
 
