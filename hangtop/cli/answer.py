@@ -177,8 +177,9 @@ def _scope(answer: Answer) -> str:
     job = answer.job
     took = f"; took {answer.took:.1f} s" if answer.took else ""
     if not job.live and not job.ranks:
-        speaking = len({*(event.rank for event in job.events), *(one.rank for one in job.recorders)} - {None})
-        return f"what was read names {count(speaking, 'rank') if speaking else 'no rank'}{took}"
+        named = {*(event.rank for event in job.events), *(one.rank for one in job.recorders)} - {None}
+        named.update(rank for finding in answer.verdict.findings for rank in finding.ranks)
+        return f"what was read names {count(len(named), 'rank') if named else 'no rank'}{took}"
     live = sum(n.link in {"live", "limited", "offline"} for n in job.nodes.values())
     ranks, without = sum(rank.rank >= 0 for rank in job.ranks), len(job.unnumbered)
     world = job.world_size if ranks <= (job.world_size or 0) else None  # files of several jobs may name more

@@ -18,15 +18,13 @@ from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import ranks_on, ranks_text
 from hangtop.diagnosis.roster import world_or_logged
 
-INTERFACE_NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_OOB_NET_IFNAME")
+INTERFACE_NAMES = ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME")
 """Variables that name network interfaces."""
-_POWERS = "|".join(str(1 << power) for power in range(10, 26))
 ACCEPTED = {
-    "NCCL_IB_TIMEOUT": (r"\d|[12]\d|3[01]", "0 to 31, an exponent: 4.096 µs × 2^n, times the retries"),
+    "NCCL_IB_TIMEOUT": (r"[1-9]|[12]\d|3[01]", "1 to 31, an exponent: 4.096 µs × 2^n; any other value never times out"),
     "NCCL_IB_RETRY_CNT": (r"[0-7]", "0 to 7"),
     "NCCL_IB_QPS_PER_CONNECTION": (r"[1-9]\d?|1[01]\d|12[0-8]", "1 to 128"),
     "NCCL_IB_GID_INDEX": (r"-1|\d{1,3}", "-1 to 255"),
-    "NCCL_BUFFSIZE": (_POWERS, "a power of two under 64 MiB, allocated for every channel and peer"),
 }
 """Accepted values of the settings whose wrong value hangs or slows a job: a pattern, and its description."""
 
@@ -56,13 +54,13 @@ NCCL_ALGO NCCL_PROTO NCCL_BUFFSIZE NCCL_NTHREADS NCCL_MIN_NCHANNELS NCCL_MAX_NCH
 NCCL_P2P_DISABLE NCCL_P2P_LEVEL NCCL_SHM_DISABLE NCCL_IB_DISABLE NCCL_NET NCCL_NET_PLUGIN NCCL_CROSS_NIC
 NCCL_CUMEM_ENABLE NCCL_NVLS_ENABLE NCCL_MNNVL_ENABLE NCCL_COLLNET_ENABLE NCCL_RUNTIME_CONNECT NCCL_P2P_NET_CHUNKSIZE
 NCCL_IB_SPLIT_DATA_ON_QPS NCCL_SOCKET_FAMILY TORCH_DISTRIBUTED_DEBUG TORCH_NCCL_BLOCKING_WAIT
-TORCH_NCCL_ASYNC_ERROR_HANDLING GLOO_DEVICE_TRANSPORT WORLD_SIZE MASTER_ADDR MASTER_PORT TORCHELASTIC_RUN_ID
+TORCH_NCCL_ASYNC_ERROR_HANDLING GLOO_DEVICE_TRANSPORT WORLD_SIZE MASTER_PORT TORCHELASTIC_RUN_ID
 torch nccl cuda
 """.split()
 )
 """Settings and library versions that all ranks must share: ranks that differ truncate messages, choose different
 algorithms, or wait for one another."""
-FATAL_TO_DIFFER = frozenset({"WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCH_DISTRIBUTED_DEBUG", "NCCL_NET", "nccl"})
+FATAL_TO_DIFFER = frozenset({"WORLD_SIZE", "MASTER_PORT", "TORCH_DISTRIBUTED_DEBUG", "NCCL_NET", "nccl"})
 """Those whose mismatch keeps the ranks of a job from meeting at all."""
 
 

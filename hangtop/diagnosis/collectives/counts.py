@@ -18,26 +18,29 @@ from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation
 from hangtop.diagnosis.job import Job
 
 POLLS = 3
-"""Answers of RAS over which counts must stand still (NCCL's manual asks for repeated queries)."""
+"""Answers of RAS over which the counts of a live job must stand still (NCCL's manual asks for repeated queries)."""
 
 
 def progress_by_ras(job: Job) -> tuple[LaunchProgress, ...]:
-    """Each operation of each communicator of the job whose counts stood still over the last answers."""
-    resolver, found = job.once(CommRankResolver), []
+    """Each operation of each communicator of the job whose counts stood still over the last answers.
+
+    A saved report counts by itself, but is not certain: its owner asked because the job seemed to stand still.
+    """
+    resolver, found, polls = job.once(CommRankResolver), [], POLLS if job.live else min(POLLS, len(job.ras))
     states: dict[str, list[RasCommunicator]] = defaultdict(list)
     for look in sorted(job.ras, key=lambda look: look.at)[-POLLS:]:
         for communicator in look.value.communicators:
             states[communicator.comm].append(communicator)
     for comm, seen in sorted(states.items()):
         members, size = seen[0].ranks, seen[0].size
-        stands = len(seen) == POLLS and all(_by_place(state) == _by_place(seen[0]) for state in seen)
+        stands = len(seen) == polls and all(_by_place(state) == _by_place(seen[0]) for state in seen)
         if not stands or not resolver.is_ours(members):
             continue
         ranks = {rank: one for one in members if (rank := resolver.rank_of(one, size)) is not None}
         for op in sorted({op for one in ranks.values() for op in one.counts}):
             source = f"NCCL RAS, communicator {comm}"
             last = {rank: Operation(op, one.counts[op], source) for rank, one in ranks.items() if op in one.counts}
-            found.append(_counted(comm, last, certain=True))
+            found.append(_counted(comm, last, certain=polls == POLLS))
     return tuple(found)
 
 

@@ -110,8 +110,10 @@ def by_counts(job_status: JobStatus) -> Iterator[Finding]:
             yield from _odd_calls(job, calls, (0.7, 0.6), _counts(observer, one), sizes=False)
         for one in leading([one for one in records if one not in ran_ahead]):
             few, edges = 2 * len(one.behind) <= len(one.last), [*one.edges()]
+            moves = observer is Observer.RAS and not one.certain  # the counts of a job in motion differ as well
             yield not_launched(
-                job, one.behind, edges[:1], one.waiting, 0.7 if not few else 0.85 if one.certain else 0.8,
+                job, one.behind, edges[:1], one.waiting,
+                0.6 if moves else 0.7 if not few else 0.85 if one.certain else 0.8,
                 _of(_counts(observer, one), one.behind),
             )  # fmt: skip
     for one in by_log:

@@ -44,9 +44,20 @@ def test_one_saved_look_at_all_ranks_is_enough_after_the_fact() -> None:
     assert live.verdict().outcome != "hung"
 
 
-def test_one_answer_of_ras_proves_nothing() -> None:
-    members = [RasRank(rank, "n1", 9 + rank, {"AllGather": 641 if rank == 1 else 640}) for rank in range(4)]
-    report = RasReport(1.0, "n1", [RasCommunicator("0xa", 4, members, ok=False)])
+def ras_report(*counts: int) -> RasReport:
+    members = [RasRank(rank, "n1", 9 + rank, {"AllGather": count}) for rank, count in enumerate(counts)]
+    return RasReport(1.0, "n1", [RasCommunicator("0xa", 4, members, ok=False)])
+
+
+def test_one_saved_answer_of_ras_names_the_few_that_are_behind_as_possible() -> None:
+    job = after()
+    job.ras.append(Look(1.0, ras_report(641, 640, 641, 641)))
+    (finding,) = job.verdict().findings
+    assert (finding.kind, finding.ranks, finding.certainty) == ("collective_mismatch", (1,), "possible")
+
+
+def test_one_answer_of_ras_in_which_one_rank_is_ahead_proves_nothing() -> None:
+    report = ras_report(640, 641, 640, 640)
     job = after()
     job.ras.append(Look(1.0, report))
     verdict = job.verdict()

@@ -50,14 +50,15 @@ CLEAN = {
     "NCCL_SOCKET_IFNAME": "eth",
     "NCCL_IB_HCA": "=mlx5_1",
     "NCCL_IB_TIMEOUT": "22",
-    "NCCL_BUFFSIZE": "8388608",
+    "NCCL_BUFFSIZE": "6291456",
+    "NCCL_OOB_NET_IFNAME": "=mlx5_1",
     "NCCL_ALGO": "allreduce:tree;broadcast:ring",
     "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1",
 }
 
 
 def test_good_settings_raise_nothing() -> None:
-    assert lint(job(CLEAN, CLEAN, CLEAN, CLEAN)) == []
+    assert lint(job(CLEAN, CLEAN, CLEAN | {"MASTER_ADDR": "node0"}, CLEAN | {"MASTER_ADDR": "10.0.0.1"})) == []
 
 
 @pytest.mark.parametrize("name", ["NCCL_TIMEOUT", "NCCL_PORT_RANGE", "NCCL_HEARTBEAT_TIMEOUT"])
@@ -73,7 +74,7 @@ def test_circulating_advice_is_contradicted_with_the_real_knob(name: str) -> Non
     [
         ("NCCL_IB_TIMEOUT", "1000"),
         ("NCCL_IB_RETRY_CNT", "13"),
-        ("NCCL_BUFFSIZE", "1000000"),
+        ("NCCL_IB_TIMEOUT", "0"),
         ("NCCL_SOCKET_IFNAME", "lo"),
         ("NCCL_SOCKET_IFNAME", "ens5"),
         ("NCCL_SOCKET_IFNAME", "eth1"),
