@@ -103,7 +103,7 @@ CONNECTION: tuple[Decorator, ...] = (
     _looked("--interval", metavar="S", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True,
             help="Seconds between two looks."),
     _looked("--patience", metavar="S", type=click.FloatRange(1, 86400), default=60.0, show_default=True,
-            help="Seconds that a wait may take before it is called a hang; triage takes no more than --watch."),
+            help="Seconds before a wait is called a hang (outside the job at least 60); triage: --watch at most."),
     _looked("--read-only", is_flag=True, help="Only look: no stacks unasked, no probe, no signal."),
 )  # fmt: skip
 

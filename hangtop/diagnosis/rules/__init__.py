@@ -30,7 +30,7 @@ from hangtop.diagnosis.rules import (
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 RULES: tuple[Callable[[Job], Iterable[Finding]], ...] = (
-    *event_rows.EVENT_ROWS, *crash.RULES, *gpus.RULES, *inside.RULES, *network.RULES, *nodes.RULES,
+    *event_rows.EVENT_ROWS, *absent.RULES, *crash.RULES, *gpus.RULES, *inside.RULES, *network.RULES, *nodes.RULES,
     *launches.RULES, *startup.RULES, *topology.RULES, *lint.RULES,
 )  # fmt: skip
 STATUS_RULES: tuple[Callable[[JobStatus], Iterable[Finding]], ...] = (

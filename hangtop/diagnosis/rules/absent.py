@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from hangtop.diagnosis.collectives.counts import CommRankResolver
 from hangtop.diagnosis.evidence.events import event_line, log_events, ranks_in
 from hangtop.diagnosis.failures.first import exits, exits_before, lost_connections
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_word, logs_behind, logs_read_to
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import duration, listed, on_nodes, who_wait
+from hangtop.diagnosis.phrasing import count, duration, listed, on_nodes, who_wait
 from hangtop.diagnosis.roster import homes, world_size
 from hangtop.diagnosis.rules.crash import without_word
 from hangtop.diagnosis.tables.thresholds import START_S
@@ -120,4 +121,21 @@ def _logs_read(job_status: JobStatus, ended: Sequence[RankStatus]) -> list[RankS
     return [status for status in ended if job_status.job.now - status.held <= read_to]
 
 
+def unanswered(job: Job) -> Iterator[Finding]:
+    """rank_missing by a saved report of NCCL RAS: it is INCOMPLETE, without data of these ranks.
+
+    The processes of a live job show more.
+    """
+    resolver = job.once(CommRankResolver)
+    for at, report in () if job.live else sorted(job.ras, key=lambda look: look.at)[-1:]:
+        for one in report.communicators:
+            silent = {rank for member in one.ranks if not member.counts
+                      and (rank := resolver.rank_of(member, one.size)) is not None}  # fmt: skip
+            if silent:
+                text = f"does not answer NCCL RAS; {count(one.size - len(silent), 'other')} answered"
+                proof = Evidence(Observer.RAS, f"NCCL RAS, communicator {one.comm}", at, "INCOMPLETE")
+                yield of_ranks("rank_missing", 0.7, silent, homes(job, silent), text, (proof,), LOOK_FOR_IT)
+
+
+RULES = (unanswered,)
 STATUS_RULES = (missing, gone, left_early)

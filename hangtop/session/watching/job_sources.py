@@ -58,14 +58,15 @@ class JobSources:
     ) -> list[tuple[str, StackDump]]:
         """Look at the stacks of these ranks, or of all; ``native`` frames pause a process for some milliseconds.
 
-        A slow node keeps nobody waiting but the caller. A look that is ``unasked`` only reads, never pauses a process,
-        and leaves out nodes that still work on an earlier one. A node that cannot be asked gives dumps with an
-        ``error``: that is evidence.
+        A slow node keeps nobody waiting but the caller. A look that is ``unasked``, or of a session that is read-only,
+        never pauses a process; an unasked one leaves out nodes that still work on an earlier one. A node that cannot be
+        asked gives dumps with an ``error``: that is evidence.
         """
         from collectors.probes.stacks import DumpRequest
 
         session, options = self._session, self._session.options
-        request = DumpRequest(native=native, blocking=not unasked, samples=samples, sudo=options.sudo)
+        pauses = not (unasked or options.read_only)
+        request = DumpRequest(native=native, blocking=pauses, samples=samples, sudo=options.sudo)
         pids: dict[str, list[int]] = {}
         for rank in session.living():
             if (ranks is None or rank.process.rank in ranks) and not (unasked and self._looking[rank.node]):

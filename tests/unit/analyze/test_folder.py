@@ -101,7 +101,7 @@ def test_flight_recorder_dumps() -> None:
         ("rdzv_sig_SIGKILL", "crashed", "rank_killed", (1,)),
         ("rdzv_port_in_use_rank0", "crashed", "address_in_use", (0,)),
         ("rdzv_missing_client_rank0", "crashed", "store_timeout", (1,)),
-        ("ddp_unused", "hung", "unused_parameters", (0, 1)),
+        ("ddp_unused", "crashed", "unused_parameters", (0, 1)),
         ("two_nodes_0 two_nodes_1", "crashed", "rank_crashed", (1,)),
     ],
 )
@@ -109,6 +109,16 @@ def test_recorded_runs(names: str, outcome: str, kind: str, ranks: tuple[int, ..
     verdict, _, _ = judged(*(FIXTURES / "logs" / f"{name}.txt" for name in names.split()))
     assert (verdict.outcome, verdict.findings[0].kind, verdict.findings[0].ranks) == (outcome, kind, ranks)
     assert all(":" in evidence.source for evidence in verdict.findings[0].evidence)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "ranks"), [("mismatch", "collective_mismatch", (12, 13)), ("incomplete", "rank_missing", (21,))]
+)
+def test_a_saved_report_of_ras_names_the_ranks_that_are_behind_or_silent(
+    name: str, kind: str, ranks: tuple[int, ...]
+) -> None:
+    verdict, _, _ = judged(FIXTURES / "ras" / f"{name}.txt")
+    assert [(finding.kind, finding.ranks) for finding in verdict.findings] == [(kind, ranks)]
 
 
 def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:

@@ -23,8 +23,10 @@ from collectors.node.nccl.ras import RasPlace, connect
 from collectors.node.processes.procfs import read_stat
 from collectors.probes import ras
 from collectors.probes.recorder import Dump
+from collectors.probes.stacks import DumpRequest
 from collectors.samples.collectives import RasReport
 from collectors.samples.ranks import RankProcess
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.node import Rank
 from hangtop.session.intake import ANSWER_SEEN
@@ -186,6 +188,23 @@ async def test_ranks_answer_from_the_question_until_their_samples_have_told_of_i
     await asking.recorders(fresh=True)
     assert seen[1] == {os.getpid(): inf}
     assert before + ANSWER_SEEN <= node.answering[os.getpid()] < inf
+
+
+@pytest.mark.parametrize(
+    ("read_only", "unasked", "pauses"), [(False, False, True), (False, True, False), (True, False, False)]
+)
+async def test_only_a_look_that_was_asked_for_may_pause_a_rank_and_none_of_a_read_only_session(
+    monkeypatch: pytest.MonkeyPatch, read_only: bool, unasked: bool, pauses: bool
+) -> None:
+    requests = []
+
+    async def dump(_: object, __: object, request: DumpRequest, **_kwargs: object) -> list[StackDump]:
+        requests.append(request)
+        return []
+
+    monkeypatch.setattr("collectors.probes.stacks.dump", dump)
+    await JobSources(local_session(process(0, os.getpid()), read_only=read_only)).stacks(None, unasked=unasked)
+    assert [request.blocking for request in requests] == [pauses]
 
 
 # --- when RAS is asked by itself: never of a job that is seen to move ------------------------------------------------
