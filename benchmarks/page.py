@@ -14,16 +14,16 @@ HEAD = """\
 
 Measured on {machines}.
 
-Every figure of `benchmarks/`: medians of the samples in `benchmarks/results/`. A floor is what the operation costs at
-the least there, a budget what the design allows. `python -m benchmarks.NAME` measures again,
-`python -m benchmarks.page` writes this page.
+Each figure is the median of the samples in `benchmarks/results/`. A floor is the least that the operation can cost on
+such a machine, a budget is the limit of the design. `python -m benchmarks.NAME` measures again,
+`python -m benchmarks.page` rewrites this page.
 
 {kept}
 """
 
 
 def _within(row: dict[str, Any]) -> str:
-    """Tell a budget that is kept from one that is not: of rates more is better, of all else less."""
+    """``kept`` or ``**over**``, empty without a budget: a rate (MB/s) must reach it, other figures stay below it."""
     if row["budget"] is None:
         return ""
     kept = row["median"] >= row["budget"] if row["unit"] == "MB/s" else row["median"] <= row["budget"]
@@ -42,11 +42,11 @@ def _table(rows: list[tuple[str, dict[str, Any]]]) -> str:
 
 
 def _kept(rows: list[tuple[str, dict[str, Any]]]) -> str:
-    """How many of the figures that have a budget keep it, and which benchmarks have some that do not."""
+    """The number of figures within their budget, and the benchmarks with figures over it."""
     within = [(benchmark, _within(row)) for benchmark, row in rows if row["budget"] is not None]
     over = [benchmark for benchmark, answer in within if answer != "kept"]
     named = ", ".join(f"`{name}` ({over.count(name)})" for name in dict.fromkeys(over)) or "none"
-    return f"{len(within) - len(over)} of {len(within)} figures that have a budget keep it; over: {named}."
+    return f"{len(within) - len(over)} of {len(within)} figures are within their budget; over: {named}."
 
 
 def main() -> None:
