@@ -1,4 +1,4 @@
-"""What one rank is doing: its dumps in, one Activity out."""
+"""What one rank does: all its dumps become one Activity."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from hangtop.diagnosis.stacks.threads import role, thread_name, thread_that_coun
 from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 
 _SHORTEST_SPAN = 0.2
-"""Seconds between two looks under which their CPU times (in hundredths) tell nothing."""
+"""Seconds between two looks below which their CPU times (in 1/100 s) are too coarse to compare."""
 _LATELY_S, _LATE_LOOKS = 20.0, 3
-"""Seconds, and looks at the least, that tell whether a rank moves: of two replicas one may have stopped since."""
+"""Newest seconds, and at least so many looks, that decide whether a rank moves: earlier motion may have stopped."""
 
 
 class _Look(NamedTuple):
-    """One dump of a rank's own process, read."""
+    """One parsed dump of a rank's own process."""
 
     dump: StackDump
     says: Activity
-    """What the rank does, as far as this look tells."""
+    """What the rank does according to this look alone."""
     points: tuple[tuple[object, ...], ...]
-    """Python frames as they were, to tell moving from frozen."""
+    """Name, file and line of each Python frame, to tell moving from frozen."""
 
 
 def activity(dumps: Sequence[StackDump]) -> Activity:
-    """What a rank is doing, from all dumps of its process and its helpers: any number of looks, in any order.
+    """What a rank does, from all dumps of its process and its helpers: any number of looks, in any order.
 
     Raises :class:`ValueError` for no dumps at all.
     """
@@ -39,7 +39,7 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
         raise ValueError("no dumps")
     ordered = sorted(dumps, key=lambda dump: dump.at)
     mine = [dump for dump in ordered if dump.pid == dump.rank_pid] or ordered
-    mine = [dump for dump in mine if not dump.error.startswith(("torn", "timeout"))] or mine  # looks that failed alone
+    mine = [dump for dump in mine if not dump.error.startswith(("torn", "timeout"))] or mine  # only failed looks
     helpers = [dump for dump in ordered if dump.pid != mine[0].pid]
     torn = _torn(mine)
     looks = [_look_at(dump, None if dump is torn else dump.main, helpers) for dump in mine]
@@ -59,19 +59,18 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
 
 
 def _torn(mine: Sequence[StackDump]) -> StackDump | None:
-    """The look that found no Python frames on the main thread, as of a program that is over, if it is alone.
+    """The only dump without Python frames on the main thread, if it was read without a pause; None without one.
 
-    A look that does not stop the process now and then finds none where there are some; of a program that is over the
-    next one finds none, too.
+    A read without a pause sometimes misses all Python frames. A program that is over has none in the next dump, either.
     """
     empty = [one for one in mine if one.main is not None and all(frame.native for frame in one.main.frames)]
     return empty[0] if len(empty) == 1 and empty[0].method == "nonblocking" else None
 
 
 def _look_at(dump: StackDump, main: ThreadStack | None, helpers: Sequence[StackDump]) -> _Look:
-    """Read one dump of a rank's own process, with those of its helpers of about the same moment.
+    """Parse one dump of a rank's own process, with the dumps of its helpers nearest in time.
 
-    Where main has handed the work to another thread, that one is judged (:func:`thread_that_counts`).
+    If main has handed its work to another thread, the other thread is judged (:func:`thread_that_counts`).
     """
     waiting_on, points = dump.waiting_on, tuple[tuple[object, ...], ...]()
     if main is None:
@@ -83,7 +82,7 @@ def _look_at(dump: StackDump, main: ThreadStack | None, helpers: Sequence[StackD
         if helper is not None and inner is not None:
             says, frames = _with_helper(says, helper, inner), (*frames, *inner.frames)
             if not waiting_on or target_of(waiting_on).process is not None:
-                waiting_on = helper.waiting_on  # of a helper for whose end the rank waits
+                waiting_on = helper.waiting_on  # of the helper whose end the rank awaits
         points = tuple(frame[:3] for frame in frames if not frame.native)
     says = says._replace(
         state=dump.state, wchan=dump.wchan, syscall=dump.syscall, waiting_on=waiting_on, at=dump.at, since=dump.at,
@@ -94,7 +93,7 @@ def _look_at(dump: StackDump, main: ThreadStack | None, helpers: Sequence[StackD
 
 
 def _without_frames(dump: StackDump) -> Activity:
-    """What the kernel says, and what py-spy said, is the evidence."""
+    """Activity from a dump without frames: the kernel and the error of py-spy are the evidence."""
     error, _, said = dump.error.partition(": ")
     meaning = kernel_view(dump) or Meaning.CLOSED
     if meaning.waits == "unknown" and meaning is not Meaning.STOPPED:
@@ -103,7 +102,7 @@ def _without_frames(dump: StackDump) -> Activity:
 
 
 def _with_helper(says: Activity, helper: StackDump, inner: ParsedStack) -> Activity:
-    """What a rank does that waits for a helper: where it is, and behind its frames those of the helper."""
+    """Activity of a rank that waits for a helper: at the helper's place, with the helper's frames after its own."""
     title = f"[{'data worker' if says.kind == 'data' else 'child process'} {helper.pid}]"
     where = inner.user[0]
     return says._replace(
@@ -116,26 +115,26 @@ def _with_helper(says: Activity, helper: StackDump, inner: ParsedStack) -> Activ
 
 
 def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, ParsedStack] | tuple[None, None]:
-    """The helper that a rank waits for: one that is in user code, rather than one that waits for its orders.
+    """The helper for which a rank waits: a helper in user code, not a helper that waits for its next task.
 
-    Where the kernel tells for which process it waits that one goes before all others: what it started may do the work.
+    If the kernel names the process for which the rank waits, its dump comes first: its children may do the work.
     """
     child = target_of(waits.waiting_on).process
     for dump in sorted(helpers, key=lambda dump: (dump.pid != child, abs(dump.at - waits.at))):
         main = dump.main
-        if main is not None and (dump.pid == child or not dump.syscall.startswith("accept")):  # that is a server
+        if main is not None and (dump.pid == child or not dump.syscall.startswith("accept")):  # accept: a server
             found = parse(main.frames, kernel_view(dump))
             awaits_orders = found.says.waits == "helper" and len(found.user) == 1
-            # of a helper that was started as ``python -c`` no line of the job is seen
+            # a helper started as ``python -c`` shows no line of the job
             if any(frame.file != "<string>" for frame in found.user) and not awaits_orders:
                 return dump, found
     return None, None
 
 
 def _cpu(mine: Sequence[StackDump]) -> float | None:
-    """Cores in use from the first look to the last; a rank that is ready to run and is given no CPU is not blocked.
+    """Cores in use from the first look to the last; None if unknown, or if the process wanted a CPU and got none.
 
-    Of a process of a node that did not answer nothing is known: its state is empty then.
+    The state letter is empty if the node did not answer.
     """
     first, last = mine[0], mine[-1]
     span = last.at - first.at
@@ -146,7 +145,7 @@ def _cpu(mine: Sequence[StackDump]) -> float | None:
 
 
 def _carried(dumps: Sequence[StackDump]) -> float | None:
-    """Bytes a second by the last look and one before it, else by what was seen during the last."""
+    """Bytes per second between the last look and an earlier one, else the rate measured during the last look."""
     told = [(dump.at, dump.carried) for dump in dumps if dump.carried is not None and dump.pid == dumps[-1].pid]
     for at, carried in reversed(told):
         if told[-1][0] - at >= _SHORTEST_SPAN:
@@ -155,7 +154,7 @@ def _carried(dumps: Sequence[StackDump]) -> float | None:
 
 
 def _other_threads(dump: StackDump, judged: ParsedStack) -> tuple[ThreadNote, ...]:
-    """Threads besides main and the judged one that are in the job's own code."""
+    """Threads in the job's own code other than main and the judged thread."""
     beside = (one for one in dump.threads if one is not dump.main and own(one.frames) != judged.frames)
     found = ((one, next(filter(is_user, one.frames), None)) for one in beside)
     return tuple(ThreadNote(thread_name(one), role(one, dump), place(frame)) for one, frame in found if frame)

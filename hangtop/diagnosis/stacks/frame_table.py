@@ -1,8 +1,8 @@
-"""The frames that say what a rank does, as rows: what they mean, the files, the functions.
+"""Table of frames that show what a rank does: meaning, files, functions.
 
-Names were looked up in the sources of torch 2.1 to 2.13, DeepSpeed, Megatron core, Accelerate, Lightning, transformers,
-JAX and CPython; most were seen in real dumps (``tests/fixtures/stacks``). Native names are of public headers, of
-pytorch#95944 and of nccl#901. What no row names gets what the kernel's side and the user's own line tell.
+Names are from the sources of torch 2.1 to 2.13, DeepSpeed, Megatron core, Accelerate, Lightning, transformers, JAX and
+CPython; most were seen in real dumps (``tests/fixtures/stacks``). Native names are from public headers, pytorch#95944
+and nccl#901. If no row fits a stack, the kernel and the user's own line decide.
 """
 
 from __future__ import annotations
@@ -38,23 +38,23 @@ ALIASES = {
 
 
 class FrameRow(NamedTuple):
-    """Frames, and what a thread in them does."""
+    """Frames with one meaning: what a thread in such a frame does."""
 
     meaning: Meaning | None
     op: str = ""
-    """Operation; empty: the function's own name, where the meaning has one."""
+    """Name of the operation; empty: the name of the function."""
     phase: Phase | None = None
-    """What everything inside of these functions is a part of; ``meaning`` where no frame further in says more."""
+    """Phase of every frame inside these functions; ``meaning`` counts unless a frame further in has one."""
     files: tuple[str, ...] = ()
-    """Ends of a file's path, folders within it (with ``/`` at the end), or beginnings of a file's name; ``*`` is any
-    library's."""
+    """Ends of a file's path (``.py``), folders in the path (with ``/`` at the end), or starts of a file's name; ``*``:
+    any library file."""
     names: frozenset[str] = frozenset()
-    """Functions without their classes; empty: every function of the file."""
+    """Names of functions without their classes; empty: every function of the files."""
     native: re.Pattern[str] | None = None
-    """Of native frames: the beginning of the function's name; a group of it names the operation."""
+    """For native frames: the start of the function's name; a group of the pattern is the operation."""
 
     def operation(self, frame: Frame) -> str:
-        """Name of the operation that a frame of this row stands for, the same in all versions of torch."""
+        """Name of the operation of a frame of this row, the same for all versions of torch."""
         name = "" if frame.native else function(frame.name)
         if self.native is not None and (found := self.native.match(frame.name)) is not None and found.lastindex:
             name = found[1]
@@ -62,17 +62,17 @@ class FrameRow(NamedTuple):
 
 
 class FrameTable:
-    """Rows, of which the first that fits a frame is taken."""
+    """Rows of frames; the first row that fits a frame counts."""
 
     def __init__(self, python: str, native: str = "") -> None:
-        """Take lines ``MEANING=op FILE FILE : NAME NAME`` or ``phase=MEANING …``; native ``MEANING=op PATTERN``."""
+        """Parse lines ``MEANING=op FILE FILE : NAME NAME`` or ``phase=MEANING …``; native: ``MEANING=op PATTERN``."""
         self._python = [_row(line) for line in python.splitlines() if line and line[0] != "#"]
         heads = (line.partition(" ") for line in native.splitlines() if line and line[0] != "#")
         self._native = [_row(head)._replace(native=re.compile(pattern)) for head, _, pattern in heads]
         self._known = lru_cache(maxsize=8192)(self._find)  # thousands of ranks are in the same few frames
 
     def of(self, frame: Frame) -> FrameRow | None:
-        """The row of a frame; None where none fits."""
+        """The first row that fits a frame; None without one."""
         return self._known(frame.name, frame.file, frame.native)
 
     def _find(self, name: str, path: str, native: bool) -> FrameRow | None:
@@ -103,7 +103,7 @@ def _row(line: str) -> FrameRow:
 
 PEERS = FrameTable(
     """
-# operations; those between two ranks are told by their names
+# operations; point-to-point operations are recognised by name
 COLLECTIVE torch/distributed/distributed_c10d.py torch/distributed/_functional_collectives.py : OPERATIONS
 COLLECTIVE=coalesced torch/distributed/distributed_c10d.py : _coalescing_manager wait
 COLLECTIVE=wait_tensor torch/distributed/_functional_collectives : wait_tensor trigger_wait wait _wait_tensor _wait_all
@@ -127,7 +127,7 @@ LEFT_IN=destroy_process_group torch/distributed/distributed_c10d.py : destroy_pr
 # its own GPU
 GPU torch/cuda/ torch/accelerator/__init__.py : synchronize
 GPU torch/amp/grad_scaler.py torch/_tensor_str.py : _maybe_opt_step _str
-# JAX: results are awaited where they are read; a collective over hosts is awaited by its name
+# JAX: a result is awaited where it is read; collectives over hosts have functions of their own
 COLLECTIVE jax/experimental/multihost_utils.py
 INIT=jax.distributed.initialize jax/_src/distributed.py : initialize connect
 LEFT_IN=jax.distributed.shutdown jax/_src/distributed.py : shutdown
@@ -151,19 +151,19 @@ COLLECTIVE c10d::ProcessGroup(?:NCCL|Gloo)::(barrier|gather|scatter|send|recv)
 HANDLE c10d::Work::wait|c10d::ProcessGroup|torch::comms::|gloo::
 RENDEZVOUS=init_process_group c10d::TCPStore::waitForWorkers
 STORE c10d::(?:TCP|File|Hash|Prefix)Store::|c10d::detail::TCPClient::
-# NCCL: what it was asked for, then what it does on the host
+# NCCL: first the calls of its API, then its work on the host
 NCCL_PROXY ncclLocalOpAppend
 COLLECTIVE nccl(AllReduce|AllGather|ReduceScatter|Broadcast|Bcast|Reduce)
 COLLECTIVE=coalesced ncclGroupEnd
 NCCL_QUEUE_FULL=enqueue waitWorkFifoAvailable
 INIT=ncclCommInitRank bootstrap
-# its own GPU; a full queue of launches blocks whatever is launched next, in any line of the forward or backward pass
+# its own GPU; a full launch queue blocks the next launch, at any line of the forward or backward pass
 GPU at::native::_local_scalar_dense_cuda|at::_ops::_local_scalar_dense|THPVariable_item|xla::PjRtStreamExecutor
 GPU (?:cuda|cu|hip)(?:(?:Stream|Device|Ctx|Event)Synchronize|Memcpy|Free|MemFree)
 GPU_QUEUE_FULL (?:cuda|cu|hip)(?:Ext)?(?:Module)?(?:Graph)?Launch
 """,
 )
-"""Frames in which a rank waits for other ranks or for its own GPU; native ones are in ``--native`` dumps alone."""
+"""Frames in which a rank waits for other ranks or for its own GPU; only ``--native`` dumps have native frames."""
 
 PROGRAM = FrameTable(
     """
@@ -195,7 +195,7 @@ QUEUE simplequeue_get|_queue_SimpleQueue_get
 SLEEPS time_sleep|pysleep
 """,
 )
-"""Frames in which any Python program waits. They count only where no row above does, and no phase says more."""
+"""Frames in which any Python program waits. They count only if no row of ``PEERS`` and no phase gives a meaning."""
 
 PHASES = FrameTable("""
 data=DATA_WORKERS torch/utils/data/dataloader.py : _try_get_data _get_data _shutdown_workers _reset
@@ -208,7 +208,7 @@ checkpoint=CHECKPOINT megatron/core/dist_checkpointing/ deepspeed/runtime/checkp
 checkpoint=CHECKPOINT * : save_checkpoint load_checkpoint _save_checkpoint _load_from_checkpoint save_16bit_model
 checkpoint=CHECKPOINT * : save_model load_model save_state load_state save_file load_file
 checkpoint=CHECKPOINT * : save_pretrained from_pretrained
-# not what stays on the stack of compiled code that runs
+# without functions that stay on the stack while compiled code runs
 compile=COMPILES torch/_dynamo/convert_frame.py triton/compiler/ triton/runtime/build.py jax/_src/compiler.py
 compile=COMPILES torch/_inductor/compile_fx.py : compile_fx compile_fx_inner fx_codegen_and_compile bw_compiler
 compile=COMPILES torch/_inductor/runtime/triton_heuristics.py : autotune_to_one_config benchmark_all_configs bench
@@ -217,7 +217,7 @@ compile=COMPILES jax/_src/interpreters/ : compile from_hlo _cached_compilation l
 compile=COMPILES torch/utils/cpp_extension.py deepspeed/ops/op_builder/ : load load_inline _jit_compile jit_load
 evaluation * : evaluate evaluation_loop prediction_loop evaluate_and_print_results
 evaluation loops/evaluation_loop.py
-# forward and backward: only the phase, unless nothing of the user's is further in
+# forward and backward: only a phase, unless no user frame is further in
 backward torch/autograd/graph.py torch/autograd/__init__.py : _engine_run_backward backward grad
 backward torch/_tensor.py deepspeed/runtime/engine.py : backward
 backward megatron/core/pipeline_parallel/schedules.py : backward_step custom_backward

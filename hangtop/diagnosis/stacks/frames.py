@@ -1,4 +1,4 @@
-"""Whose code a frame is, how frames are written, and what the names of the user's own functions hint at."""
+"""Owner of a frame (user code or a library), its text, and the phase that names in user code suggest."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ LIBRARIES = frozenset(
     "jax jaxlib flax optax orbax zmq grpc filelock uvloop anyio "
     "tenacity typing_extensions decorator wrapt beartype jaxtyping".split()
 )
-"""Packages whose runs of frames fold into one line, ``[torch]``; any other package may hold the job's training loop."""
+"""Packages whose successive frames fold into one line, ``[torch]``; any other package may hold the training loop."""
 _SOURCE_TREES = (
     "/megatron/core/", "/megatron/training/", "/megatron/legacy/", "/deepspeed/", "/torch/distributed/", "/torch/nn/",
     "/torch/autograd/", "/torch/utils/", "/torch/optim/", "/torch/cuda/", "/torch/amp/", "/torch/serialization.py",
     "/torch/_", "/src/transformers/", "/src/accelerate/", "/torchinductor_",
 )  # fmt: skip
-"""Libraries that are often run from a checkout, outside of site-packages; and the code that torch's compiler writes."""
+"""Libraries that often run from a checkout outside of site-packages, and the code that torch's compiler writes."""
 _TRANSPARENT = (
     "torch/distributed/distributed_c10d.py",
     "torch/distributed/c10d_logger.py", "torch/utils/_contextlib.py", "torch/_dynamo/eval_frame.py", "torch/_ops.py",
@@ -32,13 +32,13 @@ _TRANSPARENT = (
     "deepspeed/utils/nvtx.py", "torch/_compile.py", "/selectors.py", "/_weakrefset.py",
     "torch/distributed/fsdp/_fully_shard/_fsdp_common.py", "jax/_src/",
 )  # fmt: skip
-"""Code that passes calls on: it neither waits itself nor tells what is waited for."""
+"""Code that only forwards calls: it neither waits nor shows what is waited for."""
 _STDLIB = re.compile(r"/lib(?:64)?/python3(?:\.\d+t?)?(?:\.zip)?/(?!(?:site|dist)-packages/)")
 _PACKAGES = re.compile(r"/(?:site|dist)-packages/([^/]+)")
 _CARRIERS = re.compile(
     r"0x[0-9a-f]+$|\?\?$|pybind11|thread_run|_?Py|std::|pthread_|start_thread|clone3?$|__libc_start|_start$"
 )
-"""Beginnings of native functions that only carry a call: the interpreter, pybind11, the C library's start."""
+"""Starts of names of native functions that only forward a call: the interpreter, pybind11, the C library."""
 _FORKS = ("/multiprocessing/process.py", "torch/utils/data/_utils/worker.py")
 _WORD_STARTS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _USER_NAMES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
@@ -50,12 +50,12 @@ _USER_NAMES: tuple[tuple[Phase, re.Pattern[str]], ...] = (
     )),
     ("evaluation", re.compile(r"^_*(?:eval|valid)")),
 )  # fmt: skip
-"""How people call functions and classes of their own that read data, save, or evaluate: a hint, no proof."""
+"""Usual names of user functions and classes that read data, save or evaluate: a hint, no proof."""
 
 
 @lru_cache(maxsize=8192)
 def library(path: str) -> str:
-    """Name of the library that a Python file belongs to, ``python`` for the interpreter's own; empty for user code."""
+    """Name of the library of a Python file; ``python`` for the interpreter's own files; empty for user code."""
     if installed := _PACKAGES.findall(path):
         name = str(installed[-1]).removesuffix(".py")
         return name if name in LIBRARIES else ""
@@ -77,7 +77,7 @@ def is_user(frame: Frame) -> bool:
 
 
 def function(name: str) -> str:
-    """Name of a function without its classes; nameless ones take that of the function around them."""
+    """Name of a function without its classes; for a lambda or comprehension, the name of the function around it."""
     parts = [part for part in name.split(".") if part != "<locals>"]
     while len(parts) > 1 and parts[-1].startswith("<"):
         parts.pop()
@@ -86,23 +86,23 @@ def function(name: str) -> str:
 
 @lru_cache(maxsize=8192)
 def is_in(path: str, part: str) -> bool:
-    """True when the path ends with ``part``, or runs through it where that names a folder or a beginning."""
+    """True if the path ends with ``part`` (``.py``) or contains ``part`` (a folder or the start of a name)."""
     whole = part if part.startswith("/") else "/" + part
     return ("/" + path).endswith(whole) if part.endswith(".py") else whole in "/" + path
 
 
 def is_transparent(path: str) -> bool:
-    """True for code that passes calls on."""
+    """True for a file that only forwards calls."""
     return any(is_in(path, part) for part in _TRANSPARENT)
 
 
 def is_carrier(frame: Frame) -> bool:
-    """True for native frames that only carry a call: addresses, the interpreter, pybind11."""
+    """True for native frames that only forward a call: addresses, the interpreter, pybind11."""
     return frame.native and _CARRIERS.match(frame.name) is not None
 
 
 def own(frames: Sequence[Frame]) -> tuple[Frame, ...]:
-    """Frames since the process was forked: what is further out belongs to its parent, at the time of the fork."""
+    """Frames since the process was forked: frames further out are the parent's at the time of the fork."""
     for index, frame in enumerate(frames):
         if function(frame.name) in ("_bootstrap", "_worker_loop") and any(is_in(frame.file, one) for one in _FORKS):
             return tuple(frames[: index + 1])
@@ -110,9 +110,9 @@ def own(frames: Sequence[Frame]) -> tuple[Frame, ...]:
 
 
 def place(frame: Frame, *, line: bool = True) -> str:
-    """A frame as people write it: ``read_shard (data.py:88)``; native ones without a line."""
+    """A frame as text: ``read_shard (data.py:88)``; native frames have no line."""
     folder, _, short = frame.file.rpartition("/")
-    if short == "__init__.py":  # of a package, with its folder
+    if short == "__init__.py":  # needs the name of its package
         short = f"{folder.rpartition('/')[2]}/{short}"
     if frame.native:
         return f"{frame.name} ({short})" if short else frame.name
@@ -120,7 +120,7 @@ def place(frame: Frame, *, line: bool = True) -> str:
 
 
 def phase_by_name(user: Sequence[Frame]) -> Phase | None:
-    """What the names of user functions (innermost first), of the innermost one's class and of its file say."""
+    """The phase that names suggest: of user functions (innermost first), and of the innermost one's class and file."""
     inner = user[:1]
     names = [part for frame in inner for part in reversed(frame.name.split("."))]
     names += [frame.file.rpartition("/")[2].removesuffix(".py") for frame in inner]

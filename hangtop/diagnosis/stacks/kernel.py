@@ -1,4 +1,4 @@
-"""What the kernel says of a main thread: its system call, what that waits on; and looks that say nothing."""
+"""What a main thread does according to the kernel: its state, its system call, and what the call waits on."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.wchan import call_at
 
 TRACED = "t"
-"""State of a process that a debugger holds, or a look."""
+"""State letter of a process that a debugger or a stack dump has paused."""
 _CALLS: dict[Meaning, str] = {
     Meaning.COMPUTES: "none running",
     Meaning.IN_C: "futex",  # a lock, a queue, an operation begun earlier: C code that Python called
@@ -26,15 +26,15 @@ _CALLS: dict[Meaning, str] = {
 }
 _MEANINGS = {call: meaning for meaning, calls in _CALLS.items() for call in calls.split()}
 FILE_LOCKS = frozenset(_CALLS[Meaning.FILE_LOCK].split())
-"""Calls that wait for a lock on a file: of what fcntl(2) does nothing else blocks."""
+"""Calls that wait for a lock on a file: no other operation of fcntl(2) blocks."""
 TO_READ = ", to read"
-"""How the node side ends the path of a file that is being opened, not written."""
+"""Suffix of the path in ``waiting_on`` for a file that is being opened to read."""
 _NO_FILES = ("/dev/", "/proc/", "/sys/", "/memfd:", "/anon_hugepage")
-"""Beginnings of paths behind which there is a device, the kernel or memory."""
+"""Prefixes of paths of devices, of the kernel's files and of memory."""
 
 
 def kernel_view(dump: StackDump) -> Meaning | None:
-    """What the main thread of a dump does as the kernel said; None where the kernel was not asked, as of a file."""
+    """What the main thread of a dump does according to the kernel; None without a state, as in dumps from files."""
     call = dump.syscall or (call_at(dump.wchan) if dump.state == "S" else "")
     return _view(dump.state, call, dump.waiting_on) if dump.state else None
 
@@ -46,7 +46,7 @@ def _view(state: str, call: str, waiting_on: str) -> Meaning:
     if call == "ioctl" and waiting_on.startswith("/dev/nvidia"):
         return Meaning.GPU_CALL
     meaning = _MEANINGS.get(call, Meaning.COMPUTES if not call and state == "R" else Meaning.CODE)
-    # a pipe or a socket has a program at its other end
+    # not a pipe or a socket, which has a program at its other end
     of_file = waiting_on.startswith("/") and not waiting_on.startswith(_NO_FILES)
     reads = meaning is Meaning.READS or (meaning is Meaning.OPENS and waiting_on.endswith(TO_READ))
     return Meaning.READS_FILE if reads and of_file else meaning

@@ -1,4 +1,4 @@
-"""Stacks of many ranks in one picture: groups of ranks at one point, and the same as text."""
+"""Merge the stacks of many ranks into groups of ranks at one point, also as text."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hangtop.diagnosis.stacks.states import Activity
 
 
 class StackLine(NamedTuple):
-    """One line of a group's stack. ``differs``: further in than the largest group shares."""
+    """One line of a group's stack. ``differs``: the largest group does not share the line."""
 
     text: str
     differs: bool
@@ -25,18 +25,18 @@ class StackGroup(NamedTuple):
 
     ranks: frozenset[int]
     activity: Activity
-    """Of the lowest rank, which represents them."""
+    """Activity of the lowest rank, which stands for the group."""
     lines: tuple[StackLine, ...]
-    """Its frames, innermost first; empty where there are none and ``activity.error`` says why."""
+    """Frames of the lowest rank, innermost first; empty without frames: ``activity.error`` is the reason."""
 
     @property
     def folded(self) -> str:
-        """The ranks as people write them: ``0-36,38-63``."""
+        """The ranks as text: ``0-36,38-63``."""
         return folded(self.ranks)
 
 
 class Merged(NamedTuple):
-    """All that was dumped, in one picture."""
+    """All dumps, merged."""
 
     groups: tuple[StackGroup, ...]
     """Smallest first; of equal size, ranks that do not wait for other ranks first, then lowest rank first."""
@@ -50,12 +50,12 @@ class Merged(NamedTuple):
 
     @property
     def looks(self) -> int:
-        """Most looks that any rank has."""
+        """Largest number of looks at one rank."""
         return max((len(doing.readings) for doing in self.activities.values()), default=0)
 
 
 def merge(entries: Iterable[tuple[int, StackDump]]) -> Merged:
-    """Merge (global rank, dump): the ranks' own dumps and their helpers', any number of looks."""
+    """Merge pairs of (global rank, dump) of ranks and their helpers, with any number of looks."""
     by_rank: dict[int, list[StackDump]] = defaultdict(list)
     for rank, dump in entries:
         by_rank[rank].append(dump)
@@ -75,7 +75,7 @@ def merge(entries: Iterable[tuple[int, StackDump]]) -> Merged:
 
 
 def _key(doing: Activity) -> tuple[str, ...]:
-    """What ranks of a group have in common. One that moves is known by the innermost frame that it does not leave."""
+    """Key of the group of a rank: its place if the rank stands still, its innermost user function if it moves."""
     if doing.error:
         return ("no frames", doing.error, doing.state, doing.wchan)
     if doing.moving:
@@ -100,7 +100,7 @@ def summary(group: StackGroup) -> str:
 
 
 def as_text(merged: Merged) -> str:
-    """Groups with their stacks, smallest first, innermost frame first; ``>`` marks what the largest does not share."""
+    """Groups with stacks, smallest first, innermost frame first; ``>``: the largest group does not share the line."""
     blocks = []
     for group in merged.groups:
         lines = [f"  {'>' if line.differs else ' '} {line.text}" for line in group.lines]

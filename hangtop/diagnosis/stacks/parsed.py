@@ -1,4 +1,4 @@
-"""Reads one thread's stack: what it means, and whose code it is in."""
+"""Parse one thread's stack: what the thread does, and in whose code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAMED_BY_CALLERS: frozenset[Kind] = frozenset(("collective", "p2p", "init", "st
 _BY_NAME: tuple[tuple[Phase, Meaning], ...] = (("data", Meaning.DATA), ("checkpoint", Meaning.CHECKPOINT))
 _PASSES: dict[Phase, Meaning] = {"backward": Meaning.BACKWARD, "forward": Meaning.FORWARD}
 _NUMBER = re.compile(r"[0-9]{1,9}")
-"""A node may send anything in its place."""
+"""A rank number in an argument, in which a node may send any text."""
 _REMEMBERED = 4096
 
 
@@ -26,9 +26,9 @@ class ParsedStack:
     """What one thread's frames mean."""
 
     says: Activity
-    """What the thread does, as far as one look tells."""
+    """What the thread does according to this look alone."""
     user: tuple[Frame, ...]
-    """Frames of user code, innermost first; of a stack without Python frames, all that do more than carry a call."""
+    """Frames of user code, innermost first; without Python frames, all frames that do more than forward a call."""
     frames: tuple[Frame, ...]
     """All frames of this process, innermost first."""
 
@@ -37,9 +37,9 @@ _parsed_before: dict[tuple[object, ...], ParsedStack] = {}
 
 
 def parse(frames: Sequence[Frame], view: Meaning | None = None, *, main: bool = True) -> ParsedStack:
-    """Read a thread's frames (innermost first). ``view`` is what the kernel says of it; None where it was not asked.
+    """Parse a thread's frames (innermost first). ``view``: what the kernel shows of the thread; None if unknown.
 
-    ``main`` tells that it is a main thread, whose outermost frame is the program's own first line.
+    ``main``: the thread is the main thread, whose outermost frame is the program's own first line.
     """
     # Thousands of ranks wait at the same few points: each point is read once.
     key = (tuple([_point(frame) for frame in frames]), view, main)
@@ -51,7 +51,7 @@ def parse(frames: Sequence[Frame], view: Meaning | None = None, *, main: bool = 
 
 
 def _point(frame: Frame) -> tuple[object, ...]:
-    """Where a frame is, and what of its arguments counts: the address of a group differs in every process."""
+    """Key of a frame with the arguments that count, without the address of a group, which differs in every process."""
     given = frame.arguments
     return (*frame[:4], given.get("group") == "None", *map(given.get, ("group_given", "src", "dst")))
 
@@ -89,7 +89,7 @@ def _parse(frames: Sequence[Frame], view: Meaning | None, *, main: bool) -> Pars
 
 
 class _Found(NamedTuple):
-    """What a stack means, with the operation, group and peer that the frames around the innermost ones add."""
+    """Meaning of a stack, with the operation, group and peer from the frames around the innermost frame."""
 
     meaning: Meaning
     waits: Waits
@@ -99,10 +99,10 @@ class _Found(NamedTuple):
 
 
 def _innermost(frames: Iterable[Frame], table: FrameTable) -> _Found | None:
-    """What the innermost run of library frames (innermost first) means, before user code begins; None without a row.
+    """Meaning of the library frames further in than user code (innermost first); None if no row fits.
 
-    The run's outermost frame names the operation: an ``all_gather_object`` is one, although an ``all_gather`` inside of
-    it waits. Of arguments, too, the outermost frame has the last word.
+    The outermost frame of a row names the operation: ``all_gather_object``, although the ``all_gather`` inside waits.
+    The arguments of the outermost frame win, too.
     """
     meaning: Meaning | None = None
     op, native, given = "", False, dict[str, str]()
@@ -113,9 +113,9 @@ def _innermost(frames: Iterable[Frame], table: FrameTable) -> _Found | None:
                 break
         elif meaning is None:
             meaning, op, native = row.meaning, row.operation(frame), frame.native
-        elif meaning is Meaning.NCCL_PROXY:  # whatever operation it was called for, it has not launched that
+        elif meaning is Meaning.NCCL_PROXY:  # the operation around it is not launched yet
             break
-        elif table is PROGRAM:  # a condition inside of a queue: the queue says more
+        elif table is PROGRAM:  # a condition inside a queue: the queue is more specific
             meaning = row.meaning
         elif row.meaning.kind in _NAMED_BY_CALLERS:
             meaning = row.meaning if native or meaning.kind != row.meaning.kind else meaning
@@ -143,7 +143,7 @@ def _without_peers(
     frames: tuple[Frame, ...],
     view: Meaning,
 ) -> _Found:
-    """Meaning of a stack that shows neither a wait for peers nor one for its GPU, and what it waits for."""
+    """Meaning of a stack without a wait for peers or for its GPU, and what the thread waits for."""
     seen, waits = (view, view.waits) if program is None else (program.meaning, program.waits)
     nearest = next((row.meaning for row in phases if row.meaning is not None), None)
     if nearest is not None:
@@ -155,18 +155,18 @@ def _without_peers(
     by_name = next((meaning for phase, meaning in _BY_NAME if phase in context), None)
     if by_name is not None or program is not None:
         return _Found(by_name or seen, waits)
-    # in a backward pass, or in a wrapper's forward, where nothing but libraries is further in than that
+    # in a backward pass, or in a wrapper's forward, with only library frames further in
     for frame in takewhile(lambda frame: not is_user(frame), frames):
         row = _phase_of(frame)
         if row is not None and row.phase in _PASSES:
-            # the engine does not sleep: the kernel was asked a moment before the frames were read
+            # autograd does not sleep: the kernel's state was read a moment before the frames
             return _Found(_PASSES[row.phase], "unknown" if waits == "time" else waits)
     return _Found(seen, waits)
 
 
 def _phase_of(frame: Frame) -> FrameRow | None:
-    """The row of a frame that everything inside of it is a part of."""
-    # a module that is being imported does nothing of what its functions do
+    """The row of ``PHASES`` that fits a frame; None without one."""
+    # the import of a module is not a call of its functions
     return None if frame.native or frame.name == "<module>" else PHASES.of(frame)
 
 
@@ -174,9 +174,9 @@ def _phase_of(frame: Frame) -> FrameRow | None:
 
 
 def _folded(frames: Sequence[Frame], user: Sequence[Frame], words: str, running: Frame | None = None) -> list[str]:
-    """Lines of a stack, outermost first: user frames, one ``[torch]`` a run of a library, ``⟨waits in all_reduce⟩``.
+    """Lines of a stack, outermost first: user frames, one ``[torch]`` per library, then ``⟨waits in all_reduce⟩``.
 
-    Frames alike to the ``running`` one are written without their line.
+    Frames equal to ``running`` are written without their line.
     """
     lines: list[str] = []
     ends = 0

@@ -1,8 +1,8 @@
-"""What the threads of a rank are there for, and which one tells what the rank does.
+"""Roles of the threads of a rank, and the thread that shows what the rank does.
 
-Autograd runs hooks and ZeRO-3's gathers in threads of its own; checkpoints are written by executors; actors and some
-trainers run the whole training loop in a worker thread while main sits in an event loop. There main's own frames say
-only that it waits for a thread: what that thread does is what the rank does.
+Autograd runs hooks and ZeRO-3's gathers in threads of its own; executors write checkpoints; actors and some trainers
+run the whole training loop in a worker thread while main sits in an event loop. In these cases main's own frames show
+only a wait for a thread, and the frames of the awaited thread show what the rank does.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hangtop.diagnosis.stacks.states import Kind, Meaning, Role
 
 _ENGINE = re.compile(r"torch::autograd::(?:python::Python)?Engine::thread_init")
 _HANDED_OVER = frozenset((Meaning.FUTURE, Meaning.THREAD_POOL, Meaning.THREAD, Meaning.EVENT_LOOP))
-"""Waits that end when a thread has done its work."""
+"""Waits of main that end when another thread has done its work."""
 _QUEUES = frozenset((Meaning.QUEUE, Meaning.PROCESS_QUEUE))
 _PASSIVE: frozenset[Kind] = frozenset(("lock", "sleep", "unknown"))
-"""What main does while others of its threads may do the rank's work."""
+"""Kinds of main's activity while another thread may do the rank's work."""
 
 
 def thread_name(thread: ThreadStack) -> str:
@@ -28,7 +28,7 @@ def thread_name(thread: ThreadStack) -> str:
 
 
 def role(thread: ThreadStack, dump: StackDump) -> Role:
-    """What a thread of a dump is there for. Autograd's are C++'s: Python enters them through hooks."""
+    """Role of a thread of a dump. Autograd's threads are made in C++, and Python enters them through hooks."""
     if thread is dump.main:
         return "main"
     if all(frame.native for frame in thread.frames):
@@ -37,7 +37,7 @@ def role(thread: ThreadStack, dump: StackDump) -> Role:
 
 
 def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -> tuple[ParsedStack, Role]:
-    """Stack and role of the thread that main has handed its work to; main's own where it has not."""
+    """Stack and role of the thread to which main has handed its work, else of main."""
     own, says = (stack, role(main, dump)), stack.says
     hands_over = says.meaning in _HANDED_OVER
     passive = says.kind in _PASSIVE or hands_over or not stack.user
@@ -50,7 +50,7 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -
         if (inner := parse(thread.frames, main=False)).user or inner.says.by_frame
     ]
     for inner, part in others:
-        # beside a backward pass a thread of the job's own may gather a checkpoint: only C++'s threads are part of it
+        # a thread of the job's own may gather a checkpoint during backward: only autograd's threads belong to backward
         engine = says.kind == "backward" and part == "autograd"
         if engine or (inner.says.waits == "peers" and (passive or part == "autograd")):
             return inner, part
@@ -58,12 +58,12 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -
         if says.meaning in _QUEUES and inner.says.kind in ("data", "checkpoint"):
             return inner, part
     working = [pair for pair in others if pair[0].user]
-    if len(working) > 1:  # one that a framework runs the job in, beside those that the job's own code started
+    if len(working) > 1:  # prefer the one in which a framework runs the job
         working = [pair for pair in working if _run_by_a_library(pair[0])]
     return working[0] if (hands_over or not stack.user) and len(working) == 1 else own
 
 
 def _run_by_a_library(stack: ParsedStack) -> bool:
-    """The user's code is called from a library's, not started as a thread by itself."""
+    """Whether a library calls the user code; else the user code is the outermost of the thread."""
     outer = stack.frames[stack.frames.index(stack.user[-1]) + 1 :]
     return any(not frame.native and library(frame.file) not in ("", "python") for frame in outer)
