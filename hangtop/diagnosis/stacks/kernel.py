@@ -8,8 +8,6 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.wchan import call_at
 
-TRACED = "t"
-"""State letter of a process that a debugger or a stack dump has paused."""
 _CALLS: dict[Meaning, str] = {
     Meaning.COMPUTES: "none running",
     Meaning.IN_C: "futex",  # a lock, a queue, an operation begun earlier: C code that Python called
@@ -41,7 +39,7 @@ def kernel_view(dump: StackDump) -> Meaning | None:
 
 @lru_cache(maxsize=4096)
 def _view(state: str, call: str, waiting_on: str) -> Meaning:
-    if state in ("T", TRACED):
+    if state in ("T", "t"):  # t: a debugger or a stack dump has paused the process
         return Meaning.STOPPED
     if call == "ioctl" and waiting_on.startswith("/dev/nvidia"):
         return Meaning.GPU_CALL

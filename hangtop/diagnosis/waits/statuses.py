@@ -36,9 +36,9 @@ MOST, MOST_TORN = 8, 4
 
 
 def statuses_of(job: Job) -> Mapping[int, RankStatus]:
-    """Status by rank, from all recent stacks of a job; missing ranks are included."""
+    """Status by rank, from all recent stacks of a job whose ranks are in order; missing ranks are included."""
     dumps, loads, world = _dumps_by_rank(job), gpu_loads(job), world_size(job)
-    processes = {rank.rank: rank for rank in sorted(job.ranks, key=lambda rank: (rank.rank, rank.process.started))}
+    processes = {rank.rank: rank for rank in job.ranks}
     numbers = set(dumps) | set(processes)
     if world is not None and job.live and processes and not job.unnumbered:  # an unnumbered one may be a missing rank
         numbers |= set(range(world))
