@@ -1,4 +1,4 @@
-"""From all findings to an order: one cause told once, the root first, consequences behind it and lower."""
+"""Order all findings: each cause once, root causes first, consequences after them with less weight."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from hangtop.diagnosis.tables.kinds import KINDS, ROWS, Where
 
 SEVERITIES: tuple[Severity, ...] = ("critical", "warning", "info")
 CONSEQUENCE_SHARE = 0.6
-"""Weight that a consequence keeps: it is true, but not the cause."""
+"""Share of its weight that a consequence keeps: a consequence is true, but is not the cause."""
 EVIDENCE_KEPT = 12
 WHERES: tuple[Where, ...] = get_args(Where)
 
 
 def rank_findings(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Merge findings that tell the same, mark consequences with their cause, and put root causes first."""
+    """Merge findings that report the same, mark consequences with their cause, and put root causes first."""
     merged = _merge(found)
     places = _places(merged)
     apart, effects = [], []
@@ -34,7 +34,7 @@ def rank_findings(found: Iterable[Finding]) -> tuple[Finding, ...]:
         else:
             apart.append((place, finding))
     roots = [replace(finding, severity=worst.get(place, finding.severity)) for place, finding in apart]
-    # where all of them explain each other in a circle, nobody would be left to accuse
+    # findings that explain each other in a cycle leave no root: the nearest finding becomes the root
     if not roots and effects:
         nearest = min(merged, key=_order)
         return (nearest, *sorted((f for f in effects if f.kind != nearest.kind), key=_order))
@@ -56,7 +56,7 @@ def _order(finding: Finding) -> tuple[int, int, float, str, tuple[int, ...], tup
 def _merge(found: Iterable[Finding]) -> list[Finding]:
     """Fold findings of one kind about the same ranks, GPUs and ports: two sources are surer than one.
 
-    A summary is one line, whatever an operation is called in a log.
+    A summary becomes one line, even if a name from a log has line breaks.
     """
     kept: dict[tuple[object, ...], Finding] = {}
     for finding in sorted((replace(one, summary=" ".join(one.summary.split())) for one in found), key=_order):
@@ -80,17 +80,17 @@ def _both(surer: Finding, other: Finding) -> Finding:
 
 
 _EXPLAINED_BY: dict[str, list[tuple[str, Where]]] = defaultdict(list)
-"""Kind → kinds that explain it, and what both must speak of."""
+"""Kind → kinds that explain it, each with what both findings must share."""
 for _row in ROWS:
     for _effects in _row.explains:
         for _effect in _effects.kinds:
             _EXPLAINED_BY[_effect].append((_row.name, _effects.where))
 Thing = tuple[str, Where, str | int]
-"""A kind of finding, and what one of that kind speaks of."""
+"""A kind of finding, and a rank, node, GPU or port of a finding of this kind."""
 
 
 def _places(found: Sequence[Finding]) -> Mapping[Thing, Sequence[int]]:
-    """Places of findings by what they speak of: thousands of nodes may have thousands of findings."""
+    """Places of findings by their kind and subject, because thousands of nodes may have thousands of findings."""
     places: dict[Thing, list[int]] = defaultdict(list)
     for place, finding in enumerate(found):
         for where in WHERES if finding.severity != "info" else ():
@@ -100,7 +100,7 @@ def _places(found: Sequence[Finding]) -> Mapping[Thing, Sequence[int]]:
 
 
 def _cause_of(finding: Finding, found: Sequence[Finding], places: Mapping[Thing, Sequence[int]]) -> int | None:
-    """The place of the nearest other finding that explains this one; None for a root."""
+    """The place of the first other finding that explains this finding; None for a root."""
     candidates = {
         place
         for kind, where in _EXPLAINED_BY.get(finding.kind, ())
@@ -111,9 +111,9 @@ def _cause_of(finding: Finding, found: Sequence[Finding], places: Mapping[Thing,
 
 
 def _may_cause(cause: Finding, finding: Finding) -> bool:
-    """Whether one is as severe as the other, or something broken: a job may hang by what alone would be a warning.
+    """Whether ``cause`` is as severe as ``finding``, or is a broken part: a warning about hardware may explain a hang.
 
-    A finding whose rule knows that it followed the other explains nothing of it.
+    A finding that names the other finding as its own cause does not explain the other.
     """
     if cause is finding or cause.cause == finding.kind:
         return False
@@ -122,7 +122,7 @@ def _may_cause(cause: Finding, finding: Finding) -> bool:
 
 
 def _things(finding: Finding, where: Where) -> Collection[str | int]:
-    """What a finding speaks of; of ``any``, the job. Two findings that name no rank may speak of the same one."""
+    """Subjects of a finding: ranks, nodes, GPUs or ports. Findings without a subject share the subject ``""``."""
     things: dict[Where, Collection[str | int]] = {
         "rank": finding.ranks, "node": finding.nodes, "gpu": finding.gpus, "port": finding.ports
     }  # fmt: skip

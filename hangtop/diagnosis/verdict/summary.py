@@ -1,4 +1,4 @@
-"""The verdict's one line, and what proves that a job moves."""
+"""The one-line summary of a verdict, and the proof that a job makes progress."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from hangtop.diagnosis.waits.wake_set import WakeProgress
 ELSEWHERE = "for others: hangtop NODE…, hangtop --slurm JOBID"
 NAME_LOGS = "--log GLOB, hangtop analyze"
 APART_S, STEP_SLACK_S = 5.0, 2.0
-"""Ours: ranks that end well do so within a second of each other, within some more on a node without a free core; a step
-that was under way may still be told."""
+"""Ours: ranks of a finished run end within a second of each other, or some more on a node without a free core; the log
+may still count a step that was under way."""
 USUAL_PAUSES = 4
-"""Ours: so many longer pauses show that a pause is how this job runs."""
+"""Ours: so many longer pauses show that the pause is usual for this job."""
 
 
 def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
-    """One line for an outcome: the first finding where one speaks, else how much was seen and what would tell more."""
+    """One line for an outcome: the summary of the first finding that decides, else what was seen of the job."""
     job = job_status.job
     ranks, nodes = sum(rank.gone_at is None for rank in job.ranks), count(_nodes_seen(job), "node")
     watched = f", watched for {duration(job.watched)}" if job.watched else ""
@@ -55,12 +55,12 @@ def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding,
 
 
 def _speaks(finding: Finding) -> bool:
-    """Whether a finding says how the job is."""
+    """Whether a finding can decide the outcome."""
     return finding.severity != "info" and word_of(finding.kind) != "none"
 
 
 def _without_ranks(job: Job, nodes: str) -> str:
-    """Why nothing is known of a live job without a living rank in view."""
+    """Why nothing is known about a live job without a living rank in view."""
     if job.ranks and not finished(job):
         gone = duration(max(0.0, job.now - max(rank.gone_at or 0.0 for rank in job.ranks)))
         return (
@@ -69,22 +69,22 @@ def _without_ranks(job: Job, nodes: str) -> str:
         )
     if job.nodes and all(node.link == "connecting" for node in job.nodes.values()):
         return f"{count(len(job.nodes), 'node')} asked, none has answered yet"
-    used, goes_on = gpus_in_use(job), not job.ranks and job.motion.moving
-    in_use = f"; GPUs in use there: {used}" if used else f", but a log goes on: {job.motion.proof}" if goes_on else ""
+    used, moves = gpus_in_use(job), not job.ranks and job.motion.moving
+    in_use = f"; GPUs in use there: {used}" if used else f", but a log grows: {job.motion.proof}" if moves else ""
     return f"no rank is known on {nodes}{in_use}"
 
 
 def _unsettled(job_status: JobStatus, waiting: str) -> str:
-    """What was seen of ranks that are alive, and what would tell a job that computes quietly from one that stands."""
+    """What was seen of living ranks, and what would tell a quiet computation from a stand-still."""
     nothing = "nothing was seen to move and nothing is known to be wrong"
     hidden = {rank: name for name in job_status.job.nodes for rank in out_of_sight(job_status.job, name)}
-    unseen = f"nothing is known of {ranks_on(hidden, hidden.values())} meanwhile" if hidden else ""
+    unseen = f"nothing is known about {ranks_on(hidden, hidden.values())} now" if hidden else ""
     still = contradiction(job_status) or unseen or ended_alone(job_status) or waiting or standing(job_status) or nothing
-    return f"{still}; what would tell: a log that counts steps, or watching for longer"
+    return f"{still}; to settle it: a log that counts steps, or a longer watch"
 
 
 def _nodes_seen(job: Job) -> int:
-    """Nodes that answer, and those that are not heard just now and have ranks."""
+    """Number of nodes that answer, or that have living ranks without answering now."""
     having = {rank.node for rank in job.ranks if rank.gone_at is None}
     return sum(node.link in ("live", "limited") or node.name in having for node in job.nodes.values())
 
@@ -93,10 +93,10 @@ def _nodes_seen(job: Job) -> int:
 
 
 def proof_of_motion(job_status: JobStatus) -> str:
-    """What proves that the job moves, for people; empty where nothing does, or what was seen contradicts it.
+    """Text on what proves that the job makes progress; empty without a proof, or if an observation contradicts it.
 
-    Cores in use alone prove nothing: a rank that waits in NCCL spins. A rank that works and is met at other lines
-    moves.
+    CPU use alone proves nothing, because a rank that waits in NCCL spins. A working rank that is seen at other lines is
+    a proof.
     """
     job = job_status.job
     if contradiction(job_status):
@@ -111,7 +111,7 @@ def proof_of_motion(job_status: JobStatus) -> str:
 
 
 def _usual_pause(job: Job) -> str:
-    """A pause that is no longer than several others from which the job came back while it was watched."""
+    """Text on a pause that is shorter than several earlier pauses of the job; empty without such a pause."""
     still = job.stood_still if job.live else None
     if still is None:
         return ""
@@ -120,10 +120,10 @@ def _usual_pause(job: Job) -> str:
 
 
 def contradiction(job_status: JobStatus) -> str:
-    """Both sides, where one sign says that the job moves while its ranks stand still, or the other way round.
+    """Text with both sides if a sign of motion contradicts ranks that stand still; empty without a contradiction.
 
-    GPUs that compute may do so for a while with every rank at one line. A rank that stands still in a wait while the
-    job's steps go on waits for no step of these.
+    Against GPUs that compute, every rank must stand at one line for long, because GPUs may compute without their ranks.
+    Against steps in a log, one rank that stands still in a wait is enough: the steps do not depend on its wait.
     """
     motion, least = job_status.job.motion, job_status.alarm_after
     signs, by_steps = motion.proof if motion.moving else _computing(job_status), motion.moving and not motion.by_gpus
@@ -141,7 +141,7 @@ def contradiction(job_status: JobStatus) -> str:
 
 
 def _computing(job_status: JobStatus) -> str:
-    """``2 GPUs compute``, where those of at least half of the ranks do."""
+    """``2 GPUs compute``, if at least half of the known GPUs of ranks compute; else empty."""
     present = [one for one in job_status.present if one.load != "unknown"]
     computing = sum(one.load == "computing" for one in present)
     if not computing or 2 * computing < len(present):
@@ -150,7 +150,7 @@ def _computing(job_status: JobStatus) -> str:
 
 
 def gpus_in_use(job: Job) -> int:
-    """GPUs that a process keeps busy, on nodes on which no rank is known."""
+    """Number of GPUs that a process keeps busy."""
     return sum(
         bool(gpu.processes) and bool(gpu.looks) and (gpu.looks[-1].value.utilization or 0) > IDLE_UTILIZATION
         for node in job.nodes.values()
@@ -159,7 +159,7 @@ def gpus_in_use(job: Job) -> int:
 
 
 def ended_alone(job_status: JobStatus) -> str:
-    """Which ranks ended while the others stay; empty where none did, where steps went on since, or the run is over."""
+    """Text on ranks that ended while others stay; empty if none did, if steps continue, or if the run is over."""
     job, gone = job_status.job, [one for one in job_status.of("gone") if one.held >= APART_S]
     first = max((one.held for one in gone), default=0.0)
     stepped = (job.motion.last_step_at or 0.0) > job.now - first + STEP_SLACK_S
@@ -172,10 +172,10 @@ def ended_alone(job_status: JobStatus) -> str:
 
 
 def _of_files(job_status: JobStatus) -> str:
-    """What files in which no finding speaks say."""
+    """Summary of files without a finding that decides."""
     looks = [f"{rank_text(one.rank)} {one.activity.label} ({one.where})" for one in job_status.read if one.activity]
     if looks:
-        return f"{count(len(looks), 'rank')} looked at: {listed(looks, 2)}; nobody is seen to hold up the others"
+        return f"{count(len(looks), 'rank')} looked at: {listed(looks, 2)}; no rank is seen to hold up the others"
     job = job_status.job
     if not (job.recorders or job.ras or job.progress or any(not one.kind.startswith("log.") for one in job.events)):
         return "nothing to judge: what was read has no line that hangtop knows"

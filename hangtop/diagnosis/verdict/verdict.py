@@ -1,10 +1,10 @@
-"""The verdict over a job: run all rules, put the root cause first, and say in one word how the job is.
+"""The verdict on a job: run all rules, put root causes first, and give the state of the job in one word.
 
-``hung``: ranks wait and will not stop waiting. ``crashed``: ranks failed. ``at_risk``: hardware under a job that moves
-is broken. ``slow``: the job moves, and something holds it back. ``waiting``: ranks wait for one, and whether that is a
-fault is not known. ``starting``: its ranks are coming up. ``healthy``: the job is seen to move, and nothing is wrong.
-``idle``: nodes answer, no rank runs on them, no GPU is in use and no log goes on. ``unknown``: what was seen does not
-settle it. Findings about configuration alone change no word: a healthy job may be badly configured.
+``hung``: ranks wait, and the wait will not end. ``crashed``: ranks failed. ``at_risk``: hardware under a moving job is
+broken. ``slow``: the job moves, but more slowly than it could. ``waiting``: ranks wait for a rank, and whether the wait
+is a fault is unknown. ``starting``: ranks are coming up. ``healthy``: the job is seen to move, and nothing is wrong.
+``idle``: nodes answer, but no rank runs there, no GPU is in use and no log shows progress. ``unknown``: the
+observations settle nothing. Findings about configuration alone change no word: a healthy job may be badly configured.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from hangtop.diagnosis.verdict.wait_boxes import wait_boxes
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
 
 UNREACHABLE = "node_unreachable"
-"""Of a node that does not answer nobody knows whether it holds anything back: it is no word on the job."""
+"""A node without an answer may or may not hold the job back, so this kind gives no word on the job."""
 FATAL = {"gpu_lost", "gpu_xid", "gpu_ecc", "gpu_driver_hung", UNREACHABLE}
 """Hardware that is broken and ends the ranks that use it."""
 BLOCKING = {"storage_stalled", "kernel_trouble"}
-"""What is broken and lets ranks wait."""
-SURVIVED = "No alarm: the program caught it. Look whether what it skips then is missed."
+"""Broken parts that make ranks wait."""
+SURVIVED = "No alarm: the program caught the error. Check whether the work that it skipped matters."
 
 
 def diagnose(job: Job) -> Verdict:
-    """Judge one picture of a job. Pure: the same picture gives the same verdict, whatever the order of its parts."""
+    """Judge one snapshot of a job. Pure: the verdict does not depend on the order of ranks, dumps and events."""
     job_status = status_of_job(job)
     found = [_survived(job_status, finding) for finding in _found(job_status)]
     found += stalled(job_status, found)
@@ -67,7 +67,7 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
     critical = [finding for finding in findings if finding.severity == "critical"]
     roots = [finding for finding in critical if not finding.cause]
     present = any(status.state != "unseen" or status.process for status in job_status.present)
-    for root in roots:  # the first that says how the job ended decides
+    for root in roots:  # the first root that shows how the job ended decides
         if _hangs(job_status, root):  # where nothing runs, nothing waits
             return "hung" if present or launching(job) or not job.live else "crashed"
         if word_of(root.kind) == "crashed":
@@ -86,9 +86,9 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
 
 
 def _hangs(job_status: JobStatus, finding: Finding) -> bool:
-    """Whether a finding tells of ranks that wait, or waited until their time-out ended the run.
+    """Whether a finding shows ranks that wait, or that waited until their time-out ended the run.
 
-    So does the failure of ranks that live all the same, are in their program, and are whom the others wait for.
+    A failure of ranks counts, too, if the failed ranks still live in their program and hold up the others.
     """
     if word_of(finding.kind) == "hung" or (finding.kind == "watchdog_timeout" and not job_status.job.live):
         return True
@@ -101,7 +101,7 @@ def _hangs(job_status: JobStatus, finding: Finding) -> bool:
 def _of_broken_parts(
     job_status: JobStatus, roots: Sequence[Finding], findings: Sequence[Finding], *, present: bool
 ) -> Outcome | None:
-    """The word where a broken part explains why ranks ended or wait; None where it explains neither."""
+    """The word if a broken part explains why ranks ended or wait; else None."""
     job = job_status.job
     broken = {finding.kind for finding in roots if word_of(finding.kind) in ("at_risk", "slow")}
     if not broken:
@@ -125,7 +125,7 @@ def _of_broken_parts(
 
 
 def _undisturbed(job_status: JobStatus) -> Outcome:
-    """The outcome of a live job where nothing proves a hang or a crash, and nothing is broken."""
+    """The outcome of a live job without proof of a hang or a crash, and without a broken part."""
     job, links = job_status.job, {node.link for node in job_status.job.nodes.values()}
     away = links - {"live", "limited"}
     if links == away:
@@ -135,17 +135,17 @@ def _undisturbed(job_status: JobStatus) -> Outcome:
             return "unknown"
         if launching(job):
             return "starting"
-        runs = gpus_in_use(job) or (job.motion.moving and not job.ranks)  # somewhere, whoever does it
+        runs = gpus_in_use(job) or (job.motion.moving and not job.ranks)  # a process without a rank works
         return "unknown" if runs or (job.ranks and not finished(job)) else "idle"
     if away & {"stale", "lost"} or any(out_of_sight(job, name) for name in job.nodes):
-        return "unknown"  # of ranks that nobody sees nobody knows how they are, whatever moves elsewhere
+        return "unknown"  # ranks out of sight may be in any state, whatever moves elsewhere
     if _begins(job_status):
         return "starting"
     return "healthy" if proof_of_motion(job_status) and not away and not ended_alone(job_status) else "unknown"
 
 
 def _begins(job_status: JobStatus) -> bool:
-    """Whether ranks are coming up: none has begun to train, or some are yet to come, and the youngest is young."""
+    """Whether ranks are coming up: the youngest is young, and training has not begun or ranks are missing."""
     job, present = job_status.job, job_status.present
     age = min((job.now - rank.process.started for rank in job.ranks if rank.gone_at is None), default=0.0)
     leaves = all(one.state == "leaving" for one in present)
@@ -153,13 +153,13 @@ def _begins(job_status: JobStatus) -> bool:
     return age < START_LONGEST_S and not leaves and (yet_to_come or not job_status.trained)
 
 
-# --- faults that a rank told of and survived ---------------------------------------------------------------------
+# --- failures that a rank logged and survived --------------------------------------------------------------------
 
 
 def _survived(job_status: JobStatus, finding: Finding) -> Finding:
-    """The same finding; the end of a rank that lives in a job which moves on since is information.
+    """The same finding, or ``info`` if it reports the end of ranks that live on in a moving job.
 
-    A program that skips a batch for want of memory logs the same traceback as one that ends by it.
+    A program that skips a batch when out of memory logs the same traceback as a program that ends.
     """
     job = job_status.job
     if not _tells_an_end(job_status, finding) or not job.motion.moving:
@@ -191,7 +191,7 @@ MAY_LOOK = (
 
 
 def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
-    """List sources that could not be read, the same reason once for all its nodes; ranks without stacks; other jobs."""
+    """List unread sources (each reason once, for all its nodes), ranks without stacks, and other jobs."""
     job = job_status.job
     reasons: dict[tuple[str, str], set[str]] = defaultdict(set)
     for name, node in sorted(job.nodes.items()):

@@ -1,7 +1,7 @@
-"""Who waits for whom, folded: ranks of which the same can be said make a box, and an edge leads to the box waited for.
+"""The waits of a job, folded: ranks that do the same form a box, and an edge leads to the box for which a box waits.
 
-Made of what the verdict was given upon: whom its first finding blames, the points of the graph of waits, the peers that
-frames tell, and the operations that recorders, watchdogs, RAS and NCCL's log say are open.
+Boxes rest on the evidence of the verdict: the ranks blamed by its first finding, the points of the wait graph, the
+peers that frames name, and the open operations in recorders, watchdog reports, RAS and NCCL's log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _STATES: dict[State, str] = {
 
 
 def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[WaitBox, ...]:
-    """Boxes of a job that stands still, those that are blamed first; none where nobody waits."""
+    """Boxes of a job that stands still, blamed boxes first; none if no rank waits."""
     graph = job_status.graph
     if graph is None:
         return ()
@@ -56,9 +56,9 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
 
 
 def _by_awaited(members: Sequence[RankStatus], edges: Mapping[int, Sequence[WaitEdge]]) -> Iterator[list[RankStatus]]:
-    """Ranks at one point parted by the ranks for which they wait: the stages of a pipeline all wait at one line.
+    """Split the ranks at one point by the ranks for which they wait: all stages of a pipeline wait at one line.
 
-    Those of which no source says for which they wait stay with most of their point.
+    Ranks without an edge join the largest part.
     """
     waits = {one.rank: frozenset(edge.for_ranks for edge in edges.get(one.rank, ())) for one in members}
     told = Counter(filter(None, waits.values())).most_common(1)
@@ -69,7 +69,7 @@ def _by_awaited(members: Sequence[RankStatus], edges: Mapping[int, Sequence[Wait
 
 
 def _operation(edge: WaitEdge) -> str:
-    """``all_reduce #41 in dp``; a group that is a bare number would be read as a rank, or as one more count."""
+    """``all_reduce #41 in dp``; ``in group 3`` for a number, which would otherwise look like a rank or a count."""
     number = "" if edge.seq is None else f" #{edge.seq}"
     group = f"group {edge.group}" if edge.group[:1].isdigit() else edge.group
     return f"{edge.operation}{number}{f' in {group}' if group else ''}"

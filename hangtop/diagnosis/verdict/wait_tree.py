@@ -1,6 +1,6 @@
-"""Who waits for whom as text: the boxes of a verdict as a tree, the ranks that hold the others up first.
+"""The boxes of a verdict as a tree of text, the ranks that hold the others up first.
 
-It needs the boxes alone, and nothing of what they were made of: the screen draws its first frame with it.
+This module imports no evidence behind the boxes, because the first frame of the screen needs it.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from hangtop.diagnosis.phrasing import folded_names, of_several, ranks_text
 from hangtop.diagnosis.unnumbered import unnumbered
 
 SHOWN = 12
-"""Boxes in a text."""
+"""Most boxes in a text."""
 BLAMED = "◀ holds the others up"
-"""Ends the line of a box that is blamed."""
+"""End of the line of a blamed box."""
 
 
 class TreeRow(NamedTuple):
     """A box in the tree of waits."""
 
     place: int
-    """Among all boxes."""
+    """Index of the box among all boxes."""
     head: str
-    """Stands before its text: how deep in the tree it is."""
+    """Indentation before the text, by depth in the tree."""
     text: str
 
 
 def tree_rows(boxes: Sequence[WaitBox], most: int = SHOWN) -> list[TreeRow]:
-    """The boxes as a tree, ``most`` at most: who holds the others up first, below each who waits for it."""
+    """The boxes as a tree, at most ``most``: the ranks that hold the others up first, their waiters below them."""
     behind: dict[int, list[int]] = defaultdict(list)
     for place, box in enumerate(boxes):
         for other in box.waits_for:
@@ -48,8 +48,8 @@ def tree_rows(boxes: Sequence[WaitBox], most: int = SHOWN) -> list[TreeRow]:
 
 
 def _text(box: WaitBox, *, waited: bool) -> str:
-    """Who is where, at what, in which collective; and whether that holds up who waits for it."""
+    """Ranks, nodes, activity and operation of a box; marked if the box is blamed and another box waits for it."""
     where = f" on {folded_names(box.nodes)}" if box.nodes and not unnumbered(box.ranks) else ""
-    by = box.operation if f" in {box.operation} " not in box.doing else ""  # frames alone tell no more
+    by = box.operation if f" in {box.operation} " not in box.doing else ""  # else already in the activity
     mark = f"   {BLAMED}" if box.blamed and waited else ""
     return f"{ranks_text(box.ranks)}{where}: {of_several(box.doing, len(box.ranks))}{f'   [{by}]' if by else ''}{mark}"

@@ -99,7 +99,7 @@ def test_nodes_without_a_rank_whose_log_goes_on_are_not_idle() -> None:
     job = Sketch(world=0, motion=MOVING)
     verdict = job.verdict()
     assert (verdict.outcome, verdict.findings) == ("unknown", ())
-    assert "a log goes on: 4 ranks, steps 1,204 to 1,219" in verdict.summary
+    assert "a log grows: 4 ranks, steps 1,204 to 1,219" in verdict.summary
     job.motion = JobMotion()
     assert job.verdict().outcome == "idle"
 

@@ -181,13 +181,13 @@ def test_a_job_is_not_healthy_while_ranks_of_it_cannot_be_seen_any_more() -> Non
     job.node("node2", sources={"ranks": source("ranks", "failed", "/proc shows no process")})
     verdict = job.verdict()
     assert verdict.outcome == "unknown"
-    assert "nothing is known of ranks 2-3 on node2 meanwhile" in verdict.summary
+    assert "nothing is known about ranks 2-3 on node2 now" in verdict.summary
     job.node("node2", sources={"ranks": source("ranks", "late", "no answer for 5 s", NOW - 2)})
     assert job.verdict().outcome == "healthy", "they were seen just now"
     job.node("node2", sources={"ranks": source("ranks", "late", "no answer for 15 s", NOW - 12)})
     assert job.verdict().outcome == "unknown"
     job.ranks(2, 3).gone()
-    assert "nothing is known of" not in job.verdict().summary, "they had ended before"
+    assert "nothing is known about" not in job.verdict().summary, "they had ended before"
 
 
 def test_a_wait_for_a_rank_whose_gpu_is_lost_is_a_hang_and_the_gpu_is_why() -> None:
