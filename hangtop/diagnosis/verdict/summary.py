@@ -112,15 +112,14 @@ def proof_of_motion(job_status: JobStatus) -> str:
 
 def _usual_pause(job: Job) -> str:
     """Text on a pause that is shorter than several earlier pauses of the job; empty without such a pause."""
-    still = job.stood_still if job.live else None
-    if still is None:
+    if (still := job.stood_still) is None:
         return ""
     longer = sum(ended - began >= still for began, ended in job.pauses if ended < job.now)
     return f"a pause of {duration(still)}, as {longer} times before" if longer >= USUAL_PAUSES else ""
 
 
 def contradiction(job_status: JobStatus) -> str:
-    """Text with both sides if a sign of motion contradicts ranks that stand still; empty without a contradiction.
+    """Text with both sides if a sign of motion in a live job contradicts ranks that stand still; empty without.
 
     Against GPUs that compute, every rank must stand at one line for long, because GPUs may compute without their ranks.
     Against steps in a log, one rank that stands still in a wait is enough: the steps do not depend on its wait.
@@ -133,7 +132,7 @@ def contradiction(job_status: JobStatus) -> str:
         least, waits = max(least, LONG_WORK_S), (one for one in job_status.read if one.read and one.frozen is not False)
     standing = [one for one in waits if one.held >= least]
     some = by_steps or len(standing) == len(job_status.present)
-    if not (signs and standing and some and job_status.job.live):
+    if not (signs and standing and some):
         return ""
     told = f" ({standing[0].activity.label})" if standing[0].activity is not None else ""
     who, has = ranks_text([one.rank for one in standing]), of_several("has", len(standing))
