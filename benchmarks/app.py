@@ -1,7 +1,8 @@
-"""The whole application: real screen, real SSH connections to simulated nodes that stream at 1 Hz from another process.
+"""The whole application: real screen, real SSH connections to simulated nodes that stream from another process.
 
-For 64 and 2,048 nodes × 8 GPUs: when the first node and all nodes are live, what it then costs with nobody at the keys,
-and how soon keys are answered. Run: ``python -m benchmarks.app [NODES …]``; 2,048 nodes take some two minutes.
+For 64 nodes × 8 GPUs at 1 Hz, and 2,048 of which each is read every 4 s: when the first node and all nodes are live,
+what it then costs with nobody at the keys, and how soon keys are answered. Run: ``python -m benchmarks.app [NODES …]``;
+2,048 nodes take some two minutes.
 """
 
 from __future__ import annotations

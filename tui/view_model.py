@@ -58,8 +58,6 @@ class ViewModel:
         self.session = session
         self.timeline = Timeline(session)
         self.now = session.now()
-        self.interval = session.options.interval
-        """Seconds between two ticks of a node."""
         self._rows = Rows()
         self._waiting = WaitLookup(())
         self._book = LogBook()
@@ -73,7 +71,7 @@ class ViewModel:
 
     def turn(self) -> None:
         """Begin a tick: forget what was worked out for the last one."""
-        self.now, self.interval = self.session.now(), self.session.options.interval
+        self.now = self.session.now()
         for name in ("count", "rows", "suspects", "dumped", "nodes_of_rank", "book", "_dumps"):
             self.__dict__.pop(name, None)
         self._owners.clear()
@@ -153,7 +151,7 @@ class ViewModel:
 
     def stale(self, node: Node) -> bool:
         """True when the node's numbers are old."""
-        return self.session.live and is_stale(node, self.now, self.interval)
+        return self.session.live and is_stale(node, self.now, self.state.interval)
 
     def silence(self, node: Node) -> float | None:
         """Seconds since the node was heard; None when it never was."""

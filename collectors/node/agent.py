@@ -78,6 +78,8 @@ class Agent:
                 yield_to_all()
                 yielded = True
             interval, phase = self._settings.interval, self._settings.phase
+            if not yielded:  # the first words of all sources are wanted soon, however seldom it is to look later
+                interval = min(1.0, interval)
             self._wake.wait(interval - (time.time() - phase * interval) % interval)
             self._wake.clear()
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from hangtop.session.options import SessionOptions
+from hangtop.session.options import LARGE, SessionOptions
 
 Function = Callable[..., Any]
 Decorator = Callable[[Any], Any]
@@ -100,8 +100,8 @@ CONNECTION: tuple[Decorator, ...] = (
     _looked("--job", metavar="KEY=VALUE", callback=converted(_key_value),
             help="Only ranks whose environment has KEY=VALUE."),
     _looked("--log", "logs", metavar="GLOB", multiple=True, help="Further log files on the nodes; repeatable."),
-    _looked("--interval", metavar="S", type=click.FloatRange(0.1, 3600), default=1.0, show_default=True,
-            help="Seconds between two looks."),
+    _looked("--interval", metavar="S", type=click.FloatRange(0.1, 3600),
+            help=f"Seconds between two looks; without it 1, and one more for every {LARGE} nodes beyond {LARGE}."),
     _looked("--patience", metavar="S", type=click.FloatRange(1, 86400), default=60.0, show_default=True,
             help="Seconds before a wait is called a hang (outside the job at least 60); triage: --watch at most."),
     _looked("--read-only", is_flag=True, help="Only look: no stacks unasked, no probe, no signal."),

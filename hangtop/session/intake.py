@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from collectors.fleet.decode import BadLine
@@ -30,7 +30,7 @@ from hangtop.diagnosis.node import LinkWord, Node
 from hangtop.session.apply import devices, logs, processes
 from hangtop.session.apply.clock import ClockOffset, shift_of, shifted, times_of
 from hangtop.session.motion.progress import Progress
-from hangtop.session.options import SessionOptions
+from hangtop.session.options import SessionOptions, usual_interval
 from hangtop.session.recordings import Recordings
 from hangtop.session.state import ChangeKind, JobState, SampleContext, surplus
 
@@ -78,7 +78,7 @@ def tick(here: SampleContext, sample: Tick) -> None:
     node = here.node
     node.tick = sample
     node.ticks += 1
-    devices.settle_rates(node, here.at)
+    devices.settle_rates(here)
     if node.unconfirmed and node.ticks >= CONFIRM_TICKS and node.answers("ranks"):
         for pid in node.unconfirmed & node.ranks.keys():
             processes.end_rank(here, node.ranks[pid], here.at)
@@ -145,8 +145,8 @@ class Intake:
 
     def __init__(self, options: SessionOptions, now: Callable[[], float]) -> None:
         self.now = now
-        self.state = JobState(started=now())
-        self.progress = Progress(self.state, options.interval)
+        self.state = JobState(started=now(), interval=options.interval or usual_interval(1))
+        self.progress = Progress(self.state)
         self.recordings = Recordings(options, self.state, now)
         self._offsets: dict[str, ClockOffset] = {}
 
@@ -201,10 +201,14 @@ class Intake:
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""
-        until = self.now() + ANSWER_SEEN
-        self.state.node(node).answering.update((dump.pid, until) for dump in dumps if dump.method not in NO_PAUSE)
+        self.asked(node, (dump.pid for dump in dumps if dump.method not in NO_PAUSE))
         self.state.stacks.extend((node, _with_known_frames(dump)) for dump in dumps)
         self.recordings.take(node, dumps)
+
+    def asked(self, node: str, pids: Iterable[int]) -> None:
+        """Note that what these ranks do for a while from now on may be their answer to a question of ours."""
+        until = self.now() + ANSWER_SEEN + self.state.untold
+        self.state.node(node).answering.update((pid, until) for pid in pids)
 
     def take_report(self, said: RecorderDump | RasReport) -> None:
         """Take what a flight recorder held, or RAS answered."""

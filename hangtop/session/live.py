@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from collectors.fleet.targets.chosen import Target, TargetError, resolve
 from collectors.fleet.targets.slurm import parts_of_job
 from collectors.fleet.via.way import Way, way_of
-from hangtop.session.options import SessionOptions, job_of_slurm
+from hangtop.session.options import SessionOptions, job_of_slurm, usual_interval
 from hangtop.session.session import Feed, Session
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class Reach:
 def live_session(options: SessionOptions) -> Session:
     """A session over the nodes that the options name. Raises :class:`TargetError` where they name none."""
     found = reach(options)
-    known = replace(options, logs=(*options.logs, *(log for log in found.logs if log not in options.logs)))
+    logs = (*options.logs, *(log for log in found.logs if log not in options.logs))
+    known = replace(options, logs=logs, interval=options.interval or usual_interval(len(found.targets)))
     return Session(known, feed=LiveFeed(found, known))
 
 

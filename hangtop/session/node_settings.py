@@ -31,7 +31,7 @@ class NodeSettings:
         """What a node side is told: one node's, or those that any starts with."""
         options = self._options
         return Settings(
-            interval=options.interval,
+            interval=self._state.interval,
             phase=0.0,
             job=list(options.job) if options.job else None,
             log_globs=list(options.logs),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 from collections.abc import Collection
@@ -12,6 +13,15 @@ from hangtop.diagnosis.finding import NextStep, Verdict
 
 REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check", "preflight"))
 """Commands that connect to nodes and so take the options of the connection."""
+
+
+LARGE = 512
+"""Nodes of which this machine reads a sample of each every second in a third of a core."""
+
+
+def usual_interval(nodes: int) -> float:
+    """Seconds between two ticks of each of so many nodes where nobody chose: a large job is sampled less often."""
+    return float(max(1, math.ceil(nodes / LARGE)))
 
 
 def completed(verdict: Verdict, options: SessionOptions, nodes: Collection[str]) -> Verdict:
@@ -60,8 +70,8 @@ class SessionOptions:
     """Only ranks whose environment has this key with this value."""
     logs: tuple[str, ...] = ()
     """Further log files on the nodes, as globs."""
-    interval: float = 1.0
-    """Seconds between two ticks of a node."""
+    interval: float | None = None
+    """Seconds between two ticks of a node; None: :func:`usual_interval`."""
     patience: float = 60.0
     """Seconds that a wait may take before it may be called a hang."""
     read_only: bool = False

@@ -80,7 +80,7 @@ class Recordings:
 
         options = self._options
         targets = list(options.targets) or sorted(self._state.nodes)
-        about = About(__version__, targets, options.interval, options.patience, options.label)
+        about = About(__version__, targets, self._state.interval, options.patience, options.label)
         self._recorder = Recorder(path, about, self._now(), limit)
 
     def take(self, node: str, payloads: Sequence[Payload]) -> None:

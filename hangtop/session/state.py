@@ -140,6 +140,8 @@ class JobState:
     """The whole picture."""
 
     started: float = 0.0
+    interval: float = 1.0
+    """Seconds between two ticks of a node."""
     nodes: dict[str, Node] = field(default_factory=dict)
     """By name; :meth:`node` makes those that are new."""
     looks_kept: int = MOST_LOOKS
@@ -155,6 +157,11 @@ class JobState:
     stacks: deque[tuple[str, StackDump]] = field(default_factory=lambda: deque(maxlen=65_536))
     recorders: dict[int, RecorderDump] = field(default_factory=dict)
     ras: deque[Look[RasReport]] = field(default_factory=lambda: deque(maxlen=16))
+
+    @property
+    def untold(self) -> float:
+        """Seconds up to now of which a node may not have told yet, beyond the one that is usual."""
+        return max(0.0, self.interval - 1.0)
 
     def node(self, name: str) -> Node:
         """State of a node, made when it is first named."""

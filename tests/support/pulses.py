@@ -64,11 +64,13 @@ class Job:
 
     ranks: int = 4
     now: float = 1000.0
+    interval: int = 1
+    """Seconds between two ticks of the node."""
     intake: Intake = field(init=False)
     progress: Progress = field(init=False)
 
     def __post_init__(self) -> None:
-        self.intake = Intake(SessionOptions(), lambda: self.now)
+        self.intake = Intake(SessionOptions(interval=self.interval), lambda: self.now)
         self.progress = self.intake.progress
         self.pulses = {rank: pulse(1000 + rank) for rank in range(self.ranks)}
         self.intake.link(LinkChange("node1", "live", "", self.now))
@@ -87,7 +89,8 @@ class Job:
             self.now += 1.0
             for rank, before in self.pulses.items():
                 self.pulses[rank] = others.get(f"r{rank}", behaviour)(before)
-            self.intake.samples("node1", [*self.pulses.values(), tick(self.now)])
+            if self.now % self.interval == 0:
+                self.intake.samples("node1", [*self.pulses.values(), tick(self.now)])
             if second % every == 0:
                 self.progress.look(self.now)
         return self.progress.stood_still

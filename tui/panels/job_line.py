@@ -24,7 +24,8 @@ def job_line(model: ViewModel) -> list[Piece]:
     verdict = model.session.verdict
     if verdict is None or not model.ranks:
         return []
-    steps = JobSteps(model.now)
+    known_until = model.now - model.state.untold
+    steps = JobSteps(known_until)
     for node in model.nodes:
         steps.take(node, model.session.unrelated)
     step: list[Piece] = [] if steps.last is None else [(f"last step {steps.last:,}", Colour.TEXT)]
@@ -47,7 +48,7 @@ def job_line(model: ViewModel) -> list[Piece]:
         pieces.append((f"{moving:,.0f} of {count(alive, 'rank')} moving", colour))
     elif not alive and ended == len(model.ranks):
         pieces.append(("no rank runs any more", Colour.TEXT))
-    if (pace := steps.per_second(model.now)) is not None and pace > 0:
+    if (pace := steps.per_second(known_until)) is not None and pace > 0:
         pieces.append((f"{1 / pace:.3g} s a step" if pace < 1 else f"{pace:.3g} steps/s", Colour.TEXT))
     odd = model.causes
     told = f"{count(odd, 'finding')}, next: 7 proof" if odd else "nothing odd"

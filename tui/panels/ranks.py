@@ -143,7 +143,7 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
                     f"{SILENT}: its node does not respond"),
         Column("pace", "s/step", 6, seconds_a_step, form=lambda value: f"{value:.3g}", align="right",
                help="seconds a step, as its log told the last ones"),
-        Column("cpu", "cpu %", 5, lambda row: cpu_percent(row.rank, row.node, model.interval), form=number,
+        Column("cpu", "cpu %", 5, lambda row: cpu_percent(row.rank, row.node, model.state.interval), form=number,
                align="right", help="CPU of the process; 100 is one core"),
         Column("quiet", "log quiet", 9, lambda row: None if row.rank.log_at is None else model.now - row.rank.log_at,
                form=age, align="right", help="since its logs last grew"),

@@ -88,7 +88,9 @@ class Banner(Bar):
             if session.live or count.ranks:
                 text += f" {count.ranks_alive:,}{whole} {ranks_word(count.ranks_alive, count.world_size)}"
             told.append((text, Colour.DIM if count.nodes_up == count.nodes else Colour.WARN))
-        if session.live and count.oldest is not None and count.oldest > OLD:
+        if session.live and session.state.untold:
+            told.append((f"every {session.state.interval:g} s", Colour.DIM))
+        if session.live and count.oldest is not None and count.oldest > OLD + session.state.untold:
             told.append((f"oldest data {age(count.oldest)} ({count.oldest_node})", Colour.WARN))
         for text, colour in told:
             if width_of(kept) + cells(text) + 2 <= room:

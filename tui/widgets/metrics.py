@@ -63,7 +63,7 @@ class Metric:
         if self.of_gpu is not None:
             found = [self.of_gpu(gpu) for gpu in node.gpus.values()]
         elif self.of_rank is not None:
-            found = [self.of_rank(row, model.interval) for row in ranks_on(node)]
+            found = [self.of_rank(row, model.state.interval) for row in ranks_on(node)]
         return [value for value in found if value is not None]
 
 
@@ -102,7 +102,7 @@ def ranks_on(node: Node) -> list[RankRow]:
 def cells_of(model: ViewModel, node: Node, metric: Metric) -> list[Cell]:
     """All cells of a node: its GPUs, or its ranks where it has none."""
     if metric.of_rank is not None:
-        return [_figure(row.number, metric, metric.of_rank(row, model.interval), None) for row in ranks_on(node)]
+        return [_figure(row.number, metric, metric.of_rank(row, model.state.interval), None) for row in ranks_on(node)]
     owned = [(gpu, owners[0].process.rank if owners else None, len(owners)) for gpu, owners in model.owners(node)]
     if metric.of_gpu is not None:
         return [_gpu_cell(gpu, number, owners, metric) for gpu, number, owners in owned]

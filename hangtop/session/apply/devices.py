@@ -170,9 +170,10 @@ def interface(here: SampleContext, sample: Interface) -> None:
     known.facts = sample
 
 
-def settle_rates(node: Node, at: float) -> None:
+def settle_rates(here: SampleContext) -> None:
     """Counters that were not sent for a while have not moved: their rates are zero, as of now."""
+    node, at = here.node, here.at
     for counted in (*node.ports.values(), *node.interfaces.values(), node.tcp):
         settled = SETTLED_BY_TOOL if counted.source.startswith("perfquery") else SETTLED
-        if counted.counters and at - counted.at > settled:
+        if counted.counters and at - counted.at > settled + here.job.untold:
             counted.before, counted.span, counted.at = counted.counters, at - counted.at, at

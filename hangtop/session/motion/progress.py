@@ -55,12 +55,11 @@ SLICE = 48
 class Progress:
     """Follows the counters of one job; call :meth:`look` about once a second."""
 
-    def __init__(self, state: JobState, interval: float = 1.0) -> None:
-        """Nodes send what moved every ``interval`` seconds."""
-        self._state, self._interval = state, interval
+    def __init__(self, state: JobState) -> None:
+        self._state = state
         self.tracks: dict[str, dict[int, RankProgress]] = {}
         """What is known of each rank in view, by node and pid; others only read it."""
-        self.between = interval
+        self.between = state.interval
         """Seconds between two looks of a node."""
         self.stood_still: float | None = None
         """Seconds for which at least half of the ranks in view have been still; None without a rank in view."""
@@ -89,7 +88,7 @@ class Progress:
 
     def steps_per_s(self, now: float) -> float | None:
         """Training steps a second, as the logs tell; 0 when the next one is overdue, None where they tell none."""
-        return self._steps.per_second(now)
+        return self._steps.per_second(now - self._state.untold)
 
     def look(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> None:
         """Compare every living rank with the last look; ``unrelated`` are nodes and pids of other runs' processes."""
@@ -98,9 +97,10 @@ class Progress:
 
     def looking(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> Iterator[None]:
         """The same in slices of :data:`SLICE` nodes, for those who have other things to do meanwhile."""
-        self.between = min(LONGEST_LOOK, max(self._interval, now - self._now)) if self._now else self._interval
+        interval, told = self._state.interval, now - self._state.untold
+        self.between = min(LONGEST_LOOK, max(interval, now - self._now)) if self._now else interval
         ranks: list[RankProgress] = []
-        steps, nodes = JobSteps(now), self._state.nodes
+        steps, nodes = JobSteps(told), self._state.nodes
         for number, node in enumerate(tuple(nodes.values()), 1):
             if node.ranks:
                 ranks += self._look_at(node, unrelated)
@@ -112,7 +112,7 @@ class Progress:
         self._steps = steps
         # a node that falls silent is not still after its last word, but for a while
         lag = max(LAG, 1.5 * self.between)
-        stills = sorted(min(now, rank.seen_at + lag) - rank.moved_at for rank in ranks)
+        stills = sorted(min(max(told, rank.seen_at), rank.seen_at + lag) - rank.moved_at for rank in ranks)
         half = (len(ranks) + 1) // 2
         never = sum(not rank.advanced and rank.looks >= LOOKED_OFTEN for rank in ranks) >= half
         self._take(now, self._stillness(now, max(0.0, stills[-half]), never=never) if ranks else None)

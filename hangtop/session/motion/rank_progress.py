@@ -16,7 +16,7 @@ from hangtop.diagnosis.node import Gpu, Rank
 from hangtop.diagnosis.waits.process_motion import Motion, between
 
 WINDOW = 2.5
-"""Seconds over which CPU time is compared with wakes, for /proc counts CPU time in ticks."""
+"""Seconds over which CPU time is compared with wakes, at the least, for /proc counts CPU time in ticks."""
 AWAY = 10.0
 """Seconds of a look at the most: what a rank did while its node was not heard counts as done in so many."""
 TICK_S = 0.01
@@ -108,7 +108,9 @@ class RankProgress:
             return False
         if (moved.written or 0.0) >= max(WRITES, WRITES_A_WAKE * switches):
             return True
-        lately = between(_value_at(rank, self.seen_at - WINDOW), Look(self.seen_at, self.pulse))
+        lately = moved
+        if moved.span < WINDOW:
+            lately = between(_value_at(rank, self.seen_at - WINDOW), Look(self.seen_at, self.pulse))
         wakes, cores = lately.switches or 0.0, (lately.cpu or 0.0) - (lately.threads or 0.0) * beside_gpu
         used = max(0.0, cores - 2 * TICK_S / max(lately.span, WINDOW))
         return used >= min(AWAKE, (A_SCRIPTS_WAKE if wakes <= SELDOM else A_WAKE) * wakes)

@@ -24,7 +24,6 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count
 from hangtop.session.apply.clock import shift_of
-from hangtop.session.intake import ANSWER_SEEN
 
 if TYPE_CHECKING:  # the probes bring the payload's machinery, which the first frame does not need
     from collectors.probes.recorder import Dump
@@ -122,7 +121,8 @@ class JobSources:
         except TransportError as error:
             return [Dump(name, rank.process.rank, "", None, b"", "", str(error)) for rank in ranks]
         finally:
-            node.answering.update((rank.process.pid, session.now() + ANSWER_SEEN) for rank in ranks if fresh)
+            if fresh:
+                session.asked(name, (rank.process.pid for rank in ranks))
         kept: list[Dump] = []
         while dumps:  # each is let go once it is read
             dump = dumps.pop(0)

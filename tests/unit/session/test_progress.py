@@ -35,6 +35,17 @@ def test_a_hang_that_was_found_is_seen_however_rarely_it_is_looked_at(every: int
     assert Job().run(60, wakes, every=every) == pytest.approx(60, abs=every)
 
 
+@pytest.mark.parametrize("behaviour", [works, spins, polls, polls_often, wakes])
+def test_of_a_node_that_is_read_every_four_seconds_the_same_is_told(behaviour: Behaviour) -> None:
+    job = Job(interval=4)
+    job.run(20, works)
+    assert job.run(3, works) == 0.0  # what it did in these it has not told yet
+    assert job.progress.motion.moving
+    still = job.run(61, behaviour)
+    assert still == 0.0 if behaviour is works else still == pytest.approx(61, abs=4)
+    assert job.progress.usual_pause is None
+
+
 def test_what_is_not_seen_is_not_still() -> None:
     job = Job()
     job.run(5, works)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.targets.chosen import TargetError
-from hangtop.session.live import reach
+from hangtop.session.live import live_session, reach
 from hangtop.session.options import SessionOptions
 
 
@@ -17,6 +17,12 @@ def test_ssh_unless_another_way_is_named() -> None:
     assert found.way is not None
     assert found.way.words(found.targets[1]) == ["docker", "exec", "-i", "n2", "sh"]
     assert [target.name for target in found.targets] == ["n1", "n2"]
+
+
+@pytest.mark.parametrize(("nodes", "wish", "interval"), [(512, None, 1), (513, None, 2), (2048, None, 4), (2048, 1, 1)])
+def test_a_large_job_is_read_less_often_unless_somebody_chose(nodes: int, wish: float | None, interval: float) -> None:
+    session = live_session(SessionOptions(targets=(f"n[1-{nodes}]",), interval=wish))
+    assert session.node_settings.of().interval == session.state.interval == interval
 
 
 def test_a_way_leads_to_nodes(tmp_path: Path) -> None:
