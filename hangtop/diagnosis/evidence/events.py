@@ -56,8 +56,12 @@ def hosts_in(job: Job, events: Iterable[LogEvent]) -> tuple[str, ...]:
 
 
 def lines(events: Sequence[LogEvent]) -> tuple[Evidence, ...]:
-    """The first few events as evidence."""
-    return tuple(event_line(event) for event in events[:LINES_SHOWN])
+    """The first few events as evidence; of two that stand at one line, as an error and its traceback, the longer one."""
+    found: dict[tuple[str, object], LogEvent] = {}
+    for event in events:
+        place = event.source, event.line or event.text
+        found[place] = max(found.get(place, event), event, key=lambda one: len(one.text))
+    return tuple(map(event_line, [*found.values()][:LINES_SHOWN]))
 
 
 BEFORE_START_S = 60.0
