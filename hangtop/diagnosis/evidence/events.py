@@ -56,7 +56,7 @@ def hosts_in(job: Job, events: Iterable[LogEvent]) -> tuple[str, ...]:
 
 
 def lines(events: Sequence[LogEvent]) -> tuple[Evidence, ...]:
-    """The first few events as evidence; of two that stand at one line, as an error and its traceback, the longer one."""
+    """The first few events as evidence; of an error and its traceback at one line, the traceback."""
     found: dict[tuple[str, object], LogEvent] = {}
     for event in events:
         place = event.source, event.line or event.text

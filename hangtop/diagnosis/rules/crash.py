@@ -13,7 +13,7 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import event_line, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.failures.first import RankEnd, ended_ranks, exits_before, first_failure, lost_connections
-from hangtop.diagnosis.failures.record import ENDING_SIGNALS, Failure
+from hangtop.diagnosis.failures.record import ENDING_SIGNALS, TIME_OUTS, Failure
 from hangtop.diagnosis.failures.unheard import kernel_text, kernel_word, logs_behind, silent_ranks
 from hangtop.diagnosis.finding import Evidence, Finding, of_ranks
 from hangtop.diagnosis.job import Job
@@ -22,8 +22,6 @@ from hangtop.diagnosis.roster import homes, known_ranks, world_size
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.waits.job_status import JobStatus
 
-TIME_OUTS = frozenset({"store", "rendezvous", "collective_timeout", "fingerprint"})
-"""Signatures of exceptions by which a wait ended: rules on what was waited for say more."""
 MORE_MEMORY = "Give the job more memory (cgroup, Slurm --mem, the pod's limit), or use less (loader workers, caches)."
 LOOK_FOR_THE_KILL = (
     "A rank that writes nothing was killed from outside, or faulted: look at its node's kernel log and at the batch "

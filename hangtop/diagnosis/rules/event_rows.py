@@ -10,14 +10,12 @@ from functools import partial
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of
-from hangtop.diagnosis.failures.record import ENDING_SIGNALS, cuda_error, signal_name
+from hangtop.diagnosis.failures.record import ENDING_SIGNALS, TIME_OUTS, VICTIM_SIGNATURES, cuda_error, signal_name
 from hangtop.diagnosis.finding import Severity
 from hangtop.diagnosis.rules.engine import EventRow, Line, in_vain
 from hangtop.diagnosis.rules.gpus import FABRIC_UP
 from hangtop.diagnosis.rules.launches import STACKS
 
-VICTIMS = frozenset({"connection", "interrupt", "child_failed", "store", "rendezvous", "collective_timeout"})
-"""Signatures of errors that tell of somebody else's end, or of a wait."""
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
 ADAPTER_WORKS = ("Cable unplugged", "insufficient power", "High Temperature")
 """What the kernel says of network adapters that work all the same."""
@@ -50,7 +48,11 @@ def _limit(summary: str, advice: str, event: Line, *also: Line) -> EventRow:
 def _fatal(event: LogEvent) -> bool:
     """A failure of the rank's own that the run did not outlive; a launcher's SIGTERM and Control-C are none."""
     outlived = event.data.get("survived") is True or event.data.get("consequence") is True
-    return not outlived and signal_name(event) not in ENDING_SIGNALS and text_of(event, "signature") not in VICTIMS
+    return (
+        not outlived
+        and signal_name(event) not in ENDING_SIGNALS
+        and text_of(event, "signature") not in VICTIM_SIGNATURES | TIME_OUTS
+    )
 
 
 MACHINES = (
