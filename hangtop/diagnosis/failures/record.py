@@ -184,6 +184,6 @@ def _what(event: LogEvent, signal: str, code: int | None) -> str:
     if signal or code is not None:
         return f"signal {signal}" if signal else f"exit code {code}"
     if event.kind == "launcher.exit":
-        told = f"no word but that of its launcher, {text_of(event, 'launcher')}"
+        told = f"reported only by its launcher, {text_of(event, 'launcher')}"
         return f"{told} ({reason[:120]})" if reason else told
     return event.text.splitlines()[0][:120] if event.text else event.kind

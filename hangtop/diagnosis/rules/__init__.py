@@ -1,7 +1,7 @@
-"""The rules: each a small function from the job (or its status, made of it once) to findings, one file per family.
+"""The rules: each a small function from the job, or from the status made of it, to findings; one file per family.
 
-A file lists its rules at its end: ``RULES`` need the job alone, ``STATUS_RULES`` where each rank stands and who waits
-for whom.
+A file lists its rules at its end: ``RULES`` need the job alone, ``STATUS_RULES`` also what each rank does and which
+rank waits for which.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ranks that others wait for in vain: never there, gone without a word, or at the end of their program."""
+"""Ranks that the others' collective cannot reach: never started, gone without a message, or at their program's end."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 GONE_S = 2.0
-"""Ours: ranks of one job end within a second of each other when it ends well."""
-LOOK_FOR_IT = "Look whether its launcher started, whether hangtop was given its node, and what its log says last."
-RAN_OUT = "Its data ran out before the others': give every rank as many batches, or use algorithms.join of torch."
+"""Ours, seconds: when a job ends well, its ranks end within one second of each other."""
+LOOK_FOR_IT = "Check whether its launcher started, whether hangtop was given its node, and how its log ends."
+RAN_OUT = "Its data ran out first: give every rank as many batches as the others, or use torch's algorithms.join."
 
 
 def missing(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_missing: WORLD_SIZE counts more ranks than are alive, and those that are there wait for no other.
+    """rank_missing: WORLD_SIZE is larger than the number of living ranks, and these wait for no other rank.
 
-    Where their node is in view, and the others are past the start or its kernel killed a process, it is rank_killed.
-    Needs every node in view. Nothing is said while the processes are younger than a start may take.
+    It is rank_killed if the node of the missing ranks is in view and either the others are past the start or the node's
+    kernel killed a process. Needs every node in view, and processes older than a start may take.
     """
     job, graph, numbers = job_status.job, job_status.graph, [one.rank for one in job_status.of("missing")]
     if not numbers or graph is None or graph.pattern != "held_up" or graph.held < job_status.alarm_after:
@@ -54,7 +54,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def _nodes_beside(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
-    """Nodes where missing ranks belong, by LOCAL_RANK and LOCAL_WORLD_SIZE of the ranks that are there."""
+    """Nodes where missing ranks belong, by LOCAL_RANK and LOCAL_WORLD_SIZE of the ranks that are present."""
     nodes = set()
     for rank in job.ranks:
         size, local = rank.process.local_world_size, rank.process.local_rank
@@ -64,9 +64,9 @@ def _nodes_beside(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
 
 
 def gone(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_killed of ranks that were seen, are gone without a word, and that the others wait for.
+    """rank_killed: ranks that were seen and are gone without a message, while others wait.
 
-    A rank whose log says how it failed, or that it is done, is told by that.
+    If a rank's log shows its failure or its normal end, other rules report it.
     """
     job, graph = job_status.job, job_status.graph
     if not job_status.present or graph is None or not graph.waiters:
@@ -80,7 +80,7 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
         first, held = members[0], sorted(one.held for one in members)
         yield without_word(
             job, [one.rank for one in members], (node,), (job.now - held[-1], job.now - held[0]),
-            f"has been gone for {duration(held[-1])} without a word", who_wait(graph.waiters, "other"),
+            f"has been gone for {duration(held[-1])} without a message", who_wait(graph.waiters, "other"),
             (Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {first.pid} is gone"),
              *evidence_of(first), *waiters_of(graph)), 0.65,
         )  # fmt: skip
@@ -89,7 +89,7 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
 def left_early(job_status: JobStatus) -> Iterator[Finding]:
     """rank_left_early: a rank's program is over, or shuts down, while others wait in a training collective.
 
-    By the rank's own word, after which others time out or lose their connections; or live, by its stack.
+    Known by the rank's own exit message before others time out or lose their connections; or live, by its stack.
     """
     job, graph = job_status.job, job_status.graph
     victims = (*log_events(job, "torch.watchdog_timeout"), *log_events(job, "gloo.timeout"), *lost_connections(job))
@@ -116,7 +116,7 @@ def left_early(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def _logs_read(job_status: JobStatus, ended: Sequence[RankStatus]) -> list[RankStatus]:
-    """Ranks since whose end logs were read: before that a rank may have raised, which its log tells."""
+    """Ranks whose logs were read past their end: until then, an unread line may hold the rank's exception."""
     read_to = logs_read_to(job_status.job)
     return [status for status in ended if job_status.job.now - status.held <= read_to]
 

@@ -1,7 +1,7 @@
-"""Which rank failed first: it raised, was killed, or left no word.
+"""Which rank failed first: it raised, was killed, or left no message.
 
-The first end that is no consequence of another is told. Where every rank that speaks is a victim, it is the rank that
-left no word; else it is who ended them all.
+The finding is about the first end that is no consequence of another. If every rank with a message is a victim, the
+culprit is the rank without a message, or else what ended the whole job.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SAYS_NOT_WHY = "NCCL says why in a warning that is not here: run with NCCL_DEBUG
 def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
     """rank_crashed, rank_killed or child_failed_no_detail: the first end that is no consequence of another.
 
-    Of a live job only ranks count whose process is gone or shuts down.
+    In a live job only ranks count whose process is gone or shuts down.
     """
     job, ends = job_status.job, ended_ranks(job_status)
     first, closed = first_failure(ends), lost_connections(job)
@@ -55,14 +55,14 @@ def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def _only_gone(word: Failure) -> bool:
-    """A launcher's word, without an exit code, that the process is gone."""
+    """A launcher's report, without an exit code, that the process is gone."""
     return word.event.kind == "launcher.exit" and word.bare and "exitcode" not in word.event.data
 
 
 def _ended(job: Job, kind: str, weight: float, ends: Sequence[RankEnd], text: str, advice: str) -> Finding:
-    """A finding about ranks that ended, the first one first; ``text`` goes on after ``rank 3 on node2``.
+    """A finding about ranks that ended, the first one first; ``text`` follows ``rank 3 on node2``.
 
-    Where no rank is known, it is ``local rank 3`` by a label or a file that tells only that, else ``a rank``.
+    Without a known rank, the text says ``local rank 3`` if a label or a log file's name shows it, else ``a rank``.
     """
     ranks = tuple(sorted({end.rank for end in ends if end.rank is not None}))
     words = [*ends[0].words[:3], *(end.cause for end in ends[1:3])]
@@ -76,18 +76,18 @@ def _ended(job: Job, kind: str, weight: float, ends: Sequence[RankEnd], text: st
 
 
 def _crashed(job: Job, ends: Sequence[RankEnd], alike: Sequence[RankEnd]) -> Finding:
-    """The earliest exception, signal or abort; ranks that ended by the same one together."""
+    """rank_crashed by the earliest exception, signal or abort; ranks with the same one share the finding."""
     cause = alike[0].cause
     others = len({end.rank for end in ends} - {end.rank for end in alike} - {None})
-    after = f"; {count(others, 'other')} fell over afterwards" if others else ""
+    after = f"; {count(others, 'other')} failed afterwards" if others else ""
     return _ended(
         job, "rank_crashed", 0.9 if cause.at is not None or len(ends) == len(alike) else 0.75, alike,
-        f"failed first: {cause.told}{after}", "Mend this one: other ranks' errors follow from it.",
+        f"failed first: {cause.told}{after}", "Correct this one: other ranks' errors follow from it.",
     )  # fmt: skip
 
 
 def _alike(one: Failure, first: Failure) -> bool:
-    """The same exception at the same line, or the same exit or signal in one second or by one line of a log."""
+    """Whether both are the same exception at the same line, or the same exit or signal at one time or in one line."""
     if one.consequence or (one.manner, one.what, one.frame) != (first.manner, first.what, first.frame):
         return False
     return one.event.kind == "python.exception" or one.event is first.event or one.at == first.at is not None
@@ -95,7 +95,7 @@ def _alike(one: Failure, first: Failure) -> bool:
 
 def _killed(job: Job, end: RankEnd) -> Finding:
     memory = any(word.manner == "memory" or text_of(word.event, "reason") == "OOMKilled" for word in end.words)
-    memory = memory or any(  # Slurm says of no task by name that the kernel killed one for want of memory
+    memory = memory or any(  # Slurm does not name the task that the kernel killed out of memory
         event.rank is None and "task" not in event.data and event.host in ("", end.cause.event.host)
         for event in log_events(job, "slurm.out_of_memory")
     )
@@ -105,23 +105,23 @@ def _killed(job: Job, end: RankEnd) -> Finding:
 
 
 def _told_elsewhere(job: Job, first: Failure) -> bool:
-    """Whether a rule on what was waited for says more of the first failure than that the rank crashed."""
+    """Whether a rule about the wait says more of the first failure than that the rank crashed."""
     in_torch = "torch/distributed" in " ".join(words_of(first.event, "frames"))
     return first.signature in TIME_OUTS or (in_torch and bool(log_events(job, "torch.unresolved")))
 
 
-# --- all who speak are victims ------------------------------------------------------------------------------------
+# --- all ranks with a message are victims ------------------------------------------------------------------------
 
 
 def _all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) -> Iterator[Finding]:
-    """Which rank left no word, by elimination; else who ended them all."""
+    """The ranks without a message, by elimination; else what ended the whole job."""
     if closed and exits_before(job, closed):
         return  # that is rank_left_early
     timed_out = {event.rank for event in log_events(job, "torch.watchdog_timeout")}
     aimless = all(end.rank in timed_out or text_of(end.cause.event, "type") == "KeyboardInterrupt" for end in ends)
     victims = {end.rank for end in ends}
     silent = () if aimless and not closed else silent_ranks(job, victims, closed)
-    # While a rank lives that lost no connection, a rank that was never seen may have ended well: it is missing.
+    # While an unaffected rank lives, a rank that was never seen may have ended well: that is rank_missing.
     waits = any(one.gone_at is None and one.rank not in victims | set(ranks_in(closed)) for one in job.ranks)
     if job.live and waits and job.world_size is not None:
         silent = tuple(sorted({one.rank for one in job.ranks if one.gone_at is not None} & {*silent}))
@@ -135,17 +135,17 @@ def _all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) 
 
 
 def _left_no_word(job: Job, ranks: Sequence[int], closed: Sequence[LogEvent]) -> Finding:
-    """Ranks without a word, to which others lost their connections: killed, as a rule."""
+    """rank_killed: ranks without a message to which others lost their connections."""
     at = min((event.at for event in closed if event.at is not None), default=inf)
-    text = f"left no word, and {count(len(set(ranks_in(closed))), 'other')} lost the connection to it"
+    text = f"left no message, and {count(len(set(ranks_in(closed))), 'other')} lost the connection to it"
     return without_word(job, ranks, homes(job, ranks), (at, at), text, "", tuple(map(event_line, closed[:3])), 0.7)
 
 
 def without_word(job: Job, ranks: Sequence[int], nodes: Sequence[str], ended: tuple[float, float], text: str,
                  waits: str, proof: Sequence[Evidence], weight: float) -> Finding:  # fmt: skip
-    """rank_killed of ranks that left no word, which ended between these times; what their kernel says tells how.
+    """rank_killed: ranks without a message that ended between these times; their kernel's log may show how.
 
-    ``text`` goes on after ``rank 3 on node2``, ``waits`` ends it.
+    ``text`` follows ``rank 3 on node2``, and ``waits`` comes last.
     """
     kill = kernel_word(job, nodes, *ended)
     how = f": {kernel_text(job, kill)}" if kill else ""
@@ -157,13 +157,13 @@ def without_word(job: Job, ranks: Sequence[int], nodes: Sequence[str], ended: tu
 
 
 def _ended_from_outside(job: Job, ends: Sequence[RankEnd]) -> Iterator[Finding]:
-    """All were told to end: by a batch system, by somebody, or by a launcher whose own reason is not in the logs."""
+    """rank_killed by a batch system, by a user, or by a launcher whose reason is not in the logs."""
     outside = [*log_events(job, "slurm.cancelled"), *log_events(job, "elastic.signal")]
     signalled = [end for end in ends if any(word.signal in ENDING_SIGNALS for word in end.words)]
     if not outside and (not ends or len(signalled) < len(ends)):
         return
     reason = text_of(outside[0], "reason").lower() if outside else ""
-    # a notice comes before the end, and a job may be spared: ranks that live were not ended
+    # a notice comes before the end, and may be withdrawn: living ranks were not ended
     lives = job.live and not signalled and any(rank.gone_at is None for rank in job.ranks)
     sign = text_of(outside[0], "signal").removeprefix("SIG") if outside else ""
     by_user = reason == "user" or sign in ("INT", "HUP")
@@ -180,19 +180,19 @@ def _ended_from_outside(job: Job, ends: Sequence[RankEnd]) -> Iterator[Finding]:
 def remote_error(job: Job) -> Iterator[Finding]:
     """nccl_remote_error: connections closed by the peer. A consequence: the peer failed first.
 
-    Where every rank of a live job is there, the peer was one of an earlier attempt.
+    No finding if every rank of a live job is alive: then the peer belonged to an earlier attempt.
     """
     events = lost_connections(job)
     living = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
     world = world_size(job) or 0
     if events and not (world and living.issuperset(range(world))):
         silent = known_ranks(job) - {event.rank for event in job.events if event.kind != "log.end"} - living
-        unheard = f"; of {ranks_text(silent)} there is no word" if ranks_in(events) and silent else ""
+        unheard = f"; there is no message from {ranks_text(silent)}" if ranks_in(events) and silent else ""
         yield Finding(
             "nccl_remote_error", "critical", 0.5,
             f"{ranks_text(ranks_in(events)) or 'a rank'} lost a peer, which ended first{unheard}",
             nodes=hosts_in(job, events), evidence=lines(events),
-            advice="These ranks are victims: look for the rank that they name, and for the one that left no word.",
+            advice="These ranks are victims: look for the rank that they name, and for the one that left no message.",
         )  # fmt: skip
 
 

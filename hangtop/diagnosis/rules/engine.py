@@ -1,8 +1,8 @@
-"""Rules that are rows: events of one kind that are a finding by themselves.
+"""Rules as table rows: events of one kind that are a finding by themselves.
 
-A row says which events it is about, the finding that is made of them, and an example. The example is the row's test:
-``tests/unit/diagnosis/test_event_rows.py`` makes the finding of it, and takes each of the row's conditions away in
-turn, upon which there must be none.
+A row holds the events, the finding and an example. The example is the row's test:
+``tests/unit/diagnosis/test_event_rows.py`` makes the finding of it, then removes each of the row's conditions in turn
+and expects no finding.
 """
 
 from __future__ import annotations
@@ -25,54 +25,54 @@ from hangtop.diagnosis.phrasing import listed, on_nodes, ranks_text
 from hangtop.diagnosis.roster import homes, ranks_on_node
 
 Scope = Literal["job", "node", "gpu"]
-"""What one finding is about: all events of the job together, those of one node, or those of one GPU of a node."""
+"""One finding for all events of the job, for those of one node, or for those of one GPU of a node."""
 
 
 class Line(NamedTuple):
-    """Lines of logs that are events of one kind, some of whose fields have one of these values."""
+    """Events of one kind whose ``fields`` each have one of the listed values."""
 
     kind: str
     fields: Mapping[str, tuple[object, ...]] = {}
 
     def matches(self, event: LogEvent) -> bool:
-        """Whether an event of this kind has those values."""
+        """Whether an event of this kind has these values."""
         return all(event.data.get(name) in values for name, values in self.fields.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRow:
-    """Events of one kind, or of several that say the same, that are a finding."""
+    """A rule: events of one kind, or of several with the same meaning, are a finding."""
 
     event: Line
     also: tuple[Line, ...] = ()
-    """Events that say the same in other words."""
+    """Other events with the same meaning."""
     kind: str
     severity: Severity = "critical"
     weight: float
     summary: str
     """With ``{who}`` (ranks, else "a rank"), ``{on}`` (" on node4"), ``{node}`` and ``{gpu}``."""
     detail: str = ""
-    """Fields of an event, of which the first that is known is said after the summary: ``error message``."""
+    """Names of fields of an event, the first non-empty one of which follows the summary: ``error message``."""
     advice: str
     example: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of an event of which the finding is made, beside those that :attr:`event` wants."""
+    """Fields of an event that makes the finding, in addition to those that :attr:`event` demands."""
     other: Mapping[str, Any] | None = None
-    """Fields of an event of the same kind of which it is not; None where any event of the kind makes it."""
+    """Fields of an event of the same kind that makes no finding; None if every event of the kind makes it."""
     scope: Scope = "job"
     where: Callable[[LogEvent], bool] | None = None
-    """What an event must have besides."""
+    """A further condition on an event."""
     unless: tuple[Line, ...] = ()
-    """Events that say more: with one of them this row says nothing."""
+    """More specific events: any of them suppresses this row."""
     beside: tuple[Line, ...] = ()
-    """Events of which one must be there, too."""
+    """Events of which at least one must also be present."""
     last_resort: bool = False
-    """Only of a job that is over and did not come to its end, where no rank failed by itself and NCCL gives no reason.
+    """Only for a job that is over without having completed, if no rank failed by itself and NCCL gives no reason.
 
-    A live job may have got over it."""
+    A live job may have recovered."""
     accuses: bool = True
-    """Whether the ranks that said it are the culprits."""
+    """Whether the ranks that logged the event are the culprits."""
     ranks_in: str = ""
-    """The field that holds the culprits, where that is not who said it; events in which it is empty do not count."""
+    """The field that lists the culprits, if other ranks logged the event; events without it do not count."""
 
     def __call__(self, job: Job) -> Iterator[Finding]:
         """Make the findings of a job."""
@@ -98,7 +98,7 @@ class EventRow:
         ]  # fmt: skip
 
     def _culprits(self, job: Job, events: Sequence[LogEvent]) -> tuple[int, ...]:
-        """The ranks that the field names; those that said it, else the only failed rank that the same logs tell of."""
+        """Ranks that the field lists; else those that logged the events, else the only failed rank in these logs."""
         if self.ranks_in:
             return tuple(sorted({rank for event in events for rank in numbers_of(event, self.ranks_in)}))
         sources = {event.source for event in events}
@@ -116,7 +116,7 @@ class EventRow:
                 together[gpu_of(node, event) if self.scope == "gpu" else ""].append(event)
             for gpu, events in sorted(together.items()):
                 if not gpu and len(together) > 1:
-                    continue  # the same was told of a GPU by name
+                    continue  # another line names the GPU
                 index = int(gpu) if gpu.isdecimal() else None
                 ranks = ranks_on_gpu(job, node, index) if self.scope == "gpu" else ranks_on_node(job, name)
                 yield self._finding(events, ranks, (name,), (f"{name}:{gpu}",) if gpu else ())
@@ -136,7 +136,7 @@ class EventRow:
 
 
 def _details(events: Iterable[LogEvent], names: str) -> Iterator[str]:
-    """What is known of these fields."""
+    """Non-empty values of these fields."""
     for event in events:
         for name in names.split():
             if (value := event.data.get(name)) not in (None, "", []):
@@ -148,33 +148,33 @@ def _are_there(job: Job, told: Iterable[Line]) -> bool:
 
 
 def explained(job: Job) -> bool:
-    """A rank failed by itself, NCCL says why its call failed, or the run came to its end."""
+    """Whether a rank failed by itself, NCCL says why its call failed, or the run completed."""
     failed = any(not one.consequence or one.signature == "nccl" for one in failures(job))
     return failed or finished(job) or bool(nccl_failures(job))
 
 
 def nccl_failures(job: Job) -> tuple[LogEvent, ...]:
-    """Warnings of NCCL after which its call fails on the rank that gives them, and connections tried in vain."""
-    return (*log_events(job, "nccl.warn", *FAILING), *filter(in_vain, log_events(job, "nccl.connect_retry")))
+    """NCCL's warnings after which the call fails on the same rank, and connections retried too often."""
+    return (*log_events(job, "nccl.warn", *FAILING), *filter(retried_too_often, log_events(job, "nccl.connect_retry")))
 
 
-def in_vain(event: LogEvent) -> bool:
-    """Whether a connection was tried so often that its peer is not only late."""
+def retried_too_often(event: LogEvent) -> bool:
+    """Whether a connection was retried so often that its peer is not merely late; True for events of other kinds."""
     return event.kind != "nccl.connect_retry" or (number_of(event, "tried") or 0) >= MANY_RETRIES
 
 
 MANY_RETRIES = 8
-"""Retries of one connection of which a peer that only starts late needs fewer: about four seconds."""
+"""Retries of one connection that a peer which merely starts late does not need: about four seconds."""
 
 
 FAILING = (
     "connect_failed", "no_interface", "version_mismatch", "ib_memory", "open_files", "init_failed", "truncated",
 )  # fmt: skip
-"""Signatures of such warnings."""
+"""Signatures of the warnings after which NCCL's call fails."""
 
 
 def gpu_of(node: Node, event: LogEvent) -> str:
-    """Index of the GPU that a line of a driver names where it is known, else its address; empty where it names none."""
+    """Index of the GPU that a driver's line names, else its PCI address; empty if the line names none."""
     index, bus = number_of(event, "gpu"), text_of(event, "bus_id")
     if index is None and bus:
         index = gpu_at(node, bus)

@@ -1,6 +1,6 @@
-"""What is a finding as soon as a log says it: one row a finding, by what prints the line.
+"""Log lines that are findings by themselves: one row per finding, grouped by what prints the line.
 
-Signatures of NCCL's warnings are given in ``collectors/node/logs/rules/nccl.py``.
+The signatures of NCCL's warnings are defined in ``collectors/node/logs/rules/nccl.py``.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, TIME_OUTS, VICTIM_SIGNATURES, cuda_error, signal_name
 from hangtop.diagnosis.finding import Severity
-from hangtop.diagnosis.rules.engine import EventRow, Line, in_vain
+from hangtop.diagnosis.rules.engine import EventRow, Line, retried_too_often
 from hangtop.diagnosis.rules.gpus import FABRIC_UP
 from hangtop.diagnosis.rules.launches import STACKS
 
 DRAIN_GPU = "Drain the node; reset the GPU or restart the node, and check driver and firmware if it comes again."
 ADAPTER_WORKS = ("Cable unplugged", "insufficient power", "High Temperature")
-"""What the kernel says of network adapters that work all the same."""
+"""Kernel messages about network adapters that still work."""
 
 
 def _nccl(signatures: str, kind: str, weight: float, summary: str, advice: str, severity: Severity = "critical"
           ) -> EventRow:  # fmt: skip
-    """Warnings of NCCL with one of these signatures."""
+    """A row for NCCL's warnings with one of these signatures."""
     event, detail = Line("nccl.warn", {"signature": tuple(signatures.split())}), "peer interface error device"
     return EventRow(
         event=event, kind=kind, severity=severity, weight=weight, summary=summary, detail=detail, advice=advice
@@ -31,7 +31,7 @@ def _nccl(signatures: str, kind: str, weight: float, summary: str, advice: str, 
 
 
 def _gpu(problems: str, kind: str, summary: str) -> EventRow:
-    """Problems of a GPU that its driver tells without an Xid: NVIDIA's and AMD's."""
+    """A row for GPU problems that the driver, NVIDIA's or AMD's, reports without an Xid."""
     return EventRow(
         event=Line("kernel.gpu", {"problem": tuple(problems.split())}), kind=kind, weight=0.85, scope="gpu",
         summary=f"{{node}}: {summary}", advice=DRAIN_GPU,
@@ -39,14 +39,14 @@ def _gpu(problems: str, kind: str, summary: str) -> EventRow:
 
 
 def _limit(summary: str, advice: str, event: Line, *also: Line) -> EventRow:
-    """A limit of the node, of the container or of the process that was reached."""
+    """A row for a limit of the node, the container or the process that was reached."""
     return EventRow(
         event=event, also=also, kind="limit_reached", weight=0.9, summary=summary, detail="error", advice=advice
     )
 
 
 def _fatal(event: LogEvent) -> bool:
-    """A failure of the rank's own that the run did not outlive; a launcher's SIGTERM and Control-C are none."""
+    """Whether the rank failed by itself and its run ended; a launcher's SIGTERM and Control-C do not count."""
     outlived = event.data.get("survived") is True or event.data.get("consequence") is True
     return (
         not outlived
@@ -56,9 +56,9 @@ def _fatal(event: LogEvent) -> bool:
 
 
 MACHINES = (
-    _gpu("hung", "gpu_driver_hung", "the driver waits in vain for {gpu}"),
+    _gpu("hung", "gpu_driver_hung", "the driver gets no answer from {gpu}"),
     _gpu("lost", "gpu_lost", "the driver cannot reach {gpu}"),
-    _gpu("ecc", "gpu_ecc", "{gpu} has an uncorrectable hardware error, or wants a reset"),
+    _gpu("ecc", "gpu_ecc", "{gpu} has an uncorrectable hardware error, or needs a reset"),
     EventRow(
         event=Line("kernel.machine"), kind="kernel_trouble", weight=0.87, scope="node", example={"problem": "panic"},
         summary="the hardware or the kernel of {node} failed", detail="problem",
@@ -97,11 +97,11 @@ CUDA_HARDWARE = (
     ("gpu_lost", re.compile(r"gpu is lost|fallen off|unrecoverable|device\b.*\blost|gpu hang", re.IGNORECASE),
      "GPU is lost", DRAIN_GPU),
 )  # fmt: skip
-"""What errors of CUDA prove that no program can cause, by their words, of which the first counts."""
+"""CUDA errors that no program can cause: kind, pattern, example and advice; the first match counts."""
 
 
 def _proves(kind: str, event: LogEvent) -> bool:
-    """Whether an error of CUDA, whatever prints it, proves this kind."""
+    """Whether a CUDA error, whatever prints it, proves this kind."""
     if text_of(event, "signature") == "init_failed":  # NCCL cannot bind NVLink SHARP memory
         return kind == "nvlink_fabric_down" and "NVL" in event.text and "401" in event.text
     error = cuda_error(event)
@@ -117,7 +117,7 @@ CUDA = tuple(
         event=Line("torch.cuda_error"),
         also=tuple(map(Line, ("torch.watchdog_error", "nccl.warn", "python.exception", "process.signal"))),
         kind=kind, weight=0.9, where=partial(_proves, kind), example={"error": error}, other={"error": "assert"},
-        summary="CUDA told {who}", detail="error message what", advice=advice,
+        summary="CUDA error on {who}", detail="error message what", advice=advice,
     ) for kind, _, error, advice in CUDA_HARDWARE
 )  # fmt: skip
 
@@ -145,7 +145,7 @@ NCCL = (
     ),
     EventRow(
         event=Line("nccl.connect_retry"), also=(Line("nccl.warn", {"signature": ("connect_failed",)}),),
-        kind="nccl_connect_failed", weight=0.8, where=in_vain, example={"tried": 34}, other={"tried": 3},
+        kind="nccl_connect_failed", weight=0.8, where=retried_too_often, example={"tried": 34}, other={"tried": 3},
         summary="{who} cannot connect to a peer", detail="peer",
         advice="Wrong interface (NCCL_SOCKET_IFNAME), a firewall, or the peer was not up: probe the path to it.",
     ),
@@ -220,17 +220,17 @@ JOBS = (
         summary="the launcher cannot reach a node{on}", detail="why",
         advice="Look at that node: did it restart or run out of memory, was the daemon killed, is its network up?",
     ),
-    # the last words of a launcher or a rank, where nothing else is known
+    # the last lines of a launcher or a rank, if nothing else is known
     EventRow(
         event=Line("python.exception", {"signature": ("child_failed",)}), kind="child_failed_no_detail", weight=0.6,
-        last_resort=True, accuses=False, summary="a rank failed, and only its launcher's words were recorded",
+        last_resort=True, accuses=False, summary="a rank failed, and only its launcher's message was recorded",
         advice="Look at the output of the ranks, above the launcher's: the cause stands there.",
     ),
     EventRow(
         event=Line("log.error"), also=(Line("torch.watchdog_error"),), kind="rank_crashed", weight=0.4,
         where=_fatal, unless=(Line("torch.watchdog_timeout"),),
         last_resort=True, other={"consequence": True}, summary="{who} ended with an error", detail="error message type",
-        advice="Only its last words are here: look at that rank's own output; NCCL_DEBUG=WARN makes NCCL say why.",
+        advice="Only its last lines are here: look at that rank's own output; NCCL_DEBUG=WARN makes NCCL say why.",
     ),
 )  # fmt: skip
 

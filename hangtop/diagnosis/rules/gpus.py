@@ -1,4 +1,4 @@
-"""GPUs and NVLinks that are lost, wedged, failing or slow, by nvidia-smi, NVML and the kernel's lines."""
+"""GPUs and NVLinks that are lost, wedged, failing or slow, by nvidia-smi, NVML and the kernel's log."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ LOST_WORDS = re.compile(
 SEVERITY: dict[str, Severity] = {
     "hardware": "critical", "driver": "critical", "application": "warning", "consequence": "info", "info": "info",
 }  # fmt: skip
-"""Of Xids, by their kind."""
+"""Severity of an Xid, by its kind."""
 NO_ACTION = frozenset({"", "none", "n/a", "unknown", "not supported"})
 DRIVER_SILENCE_S = 10.0
-"""Ours: where nothing keeps the driver loaded, nvidia-smi wakes every GPU up first, for some seconds."""
+"""Ours: without persistence mode nvidia-smi wakes every GPU up first, which takes seconds."""
 LAST_LOOKS = 8
-"""Samples back that count for a slow GPU: what was cured is not reported."""
+"""Number of last samples that count for a slow GPU: a problem that is over is not reported."""
 SETTLES_S = 60.0
 """Ours: Fabric Manager trains the links of eight GPUs in half a minute."""
 PENDING = ("Not Started", "In Progress")
@@ -57,7 +57,7 @@ DRAIN = "Drain the node, reset the GPU or restart the node; replace the GPU if i
 
 def on_gpu(job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight: float, text: str, proof: Evidence,
            advice: str = DRAIN) -> Finding:  # fmt: skip
-    """A finding about one GPU; ``text`` goes on after ``GPU 3 on node4``."""
+    """A finding about one GPU; ``text`` follows ``GPU 3 on node4``."""
     return Finding(
         kind, severity, weight, f"GPU {gpu.index} on {node.name} {text}",
         ranks=ranks_on_gpu(job, node, gpu.index), nodes=(node.name,), gpus=(f"{node.name}:{gpu.index}",),
@@ -92,7 +92,7 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
 
 
 def gpu_driver_hung(job: Job) -> Iterator[Finding]:
-    """gpu_driver_hung: nvidia-smi has said nothing for ten seconds while the node, and its other sources, answer."""
+    """gpu_driver_hung: nvidia-smi has been silent for ten seconds while the node and its other sources answer."""
     for name, node in sorted(job.nodes.items()):
         source = node.sources.get("gpus")
         others_late = any(node.sources[s].state == "late" for s in ("ranks", "host", "network") if s in node.sources)
@@ -109,19 +109,19 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
 
 
 def gpu_memory_errors(job: Job) -> Iterator[Finding]:
-    """gpu_ecc: critical if uncorrected errors came while it was watched, or a row could not be remapped."""
+    """gpu_ecc: critical if uncorrected errors grew, SRAM errors pass their threshold, or a row remap failed."""
     for node, gpu in seen_gpus(job):
         at, now = gpu.looks[-1]
         total, rows, action = now.ecc_uncorrected or 0, now.remapped_uncorrectable or 0, now.recovery_action.strip()
         grown = total - (gpu.looks[0].value.ecc_uncorrected or 0)
         worse = bool(grown or now.sram_threshold_exceeded or now.remap_failure)
         told = {
-            f"has {total} uncorrectable memory errors, {grown} of them since it is watched": bool(total or grown),
-            "has more memory errors than its SRAM may have": bool(now.sram_threshold_exceeded),
+            f"has {total} uncorrectable memory errors, {grown} of them during the watch": bool(total or grown),
+            "has more SRAM errors than its threshold allows": bool(now.sram_threshold_exceeded),
             "has a memory row that could not be remapped": bool(now.remap_failure),
             f"has {rows} remapped memory rows": rows > REMAPPED_ROWS_UNCORRECTABLE,
             "has memory rows to remap at its next reset": bool(now.remap_pending),
-            f"is to be recovered, says the driver: {action}": action.strip("[]").lower() not in NO_ACTION,
+            f"needs recovery according to the driver: {action}": action.strip("[]").lower() not in NO_ACTION,
         }
         if text := listed([text for text, wrong in told.items() if wrong]):
             proof = Evidence(Observer.GPU, f"nvidia-smi on {node.name}", at, f"GPU {gpu.index} {text}")
@@ -133,9 +133,9 @@ def gpu_memory_errors(job: Job) -> Iterator[Finding]:
 
 
 def gpu_throttled(job: Job) -> Iterator[Finding]:
-    """gpu_throttled: under load a bad event reason in most samples, and an SM clock far under that of its peers.
+    """gpu_throttled: under load, a bad event reason in at least half of the samples, and a low SM clock.
 
-    Where all GPUs are as slow (a whole rack on its power brake), the clock must be far under the GPU's own maximum.
+    Low is under that of its peers, or far under the GPU's own maximum: a power brake may slow all peers of a rack.
     """
     loaded = [(node, gpu, looks) for node, gpu in seen_gpus(job) if (looks := _under_load(gpu))]
     clocks: dict[str, list[float]] = defaultdict(list)
@@ -195,7 +195,7 @@ def _model(gpu: Gpu) -> str:
 def nvlink_errors(job: Job) -> Iterator[Finding]:
     """nvlink_errors: error counters of a link grew while it was watched, or it is down while others of its node are up.
 
-    Where no link of a node is up, cards without a bridge look the same as broken ones: nothing is said.
+    Without any link up on a node, no link counts as down: cards without a bridge look the same as broken ones.
     """
     joined = {node.name for node, gpu in all_gpus(job) if any(link.active for link in gpu.nvlinks.values())}
     for node, gpu in all_gpus(job):
@@ -217,10 +217,10 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
 
 
 def fabric_down(job: Job) -> Iterator[Finding]:
-    """nvlink_fabric_down: GPUs that are not well in their fabric, or a daemon that is down where devices need it.
+    """nvlink_fabric_down: GPUs with a bad fabric state, or a daemon that is down while devices need it.
 
-    The daemons are Fabric Manager and IMEX; NVSwitches and IMEX channels show the need. What runs goes on without them,
-    and nothing new may start.
+    The daemons are Fabric Manager, which NVSwitches need, and IMEX, which IMEX channels need. Running jobs continue
+    without them, but nothing new can start.
     """
     for name, node in sorted(job.nodes.items()):
         told_of = [look for (source, _), look in node.readings.items() if source == "nvlink"]

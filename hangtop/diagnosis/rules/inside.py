@@ -1,4 +1,4 @@
-"""What was found by measuring: checks inside the job (``hangtop.inside``), probes, profiler traces."""
+"""Findings of measurements: checks inside the job (``hangtop.inside``), probes, profiler traces."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from hangtop.diagnosis.tables.kinds import KINDS
 
 SEVERITIES: dict[str, Severity] = {"critical": "critical", "warning": "warning"}
 SAME_CHECK_S = 5.0
-"""Ours: seconds within which ranks tell the result of one check."""
+"""Ours: seconds within which ranks report the result of one check."""
 FRESH_S = 600.0
-"""Ours, seconds: of a running job older probes say how it was, not how it is."""
+"""Ours, seconds: an older probe does not show the present state of a running job."""
 
 
 def checks(job: Job) -> Iterator[Finding]:
-    """Whatever a check of ``hangtop.inside`` found that was made in the job: the latest of each, of ranks that live.
+    """Findings of the latest run of each ``hangtop.inside`` check, by the ranks that live.
 
-    The same finding is told by each rank that took part; it is one. A check that was made again since, and found
-    nothing, takes back what it had found.
+    Equal findings of several ranks are one finding. A later run of a check without a finding withdraws the earlier one.
     """
     living = [rank.inside for rank in job.ranks if rank.gone_at is None and rank.inside is not None]
     results = [result for inside in living for result in inside.results]
@@ -43,15 +42,15 @@ def checks(job: Job) -> Iterator[Finding]:
 
 
 def traced(job: Job) -> Iterator[Finding]:
-    """straggler_rank: as the profiler traces of the ranks show it together."""
+    """straggler_rank by the profiler traces of all ranks."""
     if job.traces is not None:
         yield from traces.straggler_rank(job.traces)
 
 
 def probed(job: Job) -> Iterator[Finding]:
-    """packet_loss, path_blocked, bandwidth_low, silent_corruption: by probes of collectives.
+    """packet_loss, path_blocked, bandwidth_low, silent_corruption, probe_absent: by probes of collectives.
 
-    Of several probes with the same backend in this session the last one counts.
+    Of several probes with the same backend the last one counts.
     """
     fresh = [report for report in job.probed if 0.0 <= job.now - report.at < FRESH_S]
     for report in {report.backend: report for report in fresh}.values():

@@ -1,7 +1,7 @@
 """Which rank has not launched a collective that others wait in, or launched another one.
 
-By NCCL RAS, NCCL's COLL lines, time-outs of torch's watchdog and of gloo, and the fingerprints of
-TORCH_DISTRIBUTED_DEBUG=DETAIL; :mod:`hangtop.diagnosis.rules.recorder` tells the same of recorder dumps.
+Sources: NCCL RAS, NCCL's COLL lines, time-outs of torch's watchdog and of gloo, and the fingerprints of
+TORCH_DISTRIBUTED_DEBUG=DETAIL; :mod:`hangtop.diagnosis.rules.recorder` does the same by recorder dumps.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from hangtop.diagnosis.waits.rank_status import WAITS
 CODE = "Look for a collective behind `if rank == …` (evaluation, logging, saving), and for uneven batches or shapes."
 STACKS = f"These ranks have not launched what the others wait in: look at their last log lines and their stacks. {CODE}"
 WHY = (
-    "The time-out is a consequence: find what kept this rank. Where all had launched the operation, suspect network, "
+    "The time-out is a consequence: find what kept this rank. If all had launched the operation, suspect network, "
     "GPU or sizes; TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch say more."
 )
 PAIR_UP = "Pair sends with receives: even ranks send first, odd ranks receive first; or use batch_isend_irecv."
 Proof = tuple["int | None", Evidence]
-"""A line of evidence, and the rank that it is about."""
+"""The rank that a line of evidence is about, and the line."""
 
 
 def not_launched(
@@ -46,7 +46,7 @@ def not_launched(
 
 
 def _missed(edge: WaitEdge) -> str:
-    """What a waiting operation lacks."""
+    """The counterpart that a waiting operation lacks."""
     other = {"send": "receive from", "recv": "send to"}.get(edge.operation)
     return f"the {other} rank {edge.waiter}" if other else f"{edge.operation} #{edge.seq} of group {edge.group}"
 
@@ -54,7 +54,7 @@ def _missed(edge: WaitEdge) -> str:
 def differing(
     job: Job, launched: Mapping[int, Operation], weights: tuple[float, float], proof: Sequence[Proof]
 ) -> Iterator[Finding]:
-    """Ranks of one communicator that launched another operation, size or type at one number."""
+    """A finding if ranks of one communicator launched different operations, sizes or types at one number."""
     field = differing_field(launched) if len({one.seq for one in launched.values()}) == 1 else None
     if field is not None:
         sizes = field != "name"
@@ -71,7 +71,7 @@ def operation_text(one: Operation, *, sized: bool = False) -> str:
 def _odd_calls(
     job: Job, calls: Mapping[int, str], weights: tuple[float, float], proof: Sequence[Proof], *, sizes: bool
 ) -> Iterator[Finding]:
-    """Ranks that called something else than most; the second weight counts where nobody knows which side is odd."""
+    """A finding about the ranks whose call differs from most; on a tie it has the second weight."""
     counted = vote(calls)
     if counted is None:
         return
@@ -87,7 +87,7 @@ def _odd_calls(
 
 
 def _of(proof: Sequence[Proof], ranks: Collection[int]) -> tuple[Evidence, ...]:
-    """A few lines, those about these ranks first."""
+    """A few lines of evidence, those about these ranks first."""
     return tuple(line for _, line in sorted(proof, key=lambda pair: pair[0] not in ranks)[:LINES_SHOWN])
 
 
@@ -97,7 +97,7 @@ def _of(proof: Sequence[Proof], ranks: Collection[int]) -> tuple[Evidence, ...]:
 def by_counts(job_status: JobStatus) -> Iterator[Finding]:
     """collective_mismatch and collective_size_mismatch by NCCL RAS and by NCCL's COLL lines.
 
-    Live, COLL lines count only while the job stands still; ranks that are done have not all written their last lines.
+    COLL lines count live only while the job stands still, and in saved logs only if the run did not complete.
     """
     job = job_status.job
     stands = job_status.hung or (job.stood_still or 0.0) >= job_status.alarm_after
@@ -132,10 +132,10 @@ def _counts(observer: Observer, progress: LaunchProgress) -> list[Proof]:
 
 
 def watchdog_timeout(job: Job) -> Iterator[Finding]:
-    """watchdog_timeout: collectives that ran into their time-out; a consequence that names who had launched least.
+    """watchdog_timeout: a collective timed out; a consequence, which names the ranks that had launched least.
 
-    Told is the first group whose absent ranks do not wait in another one. Where operations or sizes at one sequence
-    number differ, it is a mismatch.
+    The finding is about the first group whose late ranks do not wait in another group. Different operations or sizes at
+    one sequence number are a mismatch as well.
     """
     groups = timed_out(job)
     if not groups:
@@ -163,9 +163,9 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
 
 
 def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
-    """Ranks that had launched least, how that is known, and how surely.
+    """Ranks that had launched least, the text for it, and its weight.
 
-    A member that reports nothing at all in a log that was read, while its peers do, had not launched it either.
+    A member without any report in a log that was read, while its peers report, had not launched the collective either.
     """
     progress, reported = group.progress, set(ranks_in(group.events))
     behind = () if progress.trickles else progress.behind
@@ -181,13 +181,13 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
     if len(reported) > 1 and group.members and progress.last and not unread:
         return (), "all that report had launched it, and it did not complete", 0.6
     others = ranks_text(unread) or "the other ranks"
-    return (), f"of {others} there is no word: nothing tells who had not launched it", 0.5
+    return (), f"no report from {others}, so it is unknown which rank had not launched it", 0.5
 
 
 def fingerprints(job: Job) -> Iterator[Finding]:
     """collective_mismatch and collective_size_mismatch by TORCH_DISTRIBUTED_DEBUG=DETAIL.
 
-    Each line names a pair of ranks only, so what every rank ran is gathered from all of them and put to the vote.
+    Each line names only a pair of ranks, so the calls of all ranks are collected from all lines and put to the vote.
     """
     events, ran = log_events(job, "torch.fingerprint"), dict[int, str]()
     differs = {word for event in events for word in words_of(event, "differs")}

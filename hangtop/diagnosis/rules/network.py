@@ -14,15 +14,15 @@ from hangtop.diagnosis.phrasing import count, listed, ranks_text
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 TCP_RETRANSMIT_SHARE = 0.03
-"""Ours: a host whose CPUs are overloaded sends one segment in a hundred again without losing any."""
+"""Ours: a host with overloaded CPUs retransmits one segment in a hundred without any loss."""
 TCP_RETRANSMITS_PER_S = 10.0
-"""Ours: below that rate the share says nothing."""
+"""Ours: below this rate the share means nothing."""
 TCP_SEGMENTS_PER_S = 100.0
-"""Ours: a share of fewer segments is that of keepalives and of our own channels, not of the job's traffic."""
+"""Ours: fewer segments are keepalives and hangtop's own connections, not the job's traffic."""
 FRESH_S = 15.0
-"""Seconds for which a sample of a rank's connections counts."""
+"""Greatest age, in seconds, of a dump whose list of connections counts."""
 TOLD = 4
-"""Pairs of nodes that are written down as proof."""
+"""Most pairs of nodes that are listed as evidence."""
 
 
 ERRORS = (
@@ -31,9 +31,9 @@ ERRORS = (
     "out_of_sequence", "local_ack_timeout_err", "implied_nak_seq_err", "rnr_nak_retry_err", "roce_adp_retrans",
     "roce_adp_retrans_to", "roce_slow_restart",
 )  # fmt: skip
-"""Counters any growth of which is a finding while the job runs: those of the kernel's sysfs ABI
-(``sysfs-class-infiniband``) and hw_counters of mlx5 (NVIDIA's "understanding mlx5 counters"). CNP, ECN and
-port_xmit_wait are pressure, not errors."""
+"""Counters whose growth while the job runs is a finding: those of the kernel's sysfs ABI (``sysfs-class-infiniband``)
+and hw_counters of mlx5 (NVIDIA's "understanding mlx5 counters"). CNP, ECN and port_xmit_wait are pressure, not
+errors."""
 PORT_ERRORS = (
     "Link down, symbol errors: cable or transceiver. Receive errors: the port at the far end. Discards: congestion. "
     "Sequence errors: loss on the way from the port that counts packet_seq_err; check PFC and ECN along it."
@@ -70,7 +70,7 @@ def port_errors(job: Job) -> Iterator[Finding]:
 
 
 def _on_port(node: Node, port: Port, kind: str, severity: Severity, text: str, advice: str) -> Finding:
-    """A finding about one port; ``text`` goes on after ``port mlx5_0/1 on node4``."""
+    """A finding about one port; ``text`` follows ``port mlx5_0/1 on node4``."""
     facts, name = port.facts, _device(port)
     state = f"state {facts.state}, physical state {facts.phys_state}, rate {facts.rate or 'unknown'} Gb/s"
     grown = listed([f"{counter} +{number}" for counter, number in port.grown.items()])
@@ -92,7 +92,7 @@ def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
 
 
 def _is_up(port: Port) -> bool:
-    return port.facts.state == "ACTIVE" and port.facts.phys_state in ("LinkUp", "")  # ibv_devinfo tells no link
+    return port.facts.state == "ACTIVE" and port.facts.phys_state in ("LinkUp", "")  # ibv_devinfo shows no link state
 
 
 def _device(port: Port) -> str:
@@ -100,7 +100,7 @@ def _device(port: Port) -> str:
 
 
 def _flaps(port: Port) -> int:
-    """Times that it was seen to come back."""
+    """How often the port was seen to come back."""
     states = itertools.pairwise(look.value.state == "ACTIVE" for look in port.changes)
     return sum(after and not before for before, after in states)
 
@@ -109,9 +109,9 @@ def _flaps(port: Port) -> int:
 
 
 def packet_loss(job: Job) -> Iterator[Finding]:
-    """packet_loss: the share of TCP segments that a node has to send again is over the threshold.
+    """packet_loss: the share of TCP segments that a node retransmits is over the threshold.
 
-    A node with more to do than it has CPUs for answers late, and what nobody lost is sent again.
+    The threshold rises with the load: overloaded nodes answer late, and segments are sent again without loss.
     """
     for name, node in sorted(job.nodes.items()):
         sent, again = node.segments_per_s or 0.0, node.retransmitted_per_s or 0.0
@@ -127,10 +127,10 @@ def packet_loss(job: Job) -> Iterator[Finding]:
 
 
 def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
-    """path_blocked: the job stands still, and the kernels of its nodes send to one another again and again in vain.
+    """path_blocked: the job stands still, and kernels of its nodes retransmit to one another without an answer.
 
-    Of a rank that is stopped the kernel still acknowledges. One connection alone counts after the alarm: where packets
-    get lost, four losses running are no cut.
+    The kernel still acknowledges data for a stopped rank. A single connection counts only after the alarm: on a lossy
+    path, four losses in a row are possible.
     """
     job = job_status.job
     late = (job.stood_still or 0.0) >= job_status.alarm_after
@@ -144,8 +144,8 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
     ranks = {rank for own in silent.values() for rank, _ in own}
     yield Finding(
         "path_blocked", "critical", 0.85,
-        f"nothing is acknowledged of what is sent {'to and from' if len(nodes) == 1 else 'between'} "
-        f"{listed(nodes)} on {count(ways, 'connection')} ({ranks_text(ranks)})",
+        f"what is sent {'to and from' if len(nodes) == 1 else 'between'} {listed(nodes)} is not acknowledged on "
+        f"{count(ways, 'connection')} ({ranks_text(ranks)})",
         nodes=tuple(nodes),
         evidence=tuple(
             Evidence(Observer.NETWORK, f"sock_diag on {sender}", job.now,

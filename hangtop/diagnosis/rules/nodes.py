@@ -1,4 +1,4 @@
-"""Nodes: without an answer, started anew, short of CPU, with storage that is away, or with ranks of an old run."""
+"""Nodes that do not answer, were rebooted, lack CPUs, lost their storage, or still have ranks of an old run."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from hangtop.diagnosis.roster import ranks_on_node, world_size
 from hangtop.diagnosis.waits.statuses import not_responding
 
 CPU_WAITED_SHARE = 25
-"""Ours: per cent of the time for which a rank is ready and has no CPU; one alone on its cores waits under 1 %."""
+"""Ours: per cent of the time that a rank is runnable without a CPU; alone on its cores it waits under 1 %."""
 CPU_CROWDED = 2.0
-"""Tasks that want to run for each CPU of a node; ours: each gets half of what it wants."""
+"""Ours: runnable tasks for each CPU of a node; each gets half of the CPU that it wants."""
 CPU_PEERS_SHARE = 3
-"""Ours: so many times as much as the others, at the least."""
+"""Ours: least multiple of what the other ranks wait, and of the other nodes' load."""
 BOOT_SLACK_S = 5.0
-"""Seconds by which the clocks that tell of a boot, and of a rank's end, may differ."""
+"""Seconds by which the time of a boot and the time of a rank's end may be off."""
 BY_HAND = frozenset(("", "env", "jax", "lightning"))
 """Ways to start ranks that need no launcher."""
 OTHERS_ANSWER = "The other nodes answer: look at this one's console, power and network port."
@@ -33,9 +33,9 @@ NONE_ANSWERS = "No node answers: where the reason does not say why, check this m
 
 
 def node_unreachable(job: Job) -> Iterator[Finding]:
-    """node_unreachable: a node that gave no answer, or that answered before and does no more, while others do.
+    """node_unreachable: a node never answered, or no longer answers.
 
-    Where none answers, all that are silent for one reason are told at once: ``n[1-30] have not answered …``.
+    If no node answers, those with the same reason share one finding: ``n[1-30] have not answered …``.
     """
     answering = [node for node in job.nodes.values() if node.link in ("live", "limited")]
     silent: dict[str, list[str]] = defaultdict(list)
@@ -63,9 +63,9 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
 
 
 def _nowhere_else(job: Job) -> tuple[int, ...]:
-    """Ranks of WORLD_SIZE that run on no node that was seen: they are on the one that was not.
+    """Ranks of WORLD_SIZE that run on no node in view: they belong to the node that was never seen.
 
-    They must be as many as LOCAL_WORLD_SIZE says.
+    There must be as many of them as LOCAL_WORLD_SIZE says.
     """
     seen = {rank.rank for rank in job.ranks}
     absent = tuple(rank for rank in range(world_size(job) or 0) if rank not in seen)
@@ -74,9 +74,9 @@ def _nowhere_else(job: Job) -> tuple[int, ...]:
 
 
 def node_rebooted(job: Job) -> Iterator[Finding]:
-    """node_rebooted: a node was started anew under ranks that ran there, and they run nowhere now.
+    """node_rebooted: a node was rebooted under its ranks, which now run nowhere.
 
-    A rank that was seen to end before, or whose log tells how it failed, ended otherwise.
+    A rank that ended before the boot, or whose log shows its failure, does not count.
     """
     known = {rank.rank for rank in job.ranks if rank.gone_at is None} | by_rank(failures(job)).keys()
     for name, node in sorted(job.nodes.items()):
@@ -90,16 +90,16 @@ def node_rebooted(job: Job) -> Iterator[Finding]:
             yield Finding(
                 "node_rebooted", "critical", 0.7, f"{name} was rebooted, and {ranks_text(ranks)} ended with it",
                 ranks=ranks, nodes=(name,),
-                evidence=(Evidence(Observer.PROCESS, f"/proc/stat on {name}", booted, "the machine was started"),),
-                advice="Look why it was started anew (its console, BMC, journalctl -b -1) before a job runs there.",
+                evidence=(Evidence(Observer.PROCESS, f"/proc/stat on {name}", booted, "the machine booted"),),
+                advice="Find out why it rebooted (console, BMC, journalctl -b -1) before a job runs there.",
             )  # fmt: skip
 
 
 def cpu_starved(job: Job) -> Iterator[Finding]:
-    """cpu_starved: a rank is ready to run and has no CPU for a large part of the time, most others get theirs.
+    """cpu_starved: a rank is runnable without a CPU for a large part of the time, while most others get theirs.
 
-    Needs a reason that holds for this rank alone: one CPU that it is bound to, a nice value, or a node with more to do
-    than it has CPUs while other nodes have not. A machine that is busy everywhere is none.
+    Needs a reason that holds for this rank alone: it is bound to one CPU, its nice value is higher, or its node is
+    overloaded while other nodes are not.
     """
     known = [rank for rank in job.ranks if rank.rank >= 0 and rank.gone_at is None and _counts_cpu(job, rank)]
     usual = median_low(rank.waited_for_cpu for rank in known) if known else 0
@@ -122,14 +122,14 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
 
 
 def _is_crowded(job: Job, name: str) -> bool:
-    """Whether so many more tasks want the CPUs of this node than those of the others."""
+    """Whether this node's load per CPU is high, and far above that of the other nodes."""
     loads = {name: node.host.load / node.host.cpus for name, node in job.nodes.items() if node.host}
     mine = loads.pop(name, 0.0)
     return bool(loads) and mine >= max(CPU_CROWDED, CPU_PEERS_SHARE * median(loads.values()))
 
 
 def _counts_cpu(job: Job, rank: Rank) -> bool:
-    """Whether the rank's node is there, and has counted for one window how long the rank waited for a CPU."""
+    """Whether the rank's node is connected and has measured how long the rank waits for a CPU."""
     node = job.nodes.get(rank.node)
     source = node.sources.get("ranks") if node is not None and node.link in ("live", "limited") else None
     pulse = rank.looks.newest
@@ -137,7 +137,7 @@ def _counts_cpu(job: Job, rank: Rank) -> bool:
 
 
 def storage_stalled(job: Job) -> Iterator[Finding]:
-    """storage_stalled: by the kernel's or the file system's word a file server does not answer, and is not back."""
+    """storage_stalled: the kernel or a file system reports that a file server does not answer, and is not back."""
     for name, node in sorted(job.nodes.items()):
         last: dict[tuple[str, str], LogEvent] = {}
         for event in events_on(job, node, "kernel.storage"):
@@ -152,13 +152,13 @@ def storage_stalled(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-# --- what a run that is over left behind ------------------------------------------------------------------------------
+# --- what an earlier run left behind ---------------------------------------------------------------------------------
 
 
 def zombie_process(job: Job) -> Iterator[Finding]:
     """zombie_process: processes of an earlier run that are still alive.
 
-    Another job that is at work on the same node is none of this job's business.
+    Another job that is at work on the same node does not count.
     """
     left: dict[str, list[Rank]] = defaultdict(list)
     for one in job.others:
@@ -182,10 +182,10 @@ def zombie_process(job: Job) -> Iterator[Finding]:
 
 
 def left_over(one: Rank, others: Sequence[Rank]) -> str:
-    """Why a rank is what a run that is over left behind; empty for one that is not.
+    """Why a rank is left over from a run that is over; empty for any other rank.
 
-    Its launcher is gone, and an init is its parent. A rank that was started by hand may have had an init as its parent
-    from the start: of its run, ranks must be missing on its node.
+    Its launcher is gone, and init is its parent. A rank that was started without a launcher may have had init as its
+    parent from the start: other ranks of its run must be missing on its node.
     """
     if not one.process.adopted:
         return ""
@@ -196,7 +196,7 @@ def left_over(one: Rank, others: Sequence[Rank]) -> str:
 
 
 def _run(rank: Rank) -> tuple[str, str, int | None, int | None]:
-    """What ranks of one run have in common on a node."""
+    """What identifies a run on a node."""
     return rank.node, rank.process.run_id, rank.process.master_port, rank.process.world_size
 
 

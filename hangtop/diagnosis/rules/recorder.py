@@ -18,16 +18,16 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import WAITS
 
 OWN_GPU = "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors."
-POSTED_EARLY = f"{PAIR_UP} Where receives are posted early, look at the stacks of these ranks first."
+POSTED_EARLY = f"{PAIR_UP} If receives are posted early, look at the stacks of these ranks first."
 SCHEDULED = 0.7
-"""Most weight where recorders tell of what was scheduled alone: whether a GPU has begun it nobody knows."""
+"""Weight if recorders show only scheduled operations: whether a GPU has begun them is unknown."""
 
 
 def by_recorders(job_status: JobStatus) -> Iterator[Finding]:
     """collective_mismatch, collective_size_mismatch, p2p_deadlock and collective_stalled by recorder dumps.
 
-    A rank without a dump is named where others wait for it. Live, a collective must have been open for longer than this
-    job's pauses and the patience: dumps of a job in motion show open collectives as well.
+    A rank without a dump is named if others wait for it. Live, a collective must have been open for longer than the
+    job's pauses and the user's patience: dumps of a job in motion show open collectives as well.
     """
     job = job_status.job
     if not job.recorders:
@@ -43,14 +43,14 @@ def by_recorders(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def _open_long(job_status: JobStatus, matched: Matched, since: Iterable[float | None]) -> bool:
-    """Whether these launches are older, by the last entry of any dump, than the pauses of a live job."""
+    """Whether the earliest launch is older than the alarm by the dumps' own clocks; always for hung or saved jobs."""
     written, began = matched.at, min((at for at in since if at is not None), default=None)
     age = 0.0 if written is None or began is None else written - began
     return not job_status.job.live or job_status.hung or age >= job_status.alarm_after
 
 
 def _waiters(job_status: JobStatus, culprits: Iterable[int]) -> set[int]:
-    """Ranks that wait, by dumps, stacks and all other sources together."""
+    """Ranks that wait by dumps, stacks or any other source, without the culprits."""
     waiting = {edge.waiter for edge in job_status.job.once(waits_of)}
     waiting.update(status.rank for status in job_status.of(*WAITS))
     return waiting - set(culprits)
@@ -64,7 +64,7 @@ def _dump(matched: Matched, rank: int, text: str) -> Evidence:
 
 
 def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
-    """p2p_deadlock; collective_mismatch where groups take part, of which one rank entered two in another order.
+    """p2p_deadlock; collective_mismatch if the circle contains collectives, which a rank entered in another order.
 
     A receive may have been posted early, so a rank in the circle may be held up elsewhere.
     """
@@ -82,15 +82,15 @@ def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
 
 
 def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
-    """Ranks at which all waits end; those without a dump where nobody of whom there is one is to blame."""
+    """Ranks at which all waits end; ranks without a dump if no rank with a dump is to blame."""
     job = job_status.job
     if matched.unfinished:
         return
-    # gloo's recorder keeps no sends and receives: a rank that waits in one by its frames waits for others itself
+    # gloo's recorder has no sends and receives: a rank whose frames show one waits for others itself
     in_pairs = {one.rank for one in job_status.of("waiting") if one.activity and one.activity.kind == "p2p"}
     culprits = tuple(rank for rank in matched.culprits if rank not in in_pairs) or matched.culprits
     if not culprits:
-        # of ranks that failed by themselves, or spoke at their exit, something else tells why they wrote no dump
+        # a rank that failed by itself, or reported its exit, has another reason to have no dump
         failed = {end.rank for end in ended_ranks(job_status) if not end.cause.consequence} | exits(job).keys()
         culprits = () if set(matched.undumped) <= failed else matched.undumped
     direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
@@ -110,10 +110,10 @@ def _weight(matched: Matched, direct: Iterable[WaitEdge]) -> float:
 
 
 def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
-    """collective_stalled: ranks have open what all members of the group launched, or what some of them completed.
+    """collective_stalled: a collective is open that all members of the group launched, or that some completed.
 
-    Of a group of which one dump tells, others may not have come yet. A rank that alone gave another size, where sizes
-    may differ, is wrong where NCCL also met a message of another size: collective_size_mismatch.
+    Needs two dumps: with one, other members may not have launched yet. If one rank alone gave another size and NCCL
+    warns of a truncated message, that rank is wrong: collective_size_mismatch.
     """
     if not matched.unfinished:
         return
@@ -146,7 +146,7 @@ def _open(edge: WaitEdge) -> str:
 
 
 def _last(matched: Matched, rank: int) -> str:
-    """``launched last: all_reduce #6 (completed), at train_step (/job/loop.py:40)``, of the user's own frames."""
+    """``launched last: all_reduce #6 (completed), at train_step (/job/loop.py:40)``, first frame outside torch."""
     launched = matched.dumps[rank].collectives if rank in matched.dumps else ()
     if not launched:
         return "launched nothing"

@@ -1,6 +1,6 @@
 """A job that moves, but slowly: a rank for which the others wait again and again.
 
-By looks at stacks; where these name none, by figures of GPUs.
+Looks at stacks decide; if they name no rank, figures of GPUs.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_
 from hangtop.diagnosis.waits.statuses import with_waits_of_many
 
 LOOKS = 4
-"""Ours: fewer looks cannot tell one rank from chance."""
+"""Ours: least number of looks at a rank; fewer cannot tell a straggler from chance."""
 WAITS_SHARE = 0.6
 """Ours: least share of looks in which the others wait."""
 CHANCE, DOUBT = 0.02, 0.2
-"""Ours: a share that chance gives less often than once in fifty is not chance; once in five is worth more looks."""
+"""Ours: a share that chance gives less often than once in fifty makes a straggler; up to once in five is a doubt."""
 WORK_OF_MINUTES = frozenset({"compile", "evaluation", "checkpoint"})
-"""Work that one rank may do for all of them, for minutes."""
+"""Work that one rank may do for all ranks, for minutes."""
 STARVED_SHARE = 50
-"""Ours: per cent of its time for which a rank waits for a CPU, where a node has much more to do than it can."""
+"""Ours: per cent of the time that a rank waits for a CPU on a heavily overloaded node."""
 PAUSE_SLACK_S = 0.5
-"""Ours: by so much a look and the signs by which a pause is known may be apart, as of one that a watch began within."""
+"""Ours: tolerance in seconds between the time of a look and the start or end of a pause."""
 LONGEST_STEP_S = 60.0
-"""Seconds of a step, or of a usual pause, that looks must go beyond, at the most: older ones are not at hand."""
+"""Most seconds, of a step or a usual pause, that looks must span: older looks are not kept."""
 LEAST_SPAN_S, STEPS, UNKNOWN_STEP_S = 15.0, 4.0, 7.5
-"""Seconds of figures that are needed, and so many steps: within one, in a pipeline say, now one computes and now
-another. What a step is taken to last where no log tells."""
+"""Figures must span this many seconds and this many steps: within one step of a pipeline, ranks compute in turn. The
+third is the assumed length of a step in seconds if no log shows it."""
 WORKS_SHARE, IDLE_SHARE = 0.85, 0.5
-"""Ours: least part of the time for which the late rank works, and for which the others wait: half a step is lost."""
+"""Ours: least share of the time that the late rank works, and that the others wait: half of each step is lost."""
 COMPARE = "Compare this rank with its peers: clocks and temperature of its GPU, its data, what else runs on its node."
 
 
 def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
-    """straggler_rank: the job moves, its ranks wait in most looks, and this one in far fewer than chance would have it.
+    """straggler_rank: the job moves, its ranks wait in most looks, and this rank in far fewer than by chance.
 
-    Where stacks name none, as over NCCL, one rank whose GPU works nearly always while those of the others wait for most
-    of the time.
+    If stacks name no rank, as over NCCL: the rank whose GPU works nearly always while the other ranks' GPUs wait for
+    most of the time.
     """
     job, seen = job_status.job, _looked_at(job_status)
     late = [one for one, chance in _chances(seen) if chance < CHANCE]
     by_stacks = _few(len(late), len(seen)) and not any(_one_wait(job, one, seen) for one in late)
     starved = all(one.process is not None and one.process.waited_for_cpu >= STARVED_SHARE for one in seen)
-    if not by_stacks or starved:  # where all lack CPUs, who is last at a look is chance
+    if not by_stacks or starved:  # if all ranks lack CPUs, the late one is chance
         if job.motion.moving and not job_status.hung:
             yield from _by_figures(job_status)
         return
@@ -86,9 +86,9 @@ def _few(late: int, ranks: int) -> bool:
 
 
 def _chances(seen: Sequence[RankStatus]) -> list[tuple[RankStatus, float]]:
-    """Ranks for which others wait in most of their looks, each with a chance.
+    """Ranks whose peers wait in most of their looks, each with the probability that it is no straggler.
 
-    It is the chance that any rank which waits as often as the others is met so rarely while waiting.
+    That is the probability that any rank which waits as often as the others is seen waiting so rarely.
     """
     found = []
     for one in seen:
@@ -111,10 +111,10 @@ def _share(statuses: Sequence[RankStatus]) -> float:
 
 
 def _one_wait(job: Job, status: RankStatus, seen: Sequence[RankStatus]) -> bool:
-    """All looks may be of one wait, of a hang or a pause, and not of several steps.
+    """Whether all looks may show one wait, of a hang or a pause, instead of several steps.
 
-    All looks that met it late lie within one pause of the job, or the present one; or every look met it at one place,
-    and no step was told since the first of them; where no step is told at all, no other rank was seen to wait anew.
+    All looks that found the rank late lie within one pause of the job, past or present; or all looks found it at one
+    place and no step was logged since the first (without logged steps: no other rank began a new wait).
     """
     looks = status.readings
     late = [look.at for look in looks if not waits_for_others(look)]
@@ -129,21 +129,21 @@ def _one_wait(job: Job, status: RankStatus, seen: Sequence[RankStatus]) -> bool:
 
 
 def _works_for_all(status: RankStatus) -> bool:
-    """It evaluates, saves or compiles in a quarter of its looks: no slow rank."""
+    """Whether the rank evaluates, saves or compiles in a quarter of its looks: then it is no straggler."""
     inside = sum(bool({look.kind, *look.context} & WORK_OF_MINUTES) for look in status.readings)
     return 0 < inside * 4 >= len(status.readings)
 
 
 def slowness_judged(job_status: JobStatus) -> bool:
-    """Whether the ranks and their GPUs were looked at often enough to tell a slow one, and none is in doubt."""
+    """Whether the ranks were looked at often enough to tell a straggler, and none is in doubt."""
     if _stands_still(job_status):
-        return len(_often(job_status.read)) > 1  # no rhythm, so nobody is late in it
+        return len(_often(job_status.read)) > 1  # without steps no rank is late
     seen = _looked_at(job_status)
     return len(seen) > 1 and all(chance >= DOUBT for _, chance in _chances(seen))
 
 
 def _looked_at(job_status: JobStatus) -> list[RankStatus]:
-    """Ranks that were looked at often enough, over more than a step; none where that is not most of the job."""
+    """Ranks with enough looks, which span more than a step; empty if that is not most of the job."""
     if _stands_still(job_status):
         return []
     job = job_status.job
@@ -159,7 +159,7 @@ def _often(read: Sequence[RankStatus]) -> list[RankStatus]:
 
 
 def _stands_still(job_status: JobStatus) -> bool:
-    """One wait goes on now that is far longer than what the job pauses in its rhythm: it may become a hang."""
+    """Whether the present wait is far longer than the job's usual pauses: it may become a hang."""
     job, still = job_status.job, job_status.job.stood_still or 0.0
     if job.live and not job_status.hung and (job.motion.moving or still < OF_PAUSE * (job.usual_pause or 0.0)):
         return False
@@ -184,12 +184,12 @@ def _by_figures(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def _span(job: Job) -> float:
-    """Seconds of figures that tell one rank from the others."""
+    """Seconds of GPU figures that are needed to tell one rank from the others."""
     return max(LEAST_SPAN_S, STEPS * (job.motion.step_s or UNKNOWN_STEP_S))
 
 
 def _late(job_status: JobStatus, shares: Mapping[int, LoadShares]) -> list[int]:
-    """The few ranks whose GPUs work nearly always while those of the others wait most of the time."""
+    """The few ranks whose GPUs work nearly always while the other ranks' GPUs wait for most of the time."""
     late = [rank for rank, share in shares.items() if share.computing >= WORKS_SHARE]
     others = [share.spinning for rank, share in shares.items() if rank not in late]
     few = _few(len(late), len(shares)) and bool(others) and median(others) >= IDLE_SHARE

@@ -22,23 +22,22 @@ AGREED = (
     "allreduce probe, look at the fabric panel and for Xid lines."
 )
 UNNAMED = (
-    "From outside all ranks look alike. Stacks (run as the job's user or root), recorder dumps (press r), NCCL RAS, "
-    "NCCL_DEBUG=INFO with COLL, or the allreduce probe would tell a collective left out from a network or a GPU."
+    "From outside all ranks look the same. Stacks (run as the job's user or root), recorder dumps (press r), NCCL RAS, "
+    "NCCL_DEBUG=INFO with COLL, or the allreduce probe show whether a collective was skipped, or network or GPU failed."
 )
 OPEN_KINDS = frozenset({"device", "backward", "forward"})
-"""Kinds of waits whose Python frames do not say in which operation they end."""
+"""Kinds of waits whose Python frames do not show the operation that they wait for."""
 NO_OPERATION = ("init", "store", "code", "sleep")
-"""Kinds of waits in which ranks are in no collective."""
-LOOK = "Look at what the rank does, and what that reads from or asks."
+"""Kinds of waits outside any collective."""
+LOOK = "Look at what the rank does, and at the file, service or device that it uses."
 GROUPS_TOLD = 4
 DUMPS = NextStep("r", "hangtop analyze FLIGHT_RECORDER_DUMPS")
 
 
 def mismatch(job_status: JobStatus) -> Iterator[Finding]:
-    """collective_mismatch: all ranks wait, and not at the same operation; the minority is the odd one.
+    """collective_mismatch: all ranks wait, but not at the same operation; the minority is the odd one.
 
-    A wait in a sub-group ends before the wait of the waiters. Where nothing tells which side is odd, both are named.
-    Waits at different steps of one start are init_hang.
+    If no sign shows which side is odd, both are named. Waits at different steps of one start are init_hang.
     """
     graph = job_status.graph
     if graph is None or graph.pattern != "mismatch" or not job_status.hung:
@@ -80,9 +79,9 @@ def deadlock(job_status: JobStatus) -> Iterator[Finding]:
 def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding]:
     """collective_stalled: all ranks of a group are in one operation; job_stalled: no rank moves, wherever they are.
 
-    The second works without any stack. It names the ranks whose GPUs have nothing to do while those of all others are
-    full, and the only rank of a job. ``found`` are the findings of all other rules: both give way to another hang, the
-    second to all that says how the job is.
+    job_stalled works without any stack. It names the ranks whose GPUs are idle while those of all others spin, or the
+    only rank of a job. ``found`` are the findings of all other rules: both kinds give way to another hang, and
+    job_stalled to a crash or to ``waiting``, too.
     """
     job, graph, group = job_status.job, job_status.graph, _in_one_operation(job_status)
     kind = "collective_stalled" if group else "job_stalled"
@@ -110,7 +109,7 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
 
 
 def _in_one_operation(job_status: JobStatus) -> tuple[RankStatus, ...]:
-    """Ranks that all are in one operation of a group, and stand still there; none where some rank is odd."""
+    """The ranks that stand still in one operation of a group; empty if a rank is odd."""
     graph = job_status.graph
     if graph is None or graph.pattern != "stalled" or not _stands(job_status, graph):
         return ()
@@ -119,7 +118,7 @@ def _in_one_operation(job_status: JobStatus) -> tuple[RankStatus, ...]:
 
 
 def _still_for(job_status: JobStatus, ranks: Sequence[RankStatus]) -> float | None:
-    """Seconds for which none of these ranks has moved by any sign; None where one may have, and in a start."""
+    """Seconds for which no sign shows motion of these ranks; None if one may have moved, and during a start."""
     job = job_status.job
     started = [one.process.process.started for one in ranks if one.process is not None]
     young = job.motion.last_step is None and job.now - min(started, default=job.now) < START_S
@@ -129,7 +128,7 @@ def _still_for(job_status: JobStatus, ranks: Sequence[RankStatus]) -> float | No
 
 
 def standing(job_status: JobStatus) -> str:
-    """Where all ranks of a job are that has not moved for a while, and in which none is odd; else empty."""
+    """Where the ranks are of a job that has not moved for a while and has no odd rank; else empty."""
     job, present, graph = job_status.job, job_status.present, job_status.graph
     if not stands(job) or job.motion.moving or (graph is not None and graph.pattern != "stalled"):
         return ""
@@ -153,7 +152,7 @@ def _not_moved(job_status: JobStatus, ranks: Sequence[RankStatus], held: float) 
 
 
 def _stands(job_status: JobStatus, graph: WaitGraph) -> bool:
-    """Ranks that spin are seen to stand still by their GPUs, which are full at little and even power."""
+    """Whether the ranks stand still: by their looks, or if they spin, by GPUs that are full at low and even power."""
     if job_status.job.motion.moving and not graph.part:
         return False
     return graph.frozen or all(one.load == "spinning" for one in (*graph.culprits, *graph.waiters))
@@ -162,7 +161,7 @@ def _stands(job_status: JobStatus, graph: WaitGraph) -> bool:
 def _evidence(
     graph: WaitGraph | None, shown: Sequence[RankStatus], held: float, *more: Evidence
 ) -> tuple[Evidence, ...]:
-    """Stacks of some ranks, where the others wait, and for how long that was watched."""
+    """Stacks of some ranks, where the others wait, and the length of the watch."""
     looks = max((len(status.readings) for status in (*graph.waiters, *graph.culprits)), default=0) if graph else 0
     still = Evidence(Observer.CONTEXT, "watch", None, f"no sign of motion for {duration(held)}")
     watched = (*waiters_of(graph), watch_of(graph, looks)) if graph else (still,)

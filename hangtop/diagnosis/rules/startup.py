@@ -25,15 +25,15 @@ ONE_MASTER = (
     "Check that MASTER_ADDR is the address of the first node as all others see it, that nothing filters the port, and "
     "which interface is used (NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME)."
 )
-ELSEWHERE = "Look at what it does there, and why it does not go on: the others wait until it comes to make its groups."
+ELSEWHERE = "Look at what it does there: the others wait until it comes to create its process groups."
 COME = "Look at the ranks that did not come: did they start, can they reach MASTER_ADDR and its port from their node?"
-OTHER_NODES = "It waits for --nnodes nodes: start it on the others with the same rendezvous; see that they reach it."
+OTHER_NODES = "torchrun waits for --nnodes nodes: start it on the others; check that they reach the rendezvous."
 
 
 def launching(job: Job) -> str:
-    """Which launchers have had no rank, and since when, of a live job of which no rank was seen; empty without one.
+    """``torchrun has had no rank on node1 for 40 s``, for a live job of which no rank was seen; else empty.
 
-    Nor where something failed since they began.
+    Also empty if something failed since the launchers began.
     """
     idle = _idle(job)
     began = min((one.started for _, one in idle), default=job.now)
@@ -45,17 +45,17 @@ def launching(job: Job) -> str:
 
 
 def _idle(job: Job) -> Sequence[tuple[str, IdleLauncher]]:
-    """Launchers that have no rank, each with its node, by the names of the nodes."""
+    """Launchers without a rank, each with its node, by the names of the nodes."""
     return [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers.values()]
 
 
 def _idle_for(job: Job, idle: Sequence[tuple[str, IdleLauncher]]) -> float:
-    """Seconds for which the one that came last has had no rank."""
+    """Seconds for which the newest of these launchers has had no rank."""
     return max(0.0, job.now - max(one.since or one.started for _, one in idle))
 
 
 def no_rank_started(job: Job) -> Iterator[Finding]:
-    """init_hang by launchers: for longer than a start takes torchrun runs, and no rank does on any node."""
+    """init_hang: torchrun runs, and has had no rank on any node for longer than a start takes."""
     idle = _idle(job)
     if (text := launching(job)) and _idle_for(job, idle) >= START_LONGEST_S:
         proof = [
@@ -72,8 +72,8 @@ def no_rank_started(job: Job) -> Iterator[Finding]:
 def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     """init_hang: ranks wait in init_process_group, a store or a rendezvous, longer than a start takes.
 
-    A rank that works on its way to the start is no fault: ``waiting`` tells of it. Nothing is said beside ranks that
-    were not looked at.
+    A rank that works on its way to the start is no fault: ``waiting`` reports it. No finding while some ranks could not
+    be read.
     """
     graph = job_status.graph
     if graph is None or graph.pattern == "unclear" or not coming_up(job_status):
@@ -102,10 +102,10 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
 def _not_there(
     coming: Sequence[RankStatus], late: Sequence[RankStatus], masters: Counter[str]
 ) -> tuple[tuple[int, ...], str]:
-    """Which ranks hold up the start, and the words for it.
+    """Ranks that hold up the start, and the reason as text.
 
-    Ranks that are elsewhere, that have not found the store which others wait at (rank 0 serves it, and waits there for
-    all), or whose MASTER_ADDR or MASTER_PORT differs.
+    These are ranks elsewhere in their code; ranks still at the rendezvous while others wait at the store (not rank 0,
+    which serves it); or ranks whose MASTER_ADDR or MASTER_PORT differs.
     """
     early = [s for s in coming if s.activity and s.activity.meaning is Meaning.RENDEZVOUS]
     usual = max(masters, key=lambda master: masters[master], default="")
@@ -118,7 +118,7 @@ def _not_there(
     for members, why in reasons:
         if ranks := tuple(sorted({one.rank for one in members})):
             return ranks, f"{ranks_text(ranks)} {of_several(why, len(ranks))}"
-    return (), "all are there; they do not reach each other, or make different groups (new_group in another order)"
+    return (), "all are there, but do not reach each other or create different groups (new_group in another order)"
 
 
 def _master(status: RankStatus) -> str:
@@ -130,10 +130,10 @@ def _master(status: RankStatus) -> str:
 
 
 def store_timeout(job: Job) -> Iterator[Finding]:
-    """store_timeout: a wait in the store or the rendezvous ended by time-out; who did not come, or did not get there.
+    """store_timeout: a wait at the store or the rendezvous timed out; names ranks that did not come or connect.
 
-    A launcher's warning is no time-out. A rendezvous that lost its store (the process that serves it ended first, or
-    cannot be reached) is one where the run did not come to its end.
+    A launcher's warning is no time-out. A rendezvous that lost its store (the serving process ended first, or cannot be
+    reached) counts if the run did not complete.
     """
     raised = [event for event in log_events(job, "elastic.rendezvous") if not text_of(event, "warned")]
     waits = [event for event in raised if text_of(event, "problem").lower().startswith("time")]
@@ -164,15 +164,15 @@ def store_timeout(job: Job) -> Iterator[Finding]:
 
 
 def _first(events: Sequence[LogEvent], name: str) -> int | None:
-    """The number that the first of these events tells which has it."""
+    """The number in the first of these events that has the field."""
     return next((number for event in events if (number := number_of(event, name)) is not None), None)
 
 
 def nccl_init_stuck(job: Job) -> Iterator[Finding]:
     """init_hang by NCCL's log: a communicator's Init START without COMPLETE on some ranks.
 
-    Live, only a start that is as old as the alarm counts. Where a collective timed out, the communicator was complete:
-    the lines of the other ranks are not there.
+    Live, the newest START must be as old as the alarm. After a collective's time-out, all communicators were complete:
+    the other ranks' lines are missing.
     """
     by_comm: dict[str, dict[int, LogEvent]] = defaultdict(dict)
     for event in log_events(job, "nccl.init") if not log_events(job, "torch.watchdog_timeout") else ():
@@ -186,7 +186,7 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
         size = max(number_of(event, "size") or 0 for event in phases.values())
         absent = tuple(place for place in range(size) if place not in phases)
         absent = absent if len(absent) * 2 <= size else ()
-        split = any(text_of(event, "parent") for event in phases.values())  # its places are not the ranks' numbers
+        split = any(text_of(event, "parent") for event in phases.values())  # its places are not global ranks
         yield Finding(
             "init_hang", "critical", 0.75,
             f"NCCL communicator {comm} was begun by {ranks_text(waiting)} and never completed"

@@ -1,10 +1,9 @@
 """Ranks wait for a rank that does not wait: which one, where it is, and whether that is a fault.
 
-Two claims. *Who is waited for* is in the stacks of those who wait, and is told at once (``waiting``), with what the
-rank waited for is doing. *Whether that is a fault* is a matter of its wake set
-(:mod:`hangtop.diagnosis.waits.wake_set`): one of ``rank_stuck_in_data``, ``rank_stuck_in_checkpoint``,
-``rank_stuck_on_lock`` and ``rank_stuck_in_code`` once it makes no progress and its patience is over. A process that the
-kernel does not let run is a fault by itself.
+Two claims. *Who is waited for* follows from the waiters' stacks and is reported at once (``waiting``), with what that
+rank does. *Whether that is a fault* depends on its wake set (:mod:`hangtop.diagnosis.waits.wake_set`): it is one of
+``rank_stuck_in_data``, ``rank_stuck_in_checkpoint``, ``rank_stuck_on_lock`` and ``rank_stuck_in_code`` once it makes no
+progress and its patience is over. A process that the kernel does not let run is a fault by itself.
 """
 
 from __future__ import annotations
@@ -22,30 +21,30 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, nodes_of
 
 COMING_UP = frozenset({"init", "store"})
-"""What ranks wait in that have not yet begun to train."""
+"""Kinds of waits before the training begins."""
 PLACES_TOLD = 3
-"""Places at which ranks that are waited for are told."""
+"""Most places shown of ranks that are waited for."""
 DATA, CHECKPOINT, LOCK, CODE = (
     "rank_stuck_in_data", "rank_stuck_in_checkpoint", "rank_stuck_on_lock", "rank_stuck_in_code",
 )  # fmt: skip
 ADVICE = {
     DATA: "Look at the storage behind the data and at this rank's workers; num_workers=0 shows the real error.",
     CHECKPOINT: "Check the file system that it writes to. If one rank saves alone, raise that group's time-out.",
-    LOCK: "Find who holds the lock: other threads, a child, for a file another node (lslocks). A lock held while a "
+    LOCK: "Find the holder of the lock: a thread, a child, for a file also another node (lslocks). A lock held while a "
     "worker was forked is never released there; a C extension may keep the GIL: dump native frames.",
-    CODE: "Look at this frame: it is the only place where the job does not go on.",
+    CODE: "Look at this frame: all other ranks wait for it to end.",
 }
-CHILDREN = "Look at the child processes of this rank: it goes on when one of them has ended or answered."
+CHILDREN = "Look at the child processes of this rank: it continues when one of them ends or answers."
 NOT_LAUNCHED = "It has not launched what the others wait in: look at its GPU (Xid lines, power) and at its stack."
-UNDECIDED = "No fault yet: the rank works, or what it waits for may come. It is called hung once nothing of it moves."
+UNDECIDED = "No fault yet: the rank works, or may still get what it waits for. It counts as hung once none of it moves."
 MOST_ARE_BLAMED = 0.55
-"""Weight of a wait for most of the job: ranks that are seen in calls of C alone may as well wait themselves."""
+"""Weight if most of the job is waited for: ranks that are seen only in calls of C may wait themselves."""
 
 
 def held_up(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_stuck_in_data, rank_stuck_in_checkpoint, rank_stuck_on_lock and rank_stuck_in_code; until then waiting.
+    """rank_stuck_in_data, rank_stuck_in_checkpoint, rank_stuck_on_lock, rank_stuck_in_code; before that waiting.
 
-    A rank that is waited for is stuck once the wait has lasted for as long as :meth:`JobStatus.due` says.
+    A rank that is waited for is stuck once the wait has lasted as long as :meth:`JobStatus.due`.
     """
     graph = job_status.graph
     if graph is None or graph.pattern != "held_up" or not graph.waiters:
@@ -65,7 +64,7 @@ def held_up(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def _kind_of(status: RankStatus) -> str:
-    """The kind of being stuck, by what the rank does, then by what it does that for.
+    """The kind of being stuck, by the rank's innermost call, then by the purpose of that call.
 
     A rank that sleeps in C code below its own line most likely wants a lock: ``with lock:`` has no frame of its own.
     """
@@ -81,9 +80,9 @@ def _kind_of(status: RankStatus) -> str:
 
 
 def _gil_owner(status: RankStatus) -> str:
-    """The thread that holds the GIL in every look at a process that uses no CPU: it blocks in native code.
+    """The thread that holds the GIL in every look at a process that uses no CPU; empty without one.
 
-    Python code that blocks gives the GIL back.
+    It blocks in native code: Python code releases the GIL before it blocks.
     """
     owners = {look.gil for look in status.readings}
     return owners.pop() if len(status.readings) >= LATE_LOOKS and len(owners) == 1 and status.motion.blocked else ""
@@ -103,7 +102,7 @@ def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence
 
 
 def _waiting(job_status: JobStatus, graph: WaitGraph) -> Finding:
-    """Who waits, for whom, and for how long; nearer to the time-out also when the watchdog ends the job."""
+    """Which ranks wait for which, and how long; from half of the time-out on, also when the watchdog ends the job."""
     members, alike = graph.culprits, defaultdict(list)
     for member in members:
         alike[member.where].append(member)
@@ -123,10 +122,7 @@ def _waiting(job_status: JobStatus, graph: WaitGraph) -> Finding:
 
 
 def _doing(job_status: JobStatus, status: RankStatus) -> str:
-    """``tune_kernels (job2.py:61), 1.0 core busy``; where a worker's frame is shown, it is said to be the worker's.
-
-    Example: ``blocked on pipe: its process 4242 is in fetch (data.py:31)``.
-    """
+    """``tune_kernels (job2.py:61), 1.0 core busy``; a child process's frame is marked as its own."""
     doing, figures, child = status.activity, job_status.wake_set(status).figures, children_told(status)
     if doing is not None and doing.helper_pid is not None and doing.where:
         return f"{figures or doing.label}: its process {doing.helper_pid} is in {doing.where}"
@@ -134,7 +130,7 @@ def _doing(job_status: JobStatus, status: RankStatus) -> str:
 
 
 def coming_up(job_status: JobStatus) -> bool:
-    """True where most who wait still wait to start: that is init_hang, whoever has not come."""
+    """Whether at least half of the waiting ranks wait to start: that is init_hang, whichever rank is missing."""
     waiting = job_status.of(*WAITS)
     coming = [one for one in waiting if one.activity and one.activity.kind in COMING_UP]
     return bool(coming) and not job_status.trained and len(coming) * 2 >= len(waiting)
@@ -142,9 +138,9 @@ def coming_up(job_status: JobStatus) -> bool:
 
 # --- processes that cannot run -----------------------------------------------------------------------------------
 
-CONTINUE = "kill -CONT {pid} lets it go on. Find out who stopped it: a shell, a batch system."
+CONTINUE = "kill -CONT {pid} resumes it. Find out what stopped it: a shell, a batch system."
 DETACH = "Detach the tracer from process {pid}."
-THAW = "Whoever froze it must thaw it (docker unpause, systemctl thaw): see /proc/{pid}/cgroup."
+THAW = "Thaw it where it was frozen (docker unpause, systemctl thaw): see /proc/{pid}/cgroup."
 KERNEL = "Storage or a driver does not answer: look at the node's kernel log; drain it if it does not come back."
 
 

@@ -1,4 +1,4 @@
-"""How the devices of nodes are wired: a node that differs from its peers."""
+"""How the devices of nodes are connected: a node that differs from its peers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hangtop.diagnosis.phrasing import count, listed
 from hangtop.diagnosis.roster import ranks_on_node
 
 WIRED_ALIKE = 3
-"""Ours: of two nodes that differ, neither is known to be the odd one."""
+"""Ours: least number of nodes to compare; of two that differ, neither is known to be the odd one."""
 
 
 def topology_differs(job: Job) -> Iterator[Finding]:
-    """topology_differs: by ``nvidia-smi topo -m`` this node is wired otherwise than most nodes of the same devices.
+    """topology_differs: ``nvidia-smi topo -m`` shows other links than on most nodes with the same devices.
 
     Example: seven nodes have NV18 between all GPUs, node5 has SYS between GPU3 and every other one.
     """
@@ -32,16 +32,16 @@ def topology_differs(job: Job) -> Iterator[Finding]:
             if differ := [f"{pair} {link}, not {usual[pair]}" for pair, link in links.items() if link != usual[pair]]:
                 yield Finding(
                     "topology_differs", "warning", 0.8,
-                    f"{name} is wired otherwise than {count(agree, 'other node')}: {listed(differ, most=3)}",
+                    f"{name} is wired differently from {count(agree, 'other node')}: {listed(differ, most=3)}",
                     ranks=ranks_on_node(job, name), nodes=(name,),
                     evidence=(Evidence(Observer.GPU, f"nvidia-smi topo -m on {name}", None, listed(differ, most=12)),),
-                    advice="Where an NVLink (NV) is gone: look at dmesg and nvidia-smi nvlink -s, and drain the node. "
+                    advice="If an NVLink (NV) is gone, look at dmesg and nvidia-smi nvlink -s, and drain the node. "
                     "Else compare slots and BIOS settings (NUMA nodes per socket, ACS) with the others'.",
                 )  # fmt: skip
 
 
 def _links(found: Topology) -> dict[str, str]:
-    """``GPU0-GPU3`` → ``NV18``, of each two devices."""
+    """Link between each two devices: ``GPU0-GPU3`` → ``NV18``."""
     pairs = combinations(range(len(found.devices)), 2)
     return {f"{found.devices[row]}-{found.devices[column]}": found.links[row][column] for row, column in pairs}
 

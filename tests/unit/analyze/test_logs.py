@@ -109,7 +109,7 @@ def test_of_those_who_lost_a_peer_it_is_said_who_left_no_word(tmp_path: Path) ->
         (folder / "stderr.log").write_text(text.format(local))
     (found,) = diagnose(files_session([tmp_path]).job()).findings
     assert (found.kind, found.ranks) == ("nccl_remote_error", ())
-    assert "of ranks 0,2 there is no word" in found.summary
+    assert "no message from ranks 0,2" in found.summary
 
 
 def test_a_rank_that_had_finished(tmp_path: Path) -> None:

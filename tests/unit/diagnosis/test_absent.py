@@ -129,7 +129,7 @@ def test_ranks_of_one_node_that_are_gone_are_told_together() -> None:
     verdict = job.verdict()
     (found,) = [one for one in verdict.findings if one.kind == "rank_killed"]
     assert found.ranks == (2, 3)
-    assert "ranks 2-3 on node2 have been gone for 12 s without a word; 2 others wait" in found.summary
+    assert "ranks 2-3 on node2 have been gone for 12 s without a message; 2 others wait" in found.summary
 
 
 def goes_on(ago: float, **motion: Any) -> Sketch:

@@ -75,7 +75,7 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     # the first failure
     "the first exception, not the loudest": (
         [*raised(1, "RuntimeError: late", 59), *raised(2, ago=60, frame="a (x.py:1)"), *lost(0, 3)],
-        "rank_crashed", (2,), "failed first: ValueError: bad shard at a (x.py:1); 3 others fell over",
+        "rank_crashed", (2,), "failed first: ValueError: bad shard at a (x.py:1); 3 others failed afterwards",
     ),
     "the earliest of bare exit codes": (
         [*failed(4, 1, 100, root=True), *failed(0, 1, 49, root=True)], "child_failed_no_detail", (4,), "exit code 1",
@@ -98,23 +98,23 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     ),
     "Ray's word alone that a worker is gone": (
         say("launcher.exit", launcher="ray", reason="The actor died"), "child_failed_no_detail", NOBODY,
-        "no word but that of its launcher, ray (The actor died)",
+        "reported only by its launcher, ray (The actor died)",
     ),
     # by elimination
     "the rank that left no word": (
-        [*lost(0, 2, 3), *say("log.end", 1, ago=30)], "rank_killed", (1,), "left no word, and 3 others lost",
+        [*lost(0, 2, 3), *say("log.end", 1, ago=30)], "rank_killed", (1,), "left no message, and 3 others lost",
     ),
-    "half of the ranks may not have been read": (lost(0, 1), "nccl_remote_error", NOBODY, "of ranks 2-3 there is no"),
+    "half of the ranks may not have been read": (lost(0, 1), "nccl_remote_error", NOBODY, "no message from ranks 2-3"),
     "a rank that torchrun lists neither as failed nor as ended": (
-        [*lost(0, 1, 3), *failed(3, 1, root=True, local_rank=1, source="n2.err")], "rank_killed", (2,), "left no word",
+        [*lost(0, 1, 3), *failed(3, 1, root=True, local_rank=1, source="n2.err")], "rank_killed", (2,), "no message",
     ),
     "silence in the one log of a small job": (
-        say("gloo.closed", 0, 2, peer="[10.0.0.2]:4000", source="job.out"), "rank_killed", (1,), "left no word",
+        say("gloo.closed", 0, 2, peer="[10.0.0.2]:4000", source="job.out"), "rank_killed", (1,), "left no message",
     ),
     # NCCL and the network
     "NVLink SHARP memory that cannot be bound": (
         say("nccl.warn", 1, signature="init_failed", text="Failed to bind NVLS memory: CUDA error 401"),
-        "nvlink_fabric_down", (1,), "CUDA told rank 1",
+        "nvlink_fabric_down", (1,), "CUDA error on rank 1",
     ),
     "a dead link makes victims": (
         [*say("nccl.warn", 1, ago=60, signature="ib_retry_exceeded", peer="10.0.0.7", device="mlx5_2"),
@@ -154,7 +154,7 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     ),
     "a log that was not read is not silence": (
         [event for rank in (0, 1, 3) for event in late(rank, source=f"{rank}.err")], "watchdog_timeout", NOBODY,
-        "of rank 2 there is no word",
+        "no report from rank 2, so",
     ),
     "all timed out in one operation": (late(0, 1, 2, 3), "watchdog_timeout", NOBODY, "it did not complete"),
     "an abort after a time-out is torch's own": (
