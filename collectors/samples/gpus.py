@@ -88,18 +88,6 @@ class NvlinkCounters(NamedTuple):
     sent: Optional[int]
 
 
-class Topology(NamedTuple):
-    """How the GPUs and NICs of a node are connected, in the words of ``nvidia-smi topo -m``."""
-
-    devices: List[str]
-    """``GPU0`` … and NICs by name, ``mlx5_0``."""
-    links: List[List[str]]
-    """A row a device, a cell a device: ``X`` itself, ``NV18`` (so many NVLinks), ``PIX``, ``PXB``, ``PHB``, ``NODE``,
-    ``SYS`` (over the link between sockets)."""
-    numa: List[str]
-    """NUMA node of each device; empty where it is not told."""
-
-
 def bus_key(bus_id: str) -> str:
     """A PCI address in one spelling, ``0000:5f:00``: a domain of four digits, lower case, no function.
 

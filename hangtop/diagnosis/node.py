@@ -19,7 +19,6 @@ from collectors.samples.gpus import (
     GpuProcess,
     GpuSample,
     NvlinkCounters,
-    Topology,
 )
 from collectors.samples.host import HostSample, Reading
 from collectors.samples.inside import InsidePulse, InsideResult
@@ -221,8 +220,6 @@ class Node:
     host: HostSample | None = None
     readings: dict[tuple[str, str], Look[Reading]] = field(default_factory=dict)
     """By source and thing; the time of a look is since when the value holds."""
-    topology: Topology | None = None
-    """How its GPUs and NICs are connected."""
     launchers: dict[int, IdleLauncher] = field(default_factory=dict)
     """Launchers without any rank on the node, by pid."""
     faults: dict[str, Fault] = field(default_factory=dict)
@@ -246,6 +243,10 @@ class Node:
     def interface_facts(self) -> list[Interface]:
         """The static facts of its network interfaces."""
         return [interface.facts for interface in self.interfaces.values()]
+
+    def readings_of(self, source: str) -> list[Look[Reading]]:
+        """What a source reads of each thing."""
+        return [look for (told_by, _), look in self.readings.items() if told_by == source]
 
     def answers(self, source: str) -> bool:
         """Whether a source is ok, or has not reported its state yet."""

@@ -175,7 +175,7 @@ def _odd_topologies(job: Job) -> dict[str, str]:
 def topology(scene: Preflight, node: Node) -> Answer | None:
     """``nvidia-smi topo -m``: the same as on most nodes with the same devices."""
     odd = scene.job.once(_odd_topologies)
-    return (node.name not in odd, odd.get(node.name, "as most nodes")) if node.topology is not None else None
+    return (node.name not in odd, odd.get(node.name, "as most nodes")) if node.readings_of("topology") else None
 
 
 def pcie(scene: Preflight, node: Node) -> Answer | None:

@@ -16,7 +16,6 @@ from collectors.samples.gpus import (
     GpuProcesses,
     GpuSample,
     NvlinkCounters,
-    Topology,
 )
 from collectors.samples.host import HostSample, Reading
 from collectors.samples.inside import InsidePulse, InsideResult
@@ -121,7 +120,6 @@ APPLIERS: dict[type, Apply] = {
     GpuSample: devices.gpu_row,
     GpuFault: devices.gpu_fault,
     NvlinkCounters: devices.nvlink,
-    Topology: devices.topology,
     PortFacts: devices.port,
     Counters: devices.counters,
     Interface: devices.interface,

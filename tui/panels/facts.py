@@ -198,10 +198,8 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
     facts += _lines("faults", "{source}: {text} ({times} times)", node.faults.values())
     facts += [("bad lines", f"{node.bad_lines} {node.last_bad}")] if node.bad_lines else []
     facts += _lines("interfaces", "{name}: MTU {mtu}, {addresses}", [one.facts for one in node.interfaces.values()])
-    readings = [look.value for look in node.readings.values()]
-    for source in dict.fromkeys(reading.source for reading in readings):
-        own = (reading for reading in readings if reading.source == source)
-        facts += _list(source.replace("_", " "), map(_reading, own))
+    for source in dict.fromkeys(source for source, _ in node.readings if source != "topology"):
+        facts += _list(source.replace("_", " "), (_reading(look.value) for look in node.readings_of(source)))
     facts += _lines("logs", "{path} {size} {why} {shared}", node.log_files.values())
     if host is not None:
         facts += _pairs("versions", host.versions)
@@ -210,13 +208,11 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
 
 def _topology(node: Node) -> Iterator[str]:
     """``nvidia-smi topo -m``: a head and a row a device, behind it the device's NUMA node."""
-    found = node.topology
-    if found is None:
-        return
-    wide = max(map(len, found.devices), default=0) + 1
-    yield "".join(word.ljust(wide) for word in ("", *found.devices, "NUMA")).rstrip()
-    for device, links, numa in zip(found.devices, found.links, found.numa, strict=True):
-        yield "".join(word.ljust(wide) for word in (device, *links, numa)).rstrip()
+    rows = [look.value for look in node.readings_of("topology")]
+    heads = [*(row.of for row in rows), "numa"]
+    wide = max(map(len, heads)) + 1
+    lines = [["", *heads], *([row.of, *(str(row.values.get(head, "")) for head in heads)] for row in rows)]
+    yield from ("".join(cell.ljust(wide) for cell in row).rstrip() for row in lines if rows)
 
 
 def _reading(reading: Reading) -> str:

@@ -15,12 +15,11 @@ from __future__ import annotations
 import os
 import re
 from itertools import takewhile
-from typing import Dict, Iterator, List, NamedTuple, Tuple
+from typing import Dict, Iterator, NamedTuple
 
 from collectors.node.child import output
 from collectors.node.files import list_folder, read_text
 from collectors.node.source import Absent, Failed, Shared, Source
-from collectors.samples.gpus import Topology
 from collectors.samples.host import Reading
 
 EVERY = 30.0
@@ -103,24 +102,27 @@ class GpuTopology(Source):
         if why:
             raise Failed("nvidia-smi topo -m: " + why)
         found = parse_topology(printed)
-        if not found.devices:
+        if not found:
             raise Absent("nvidia-smi topo -m printed no matrix")
-        yield found
+        yield from (Reading(self.name, device, dict(links)) for device, links in found.items())
 
 
-def parse_topology(said: str) -> Topology:
-    """The matrix in what the tool printed; one without devices where there is none."""
+def parse_topology(said: str) -> Dict[str, Dict[str, str]]:
+    """The matrix in what the tool printed: of each device its link to each, and its NUMA node, ``numa``.
+
+    A link is ``X`` (itself), ``NV18`` (so many NVLinks), ``PIX``, ``PXB``, ``PHB``, ``NODE`` or ``SYS``. Empty where
+    there is no matrix.
+    """
     lines = [_ESCAPES.sub("", line) for line in said.splitlines()]
     names = {found[1]: found[2] for found in map(_NIC_NAME.match, lines) if found}
     head = next((line.split() for line in lines if "Affinity" in line), [])[:DEVICES]
     devices = list(takewhile(_DEVICE.match, head))  # before "CPU Affinity"
-    rows: Dict[str, Tuple[List[str], str]] = {}
+    named = [names.get(device, device) for device in devices]
+    rows: Dict[str, Dict[str, str]] = {}
     for words in map(str.split, lines):
         links, cells = words[1 : len(devices) + 1], words[len(devices) + 1 :]
         if words[:1] and words[0] in devices and len(links) == len(devices) and all(map(_LINK.match, links)):
             # the NUMA node is the cell behind the CPUs' (0-47,96-143)
-            rows[words[0]] = links, cells[1] if len(cells) > 1 and cells[1].isdigit() else ""
-    if not devices or set(rows) != set(devices):
-        return Topology([], [], [])
-    links_of, numa_of = zip(*(rows[device] for device in devices))
-    return Topology([names.get(device, device) for device in devices], list(links_of), list(numa_of))
+            numa = cells[1] if len(cells) > 1 and cells[1].isdigit() else ""
+            rows[names.get(words[0], words[0])] = dict(zip(named, links), numa=numa)
+    return rows if len(rows) == len(devices) else {}

@@ -223,7 +223,7 @@ def fabric_down(job: Job) -> Iterator[Finding]:
     without them, but nothing new can start.
     """
     for name, node in sorted(job.nodes.items()):
-        told_of = [look for (source, _), look in node.readings.items() if source == "nvlink"]
+        told_of = node.readings_of("nvlink")
         wrong = [look for look in told_of if _is_wrong(look.value)]
         bad = [look for look in wrong if look.value.values["state"] not in PENDING or job.now - look.at > SETTLES_S]
         down = [one for _, one in told_of if one.values.get("state") == "down" and one.values.get("needed")]

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from itertools import combinations
 
-from collectors.samples.gpus import Topology
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import count, listed
 from hangtop.diagnosis.roster import ranks_on_node
 
@@ -23,8 +23,8 @@ def topology_differs(job: Job) -> Iterator[Finding]:
     """
     alike: dict[tuple[str, ...], dict[str, dict[str, str]]] = defaultdict(dict)
     for name, node in sorted(job.nodes.items()):
-        if node.topology is not None:
-            alike[tuple(node.topology.devices)][name] = _links(node.topology)
+        if links := _links(node):
+            alike[tuple(links)][name] = links
     for nodes in alike.values():
         cells, agree = Counter(tuple(links.items()) for links in nodes.values()).most_common(1)[0]
         usual = dict(cells)
@@ -40,10 +40,10 @@ def topology_differs(job: Job) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def _links(found: Topology) -> dict[str, str]:
+def _links(node: Node) -> dict[str, str]:
     """Link between each two devices: ``GPU0-GPU3`` → ``NV18``."""
-    pairs = combinations(range(len(found.devices)), 2)
-    return {f"{found.devices[row]}-{found.devices[column]}": found.links[row][column] for row, column in pairs}
+    pairs = combinations([look.value for look in node.readings_of("topology")], 2)
+    return {f"{one.of}-{other.of}": str(one.values.get(other.of, "")) for one, other in pairs}
 
 
 RULES = (topology_differs,)

@@ -12,7 +12,6 @@ from collectors.samples.gpus import (
     GpuProcesses,
     GpuSample,
     NvlinkCounters,
-    Topology,
     bus_key,
 )
 from hangtop.diagnosis.looks import Look
@@ -108,13 +107,6 @@ def nvlink(here: SampleContext, sample: NvlinkCounters) -> None:
         if was is not None and now is not None and now != was:
             grown[name] = grown.get(name, 0) + _growth(was, now)
             gpu.nvlink_grown[sample.link] = grown
-
-
-def topology(here: SampleContext, sample: Topology) -> None:
-    """How GPUs and NICs are connected; rows that do not fit the devices are dropped."""
-    size = len(sample.devices)
-    if len(sample.links) == size == len(sample.numa) and all(len(row) == size for row in sample.links):
-        here.node.topology = sample
 
 
 # --- the network ---------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +9,10 @@ import pytest
 from collectors.node.gpus.nvlink import GpuTopology
 from collectors.node.gpus.nvlink import parse_topology as parse
 from collectors.node.source import Shared
-from collectors.samples.gpus import Topology
+from collectors.samples.host import Reading
 from hangtop.demo.devices.bench import Bench
 from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.rules.topology import topology_differs
 from tests.support.looks import look
@@ -32,37 +32,52 @@ NIC Legend:
 
   NIC0: mlx5_0
 """
-TWO = Topology(["GPU0", "GPU1"], [["X", "NV18"], ["NV18", "X"]], ["0", "0"])
-CUT = TWO._replace(links=[["X", "SYS"], ["SYS", "X"]])
+Rows = dict[str, dict[str, str]]
+
+
+def two(link: str, *names: str) -> Rows:
+    one, other = names or ("GPU0", "GPU1")
+    return {one: {one: "X", other: link, "numa": "0"}, other: {one: link, other: "X", "numa": "0"}}
+
+
+TWO, CUT = two("NV18"), two("SYS")
+
+
+def read(rows: Rows) -> list[Reading]:
+    return [Reading("topology", device, dict(links)) for device, links in rows.items()]
 
 
 @pytest.mark.parametrize(
     ("said", "found"),
     [
-        (NAMED, (["GPU0", "GPU1", "mlx5_0"], [["X", "NV18", "PIX"], ["NV18", "X", "SYS"], ["PIX", "SYS", "X"]],
-                 ["0", "1", ""])),
-        ("\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-31\t0\n", (["GPU0"], [["X"]], ["0"])),
-        ("Failed to initialize NVML: Unknown Error\n", ([], [], [])),
-        ("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV2\t0-28\n", ([], [], [])),
-        ("\tGPU0\tGPU1\nGPU0\t X \t\x1b[31m\nGPU1\tNV2\t X \n", ([], [], [])),
+        (NAMED, {"GPU0": {"GPU0": "X", "GPU1": "NV18", "mlx5_0": "PIX", "numa": "0"},
+                 "GPU1": {"GPU0": "NV18", "GPU1": "X", "mlx5_0": "SYS", "numa": "1"},
+                 "mlx5_0": {"GPU0": "PIX", "GPU1": "SYS", "mlx5_0": "X", "numa": ""}}),
+        ("\tGPU0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \t0-31\t0\n", {"GPU0": {"GPU0": "X", "numa": "0"}}),
+        ("Failed to initialize NVML: Unknown Error\n", {}),
+        ("\tGPU0\tGPU1\tCPU Affinity\nGPU0\t X \tNV2\t0-28\n", {}),
+        ("\tGPU0\tGPU1\nGPU0\t X \t\x1b[31m\nGPU1\tNV2\t X \n", {}),
     ],
     ids=["names of NICs below", "one GPU", "no matrix", "a row is missing", "no links"],
 )  # fmt: skip
-def test_the_matrix_in_what_the_tool_prints(said: str, found: tuple[list[str], list[list[str]], list[str]]) -> None:
-    assert tuple(parse(said)) == found
+def test_the_matrix_in_what_the_tool_prints(said: str, found: Rows) -> None:
+    assert parse(said) == found
 
 
 def test_the_source_asks_the_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.install()
     monkeypatch.setenv("PATH", f"{bench.bin}:/usr/bin:/bin")
-    assert look(GpuTopology(Shared())) == ([TWO], None)
+    assert look(GpuTopology(Shared())) == (read(TWO), None)
     bench.plant("gpu1 unlinked")
-    assert look(GpuTopology(Shared())) == ([CUT], None)
+    assert look(GpuTopology(Shared())) == (read(CUT), None)
 
 
-def job(*topologies: Topology | None) -> Job:
-    nodes = {f"node{at}": replace(Node(f"node{at}"), topology=found) for at, found in enumerate(topologies)}
+def job(*topologies: Rows) -> Job:
+    nodes = {}
+    for at, rows in enumerate(topologies):
+        readings = {(one.source, one.of): Look(100.0, one) for one in read(rows)}
+        nodes[f"node{at}"] = Node(f"node{at}", readings=readings)
     return Job(now=100.0, watched=10.0, live=True, nodes=nodes)
 
 
@@ -74,8 +89,8 @@ def test_the_node_that_is_wired_otherwise_than_most_is_named() -> None:
 
 @pytest.mark.parametrize(
     "topologies",
-    [(TWO, TWO, TWO), (TWO, CUT), (TWO, TWO, CUT, CUT), (TWO, TWO, None), (TWO, TWO, CUT._replace(devices=["a", "b"]))],
+    [(TWO, TWO, TWO), (TWO, CUT), (TWO, TWO, CUT, CUT), (TWO, TWO, {}), (TWO, TWO, two("SYS", "a", "b"))],
     ids=["alike", "two nodes", "half and half", "one is not known", "other devices"],
 )
-def test_no_node_is_named_where_none_is_the_odd_one(topologies: tuple[Topology | None, ...]) -> None:
+def test_no_node_is_named_where_none_is_the_odd_one(topologies: tuple[Rows, ...]) -> None:
     assert list(topology_differs(job(*topologies))) == []
