@@ -14,6 +14,8 @@ import threading
 import time
 from typing import Callable, Dict, NoReturn, Optional
 
+from collectors.node.wire import Answered, say
+
 SILENCE = 9
 """Seconds without a heartbeat after which the node side ends."""
 
@@ -63,6 +65,7 @@ def program(main: Callable[[Dict[str, object]], None]) -> Callable[[Dict[str, ob
     def entry(arguments: Dict[str, object]) -> None:
         watch()
         main(arguments)
+        say(Answered())
         leave()
 
     entry.__doc__ = main.__doc__
@@ -70,7 +73,8 @@ def program(main: Callable[[Dict[str, object]], None]) -> Callable[[Dict[str, ob
 
 
 def stay() -> NoReturn:
-    """Stay, for what runs in other threads or as children, until this process is ended."""
+    """Having answered, stay for what runs in other threads or as children, until this process is ended."""
+    say(Answered())
     while True:
         time.sleep(3600.0)
 

@@ -53,6 +53,10 @@ def _whole(value: object) -> object:
     return value
 
 
+class Answered(NamedTuple):
+    """All of an answer has been said; the program ends, or stays for the next request, or for others to connect."""
+
+
 Control = Union[Settings, Lent]
 CONTROLS: Dict[str, Callable[..., Control]] = {"Settings": Settings, "Lent": Lent}
 

@@ -12,7 +12,7 @@ from typing import Any
 from collectors.fleet import payload
 from collectors.fleet.transport import TransportError
 from collectors.probes.pairs import Bisection, pair_of
-from collectors.probes.running import NodeAccess, Running, answer, collect, observation
+from collectors.probes.running import NodeAccess, answer, collect, observing
 from collectors.probes.tools import run_against
 from collectors.samples.asked import PathFigure
 from collectors.samples.probes import ProbePair
@@ -57,19 +57,9 @@ class PathSurvey:
 
     async def _listen(self, stack: AsyncExitStack, node: NodeAccess) -> None:
         """Start a listener, which says its TCP and its UDP port."""
-        ports: dict[str, int] = {}
-
-        def take(line: bytes) -> bool:
-            found = observation(line)
-            if isinstance(found.value, int):
-                ports[found.subject] = found.value
-            return len(ports) == 2
-
-        packed = payload.pack(ENTRY, {"listen": True})
         try:
-            running = Running(node.transport, payload.command(node.python), packed, take)
-            await (await stack.enter_async_context(running)).finished(START_SECONDS)
-            self._ports[node.name] = ports
+            told = await stack.enter_async_context(observing(node, ENTRY, {"listen": True}, START_SECONDS))
+            self._ports[node.name] = {one.subject: one.value for one in told if isinstance(one.value, int)}
         except TransportError as error:
             self.absent[node.name] = str(error)
 
@@ -89,16 +79,10 @@ class PathSurvey:
         where = {"name": target.name, "host": target.address, **self._ports[target.name]}
         arguments = {"name": source.name, "targets": [where], "seconds": self._seconds}
         try:
-            found = await collect(
-                source.transport, source.python, ENTRY, arguments, _path_figure, DIRECTION_SECONDS,
-                last=lambda figure: not figure.b,
-            )  # fmt: skip
-            why = "" if len(found) > 1 else f"{source.name} ended without a figure"
-        except TransportError as error:
-            found, why = [], str(error)
-        if why:
-            return PathFigure(source.name, target.name, None, None, None, None, "", None, None, why)
-        figure = found[0]._replace(a=source.name, b=target.name)
+            (found,) = await collect(source.transport, source.python, ENTRY, arguments, _path_figure, DIRECTION_SECONDS)
+        except (TransportError, ValueError) as error:
+            return PathFigure(source.name, target.name, error=str(error))
+        figure = found._replace(a=source.name, b=target.name)
         if {source.name, target.name} <= set(self._iperf) and figure.throughput and not figure.error:
             return await self._with_iperf(figure, source, target)
         return figure

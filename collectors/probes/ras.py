@@ -37,10 +37,9 @@ async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int
     """
     host, port = where
     arguments = {"pid": pid, "host": host, "port": port}
-    (reply,) = await collect(transport, python, ENTRY, arguments, _answered, SECONDS, limits=LIMITS)
-    why = clean(reply.why)
     try:
-        if not why:
+        (reply,) = await collect(transport, python, ENTRY, arguments, _answered, SECONDS, limits=LIMITS)
+        if not (why := clean(reply.why)):
             said = base64.b64decode(reply.data, validate=True).decode("utf-8", "replace")
             return ras.parse(clean(said), node=transport.name, at=at)
     except (BadFormat, binascii.Error, ValueError) as error:

@@ -43,9 +43,7 @@ async def fetch(
     Raises :class:`TransportError` when the node does not answer.
     """
     arguments = {"ranks": [list(rank) for rank in ranks], "fresh": fresh}
-    *found, _ = await collect(
-        transport, python, ENTRY, arguments, _file, SECONDS, last=lambda file: file.rank < 0, limits=LIMITS
-    )
+    found = await collect(transport, python, ENTRY, arguments, _file, SECONDS, limits=LIMITS)
     return [dump_of(transport.name, file) for file in found[: len(ranks)]]
 
 

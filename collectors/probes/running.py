@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Self, TypeVar
 
@@ -22,6 +22,8 @@ from collectors.samples.asked import Observation
 
 T = TypeVar("T")
 
+ANSWERED = b'["Answered",'
+"""How the line begins that ends an answer."""
 LOST = -1
 """Status of a process whose connection broke."""
 TOO_SLOW = (-signal.SIGALRM, 128 + signal.SIGALRM)
@@ -235,17 +237,19 @@ class NodeAccess:
 @asynccontextmanager
 async def asking(
     transport: Transport, python: str, entry: str, arguments: Mapping[str, object], read: Callable[[bytes], T],
-    seconds: float, *, last: Callable[[T], bool] = lambda _: True, limits: Limits = LIMITS,
+    seconds: float, *, limits: Limits = LIMITS,
 ) -> AsyncIterator[list[T]]:  # fmt: skip
-    """All that the program ``entry`` says up to the ``last`` line; it runs until the context is left.
+    """All that the program ``entry`` answers; it runs until the context is left.
 
     Raises :class:`TransportError`.
     """
     found: list[T] = []
 
     def take(line: bytes) -> bool:
+        if line.startswith(ANSWERED):
+            return True
         found.append(read(line))
-        return last(found[-1])
+        return False
 
     packed = payload.pack(entry, dict(arguments))
     async with Running(transport, payload.command(python), packed, take, limits=limits) as running:
@@ -255,25 +259,21 @@ async def asking(
 
 async def collect(
     transport: Transport, python: str, entry: str, arguments: Mapping[str, object], read: Callable[[bytes], T],
-    seconds: float, *, last: Callable[[T], bool] = lambda _: True, limits: Limits = LIMITS,
+    seconds: float, *, limits: Limits = LIMITS,
 ) -> list[T]:  # fmt: skip
     """The same of a program that is asked once."""
-    async with asking(transport, python, entry, arguments, read, seconds, last=last, limits=limits) as found:
+    async with asking(transport, python, entry, arguments, read, seconds, limits=limits) as found:
         return found
 
 
 observation = answer(Observation)
 
 
-@asynccontextmanager
-async def observing(
+def observing(
     node: NodeAccess, entry: str, arguments: Mapping[str, object], seconds: float
-) -> AsyncIterator[list[Observation]]:
-    """Observations of a program up to its ``done``; it runs until the context is left. May raise TransportError."""
-    async with asking(
-        node.transport, node.python, entry, arguments, observation, seconds, last=lambda one: one.name == "done"
-    ) as found:
-        yield found[:-1]
+) -> AbstractAsyncContextManager[list[Observation]]:
+    """Observations that a program answers; it runs until the context is left. Entering may raise TransportError."""
+    return asking(node.transport, node.python, entry, arguments, observation, seconds)
 
 
 async def observe(node: NodeAccess, entry: str, arguments: Mapping[str, object], seconds: float) -> list[Observation]:

@@ -21,7 +21,7 @@ from collectors.node.stacks.look import DumpRequest
 from collectors.node.stacks.pyspy import WantsPySpy
 from collectors.node.stacks.stackdump import GAP
 from collectors.node.wire import encode
-from collectors.probes.running import Limits, Running, answer
+from collectors.probes.running import ANSWERED, Limits, Running, answer
 from collectors.samples.control import Lent
 from collectors.samples.stacks import StackDump
 
@@ -35,7 +35,6 @@ NATIVE_DEADLINE = 20.0
 """Seconds that one py-spy may take with native frames."""
 START_SECONDS = 20.0
 
-_END = b'["Answered",'
 _ANY = DumpRequest()
 _dump = answer(StackDump)
 _Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[str, list[Dumper]]]"
@@ -65,7 +64,7 @@ class Dumper:
         wish = self._lend(line)
         if wish:
             self.running.write(wish)
-        elif line.startswith(_END):
+        elif line.startswith(ANSWERED):
             return True
         else:
             self._take(_dump(line))

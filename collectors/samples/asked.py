@@ -45,16 +45,16 @@ class PathFigure(NamedTuple):
     a: str
     """Node that connects and sends."""
     b: str
-    connect: Optional[float]
-    round_trip: Optional[float]
+    connect: Optional[float] = None
+    round_trip: Optional[float] = None
     """Median seconds of small TCP echoes."""
-    mtu: Optional[int]
+    mtu: Optional[int] = None
     """Largest IPv4 or IPv6 packet (headers included) that arrived unfragmented, bytes."""
-    local_mtu: Optional[int]
-    interface: str
-    throughput: Optional[float]
-    retransmitted: Optional[float]
+    local_mtu: Optional[int] = None
+    interface: str = ""
+    throughput: Optional[float] = None
+    retransmitted: Optional[float] = None
     """Share of its segments that this connection sent again, 0 to 1 (TCP_INFO)."""
-    error: str
+    error: str = ""
     method: str = "hangtop"
     """What measured the throughput: ``hangtop`` or ``iperf 3.12``; with the reason where iperf3 failed."""

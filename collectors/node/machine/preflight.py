@@ -96,7 +96,7 @@ def main(arguments: Dict[str, object]) -> None:
     say(*answers)
     targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
     looked = look(str(arguments.get("master", ""))) if arguments.get("look", True) else iter(())
-    say(*looked, *reach(targets), Observation("done", "", True, ""))
+    say(*looked, *reach(targets))
     if any(isinstance(one.value, int) for one in answers):
         watchdog.stay()
 

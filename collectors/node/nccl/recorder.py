@@ -32,8 +32,6 @@ NODE_LIMIT = 128 << 20
 """Bytes of dumps that are sent of one node: the machine that asks has as much memory for each of its nodes."""
 ANSWER_SECONDS = 6.0
 """A rank looks at its pipe once a second and writes in one go."""
-DONE = -1
-"""Rank of the line that ends the answer."""
 
 
 def ask(pipe: str, uid: int = 0) -> str:
@@ -156,4 +154,3 @@ def main(arguments: Dict[str, object]) -> None:
     rows: List[List[float]] = ranks if isinstance(ranks, list) else []
     for file in dumps(rows, bool(arguments.get("fresh"))):
         say(file)
-    say(RecorderFile(DONE, "", None, "", "", ""))

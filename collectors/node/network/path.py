@@ -41,10 +41,6 @@ _INFO = struct.Struct("=68x I 28x I 52x I")
 """Of struct tcp_info: rtt in microseconds, total_retrans, and data_segs_out (Linux 4.6)."""
 
 
-END = PathFigure("", "", None, None, None, None, "", None, None, "")
-"""The line that ends a tester's answer."""
-
-
 # --- listening -------------------------------------------------------------------------------------------------------
 
 
@@ -154,7 +150,7 @@ def _arrives(probe: socket.socket, size: int) -> bool:
 def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
     """Everything about one direction; what fails is said in ``error``, what was measured before it stays."""
     host, port, udp = str(target["host"]), int(str(target["tcp"])), int(str(target["udp"]))
-    figure = END._replace(a=name, b=str(target["name"]))
+    figure = PathFigure(name, str(target["name"]))
     try:
         started = time.monotonic()
         with socket.create_connection((host, port), timeout=tcp.CONNECT_SECONDS) as connection:
@@ -177,7 +173,6 @@ def main(arguments: Dict[str, object]) -> None:
     targets = arguments.get("targets")
     for target in targets if isinstance(targets, list) else []:
         say(measure(str(arguments.get("name", "")), target, float(str(arguments.get("seconds", 0.5)))))
-    say(END)
 
 
 def _listen() -> None:
@@ -185,7 +180,8 @@ def _listen() -> None:
     if listener is None:
         sys.exit("hangtop: cannot listen: " + why)
     datagrams = udp_listener(listener)
+    threading.Thread(target=serve, args=(listener,), daemon=True).start()
     threading.Thread(target=acknowledge, args=(datagrams,), daemon=True).start()
-    for subject, port in (("tcp", listener.getsockname()[1]), ("udp", datagrams.getsockname()[1])):
-        say(Observation("listen", subject, port, ""))
-    serve(listener)
+    ports = (("tcp", listener.getsockname()[1]), ("udp", datagrams.getsockname()[1]))
+    say(*(Observation("listen", subject, port, "") for subject, port in ports))
+    watchdog.stay()

@@ -12,12 +12,12 @@ import os
 import threading
 import time
 from queue import SimpleQueue
-from typing import NamedTuple, Optional, Sequence, Union
+from typing import Optional, Sequence, Union
 
 from collectors.node.processes import process_state
 from collectors.node.stacks import pyspy
 from collectors.node.stacks.look import DumpRequest, Looker
-from collectors.node.wire import say
+from collectors.node.wire import Answered, say
 from collectors.samples.stacks import StackDump
 
 _PARENTAL = ("torch/utils/data/dataloader.py", "/multiprocessing/", "/concurrent/futures/", "/subprocess.py")
@@ -26,10 +26,6 @@ LINGER = 8
 """Seconds that it waits for another request."""
 GAP = 0.5
 """Seconds between samples."""
-
-
-class Answered(NamedTuple):
-    """All dumps of a request have been printed."""
 
 
 def main(arguments: Sequence[object]) -> None:

@@ -23,7 +23,7 @@ class Signalled(NamedTuple):
     pid: int
     outcome: str
     """``terminated``, ``killed``, ``continued``; ``gone`` and ``reused`` (its pid is another's now: nothing was sent);
-    ``denied``, ``survived``; ``end`` in the line that ends the answer."""
+    ``denied``, ``survived``."""
     text: str
 
 
@@ -105,4 +105,3 @@ def main(arguments: Dict[str, object]) -> None:
     targets = [SignalTarget(int(str(pid)), float(str(started))) for pid, started in rows]
     grace = float(str(arguments["grace"]))
     say(*(continue_all(targets) if arguments["signal"] == "CONT" else end_all(targets, grace)))
-    say(Signalled(0, "end", ""))

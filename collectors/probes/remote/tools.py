@@ -74,6 +74,6 @@ def main(arguments: Dict[str, object]) -> None:
         answers.append(serve([str(word) for word in server]))
     if isinstance(words, list):
         answers.append(result([str(word) for word in words], float(str(arguments.get("seconds", 15.0)))))
-    say(*answers, Observation("done", "", True, ""))
+    say(*answers)
     if isinstance(server, list) and not answers[-1].error:
         watchdog.stay()

@@ -95,10 +95,7 @@ async def send_signals(
 ) -> list[Signalled]:
     """Signal (pid, start by the node's clock) on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
     arguments = {"signal": signal, "targets": [list(target) for target in targets], "grace": grace}
-    *found, _ = await collect(
-        transport, python, ENTRY, arguments, _signalled, grace + SECONDS, last=lambda one: one.outcome == "end"
-    )
-    return found
+    return await collect(transport, python, ENTRY, arguments, _signalled, grace + SECONDS)
 
 
 def signal_probe(

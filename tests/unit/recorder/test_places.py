@@ -59,7 +59,7 @@ def run(rows: list[list[float]], *, fresh: bool) -> list[RecorderFile]:
     found = []
     for line in process.stdout:
         _, fields = json.loads(line)
-        if fields[0] < 0:
+        if not fields:
             break
         found.append(RecorderFile(*fields))
     assert process.wait(60) == 0
