@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from collectors.probes import tools
 from collectors.probes.pairs import Bisection, pair_of
 from collectors.probes.running import NodeAccess
-from collectors.samples.probes import IbDirection, IbPort, ProbePair
+from collectors.samples.asked import PathFigure
+from collectors.samples.probes import IbPort, ProbePair
 
 BANDWIDTH = "ib_write_bw"
 TOOLS = ("ibv_devinfo", BANDWIDTH, "ibping", "ibtracert")
@@ -87,10 +88,10 @@ class FabricSurvey:
     """Measures pairs of the nodes that can take part; ``looked`` is what each has."""
 
     def __init__(self, nodes: Sequence[NodeAccess], looked: Mapping[str, FabricNode], seconds: int = 2) -> None:
-        self.directions: dict[tuple[str, str], IbDirection] = {}
+        self.directions: dict[tuple[str, str], PathFigure] = {}
         """By source and target; the last measurement counts."""
         self.pairs: list[ProbePair] = []
-        self._tools = {name: one.tools for name, one in looked.items()}
+        self._looked = looked
         self._able = {node.name: (node, port) for node in nodes if (port := looked[node.name].active)}
         self._seconds = seconds
 
@@ -104,18 +105,21 @@ class FabricSurvey:
     async def _pair(self, a: str, b: str) -> ProbePair:
         there = self.directions[a, b] = await self._one_way(a, b)
         back = self.directions[b, a] = await self._one_way(b, a)
-        return pair_of(a, b, [one.gbits and one.gbits / 8 for one in (there, back)], [there.error, back.error])
+        return pair_of(there, back)
 
-    async def _one_way(self, source: str, target: str) -> IbDirection:
+    async def _one_way(self, source: str, target: str) -> PathFigure:
         (node, here), (other, there) = self._able[source], self._able[target]
         result = await tools.run_against(
             node, other, _perftest(there, "{port}", self._seconds),
             lambda port: _perftest(here, str(port), self._seconds, other.address), self._seconds + SLACK_SECONDS,
         )  # fmt: skip
-        gbits = parse_bandwidth(str(result.value or ""))
-        error = "" if gbits else result.error or "it printed no result"
-        shown, notes = await _diagnosed(node, here, other, there, self._tools[source] & self._tools[target])
-        return IbDirection(source, target, gbits, error, shown, notes)
+        rate = parse_bandwidth(str(result.value or ""))
+        error = "" if rate else result.error or "it printed no result"
+        ends = self._looked[source], self._looked[target]
+        shown, notes = await _diagnosed(node, here, other, there, ends[0].tools & ends[1].tools)
+        for end in ends:
+            end.why += notes
+        return PathFigure(source, target, throughput=rate, error=error, method=BANDWIDTH, shown=shown)
 
 
 async def _diagnosed(
@@ -166,7 +170,7 @@ def _number(fields: Mapping[str, str], name: str) -> int:
 
 
 def parse_bandwidth(printed: str) -> float | None:
-    """Average Gb/s of ib_write_bw; None where it printed no result."""
+    """Average bytes a second of ib_write_bw; None where it printed no result."""
     _, heading, rows = printed.partition("BW average[Gb/sec]")
     found = next(filter(None, map(_RESULT.match, rows.splitlines())), None) if heading else None
-    return float(found.group(1)) if found else None
+    return float(found.group(1)) * 1e9 / 8 if found else None

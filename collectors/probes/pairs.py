@@ -10,6 +10,7 @@ import asyncio
 import statistics
 from collections.abc import Awaitable, Callable, Sequence
 
+from collectors.samples.asked import PathFigure
 from collectors.samples.probes import ProbePair
 
 ALL_PAIRS = 8
@@ -91,10 +92,9 @@ def _neighbours(names: tuple[str, ...]) -> list[list[Pair]]:
     return [pairs for pairs in (around[0:even:2], around[1:even:2], around[even:]) if pairs]
 
 
-def pair_of(
-    a: str, b: str, rates: Sequence[float | None], errors: Sequence[str], retransmitted: float | None = None
-) -> ProbePair:
-    """Both directions, there and back, as a pair: as fast as the slower one. Rates in GB/s."""
-    known = [rate for rate in rates if rate is not None]
-    told = [f"{way}: {why}" for way, why in zip((f"{a} to {b}", f"{b} to {a}"), errors, strict=True) if why]
-    return ProbePair(a, b, min(known) if len(known) == len(rates) else None, retransmitted, "; ".join(told))
+def pair_of(*ways: PathFigure) -> ProbePair:
+    """Both directions, there and back, as a pair: as fast as the slower one, as lossy as the worse one."""
+    rates = [one.throughput / 1e9 for one in ways if one.throughput is not None]
+    lost = max((one.retransmitted for one in ways if one.retransmitted is not None), default=None)
+    told = "; ".join(f"{one.a} to {one.b}: {one.error}" for one in ways if one.error)
+    return ProbePair(ways[0].a, ways[0].b, min(rates) if len(rates) == len(ways) else None, lost, told)

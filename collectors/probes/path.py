@@ -70,10 +70,7 @@ class PathSurvey:
             known = self.figures.get(way)
             if known is None or (found.throughput or 0.0) > (known.throughput or 0.0):
                 self.figures[way] = found
-        both = self.figures[a, b], self.figures[b, a]
-        rates = [None if one.throughput is None else one.throughput / 1e9 for one in both]
-        lost = max((one.retransmitted for one in both if one.retransmitted is not None), default=None)
-        return pair_of(a, b, rates, [one.error for one in both], lost)
+        return pair_of(self.figures[a, b], self.figures[b, a])
 
     async def _direction(self, source: NodeAccess, target: NodeAccess) -> PathFigure:
         where = {"name": target.name, "host": target.address, **self._ports[target.name]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import List, NamedTuple, Optional
 
 from collectors.samples.values import Value
 
@@ -57,4 +57,6 @@ class PathFigure(NamedTuple):
     """Share of its segments that this connection sent again, 0 to 1 (TCP_INFO)."""
     error: str = ""
     method: str = "hangtop"
-    """What measured the throughput: ``hangtop`` or ``iperf 3.12``; with the reason where iperf3 failed."""
+    """What measured the throughput: ``hangtop``, ``ib_write_bw`` or ``iperf 3.12``; the reason where iperf3 failed."""
+    shown: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
+    """ibping's summary, and every port on the way by ibtracert."""

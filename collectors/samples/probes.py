@@ -61,18 +61,6 @@ class IbPort(NamedTuple):
         return f"{self.device}/{self.port}"
 
 
-class IbDirection(NamedTuple):
-    """What InfiniBand tools measured from one node to another."""
-
-    a: str
-    b: str
-    gbits: Optional[float]
-    error: str
-    shown: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
-    """ibping's summary, and every port on the way by ibtracert."""
-    notes: List[str] = []  # noqa: RUF012
-
-
 class NcclTest(NamedTuple):
     """What ``all_reduce_perf`` of NVIDIA's nccl-tests measured on one node, over all its GPUs."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from collectors.probes import infiniband, path, tools
 from collectors.samples.asked import Observation, PathFigure
-from collectors.samples.probes import IbDirection, ProbeReport
+from collectors.samples.probes import ProbeReport
 from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.phrasing import count, folded_names, listed
@@ -103,7 +103,7 @@ async def infiniband_probe(session: Session, *, seconds: int = 2) -> Probe:
 
 
 def infiniband_result(
-    looked: Mapping[str, infiniband.FabricNode], directions: Sequence[IbDirection], report: ProbeReport
+    looked: Mapping[str, infiniband.FabricNode], directions: Sequence[PathFigure], report: ProbeReport
 ) -> ProbeResult:
     """What was seen and measured, what that proves, and what was not possible."""
     if not report.pairs and not report.why:
@@ -113,13 +113,13 @@ def infiniband_result(
     not_possible: dict[str, set[str]] = {}
     told = [(node, why) for node, one in looked.items() for why in one.why]
     told += [(rank.node, rank.why) for rank in report.ranks if rank.state == "absent"]
-    told += [(node, note) for one in directions for note in one.notes for node in (one.a, one.b)]
     for node, why in told:
         not_possible.setdefault(why, set()).add(node)
     lines = [
         *table(PORTS, [(f"{one.node}:{one.name}", one.state, one.link_layer, str(one.max_mtu), str(one.active_mtu))
                        for one in ports]),
-        *table(DIRECTIONS, [(f"{one.a} → {one.b}", _text(one.gbits, "{:.2f}"), one.error) for one in directions]),
+        *table(DIRECTIONS, [(f"{one.a} → {one.b}", _text(one.throughput, "{:.2f}", 8e-9), one.error)
+                            for one in directions]),
         *(f"{one.a} → {one.b}  {line}" for one in directions for line in one.shown),
     ]  # fmt: skip
     return measured(

@@ -19,7 +19,8 @@ from collectors.probes.infiniband import (
 )
 from collectors.probes.pairs import pair_of
 from collectors.probes.running import NodeAccess
-from collectors.samples.probes import IbDirection, IbPort, ProbeReport
+from collectors.samples.asked import PathFigure
+from collectors.samples.probes import IbPort, ProbeReport
 from hangtop.diagnosis.probes import findings, report_of
 from hangtop.session.probes.pairs import infiniband_result
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, install
@@ -34,7 +35,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "bin"
 
 
-async def measured(looked: dict[str, FabricNode]) -> list[IbDirection]:
+async def measured(looked: dict[str, FabricNode]) -> list[PathFigure]:
     survey = FabricSurvey(NODES, looked, seconds=1)
     await survey.run()
     return list(survey.directions.values())
@@ -47,8 +48,8 @@ async def test_a_pair_is_measured_both_ways_with_ping_and_route() -> None:
         "mlx5_0/1 PORT_ACTIVE", "mlx5_1/1 PORT_DOWN", "mlx5_bond_0/1 PORT_ACTIVE",
     ]  # fmt: skip
     there, back = await measured(looked)
-    assert there[:4] == ("a", "b", 392.01, "")
-    assert there.notes == []
+    assert (there.a, there.b, there.throughput, there.error) == ("a", "b", 49.00125e9, "")
+    assert (looked["a"].why, looked["b"].why) == ([], [])
     assert there.shown[0].startswith("10 packets transmitted, 9 received")
     assert there.shown[2] == '[1] -> switch port {0x506b4b0300aa0001}[12] lid 3-3 "leaf1"'
     assert (back.a, back.b) == ("b", "a")
@@ -71,7 +72,7 @@ def test_every_port_of_every_adapter() -> None:
 
 
 def test_the_average_bandwidth() -> None:
-    assert parse_bandwidth(BANDWIDTH) == 392.01
+    assert parse_bandwidth(BANDWIDTH) == 49.00125e9
     assert parse_bandwidth("Couldn't connect to 10.0.0.2:18515\nUnable to open file descriptor for socket") is None
     assert parse_bandwidth(BANDWIDTH.replace("Gb/sec", "furlongs")) is None
 
@@ -79,25 +80,22 @@ def test_the_average_bandwidth() -> None:
 # --- what is concluded -------------------------------------------------------------------------------------------
 
 NAMES = ("n1", "n2", "n3", "n4")
-GOOD = [IbDirection(a, b, 390.0, "") for a in NAMES for b in NAMES if a != b]
+GOOD = [PathFigure(a, b, throughput=49e9) for a in NAMES for b in NAMES if a != b]
 
 
-def report(carried: list[IbDirection], absent: dict[str, str]) -> ProbeReport:
+def report(carried: list[PathFigure], absent: dict[str, str]) -> ProbeReport:
     """The pairs of these directions."""
     by_way = {(one.a, one.b): one for one in carried}
-    pairs = [
-        pair_of(a, b, [by_way[way].gbits for way in ((a, b), (b, a))], [by_way[way].error for way in ((a, b), (b, a))])
-        for a, b in by_way if a < b
-    ]  # fmt: skip
+    pairs = [pair_of(by_way[a, b], by_way[b, a]) for a, b in by_way if a < b]
     return report_of("infiniband", pairs, NAMES, absent, 0.0, 1.0)
 
 
-def named(carried: list[IbDirection]) -> list[tuple[str, tuple[str, ...]]]:
+def named(carried: list[PathFigure]) -> list[tuple[str, tuple[str, ...]]]:
     return [(f.kind, f.nodes) for f in findings(report(carried, {}))]
 
 
-def changed(gbits: float | None, error: str, *names: str) -> list[IbDirection]:
-    return [one._replace(gbits=gbits, error=error) if set(names) <= {one.a, one.b} else one for one in GOOD]
+def changed(rate: float | None, error: str, *names: str) -> list[PathFigure]:
+    return [one._replace(throughput=rate, error=error) if set(names) <= {one.a, one.b} else one for one in GOOD]
 
 
 @pytest.mark.parametrize(
@@ -105,12 +103,12 @@ def changed(gbits: float | None, error: str, *names: str) -> list[IbDirection]:
     [
         (GOOD, []),
         ([], []),
-        (changed(60.0, "", "n4"), [("bandwidth_low", ("n4",))]),
-        (changed(60.0, "", "n1", "n2"), [("bandwidth_low", ("n1", "n2"))]),
+        (changed(7e9, "", "n4"), [("bandwidth_low", ("n4",))]),
+        (changed(7e9, "", "n1", "n2"), [("bandwidth_low", ("n1", "n2"))]),
         (changed(None, "Couldn't connect", "n3"), [("path_blocked", ("n3",))]),
     ],
 )
-def test_who_is_named(carried: list[IbDirection], kinds: list[tuple[str, tuple[str, ...]]]) -> None:
+def test_who_is_named(carried: list[PathFigure], kinds: list[tuple[str, tuple[str, ...]]]) -> None:
     assert named(carried) == kinds
 
 

@@ -81,9 +81,7 @@ def report(figures: Sequence[PathFigure], absent: dict[str, str]) -> ProbeReport
     pairs = []
     for way in sorted({(min(way), max(way)) for way in by_way}):
         both = [one for one in (by_way.get(way), by_way.get((way[1], way[0]))) if one is not None]
-        rates = [one.throughput and one.throughput / 1e9 for one in both]
-        lost = max(one.retransmitted or 0.0 for one in both)
-        pairs.append(pair_of(*way, rates, [both[0].error, both[-1].error], lost))
+        pairs.append(pair_of(*both)._replace(a=way[0], b=way[1]))
     return report_of("path", pairs, {name for way in by_way for name in way}, absent, 0.0, 1.0)
 
 
