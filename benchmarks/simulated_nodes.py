@@ -29,9 +29,8 @@ import asyncssh
 from asyncssh.constants import MSG_IGNORE
 
 from collectors.node import wire
-from collectors.samples.fabric import Counters, Interface, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
-from collectors.samples.host import HostSample
+from collectors.samples.host import Counters, HostSample, Interface, PortFacts
 from collectors.samples.stream import SourceState, Tick
 from tests.support.made import gpu_row, hello, process, pulse
 

@@ -5,9 +5,9 @@ import json
 import msgspec
 import pytest
 
-from collectors.samples.control import Lent, Settings
 from collectors.samples.logs import LogEvent
 from collectors.samples.registry import IDENTITY, SAMPLES
+from collectors.samples.stream import Lent, Settings
 
 
 @pytest.mark.parametrize("kind", [*SAMPLES, Settings, Lent], ids=lambda kind: kind.__name__)

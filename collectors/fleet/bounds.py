@@ -12,7 +12,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from msgspec import Meta
 
-from collectors.samples.values import MOST_PID, MOST_RANK
+from collectors.samples import MOST_PID, MOST_RANK
 
 TEXT = 4096
 """Characters of one text."""

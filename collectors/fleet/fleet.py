@@ -21,7 +21,7 @@ from collectors.fleet.sink import Asker, Sink
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.via.way import AT_ONCE, Way
-from collectors.samples.control import Settings
+from collectors.samples.stream import Settings
 
 if TYPE_CHECKING:
     from collectors.fleet.ssh.connector import Connector

@@ -17,8 +17,7 @@ from collectors.fleet.share import Share
 from collectors.fleet.sink import Link, LinkChange, Sink
 from collectors.fleet.transport import Declined, Process, Refused, Transport, TransportError, ending
 from collectors.node import wire
-from collectors.samples.control import Settings
-from collectors.samples.stream import Hello, Tick
+from collectors.samples.stream import Hello, Settings, Tick
 
 AGENT = "collectors.node.agent"
 TURN = 1.0

@@ -20,7 +20,7 @@ from pathlib import Path
 import collectors
 from collectors.node import wire
 from collectors.node.resources import LOW
-from collectors.samples.control import Lent
+from collectors.samples.stream import Lent
 
 _ROOT = Path(collectors.__file__).parent
 _LOADER = "collectors.node.loader"

@@ -14,7 +14,7 @@ from typing import Any
 
 from collectors.fleet.clean import clean_value
 from collectors.formats.trace_events import Read, TraceEvents, looks_like
-from collectors.samples.traces import RankTrace, TraceCall
+from collectors.samples.collectives import RankTrace, TraceCall
 
 __all__ = ["looks_like", "of_stream"]
 

@@ -20,8 +20,7 @@ from collectors.node.resources import give_memory_back, reuse_memory, yield_to_a
 from collectors.node.runner import Runner
 from collectors.node.source import Shared
 from collectors.node.sources import SOURCES, WANTS, load
-from collectors.samples.control import Lent, Settings
-from collectors.samples.stream import Fault, Hello, Tick
+from collectors.samples.stream import Fault, Hello, Lent, Settings, Tick
 
 TICK_BYTES = 512 << 10
 """Bytes that one tick may send; a node must not be able to flood the machine that watches it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import List, Match, Sequence
 
-from collectors.samples.values import Value
+from collectors.samples import Value
 
 REDACTED = "<redacted>"
 EVENT_TEXT = 4000

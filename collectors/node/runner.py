@@ -8,8 +8,7 @@ from typing import Callable, List, NamedTuple, Optional, Tuple, Type
 
 from collectors.node.resources import yield_to_all
 from collectors.node.source import Shared, Source, Unavailable
-from collectors.samples.control import Settings
-from collectors.samples.stream import SourceState
+from collectors.samples.stream import Settings, SourceState
 
 
 class Runner:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Dict, Iterable, NamedTuple, Tuple
 
 if TYPE_CHECKING:  # every program that runs another one imports this module, for its exceptions
-    from collectors.samples.control import Settings
     from collectors.samples.ranks import RankProcess
+    from collectors.samples.stream import Settings
 
 
 class Unavailable(Exception):

@@ -12,7 +12,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
-from collectors.samples.control import Lent, Settings
+from collectors.samples.stream import Lent, Settings
 
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 

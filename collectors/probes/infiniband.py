@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from collectors.probes import tools
 from collectors.probes.pairs import Bisection, pair_of
 from collectors.probes.running import NodeAccess
-from collectors.samples.asked import PathFigure
-from collectors.samples.probes import IbPort, ProbePair
+from collectors.samples.probes import IbPort, PathFigure, ProbePair
 
 BANDWIDTH = "ib_write_bw"
 TOOLS = ("ibv_devinfo", BANDWIDTH, "ibping", "ibtracert")

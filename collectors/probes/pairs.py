@@ -10,8 +10,7 @@ import asyncio
 import statistics
 from collections.abc import Awaitable, Callable, Sequence
 
-from collectors.samples.asked import PathFigure
-from collectors.samples.probes import ProbePair
+from collectors.samples.probes import PathFigure, ProbePair
 
 ALL_PAIRS = 8
 """Up to this many nodes every pair is measured."""

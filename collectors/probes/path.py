@@ -14,8 +14,7 @@ from collectors.fleet.transport import TransportError
 from collectors.probes.pairs import Bisection, pair_of
 from collectors.probes.running import NodeAccess, answer, collect, observing
 from collectors.probes.tools import run_against
-from collectors.samples.asked import PathFigure
-from collectors.samples.probes import ProbePair
+from collectors.samples.probes import PathFigure, ProbePair
 
 ENTRY = "collectors.node.network.path"
 START_SECONDS = 10.0

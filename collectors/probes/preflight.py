@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from collectors.fleet.transport import TransportError
 from collectors.probes.running import NodeAccess, observe, observing
-from collectors.samples.asked import Observation
+from collectors.samples.probes import Observation
 
 ENTRY = "collectors.node.machine.preflight"
 LOOK_SECONDS = 12.0

@@ -9,8 +9,8 @@ from collectors.fleet.clean import clean
 from collectors.fleet.transport import Transport, TransportError
 from collectors.formats import BadFormat, ras
 from collectors.probes.running import Limits, answer, collect
-from collectors.samples.asked import RasAnswer
 from collectors.samples.collectives import RasReport
+from collectors.samples.probes import RasAnswer
 
 ENTRY = "collectors.node.nccl.ras"
 ADDRESS = ("localhost", 28028)

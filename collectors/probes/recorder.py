@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from collectors.fleet.transport import Transport
 from collectors.probes.running import Limits, answer, collect
-from collectors.samples.asked import RecorderFile
+from collectors.samples.probes import RecorderFile
 
 ENTRY = "collectors.node.nccl.recorder"
 SECONDS = 20.0

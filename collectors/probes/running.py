@@ -18,7 +18,7 @@ import msgspec
 from collectors.fleet import bounds, payload
 from collectors.fleet.clean import clean_value, last_line
 from collectors.fleet.transport import Process, Transport, TransportError
-from collectors.samples.asked import Observation
+from collectors.samples.probes import Observation
 
 T = TypeVar("T")
 

@@ -22,8 +22,8 @@ from collectors.node.stacks.pyspy import WantsPySpy
 from collectors.node.stacks.stackdump import GAP
 from collectors.node.wire import encode
 from collectors.probes.running import ANSWERED, Limits, Running, answer
-from collectors.samples.control import Lent
 from collectors.samples.stacks import StackDump
+from collectors.samples.stream import Lent
 
 __all__ = ["DumpRequest", "dump", "lending_once", "loan"]
 

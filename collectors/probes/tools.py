@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from collectors.fleet.transport import TransportError
 from collectors.probes.running import NodeAccess, observe, observing
-from collectors.samples.asked import Observation
+from collectors.samples.probes import Observation
 
 ENTRY = "collectors.probes.remote.tools"
 START_SECONDS = 15.0

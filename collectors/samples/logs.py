@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Dict, List, NamedTuple, Optional
 
-from collectors.samples.values import Value
+from collectors.samples import Value
 
 
 class LogFile(NamedTuple):

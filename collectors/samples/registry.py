@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Dict, Tuple, Type
 
-from collectors.samples import fabric, gpus, host, inside, logs, ranks, stream
+from collectors.samples import gpus, host, inside, logs, ranks, stream
 
 IDENTITY: Dict[Type[Any], Tuple[int, ...]] = {
     stream.SourceState: (0,), stream.Fault: (0, 1),
     ranks.RankProcess: (0,), ranks.RankPulse: (0,), ranks.Helper: (0,), ranks.IdleLauncher: (0,),
     gpus.GpuFacts: (0,), gpus.GpuSample: (0,), gpus.GpuProcesses: (), gpus.GpuFault: (0, 1),
     gpus.NvlinkCounters: (0, 1),
-    fabric.PortFacts: (0, 1), fabric.Interface: (0,), fabric.Counters: (0, 1),
+    host.PortFacts: (0, 1), host.Interface: (0,), host.Counters: (0, 1),
     logs.LogFile: (0, 2, 4), logs.CommProgress: (0, 1, 4, 5), logs.StepCount: (0,), logs.LogsRead: (),
     host.HostSample: (), host.Reading: (0, 1),
     inside.InsidePulse: (0,), inside.InsideResult: (0, 1),

@@ -18,7 +18,7 @@ from hangtop.session.folder.documents import Recognised
 from hangtop.session.folder.files import PIPED
 
 if TYPE_CHECKING:
-    from collectors.samples.traces import RankTrace
+    from collectors.samples.collectives import RankTrace
     from hangtop.diagnosis.traces import TracePicture
 
 NAMED = 12

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from collectors.samples.asked import Observation
+from collectors.samples.probes import Observation
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 
 REMEDIES: Mapping[str, str] = MappingProxyType({

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal, NamedTuple
 
-from collectors.samples.fabric import Interface, PortFacts
 from collectors.samples.gpus import (
     GpuFacts,
     GpuFault,
@@ -20,7 +19,7 @@ from collectors.samples.gpus import (
     GpuSample,
     NvlinkCounters,
 )
-from collectors.samples.host import HostSample, Reading
+from collectors.samples.host import HostSample, Interface, PortFacts, Reading
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import LogFile, StepCount
 from collectors.samples.ranks import Helper, IdleLauncher, RankProcess, RankPulse

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeVar
 
-from collectors.samples.asked import Observation
+from collectors.samples.probes import Observation
 from hangtop.diagnosis.addresses import chosen_interface, names_of
 from hangtop.diagnosis.firewall import firewall_of
 from hangtop.diagnosis.job import Job

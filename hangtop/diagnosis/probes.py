@@ -10,8 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
-from collectors.samples.asked import PathFigure
-from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
+from collectors.samples.probes import PathFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
 
 Pair = tuple[str, str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 
-from collectors.samples.values import MOST_RANK
+from collectors.samples import MOST_RANK
 from hangtop.diagnosis.evidence.event_fields import number_of
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Rank

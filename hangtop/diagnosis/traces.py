@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import sqrt
 from statistics import NormalDist, median
 
-from collectors.samples.traces import RankTrace, TraceCall
+from collectors.samples.collectives import RankTrace, TraceCall
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.phrasing import count, duration, ranks_text
 

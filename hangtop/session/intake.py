@@ -9,7 +9,6 @@ from collectors.fleet.decode import BadLine
 from collectors.fleet.sink import LinkChange
 from collectors.node import redact
 from collectors.samples.collectives import RasReport, RecorderDump
-from collectors.samples.fabric import Counters, Interface, PortFacts
 from collectors.samples.gpus import (
     GpuFacts,
     GpuFault,
@@ -17,7 +16,7 @@ from collectors.samples.gpus import (
     GpuSample,
     NvlinkCounters,
 )
-from collectors.samples.host import HostSample, Reading
+from collectors.samples.host import Counters, HostSample, Interface, PortFacts, Reading
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import Helper, IdleLauncher, ProcessGone, RankProcess, RankPulse

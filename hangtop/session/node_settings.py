@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from collectors.samples.control import Settings
+from collectors.samples.stream import Settings
 from hangtop.session.options import SessionOptions
 from hangtop.session.state import JobState
 

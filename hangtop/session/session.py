@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from collectors.fleet.sink import Asker, HostKeyQuestion
 from collectors.fleet.transport import Transport, TransportError
-from collectors.samples.control import Settings
+from collectors.samples.stream import Settings
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, alarm_after
 from hangtop.diagnosis.node import Node, Rank

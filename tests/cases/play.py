@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from collectors.fleet.sink import LinkChange
 from collectors.node.logs.parser import LogParser, kernel_events
-from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
+from collectors.samples.host import PortFacts
 from collectors.samples.logs import StepCount
 from collectors.samples.ranks import ProcessGone, RankPulse
 from collectors.samples.stacks import StackDump

@@ -19,9 +19,8 @@ import pytest
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.via.way import way_of
-from collectors.samples.control import Settings
 from collectors.samples.ranks import RankProcess
-from collectors.samples.stream import Hello, Tick
+from collectors.samples.stream import Hello, Settings, Tick
 from tests.support.cluster import REPOSITORY, Cluster
 from tests.support.cluster_node import Node, NodeProcess
 from tests.support.fake_proc import rank_env
@@ -37,7 +36,7 @@ from pathlib import Path
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.via.way import way_of
-from collectors.samples.control import Settings
+from collectors.samples.stream import Settings
 from tests.support.seen import Seen
 from tests.support.ssh_server import Person
 async def main():

@@ -38,7 +38,7 @@ from collectors.probes.path import parse_iperf
 from collectors.probes.remote.allreduce import WorkerReport
 from collectors.probes.remote.repair import Signalled
 from collectors.probes.running import Unreadable, answer
-from collectors.samples.asked import Observation, PathFigure, RasAnswer, RecorderFile
+from collectors.samples.probes import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
 from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions

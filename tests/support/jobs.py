@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from collectors.samples.collectives import Collective, RasReport, RecorderDump
-from collectors.samples.fabric import PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuSample
+from collectors.samples.host import PortFacts
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.ranks import Helper, RankProcess, RankPulse

@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.control import Settings
-from collectors.samples.fabric import Counters, Interface, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
-from collectors.samples.host import HostSample
+from collectors.samples.host import Counters, HostSample, Interface, PortFacts
 from collectors.samples.logs import LogEvent, LogFile, LogLines
 from collectors.samples.stacks import Frame, StackDump
-from collectors.samples.stream import SourceState, Tick
+from collectors.samples.stream import Settings, SourceState, Tick
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, Unknown, Verdict, WaitBox
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions

@@ -16,8 +16,8 @@ from collectors.node.gpus.amd import AmdGpus
 from collectors.node.gpus.nvidia_smi import APP_FIELDS, GpuRoster, build_app, build_row, choose, rejected_field, split
 from collectors.node.network.fabric import SYS
 from collectors.node.source import Absent, Failed, Shared, Source
-from collectors.samples.control import Settings
 from collectors.samples.gpus import GpuProcesses, bus_key
+from collectors.samples.stream import Settings
 
 FORMAT = "--format=csv,noheader,nounits"
 APPS_PERIOD = 5.0

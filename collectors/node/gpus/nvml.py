@@ -10,10 +10,10 @@ from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 from collectors.node import loader
 from collectors.node.child import LineStream
 from collectors.node.source import Absent, Failed, Shared, Source
+from collectors.samples import Value
 from collectors.samples.gpus import NvlinkCounters, bus_key
 from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault
-from collectors.samples.values import Value
 
 DEVICE = "/dev/nvidiactl"
 """There where the driver is loaded."""

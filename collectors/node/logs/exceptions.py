@@ -9,7 +9,7 @@ import re
 from typing import List, Sequence, Tuple
 
 from collectors.node.logs.rule import Data
-from collectors.samples.values import Scalar
+from collectors.samples import Scalar
 
 FRAME = r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*)|(?:, ?i?n?)?\s*)$'
 """A frame; without its function in a report of a syntax error, and where a terminal folded the line."""

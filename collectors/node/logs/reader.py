@@ -9,8 +9,8 @@ from collectors.node import redact
 from collectors.node.logs import elastic_report, matching, prefixes, times
 from collectors.node.logs.prefixes import LabelledLine, LogWriter
 from collectors.node.logs.records import TRACEBACK, Continued, Record, Traceback
+from collectors.samples import MOST_PID, MOST_RANK
 from collectors.samples.logs import LogEvent
-from collectors.samples.values import MOST_PID, MOST_RANK
 
 PATIENCE = 3000
 """Lines of other streams after which an open record is over."""

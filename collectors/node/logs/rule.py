@@ -12,9 +12,9 @@ import re
 import signal
 from typing import Any, Callable, Dict, List, Mapping, Match, NamedTuple, Optional
 
+from collectors.samples import Scalar, Value
 from collectors.samples.gpus import bus_key
 from collectors.samples.logs import LogEvent
-from collectors.samples.values import Scalar, Value
 
 Data = Dict[str, Value]
 _INTEGERS = frozenset(

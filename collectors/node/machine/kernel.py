@@ -18,7 +18,7 @@ from collectors.node.files import read_text, text
 from collectors.node.logs.parser import kernel_events
 from collectors.node.machine.oom_counts import OomCounts
 from collectors.node.source import Denied, Shared, Source, Unavailable
-from collectors.samples.control import Settings
+from collectors.samples.stream import Settings
 
 HISTORY = 24 * 3600.0
 """Seconds before the start of which events are told: what was long before the job says nothing about it."""

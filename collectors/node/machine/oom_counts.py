@@ -11,9 +11,9 @@ from typing import Dict, Iterable, Iterator
 
 from collectors.node.files import read_or_none
 from collectors.node.processes.procfs import parse_cgroup, upward
+from collectors.samples import Value
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import RankProcess
-from collectors.samples.values import Value
 
 KIND = "cgroup.oom_kill"
 _OOM_KILL = re.compile(rb"^oom_kill (\d{1,18})$", re.MULTILINE)

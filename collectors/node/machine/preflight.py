@@ -22,7 +22,7 @@ from collectors.node.network.firewall import firewalls
 from collectors.node.processes import procfs
 from collectors.node.processes.sockets import LISTEN, SocketOwners, tcp_sockets
 from collectors.node.wire import say
-from collectors.samples.asked import Observation
+from collectors.samples.probes import Observation
 
 
 def look(master: str) -> Iterator[Observation]:

@@ -17,7 +17,7 @@ from collectors.node.processes.namespaces import in_network_of
 from collectors.node.processes.procfs import read_stat, read_status
 from collectors.node.processes.sockets import LISTEN, tcp_sockets
 from collectors.node.wire import say
-from collectors.samples.asked import RasAnswer
+from collectors.samples.probes import RasAnswer
 
 REQUEST = b"CLIENT PROTOCOL 2\nSET FORMAT json\nVERBOSE STATUS\n"
 SECONDS = 12.0

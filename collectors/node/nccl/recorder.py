@@ -22,7 +22,7 @@ from collectors.node.processes import environ, pages
 from collectors.node.processes.launch import owner_of
 from collectors.node.processes.namespaces import seen_by
 from collectors.node.wire import say
-from collectors.samples.asked import RecorderFile
+from collectors.samples.probes import RecorderFile
 
 STEMS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCHCOMM_FR_DUMP_TEMP_FILE")
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"

@@ -15,7 +15,7 @@ from collectors.node.child import output
 from collectors.node.files import list_folder, read, read_text
 from collectors.node.network.ib_tools import LARGEST, WORDS, parse_perfquery
 from collectors.node.source import Absent, NotResponding, Shared, Source
-from collectors.samples.fabric import Counters, PortFacts
+from collectors.samples.host import Counters, PortFacts
 from collectors.samples.stream import Fault
 
 SYS = "HANGTOP_SYS"

@@ -12,7 +12,7 @@ from typing import Callable, Dict, List, Tuple
 from collectors.node.child import output
 from collectors.node.files import read_text
 from collectors.node.source import Absent, NotResponding
-from collectors.samples.asked import Observation
+from collectors.samples.probes import Observation
 
 PATIENCE = 3.0
 """Seconds that one tool may take."""

@@ -13,7 +13,7 @@ from typing import Dict, List, Optional, Tuple
 
 from collectors.node.files import link, read_int, text
 from collectors.node.netlink import attributes, dump, netlink
-from collectors.samples.fabric import Interface
+from collectors.samples.host import Interface
 
 _ROUTE = 0  # NETLINK_ROUTE
 _GET_LINK, _GET_ADDRESS = 18, 22  # RTM_GETLINK, RTM_GETADDR

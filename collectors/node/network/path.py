@@ -23,7 +23,7 @@ from collectors.node import watchdog
 from collectors.node.network import tcp
 from collectors.node.network.interfaces import interface_of
 from collectors.node.wire import say
-from collectors.samples.asked import Observation, PathFigure
+from collectors.samples.probes import Observation, PathFigure
 
 CHUNK = bytes(1 << 16)
 IDLE_SECONDS = 60.0

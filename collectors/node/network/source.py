@@ -8,7 +8,7 @@ from typing import Dict, Iterator, NamedTuple, Optional, Set
 from collectors.node.files import read_or_none
 from collectors.node.network.interfaces import counters, interfaces
 from collectors.node.source import Shared, Source
-from collectors.samples.fabric import Counters
+from collectors.samples.host import Counters
 
 FACTS_EVERY = 30.0
 """Seconds between two looks at what hardly moves in interfaces."""

@@ -26,9 +26,8 @@ from collectors.node.ranks.job_process import JobProcess
 from collectors.node.ranks.process_tree import ProcessRole, classify_tree
 from collectors.node.ranks.search import YOUNG, Search
 from collectors.node.source import Denied, Shared, Source
-from collectors.samples.control import Settings
 from collectors.samples.ranks import IdleLauncher, ProcessGone, RankProcess
-from collectors.samples.stream import Fault
+from collectors.samples.stream import Fault, Settings
 
 LIST_EVERY, CALM = 2.5, 5.0
 """Seconds between looks for new processes, and while ranks run and none came or went at the last look: listing /proc

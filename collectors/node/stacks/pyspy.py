@@ -11,7 +11,7 @@ from typing import List, NamedTuple, Optional
 
 from collectors.node import child, watchdog
 from collectors.node.wire import decode_control, say
-from collectors.samples.control import Lent
+from collectors.samples.stream import Lent
 
 PLACES = ("/opt/conda/bin", "/opt/venv/bin", os.path.expanduser("~/.local/bin"))
 """Beside those of other tools."""

@@ -18,7 +18,7 @@ from collectors.node.network.firewall import firewalls
 from collectors.node.processes.sockets import LISTEN, tcp_sockets
 from collectors.node.source import Absent, Unavailable
 from collectors.node.wire import say
-from collectors.samples.asked import Observation
+from collectors.samples.probes import Observation
 
 PRINTED = 16_000
 """Characters of what a tool printed that are passed on."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import isfinite
 
+from collectors.samples import MOST_RANK, Value
 from collectors.samples.logs import LogEvent
-from collectors.samples.values import MOST_RANK, Value
 
 _OF_RANKS = frozenset("rank group_rank failed_rank peer size expected group_ranks lagging missing ready tasks".split())
 """Fields that number or count ranks: a value beyond the largest possible rank counts as absent."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from sys import intern
 
-from collectors.samples.fabric import Counters, Interface, PortFacts
 from collectors.samples.gpus import (
     GpuFacts,
     GpuFault,
@@ -14,6 +13,7 @@ from collectors.samples.gpus import (
     NvlinkCounters,
     bus_key,
 )
+from collectors.samples.host import Counters, Interface, PortFacts
 from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port
 from hangtop.session.state import SampleContext

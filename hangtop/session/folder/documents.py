@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 from collectors.formats import BadFormat, flight_recorder, kineto, ras, stack_text
 from collectors.node.logs import file_names as names
-from collectors.samples.collectives import RasReport, RecorderDump
+from collectors.samples.collectives import RankTrace, RasReport, RecorderDump
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.stacks import StackDump
-from collectors.samples.traces import RankTrace
 from hangtop.session.folder.files import Member
 
 

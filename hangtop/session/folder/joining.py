@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import TypeVar
 
+from collectors.samples import MOST_RANK
 from collectors.samples.logs import CommProgress, LogEvent
-from collectors.samples.values import MOST_RANK
 from hangtop.diagnosis.evidence.event_fields import number_of
 from hangtop.session.folder.documents import Contents
 

@@ -15,8 +15,8 @@ from collectors.node.logs import file_names as names
 from collectors.node.logs import steps, times
 from collectors.node.logs.file_names import Hints
 from collectors.node.logs.parser import LogParser
+from collectors.samples import Value
 from collectors.samples.logs import LogEvent
-from collectors.samples.values import Value
 from hangtop.session.folder.documents import Contents
 from hangtop.session.folder.files import Member
 

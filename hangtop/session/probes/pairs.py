@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from collectors.probes import infiniband, path, tools
-from collectors.samples.asked import Observation, PathFigure
-from collectors.samples.probes import ProbeReport
+from collectors.samples.probes import Observation, PathFigure, ProbeReport
 from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.phrasing import count, folded_names, listed

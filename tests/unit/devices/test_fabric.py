@@ -7,7 +7,7 @@ import pytest
 
 from collectors.node.network.fabric import Fabric, HcaPort
 from collectors.node.source import Absent, Shared
-from collectors.samples.fabric import Counters, PortFacts
+from collectors.samples.host import Counters, PortFacts
 from hangtop.demo.devices.bench import Bench, Hardware
 from tests.support.looks import look, until, until_raised
 from tests.support.sysfs import write_port

@@ -9,8 +9,8 @@ import pytest
 from collectors.node.gpus import nvidia
 from collectors.node.gpus.nvidia import Gpus, GpuUsers
 from collectors.node.source import Absent, Failed, NotResponding, Shared
-from collectors.samples.control import Settings
 from collectors.samples.gpus import GpuFault, GpuProcesses, GpuSample
+from collectors.samples.stream import Settings
 from hangtop.demo.devices.bench import Bench, Hardware
 from hangtop.demo.job.device import RECORD
 from tests.support.looks import look, looks, until, until_raised

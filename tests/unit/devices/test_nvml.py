@@ -20,10 +20,9 @@ from collectors.node.gpus import nvml, nvml_watch
 from collectors.node.gpus.nvml import Nvml
 from collectors.node.source import Failed, NotResponding, Shared
 from collectors.node.wire import decode_control
-from collectors.samples.control import Lent
 from collectors.samples.gpus import NvlinkCounters
 from collectors.samples.logs import LogEvent
-from collectors.samples.stream import Fault
+from collectors.samples.stream import Fault, Lent
 from tests.support.looks import gather, until_raised
 
 Start = Callable[[str], Nvml]

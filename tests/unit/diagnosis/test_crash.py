@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.samples.fabric import Interface
+from collectors.samples.host import Interface
 from hangtop.diagnosis.job import JobMotion
 from tests.support.jobs import (
     ALL_REDUCE,

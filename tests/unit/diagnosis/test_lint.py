@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectors.samples.fabric import Interface, PortFacts
+from collectors.samples.host import Interface, PortFacts
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.finding import Finding

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from collectors.samples.fabric import Interface
+from collectors.samples.host import Interface
 from tests.support.jobs import ALL_REDUCE, READING, Sketch, alarms, first, kinds
 
 TO_2 = ["10.0.0.2:40001", "10.0.0.2:40002"]

@@ -17,8 +17,7 @@ from collectors.fleet import node_link, share
 from collectors.fleet.fleet import Fleet, FleetOptions
 from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.transport import TransportError
-from collectors.samples.control import Settings
-from collectors.samples.stream import Hello, Tick
+from collectors.samples.stream import Hello, Settings, Tick
 from tests.support.seen import Seen
 from tests.support.ssh_server import Home, Host, Person, home, serve
 

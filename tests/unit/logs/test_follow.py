@@ -18,9 +18,9 @@ from collectors.node.logs.following.places import container_logs
 from collectors.node.logs.following.source import LogSource
 from collectors.node.processes import mounts
 from collectors.node.source import Absent, Shared
-from collectors.samples.control import Settings
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import RankProcess
+from collectors.samples.stream import Settings
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\nValueError: %s\n'
 XID = "NVRM: Xid (PCI:0000:5f:00): %d, x\n"

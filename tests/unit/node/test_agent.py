@@ -14,11 +14,9 @@ import pytest
 
 from collectors.node.resources import LOW
 from collectors.node.sources import SOURCES
-from collectors.samples.control import Settings
-from collectors.samples.fabric import Interface
-from collectors.samples.host import HostSample
+from collectors.samples.host import HostSample, Interface
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
-from collectors.samples.stream import Fault, SourceState, Tick
+from collectors.samples.stream import Fault, Settings, SourceState, Tick
 from tests.support.node_agent import NodeAgent
 
 MARK = f"node_agent_test_{os.getpid()}"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.network import firewall
-from collectors.samples.asked import Observation
+from collectors.samples.probes import Observation
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.firewall import firewall_of, with_firewall
 

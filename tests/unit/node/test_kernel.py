@@ -13,7 +13,7 @@ import pytest
 from collectors.node.machine import kernel
 from collectors.node.machine.kernel import KernelSource, parse_kmsg
 from collectors.node.source import Denied, Shared
-from collectors.samples.control import Settings
+from collectors.samples.stream import Settings
 
 XID = "NVRM: Xid (PCI:0000:5f:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
 OOM = "Out of memory: Killed process 815 (python3) total-vm:1kB, anon-rss:1024kB, file-rss:0kB"

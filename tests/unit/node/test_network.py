@@ -11,7 +11,7 @@ from collectors.node.machine.preflight import listen
 from collectors.node.network.interfaces import counters, interface_of, interfaces
 from collectors.node.network.source import NetworkSource, parse_snmp_tcp
 from collectors.node.source import Shared
-from collectors.samples.fabric import Interface
+from collectors.samples.host import Interface
 
 SNMP = b"""\
 Ip: Forwarding

@@ -11,8 +11,8 @@ import pytest
 from collectors.node import files
 from collectors.node.ranks import search
 from collectors.node.source import Denied
-from collectors.samples.control import Settings
 from collectors.samples.ranks import Helper, IdleLauncher, ProcessGone, RankProcess, RankPulse
+from collectors.samples.stream import Settings
 from tests.support.fake_proc import PYTHON, rank_env
 from tests.support.rank_bench import Bench, of, rank_bench
 

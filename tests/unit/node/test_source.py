@@ -13,7 +13,7 @@ from collectors.node.blocking import BlockingGuard
 from collectors.node.changes import ChangeFilter
 from collectors.node.runner import Runner
 from collectors.node.source import Absent, Denied, NotResponding, Shared, Source
-from collectors.samples.fabric import Counters, Interface
+from collectors.samples.host import Counters, Interface
 from collectors.samples.ranks import Helper, ProcessGone
 from collectors.samples.stream import SourceState
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.node import wire
-from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.ranks import RankPulse
+from collectors.samples.stream import Settings
 
 
 @given(st.text(), st.text(max_size=20), st.lists(st.text(max_size=10), max_size=3))

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.samples.asked import Observation
-from collectors.samples.fabric import Interface, PortFacts
 from collectors.samples.gpus import GpuFacts
+from collectors.samples.host import Interface, PortFacts
+from collectors.samples.probes import Observation
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Gpu, Node, Port

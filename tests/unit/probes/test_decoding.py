@@ -10,7 +10,7 @@ import pytest
 from collectors.fleet import bounds
 from collectors.probes.remote.repair import Signalled
 from collectors.probes.running import Unreadable, answer
-from collectors.samples.asked import Observation, RasAnswer, RecorderFile
+from collectors.samples.probes import Observation, RasAnswer, RecorderFile
 
 
 def line(fields: Any) -> bytes:

@@ -19,8 +19,7 @@ from collectors.probes.infiniband import (
 )
 from collectors.probes.pairs import pair_of
 from collectors.probes.running import NodeAccess
-from collectors.samples.asked import PathFigure
-from collectors.samples.probes import IbPort, ProbeReport
+from collectors.samples.probes import IbPort, PathFigure, ProbeReport
 from hangtop.diagnosis.probes import findings, report_of
 from hangtop.session.probes.pairs import infiniband_result
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, install

@@ -17,8 +17,7 @@ from collectors.probes import tools
 from collectors.probes.pairs import pair_of
 from collectors.probes.path import PathSurvey
 from collectors.probes.running import NodeAccess
-from collectors.samples.asked import PathFigure
-from collectors.samples.probes import ProbeReport
+from collectors.samples.probes import PathFigure, ProbeReport
 from hangtop.diagnosis.probes import path_findings, report_of
 
 

@@ -20,7 +20,7 @@ from collectors.fleet.transport import TransportError
 from collectors.node import watchdog
 from collectors.probes.recorder import fetch
 from collectors.probes.running import Limits, Running
-from collectors.samples.asked import Observation
+from collectors.samples.probes import Observation
 from tests.support.node_agent import alive, children
 
 QUICK = b"""

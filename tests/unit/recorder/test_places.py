@@ -17,7 +17,7 @@ import pytest
 
 from collectors.fleet import payload
 from collectors.node.nccl.recorder import ask
-from collectors.samples.asked import RecorderFile
+from collectors.samples.probes import RecorderFile
 
 
 def test_a_pipe_that_nobody_reads_does_not_block(tmp_path: Path) -> None:

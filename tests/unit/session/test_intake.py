@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.fabric import Counters, PortFacts
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses
+from collectors.samples.host import Counters, PortFacts
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import Helper, ProcessGone
 from collectors.samples.registry import SAMPLES

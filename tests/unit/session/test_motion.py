@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from collectors.fleet.sink import LinkChange
-from collectors.samples.fabric import Counters, Interface
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
+from collectors.samples.host import Counters, Interface
 from collectors.samples.logs import CommProgress, LogFile, StepCount
 from collectors.samples.ranks import RankPulse
 from tests.support.made import gpu_row

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collectors.samples.control import Settings
 from collectors.samples.logs import LogFile
+from collectors.samples.stream import Settings
 from hangtop.diagnosis.node import Node, Rank
 from hangtop.session.node_settings import NodeSettings
 from hangtop.session.options import SessionOptions

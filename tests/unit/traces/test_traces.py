@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from collectors.formats import BadFormat, kineto, trace_events
-from collectors.samples.traces import RankTrace, TraceCall
+from collectors.samples.collectives import RankTrace, TraceCall
 from hangtop.diagnosis import traces
 from hangtop.diagnosis.finding import Finding
 from tests.support.traces import collective, document, rank_document

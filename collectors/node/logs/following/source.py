@@ -10,9 +10,9 @@ from collectors.node.logs.following.follow import NOWHERE, FollowedLog, inode_of
 from collectors.node.logs.following.places import LogOwner, LogPlaces, WantedLog, named
 from collectors.node.processes.mounts import Mounts
 from collectors.node.source import Absent, Shared, Source
-from collectors.samples.control import Settings
 from collectors.samples.logs import LogEvent, LogFile, LogsRead
 from collectors.samples.ranks import RankProcess
+from collectors.samples.stream import Settings
 
 SPENT = 0.5
 """CPU seconds that one look may use while logs flood."""

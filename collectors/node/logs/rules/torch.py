@@ -6,7 +6,7 @@ import re
 from typing import List, Match, Optional
 
 from collectors.node.logs.rule import Data, Example, Rule, number
-from collectors.samples.values import Scalar
+from collectors.samples import Scalar
 
 _GROUP = (
     r"\[PG (?:(?:ID )?(?P<group>\d+) ?)?(?:(?:PG )?GUID(?: (?P<guid>(?!Rank )[^\s(\]]+))?)?"
