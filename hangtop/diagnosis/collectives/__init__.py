@@ -1,1 +1,1 @@
-"""Who launched which collective: flight recorders, watchdogs, RAS and NCCL's log of all ranks, put side by side."""
+"""Which rank launched which collective, by flight recorders, watchdogs, RAS and NCCL's log of all ranks."""

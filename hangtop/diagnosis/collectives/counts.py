@@ -1,9 +1,9 @@
-"""NCCL's own counts as progress of communicators: RAS while the job hangs, and the COLL lines of its log.
+"""NCCL's own counts as progress of communicators: RAS while the job hangs, and the COLL lines of NCCL's log.
 
-RAS: counts that differ mean nothing while they move: NCCL's manual says so, and every pipeline shows it. There are no
-counters for Send and Recv, and none move for collectives in CUDA graphs (2.26 and later): an even picture, RAS's "OK",
-never means "healthy". COLL lines: those of a rank may be late, and a job in motion looks the same for a moment, so that
-waits by them are not certain.
+RAS: counts that differ mean nothing while they move, as NCCL's manual says and every pipeline shows. Send and Recv have
+no counters, and collectives in CUDA graphs (2.26 and later) move none: equal counts, RAS's "OK", never mean "healthy".
+COLL lines: a rank's lines may be late, and a job in motion looks the same for a moment, so that waits by them are not
+certain.
 """
 
 from __future__ import annotations
@@ -18,14 +18,11 @@ from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation
 from hangtop.diagnosis.job import Job
 
 POLLS = 3
-"""Answers of RAS over which the counts of a live job must stand still (NCCL's manual asks for repeated queries)."""
+"""Number of RAS answers over which counts must stand still (NCCL's manual asks for repeated queries)."""
 
 
 def progress_by_ras(job: Job) -> tuple[LaunchProgress, ...]:
-    """Each operation of each communicator of the job whose counts stood still over the last answers.
-
-    A saved report counts by itself, but is not certain: its owner asked because the job seemed to stand still.
-    """
+    """One record for each operation of each communicator of the job whose counts stood still over the last answers."""
     resolver, found, polls = job.once(CommRankResolver), [], POLLS if job.live else min(POLLS, len(job.ras))
     states: dict[str, list[RasCommunicator]] = defaultdict(list)
     for look in sorted(job.ras, key=lambda look: look.at)[-POLLS:]:
@@ -45,10 +42,9 @@ def progress_by_ras(job: Job) -> tuple[LaunchProgress, ...]:
 
 
 def progress_by_log(job: Job) -> tuple[LaunchProgress, ...]:
-    """The last COLL lines of each communicator of the job that was not closed.
+    """One record for each communicator of the job that was not closed, by its last COLL lines.
 
-    opCount is the order where it moves; from NCCL 2.27.3 on it may stand at 0 for ever, then the lines themselves are
-    counted.
+    opCount gives the order if it moves; from NCCL 2.27.3 on it may stay 0, and then the lines themselves are counted.
     """
     closed = {event.data.get("comm_id") for _, event in job.events_of("nccl.end")}
     by_comm: dict[str, list[CommProgress]] = defaultdict(list)
@@ -69,10 +65,10 @@ def progress_by_log(job: Job) -> tuple[LaunchProgress, ...]:
 
 
 def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> LaunchProgress:
-    """Counts as progress. Ranks at the highest number wait for the others, where all of them launched one operation.
+    """Counts as progress: ranks at the highest number wait for the others if they all launched one operation.
 
-    By lines, most ranks must be there: a spread of numbers is what a job in motion looks like. The root of a broadcast
-    that is alone ahead, and ranks at several places in a chain of broadcasts, wait for nobody.
+    With COLL lines, at least half of the ranks must be at that number: a job in motion has a spread of numbers. A
+    broadcast's root that is alone ahead, and ranks at several places in a chain of broadcasts, wait for no rank.
     """
     top = max((one.seq for one in last.values()), default=0)
     ahead = {rank: one for rank, one in last.items() if one.seq == top}
@@ -90,7 +86,7 @@ def _by_place(state: RasCommunicator) -> dict[int, RasRank]:
 class CommRankResolver:
     """Global ranks of the members of communicators, by host and pid: NCCL's logs and RAS do not name global ranks.
 
-    It holds no job: what a job holds and holds the job is freed late.
+    It does not refer to the job: a reference cycle would delay the end of the job's snapshot.
     """
 
     def __init__(self, job: Job) -> None:
@@ -108,7 +104,7 @@ class CommRankResolver:
         }
 
     def of(self, host: str, pid: int) -> int | None:
-        """Rank of the process with this pid, where there are several nodes the one on that host; None for several."""
+        """Rank of the process with this pid, and of several nodes on that host; None if unknown or ambiguous."""
         found = self._by_pid.get(pid, ())
         ranks = [rank for node, rank in found if len(self._names) < 2 or host in self._names.get(node, {host})]
         return ranks[0] if len(ranks) == 1 else None
@@ -116,7 +112,7 @@ class CommRankResolver:
     def is_ours(self, members: Iterable[RasRank | CommProgress]) -> bool:
         """Whether a communicator may be this job's: live, one of its processes must be one of the job's ranks.
 
-        Other jobs on a node write logs and answer RAS, too; of files nothing tells whose they are.
+        Other jobs on a node write logs and answer RAS, too; saved files do not show whose they are.
         """
         return not self._live or any(
             self.of(one.host, one.pid) is not None
@@ -125,7 +121,7 @@ class CommRankResolver:
         )
 
     def rank_of(self, one: RasRank | CommProgress, size: int) -> int | None:
-        """Global rank of a member; where no process tells, its place in the largest communicator is the rank."""
+        """Global rank of a member; in saved files without a known process, its place in the largest communicator."""
         if isinstance(one, CommProgress) and one.global_rank is not None:
             return one.global_rank
         known = self.of(one.host, one.pid)

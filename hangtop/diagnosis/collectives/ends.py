@@ -1,8 +1,8 @@
-"""Waits that do not end: circles of ranks, and the rank that left the order of operations.
+"""Waits that do not end: circles of ranks, and the rank that launched operations in another order.
 
-When two ranks wait for each other in different groups, the pair cannot tell which of the two launched its operations in
-the wrong order. Groups of one description and size play one role: their ranks launch the same collectives in the same
-order, so that other ranks in the same roles can tell.
+When two ranks wait for each other in different groups, the pair alone does not show which of the two launched its
+operations in the wrong order. Groups of one description and size have one role: their ranks launch the same collectives
+in the same order, so that other ranks in the same roles show the right order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hangtop.diagnosis.collectives.recorded import RankInGroup
 
 
 def circle_of(waits: Mapping[int, Collection[int]]) -> set[int]:
-    """Ranks that wait in circles: all but those whose waits lead to an end, or for whom nobody waits."""
+    """Ranks in circles of waits, without the ranks whose waits lead to an end and the ranks that no rank waits for."""
     left = {rank: set(targets) for rank, targets in waits.items()}
     while True:
         awaited = set().union(*left.values())
@@ -28,10 +28,10 @@ def circle_of(waits: Mapping[int, Collection[int]]) -> set[int]:
 
 
 def strayed(groups: Mapping[Group, Mapping[int, RankInGroup]], progress: Mapping[Group, LaunchProgress]) -> set[int]:
-    """The rank that left the order of operations, where the order of other ranks tells; none where it does not.
+    """The rank with the wrong order of operations, by the order of other ranks; empty if these do not show it.
 
-    A rank that others wait for in one operation, and that waits in a collective itself, launched the second without the
-    first. It is wrong where most ranks in the same roles launch the first before the second.
+    Others wait for this rank in one operation while it waits in a second one: it launched the second without the first.
+    That is wrong if most ranks in the same roles launch the first before the second.
     """
     places: dict[tuple[str, int, int], dict[int, int]] = defaultdict(dict)
     for group, members in groups.items():

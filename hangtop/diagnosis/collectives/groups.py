@@ -1,8 +1,8 @@
-"""Which process group is which in the dumps of many ranks, and the global ranks behind the ranks of a group.
+"""Identity of process groups over the dumps of many ranks, and the global ranks behind the ranks of a group.
 
-A dump names a group, and ``pg_config`` says its global ranks in the order of the group. Neither is always there: groups
-without a communicator yet are missing, gloo names none, and groups made by splitting carry one name on all sides of the
-split, so that only name and ranks together tell them apart.
+A dump names a group, and ``pg_config`` lists its global ranks in the order of the group. Either may be missing: groups
+without a communicator are not listed, gloo lists none, and groups made by splitting have one name on all sides of the
+split, so that only name and ranks together identify a group.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ WHOLE_NAME = "default_pg"
 WHOLE = frozenset({"", "0", WHOLE_NAME})
 """Names of the group of all ranks: the ranks of that group are the global ones."""
 HASH = 20
-"""Letters of a name from which on it is a hash that says nothing to a reader (torch hashes the ranks)."""
+"""Longest name, in characters, that is shown: a longer one is a hash of the ranks by torch."""
 
 
 def name_of(name: str, description: str) -> str:
-    """``3``, ``3 (tp)``; a hash, and the number of the group of all ranks, give way to the description."""
+    """A name for readers, ``3`` or ``3 (tp)``; the description replaces a hash and the group of all ranks' number."""
     if len(name) > HASH:
         name = description or name[:8]
     if description == WHOLE_NAME and name in WHOLE:
@@ -28,7 +28,7 @@ def name_of(name: str, description: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One process group of the job. ``ranks`` are global, in the order of the group; empty where no dump tells."""
+    """One process group of the job. ``ranks`` are global, in the order of the group; empty if no dump lists them."""
 
     name: str
     ranks: tuple[int, ...] = ()
@@ -36,7 +36,7 @@ class Group:
 
     @property
     def label(self) -> str:
-        """Its name as a reader knows it."""
+        """Its name for readers."""
         return name_of(self.name, self.description)
 
     @property
@@ -45,7 +45,7 @@ class Group:
         return self.name in WHOLE or self.description == WHOLE_NAME
 
     def rank_at(self, place: int | None) -> int | None:
-        """The global rank at a place of the group; None where it is not known."""
+        """The global rank at a place of the group; None if unknown."""
         if place is None or place < 0 or (not self.ranks and not self.whole):
             return None
         if not self.ranks:

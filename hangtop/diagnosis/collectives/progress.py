@@ -1,8 +1,8 @@
 """What each rank has launched in one communicator, and which rank waits for which by that.
 
-Flight recorder dumps, watchdogs' time-outs, NCCL RAS and NCCL's COLL lines all become this one record, of which one
-function makes the waits: a rank waits in number N for every member that has not launched number N. Example: ranks 0 and
-1 have launched ``all_reduce`` #7 and rank 2 has launched #6 last; then ranks 0 and 1 wait for rank 2.
+Flight recorder dumps, watchdogs' time-outs, NCCL RAS and NCCL's COLL lines all become this one record, and one function
+derives the waits from it: a rank waits in number N for every member that has not launched number N. Example: ranks 0
+and 1 have launched ``all_reduce`` #7 and rank 2 has launched #6 last; then ranks 0 and 1 wait for rank 2.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SAME_INPUT = frozenset(
 
 
 class Operation(NamedTuple):
-    """A collective as one rank launched it; ``size`` and ``dtype`` are empty where the source does not tell them."""
+    """A collective as one rank launched it; ``size`` and ``dtype`` are empty if the source does not report them."""
 
     name: str
     """``all_reduce``, ``ALLREDUCE``, ``AllReduce``: as the source writes it."""
@@ -36,24 +36,24 @@ class Operation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WaitEdge:
-    """One rank's operation cannot end before others do something. Ranks are global, ``for_ranks`` sorted.
+    """One rank's operation that cannot end before other ranks act. Ranks are global, ``for_ranks`` sorted.
 
-    An edge speaks of the operation, not of the host: a rank whose receive waits may have posted it early and be busy
-    with something else, which its stack tells.
+    An edge is about the operation, not the host: a rank whose receive waits may have posted it early and be busy with
+    something else, which its stack shows.
     """
 
     waiter: int
     for_ranks: tuple[int, ...]
     group: str
-    """Name of the group, as a reader knows it; the communicator for RAS and NCCL's log."""
+    """Name of the group for readers; the communicator for RAS and NCCL's log."""
     operation: str
     """Name of the collective; ``send`` and ``recv`` for operations of two ranks."""
     seq: int | None
     certain: bool
-    """False where it only may be so: counts that are not sure, or the source tells nothing of the others."""
+    """False if the wait is only possible: the counts are not sure, or the source does not cover the other ranks."""
     since: float | None = None
     untold: bool = False
-    """The source tells nothing of the others."""
+    """The source does not cover the other ranks."""
 
     @property
     def p2p(self) -> bool:
@@ -68,9 +68,9 @@ class LaunchProgress:
     label: str
     members: frozenset[int]
     last: Mapping[int, Operation]
-    """The last collective that a rank has launched; of members that are not listed the source tells nothing."""
+    """The last collective that each rank has launched; the source does not cover members that are not listed."""
     waiting: Mapping[int, Operation]
-    """The first collective that a rank has launched and not finished."""
+    """The first collective that each rank has launched and not finished."""
     certain: bool = True
 
     def not_launched(self, seq: int) -> tuple[int, ...]:
@@ -84,10 +84,10 @@ class LaunchProgress:
 
     @property
     def ahead(self) -> frozenset[int]:
-        """The few ranks that have launched more than all others, which are at one number.
+        """The few ranks that have launched more than all others, if the others are at one number.
 
-        Where all of them wait, the few left out what the others are in: rank 2 waits in #9 and the others in #8. The
-        root of a broadcast runs ahead in good order.
+        If all ranks wait, these skipped the others' collective: rank 2 waits in #9 and the others in #8. The root of a
+        broadcast may run ahead without a fault.
         """
         numbers = Counter(one.seq for one in self.last.values()).most_common(1)
         usual = numbers[0][0] if numbers else 0
@@ -98,7 +98,7 @@ class LaunchProgress:
 
     @property
     def untold(self) -> tuple[int, ...]:
-        """Members of which the source tells nothing."""
+        """Members that the source does not cover."""
         return tuple(sorted(self.members - self.last.keys()))
 
     @property
@@ -108,7 +108,7 @@ class LaunchProgress:
         return broadcast and len({one.seq for one in self.last.values()}) > 2
 
     def edges(self) -> Iterator[WaitEdge]:
-        """The waits: thousands of ranks that wait in one number share the tuple of ranks for which they wait."""
+        """Yield the waits; thousands of ranks that wait in one number share one tuple of the ranks they wait for."""
         late = {seq: self.not_launched(seq) for seq in {one.seq for one in self.waiting.values()}}
         untold, certain = self.untold, self.certain and not self.trickles
         for rank, one in sorted(self.waiting.items()):
@@ -119,7 +119,7 @@ class LaunchProgress:
 
 
 def leading(records: Sequence[LaunchProgress]) -> list[LaunchProgress]:
-    """Records at which waits end: of those with ranks behind, where these do not all wait in another communicator."""
+    """Records with ranks behind that do not all wait in another communicator; all records with ranks behind if none."""
     late, free = [one for one in records if one.behind], []
     for one in late:
         elsewhere = {rank for other in late if other is not one for rank in other.waiting}
@@ -132,14 +132,14 @@ def leading(records: Sequence[LaunchProgress]) -> list[LaunchProgress]:
 
 
 class Vote(NamedTuple):
-    """Ranks that have something else than most, with what they have; all ranks where nothing has a majority."""
+    """Ranks whose value differs from the most common one, with their values; all ranks on a tie."""
 
     odd: Mapping[int, str]
     tied: bool
 
 
 def vote(values: Mapping[int, str]) -> Vote | None:
-    """Count the values of all ranks; None without two ranks that differ."""
+    """Count the values of all ranks; None if all ranks agree."""
     counted = Counter(values.values()).most_common(2)
     if len(counted) < 2:
         return None
@@ -149,9 +149,9 @@ def vote(values: Mapping[int, str]) -> Vote | None:
 
 
 def differing_field(launched: Mapping[int, Operation]) -> Literal["name", "dtype", "size"] | None:
-    """In what ranks differ that launched these at one number of a communicator; None where they agree.
+    """The field in which operations at one number of a communicator differ among ranks; None if they agree.
 
-    What a source does not tell compares with nothing.
+    Types and sizes that a source does not report are not compared.
     """
     names = {one.name for one in launched.values()}
     if len(names) > 1:

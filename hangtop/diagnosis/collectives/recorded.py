@@ -1,11 +1,11 @@
 """What each rank launched in each of its groups, by the newest flight recorder dump of every rank.
 
-Two things keep the entries of a dump from meaning what they seem to say:
+Two traps in the entries of a dump:
 
-- gloo's state stays ``scheduled`` for ever, and NCCL's goes from ``scheduled`` to ``completed`` unless events are timed
-  (TORCH_NCCL_ENABLE_TIMING): what is not done was launched, and whether a GPU has begun it is not known.
-- Operations of a batch (``batch_isend_irecv``, a coalescing manager) never close; the entry that closes the batch does,
-  which has the same group and sequence number.
+- gloo's state stays ``scheduled``, and NCCL's goes from ``scheduled`` to ``completed`` unless events are timed
+  (TORCH_NCCL_ENABLE_TIMING): an open operation was launched, but whether a GPU has begun it is unknown.
+- Operations of a batch (``batch_isend_irecv``, a coalescing manager) never complete; the entry that closes the batch
+  does, with the same group and sequence number.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class RankInGroup:
     entries: Mapping[int, Collective]
     """By sequence number."""
     places: Mapping[int, int]
-    """Place of each among everything that this rank launched, over all groups."""
+    """Place of each in the order in which this rank launched its operations, over all groups."""
     source: str
     enqueued: int
     completed: int
     unfinished: tuple[int, ...]
-    """Sequence numbers that this rank launched and has not finished, the first of them first."""
+    """Sequence numbers that this rank launched and has not finished, in ascending order."""
 
     def operation(self, seq: int) -> Operation:
-        """An entry as an operation; type and size only where they may be compared."""
+        """An entry as an operation; with type and size only if these can be compared."""
         entry, dtype, size = self.entries[seq], "", ""
         if entry.op != "barrier" and not closes(entry):
             dtype = ",".join(entry.input_dtypes)
@@ -48,7 +48,7 @@ class RankInGroup:
 
 @dataclass(frozen=True, slots=True)
 class P2POp:
-    """One rank's side of a send and receive. ``peer`` is a global rank; None where it is not known."""
+    """One rank's side of a send and receive. ``peer`` is a global rank; None if unknown."""
 
     rank: int
     peer: int | None
@@ -58,7 +58,7 @@ class P2POp:
     open: bool
     """It is not known to be done."""
     step: int
-    """Place of its batch's end, or of the operation itself where it is in none: what the host launched at once."""
+    """Place of its batch's last operation, or its own place outside a batch: equal for operations launched at once."""
 
     @property
     def way(self) -> tuple[Group, int | None, int | None]:
@@ -68,12 +68,12 @@ class P2POp:
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """The dumps, one a rank, and what they list by group."""
+    """The dumps, one per rank, and their entries by group."""
 
     dumps: Mapping[int, RecorderDump]
     groups: Mapping[Group, Mapping[int, RankInGroup]]
     p2p: Sequence[P2POp]
-    """By rank, in the order in which the rank launched them."""
+    """By rank, in the order of launch."""
 
 
 def is_done(entry: Collective) -> bool:
@@ -82,7 +82,7 @@ def is_done(entry: Collective) -> bool:
 
 
 def closes(entry: Collective) -> bool:
-    """True for the entry that ends a batch, and has its state."""
+    """True for the entry that ends a batch, and carries the batch's state."""
     return _CLOSING.fullmatch(entry.op) is not None
 
 
@@ -100,7 +100,7 @@ def recorded(dumps: Iterable[RecorderDump]) -> Recorded:
                 number = entry.seq if entry.seq >= 0 else -1 - place  # without a number it stands alone
                 batches[group, number].append((place, entry))
             else:
-                collectives[group][entry.seq] = place, entry  # of a batch the last, which closes it
+                collectives[group][entry.seq] = place, entry  # the last entry closes a batch
         for group, placed in collectives.items():
             groups[group][rank] = _rank_in_group(dump, placed)
         launched = [pair for (group, _), batch in batches.items() for pair in _p2p_ops(rank, group, batch)]
@@ -125,7 +125,7 @@ def _rank_in_group(dump: RecorderDump, placed: Mapping[int, tuple[int, Collectiv
 
 
 def _p2p_ops(rank: int, group: Group, batch: Sequence[tuple[int, Collective]]) -> Iterator[tuple[int, P2POp]]:
-    """Sends and receives that were launched together: with their closing entry's condition, else with their own."""
+    """Sends and receives of one batch; the closing entry, or else their own, shows whether they are done."""
     closing = next((entry for _, entry in batch if closes(entry)), None)
     for place, entry in batch:
         if not closes(entry):
@@ -138,10 +138,10 @@ def _p2p_ops(rank: int, group: Group, batch: Sequence[tuple[int, Collective]]) -
 
 
 def p2p_edges(found: Recorded) -> Iterator[WaitEdge]:
-    """The waits of open sends and receives, of what each rank has open first in a group, that lack a counterpart.
+    """The waits of each rank's first open sends and receives in a group that lack a counterpart.
 
-    The k-th open send from A to B in a group meets the k-th open receive at B from A. Sequence numbers do not tell k
-    (they count all of a rank's batches). Of a batch with several peers nothing is certain.
+    The k-th open send from A to B in a group meets the k-th open receive at B from A. Sequence numbers do not give k
+    (they count all of a rank's batches). Waits in a batch with several peers are not certain.
     """
     sides: dict[tuple[Group, int | None, int | None], dict[bool, list[P2POp]]] = defaultdict(
         lambda: {True: [], False: []}
@@ -156,7 +156,7 @@ def p2p_edges(found: Recorded) -> Iterator[WaitEdge]:
         if not op.open or op.peer is None or first.setdefault((op.rank, op.group), op.step) != op.step:
             continue
         mine, others = sides[op.way][op.sends], sides[op.way][not op.sends]
-        alone = len(peers[op.rank, op.step]) == 1  # of several peers the counterpart may have come and gone
+        alone = len(peers[op.rank, op.step]) == 1  # with several peers the counterpart may be done
         if mine.index(op) >= len(others):
             dumped = op.peer in found.dumps
             yield WaitEdge(

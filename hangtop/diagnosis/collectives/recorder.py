@@ -1,6 +1,6 @@
-"""Flight recorder dumps of many ranks put side by side: which ranks did not join, or joined something else.
+"""Flight recorder dumps of many ranks compared: which ranks did not join, or joined another operation.
 
-Works on any number of dumps: a rank without one is named as such, never an error.
+Works on any number of dumps: a rank without a dump is reported, never an error.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ CLOCKS_APART = 5.0
 
 
 class OpenGroup(NamedTuple):
-    """Members of a group have open what all members launched: a GPU of theirs, or the network, stands still."""
+    """A collective that all members launched and some have open: one of their GPUs, or the network, stands still."""
 
     label: str
     waiting: Mapping[int, Operation]
     """The first operation that each of these ranks has not completed."""
     completed: tuple[int, ...] = ()
-    """Members that have completed it; none where it stands on all of them."""
+    """Members that have completed it; empty if it is open on all members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Matched:
-    """What the newest dumps of all ranks say together."""
+    """The newest dumps of all ranks, compared."""
 
     dumps: Mapping[int, RecorderDump]
     progress: tuple[LaunchProgress, ...]
-    """One a group."""
+    """One record per group."""
     edges: tuple[WaitEdge, ...]
-    """Waits in what each rank has open first in each of its groups."""
+    """Waits in each rank's first open operation of each of its groups."""
     differs: tuple[Mapping[int, Operation], ...]
-    """Of each group the first collective that ranks launched with different operations, types or sizes, the earliest
+    """For each group, the first collective that ranks launched with different operations, types or sizes; the earliest
     first."""
     circle: tuple[int, ...]
-    """Ranks that wait for one another without an end."""
+    """Ranks in a circle of waits."""
     culprits: tuple[int, ...]
-    """The ends of all waits, else ranks whose GPUs stand still, else the rank that strayed in a circle."""
+    """Ranks at which all waits end; else ranks whose GPUs stand still; else the rank with the wrong order."""
     undumped: tuple[int, ...]
-    """Ranks without a dump that the others wait for, where no other is to blame."""
+    """Ranks without a dump that others wait for, if no rank with a dump is to blame."""
     unfinished: tuple[OpenGroup, ...]
-    """Groups that all members have joined, where nobody else is to blame; the one that is open longest first."""
+    """Collectives that all members have joined, if no other rank is to blame; the one that is open longest first."""
 
     @property
     def at(self) -> float | None:
@@ -59,15 +59,15 @@ class Matched:
 
     @property
     def timed(self) -> bool:
-        """Whether any recorder tells that a GPU has begun an operation: else all that is open was only scheduled."""
+        """Whether any entry shows that a GPU has begun an operation: else open operations are only scheduled."""
         return any(entry.state == "started" for dump in self.dumps.values() for entry in dump.collectives)
 
 
 def match(dumps: Iterable[RecorderDump]) -> Matched:
     """Match the collectives of all dumps, per group and sequence number, and follow the waits to their ends.
 
-    A rank that waits in what all others joined, too, is no culprit. Neither is one of which no more is known than that
-    it has no dump, as long as one is known to have stayed away, or more have no dump than wait.
+    A rank that waits in an operation itself is no culprit at first. A rank without a dump is none as long as a rank
+    with a dump is to blame, or more ranks have no dump than wait.
     """
     found = recorded(dumps)
     groups = sorted(found.groups, key=lambda group: (len(group.name), group.name, group.ranks))
@@ -90,7 +90,7 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
         [] if culprits else [one for group in groups if (one := _on_some(progress[group], found.groups[group]))]
     )
     culprits = culprits or {rank for one in unfinished for rank in one.waiting} or strayed(found.groups, progress)
-    # gloo names no members: a rank that nobody followed into its group is in none that all have joined
+    # gloo lists no members: a rank alone in its group waits in a collective that no other rank has joined
     culprits = culprits or ends & {rank for one in progress.values() if len(one.members) == 1 for rank in one.waiting}
     if not (culprits or circle or undumped):
         unfinished = [OpenGroup(one.label, one.waiting) for one in progress.values() if _stands(one)]
@@ -109,9 +109,9 @@ def _since(operations: Mapping[int, Operation]) -> float:
 
 
 def _progress(group: Group, found: Recorded) -> LaunchProgress:
-    """Members that were dumped and list nothing of the group have launched nothing in it.
+    """Progress of one group: members whose dump lists nothing of the group have launched nothing in it.
 
-    A dump of what is open alone may be empty: its status tells of what is done.
+    A dump of open operations alone may be empty: its status shows what was done.
     """
     own, dumps = found.groups[group], found.dumps
     members = set(group.ranks) or set(dumps if group.whole else own)
@@ -124,7 +124,7 @@ def _progress(group: Group, found: Recorded) -> LaunchProgress:
 
 
 def _on_some(progress: LaunchProgress, own: Mapping[int, RankInGroup]) -> OpenGroup | None:
-    """Members that have open what other members have completed: all had joined it, so their own GPUs stand still."""
+    """A collective that some members have open and others completed: all had joined, so these GPUs stand still."""
     waiting, completed = {}, set[int]()
     for rank, first in progress.waiting.items():
         others = {other for other, its in own.items() if other != rank and its.completed >= first.seq}
@@ -152,9 +152,9 @@ def _differs(own: Mapping[int, RankInGroup]) -> Mapping[int, Operation] | None:
 
 
 def matched_dumps(job: Job) -> Matched:
-    """The flight recorder dumps of the job, put side by side; ask by ``job.once``, for it takes its time.
+    """The flight recorder dumps of the job, compared; call it by ``job.once``, as it is slow.
 
-    Live, none that is older than the process that has the rank now.
+    Live, dumps that are older than the present process of their rank do not count.
     """
     started = {rank.rank: rank.process.started for rank in job.ranks} if job.live else {}
     return match(

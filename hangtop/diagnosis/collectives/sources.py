@@ -1,4 +1,4 @@
-"""What the members of each communicator have launched, and the waits by that, of all sources."""
+"""What the members of each communicator have launched, and the waits that follow from it, by all sources."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from hangtop.diagnosis.job import Job
 
 
 def progress_of(job: Job) -> tuple[LaunchProgress, ...]:
-    """Communicators by the flight recorder, watchdogs, NCCL RAS and NCCL's log; by several sources where they tell."""
+    """Communicators by the flight recorder, watchdogs, NCCL RAS and NCCL's log; one record for each source."""
     return (*job.once(matched_dumps).progress, *_without_dumps(job))
 
 
 def waits_of(job: Job) -> tuple[WaitEdge, ...]:
-    """Edges of all sources, the flight recorder's first: it sees most, and most exactly.
+    """Edges of all sources, the flight recorder's first: they are the most complete and exact.
 
-    Sources may contradict each other: certain edges are to be followed first.
+    Sources may contradict each other: follow certain edges first.
     """
     return (*job.once(matched_dumps).edges, *(edge for progress in _without_dumps(job) for edge in progress.edges()))
 

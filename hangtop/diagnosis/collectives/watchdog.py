@@ -1,7 +1,7 @@
 """Time-outs of NCCL's watchdogs as progress of each process group, and those of gloo, which names no operation.
 
-A group is known by its GUID, which is torch's name of it; older lines have its description, or none. Silence means
-something only of a member of the group whose log was read.
+A group is identified by its GUID, which is torch's name of it; older lines have its description, or nothing. Silence
+means something only for a member of the group whose log was read.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from hangtop.diagnosis.roster import known_ranks
 
 TIMEOUT, STATUS, ERROR = "torch.watchdog_timeout", "torch.watchdog_status", "torch.watchdog_error"
 FAR = 16
-"""Difference of sequence numbers that those of one group seldom have when its ranks fall apart."""
+"""Spread of sequence numbers that ranks of one group seldom have."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimedOutGroup:
-    """One process group in the words of its ranks' watchdogs."""
+    """One process group by the lines of its ranks' watchdogs."""
 
     name: str
     """GUID, else the description; empty where the lines name no group."""
     progress: LaunchProgress
-    """By the time-outs and the numbers that ranks say they had launched; members that say nothing are untold."""
+    """By the time-outs and the numbers that ranks report as launched; members without a report are untold."""
     events: tuple[LogEvent, ...]
     """Time-outs and the status that goes with them."""
     members: frozenset[int]
-    """All ranks of the job for the group of all ranks; of others nothing tells them."""
+    """All ranks of the job for the group of all ranks; empty for others, as no line lists their members."""
 
     @property
     def timeouts(self) -> tuple[LogEvent, ...]:
-        """The lines that tell what was outstanding."""
+        """The lines that name the collective which timed out."""
         return tuple(event for event in self.events if event.kind == TIMEOUT)
 
 
@@ -49,7 +49,7 @@ def timed_out(job: Job) -> tuple[TimedOutGroup, ...]:
     for event in events:
         named[event.rank] |= {_name(event)} - {""}
     by_name: dict[str, list[LogEvent]] = defaultdict(list)
-    for event in events:  # a line that names no group is about the only one that its rank names elsewhere
+    for event in events:  # a line without a group belongs to the only group that its rank names elsewhere
         names = named[event.rank]
         by_name[_name(event) or (next(iter(names)) if len(names) == 1 else "")].append(event)
     found = [_group(job, name, own) for name, own in by_name.items()] + _over_gloo(job)
@@ -57,9 +57,9 @@ def timed_out(job: Job) -> tuple[TimedOutGroup, ...]:
 
 
 def _over_gloo(job: Job) -> list[TimedOutGroup]:
-    """A rank's word that nothing came from a peer, which gloo does not name.
+    """A rank's time-out over gloo, which does not name the peer.
 
-    By elimination: ranks that say nothing, while the others waited or lost their connections, had not come.
+    By elimination: ranks without a line, while the others timed out or lost their connections, had not come.
     """
     events = log_events(job, "gloo.timeout")
     spoke = {rank for kind in ("gloo.closed", "python.exception") for rank in ranks_in(log_events(job, kind))}
@@ -75,10 +75,10 @@ def _name(event: LogEvent) -> str:
 
 
 def _without_errors(job: Job, events: Sequence[LogEvent]) -> list[LogEvent]:
-    """Those of ranks that ran into a time-out: a watchdog tells the same of what NCCL failed with, peers that ended.
+    """Leave out events of ranks whose watchdog reports an error and no time-out.
 
-    It calls that a collective time-out as well, "from this local rank", and so do the others that it tells to dump
-    (ProcessGroupNCCL.cpp of torch 2.11).
+    A watchdog reports an error of NCCL (a peer that ended) as a collective time-out "from this local rank" as well, and
+    so do the watchdogs that it signals to dump (ProcessGroupNCCL.cpp of torch 2.11).
     """
     failed = {(event.source, event.rank) for event in log_events(job, ERROR)}
     late = {(event.source, event.rank) for event in events if event.kind == TIMEOUT}
@@ -108,17 +108,17 @@ def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
             last[rank] = Operation(op, max(enqueued, last[rank].seq if rank in last else 0), source)
     numbers = [one.seq for one in waiting.values()]
     if not name and numbers and max(numbers) - min(numbers) > FAR:
-        last, waiting = {}, {}  # lines without a name, of groups that have nothing to do with one another
+        last, waiting = {}, {}  # lines without a name, of several groups
     label = name_of(name, description) if name else ""
     progress = LaunchProgress(label, _silent(job, members, events) | last.keys(), last, waiting)
     return TimedOutGroup(name, progress, tuple(events), members)
 
 
 def _silent(job: Job, members: frozenset[int], events: Sequence[LogEvent]) -> frozenset[int]:
-    """Members that say nothing of a time-out though their logs were read: they had nothing outstanding.
+    """Members without a line about a time-out though their logs were read: they had no open collective.
 
-    A log was read by a word of the rank's, or where ranks share logs: the only log is that of all ranks, and the
-    largest says how many ranks, in the order of their numbers, have one.
+    A log was read if it has a line of the rank. Ranks may share logs: a single log counts for all ranks; of several,
+    the widest range of rank numbers in one log is the number of consecutive ranks for each log.
     """
     reported = set(ranks_in(events))
     by_source: dict[str, set[int]] = defaultdict(set)

@@ -1,1 +1,1 @@
-"""Which ranks failed, in which order, and who left no word, as logs, launchers and kernels tell it."""
+"""Which ranks failed, in which order, and which left no message, by logs, launchers and kernels."""

@@ -1,6 +1,6 @@
-"""The end of each rank from all words about it, and which rank failed first.
+"""The end of each rank by all reports about it, and which rank failed first.
 
-The first failure in time that is no consequence of another is the cause, however loud the others are.
+The first failure in time that is no consequence of another is the cause, however many lines the others write.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, State
 
 ENDED: tuple[State, ...] = ("gone", "missing", "leaving")
-"""States in which a rank of a live job may be said to have failed."""
+"""States in which a rank of a live job may have failed."""
 LATE_S = 5.0
-"""Seconds by which others log the last step after a rank has raised in it, or their clocks differ, at the most."""
+"""Most seconds by which other ranks log the last step after a rank has raised in it, with the difference of clocks."""
 SCRIPT = "<module>"
 """The outermost frame of a script, in tracebacks and in stacks."""
 WENT_ON_S = 15.0
-"""Seconds after a failure in which a job is still seen to move though it is the end of one of its ranks."""
+"""Seconds for which a job may still seem to move after a failure that is the end of one of its ranks."""
 
 
 @dataclass(frozen=True, slots=True)
 class RankEnd:
-    """How one rank ended: all words about it, the one that says most of the cause first."""
+    """How one rank ended: all reports about it, the one that says most of the cause first."""
 
     words: tuple[Failure, ...]
 
     @property
     def cause(self) -> Failure:
-        """The word that says most of why the rank ended."""
+        """The report that says most of why the rank ended."""
         return self.words[0]
 
     @property
     def rank(self) -> int | None:
-        """The rank that ended; None where nothing tells which one it was."""
+        """The rank that ended; None if unknown."""
         return self.words[0].rank
 
     @property
@@ -51,14 +51,14 @@ class RankEnd:
 
     @property
     def killed(self) -> bool:
-        """Whether it got SIGKILL, or the kernel tells that memory ran out, and the rank itself does not say why."""
+        """Whether it got SIGKILL, or host memory ran out, and the rank itself does not report why."""
         if any(word.manner == "raised" and not word.consequence for word in self.words):
             return False
         return any(word.signal == "KILL" or word.manner == "memory" for word in self.words)
 
 
 def ended_ranks(job_status: JobStatus) -> list[RankEnd]:
-    """The end of each rank, in the order of their failures; of a live job only of ranks that did not survive it."""
+    """The end of each rank, in the order of their failures; in a live job only of ranks that did not survive."""
     job, told = job_status.job, failures(job_status.job)
     ends = []
     for rank, words in by_rank(told).items():
@@ -68,7 +68,7 @@ def ended_ranks(job_status: JobStatus) -> list[RankEnd]:
     unnamed = [failure for failure in told if failure.rank is None]
     if job.live:
         return sorted(ends, key=_time)
-    if told_to_end(job):  # why a launcher ended the ranks says more
+    if told_to_end(job):  # the launcher's reason says more
         ends = [end for end in ends if not all(word.bare for word in end.words)]
         unnamed = [failure for failure in unnamed if not failure.bare]
     if not ends:
@@ -82,10 +82,10 @@ def first_failure(ends: Sequence[RankEnd]) -> RankEnd | None:
 
 
 def lives_on(job_status: JobStatus, rank: int, raised: float | None) -> bool:
-    """Whether a rank of a live job has survived what was told of its end at this time.
+    """Whether a rank of a live job has survived a failure that was reported at this time.
 
-    It was seen in its program since; or, where nobody could look into it, steps were logged since, or the job moves on
-    for long after it.
+    It was seen inside its program since; or, if its stack cannot be read, steps were logged since, or the job still
+    moves long after it.
     """
     job, status = job_status.job, job_status.statuses.get(rank)
     if not job.live or status is None or status.state in ENDED:
@@ -99,10 +99,10 @@ def lives_on(job_status: JobStatus, rank: int, raised: float | None) -> bool:
 
 
 def _left_program(job: Job, status: RankStatus, doing: Activity) -> bool:
-    """Whether an exception of this rank's present attempt went through its whole script, which it has left.
+    """Whether an exception of this rank's present attempt has ended its whole script.
 
-    Its process may stay, in an exception hook or an exit handler. A traceback without a time may be of an attempt
-    before this one, where there was one.
+    Its process may stay, in an exception hook or an exit handler. A traceback without a time does not count after a
+    restart: it may be of an earlier attempt.
     """
     again = status.process is not None and bool(status.process.process.restart)
     inside = any(line.startswith(SCRIPT) for line in doing.frames)
@@ -114,10 +114,10 @@ def _left_program(job: Job, status: RankStatus, doing: Activity) -> bool:
 
 
 def _end(words: Sequence[Failure]) -> RankEnd:
-    """Causes go before consequences, then words that say what happened, then by time; those without a time last.
+    """Causes go before consequences, then reports with a reason, then by time; those without a time last.
 
-    An exit code adds nothing to what a rank says itself: a victim's is no failure of its own. Where no rank is known,
-    it may be another rank's.
+    An exit code adds nothing to a rank's own report: a victim's exit is no failure of its own. Without a known rank,
+    the exit may be another rank's.
     """
     telling = [word for word in words if word.signal or not word.bare]
     if not telling or (words[0].rank is None and all(word.consequence for word in telling)):
@@ -127,16 +127,16 @@ def _end(words: Sequence[Failure]) -> RankEnd:
 
 
 def _time(end: RankEnd) -> tuple[float, bool, str, int]:
-    """When a rank failed by itself, else its earliest word's time. Exit codes without a time come last."""
+    """When a rank failed by itself, else the time of its earliest report; torchrun's root cause first at one time."""
     times = [word.at for word in end.words if word.at is not None and word.consequence == end.cause.consequence]
     at, event = min(times, default=inf), end.cause.event
     return at, event.data.get("root") is not True, event.source, event.line
 
 
 def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[RankEnd]:
-    """A traceback without a rank beside bare exit codes: that of the first rank, where it is the only one or the root.
+    """A traceback without a rank goes to the first of the bare exit codes, if that is the only one or the root cause.
 
-    It must stand in the log of the launcher that tells the exit code; else it is an end of its own.
+    It must be in the log of the launcher that reports the exit code; else it is an end of its own.
     """
     raised = [word for word in unnamed if word.manner == "raised" and not word.bare]
     told = [word for word in raised if not word.consequence]
@@ -151,13 +151,13 @@ def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[Ran
 
 
 def told_to_end(job: Job) -> bool:
-    """A batch system ended the job and gives a reason, or a signal told its launcher to end."""
+    """Whether a batch system ended the job and gives a reason, or a signal told its launcher to end."""
     reasons = {text_of(event, "reason") for event in log_events(job, "slurm.cancelled")}
     return bool(reasons - {"user"}) or bool(log_events(job, "elastic.signal"))
 
 
 def lost_connections(job: Job) -> tuple[LogEvent, ...]:
-    """Words of ranks that lost the connection to a peer: these ranks are victims."""
+    """Lines of ranks that lost the connection to a peer: these ranks are victims."""
     told = [
         *nccl_warnings(job, "connection_closed", "ib_flush"),
         *(event for event in log_events(job, "torch.watchdog_error") if event.data.get("consequence") is True),
@@ -173,7 +173,7 @@ rank that was killed does not write it; one that raised does."""
 
 
 def exits(job: Job) -> dict[int, LogEvent]:
-    """The last word of each rank that it is done, or that its program ends; none of ranks that tell a failure."""
+    """The last line of each rank that it is done, or that its program ends; none of ranks that report a failure."""
     failed = by_rank(failures(job)).keys()
     at_exit = [event for event in log_events(job, AT_EXIT) if event.rank not in failed]
     every = (*log_events(job, "job.finished"), *at_exit)
@@ -181,7 +181,7 @@ def exits(job: Job) -> dict[int, LogEvent]:
 
 
 def exits_before(job: Job, victims: Sequence[LogEvent]) -> tuple[LogEvent, ...]:
-    """Those of ranks that are not among these victims, and that came before the victims' words."""
+    """Those of ranks that are not among these victims, from before the victims' lines."""
     since = min((event.at for event in victims if event.at is not None), default=inf)
     told = exits(job).items()
     return tuple(event for rank, event in told if rank not in ranks_in(victims) and (event.at or -inf) <= since)

@@ -1,4 +1,4 @@
-"""What logs, launchers and kernels tell of the end of a rank: one :class:`Failure` for each of their words."""
+"""Reports of logs, launchers and kernels about the end of a rank: one :class:`Failure` for each."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_
 from hangtop.diagnosis.job import Job
 
 Manner = Literal["raised", "signal", "exit", "memory"]
-"""``raised``: the rank's own word, an exception or an error of CUDA. ``memory``: the word of the kernel or of a batch
-system that the host's memory ran out."""
+"""``raised``: an exception or CUDA error of the rank itself. ``memory``: the kernel or a batch system reports that the
+host's memory ran out."""
 
 MANNERS: dict[str, Manner] = {
     "python.exception": "raised", "torch.out_of_memory": "raised", "torch.cuda_error": "raised",
@@ -23,7 +23,7 @@ MANNERS: dict[str, Manner] = {
     "kernel.segfault": "signal", "elastic.failure": "exit", "elastic.failed": "exit", "launcher.exit": "exit",
     "kernel.oom": "memory", "slurm.out_of_memory": "memory",
 }  # fmt: skip
-"""By the kind of the event. Of the last three that are ``raised`` only errors of CUDA count."""
+"""By the kind of the event. Of the last three that are ``raised`` only CUDA errors count."""
 ENDING_SIGNALS = frozenset({"TERM", "SIGTERM", "INT", "SIGINT", "HUP", "SIGHUP"})
 """Signals by which launchers and batch systems end the rest of a job."""
 VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"})
@@ -33,7 +33,7 @@ TIME_OUTS = frozenset({"store", "rendezvous", "collective_timeout", "fingerprint
 TIMED_OUT = ("torch.watchdog_timeout", "torch.taken_down", "gloo.timeout")
 """Events after which torch aborts the process itself."""
 TASKS = 64
-"""Tasks of one line of a launcher that are taken one by one."""
+"""Most tasks that are taken from one line of a launcher."""
 CLOCKS_S = 1.0
 """Seconds by which the start of a process, its log and our idea of its node's clock may differ."""
 _SIGNALS = {int(number): number.name.removeprefix("SIG") for number in Signals}
@@ -41,7 +41,7 @@ _SIGNALS = {int(number): number.name.removeprefix("SIG") for number in Signals}
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One word about the end of one rank. ``rank`` is None where nothing tells which rank it is about."""
+    """One report about the end of one rank. ``rank`` is None if unknown."""
 
     rank: int | None
     at: float | None
@@ -55,7 +55,7 @@ class Failure:
 
     @property
     def frame(self) -> str:
-        """Where the rank raised, as ``load (data.py:88)``; empty where that is not known."""
+        """Where the rank raised, as ``load (data.py:88)``; empty if unknown."""
         return text_of(self.event, "frame")
 
     @property
@@ -70,14 +70,14 @@ class Failure:
 
     @property
     def bare(self) -> bool:
-        """It does not say why: an exit code or an abort alone, or a traceback whose end is missing."""
+        """Whether it gives no reason: an exit code or an abort alone, or a traceback whose end is missing."""
         if self.signal:
             return self.signal == "ABRT"
         return (self.manner == "exit" or self.event.kind == "python.exception") and not text_of(self.event, "type")
 
 
 def signal_name(event: LogEvent) -> str:
-    """``KILL`` for SIGKILL, -9 or 137; empty when the event names no signal."""
+    """``KILL`` for SIGKILL, -9 or 137; empty if the event names no signal."""
     if event.kind == "kernel.segfault":
         return "SEGV"
     name, code = text_of(event, "signal").removeprefix("SIG"), number_of(event, "exitcode")
@@ -85,12 +85,12 @@ def signal_name(event: LogEvent) -> str:
 
 
 def failures(job: Job) -> tuple[Failure, ...]:
-    """Every word about the end of a rank of this run, the earliest first; worked out once for a picture."""
+    """Every report about the end of a rank of this run, the earliest first; computed once per snapshot."""
     return job.once(_of_this_run)
 
 
 def _of_this_run(job: Job) -> tuple[Failure, ...]:
-    """Words about processes that ended before a launcher started their ranks anew are left out.
+    """Reports about processes that ended before their rank was restarted are left out.
 
     An abort of a rank whose collective timed out, whose GPU failed, or that lost its peer is torch's own doing, and so
     a consequence; so is a kill of its workers by an inference engine whose call timed out.
@@ -128,7 +128,7 @@ def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
     if manner is None or data.get("launcher") is True or data.get("survived") is True:
         return
     signal, code = signal_name(event), number_of(event, "exitcode")
-    # a launcher's word without an exit code that a process is gone: Ray's, vLLM's, mpirun's, torch's spawn
+    # a launcher reports an ended process without an exit code: Ray, vLLM, mpirun, torch's spawn
     gone = "exitcode" not in data and (text_of(event, "launcher") == "spawn" or text_of(event, "reason"))
     if event.kind == "launcher.exit" and not (code or signal or gone):
         return
@@ -141,7 +141,7 @@ def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
 
 
 def _owner(job: Job, event: LogEvent) -> int | None:
-    """The rank that an event is about: by its own word, else by the process id on its host."""
+    """The rank that an event is about: by its own fields, else by the process id on its host."""
     named = next((n for n in (number_of(event, "failed_rank"), number_of(event, "task")) if n is not None), None)
     if named is None and not event.kind.startswith(("elastic.failed", "kernel.")):
         named = event.rank
@@ -161,7 +161,7 @@ def _is_victim(event: LogEvent) -> bool:
 
 
 def cuda_error(event: LogEvent) -> str:
-    """The error of CUDA that an event tells; empty where it tells another one, or repeats an exception's."""
+    """The CUDA error that an event reports; empty for any other error, and for one that repeats an exception."""
     error = text_of(event, "error")
     if event.kind == "torch.watchdog_error":
         return error.removeprefix("CUDA error: ") if error.startswith("CUDA error: ") else ""

@@ -1,4 +1,4 @@
-"""Ranks that left no word of their end: by elimination, by the peers that lost them, and by the kernel of their node.
+"""Ranks that left no message of their end: by elimination, by the peers that lost them, and by their node's kernel.
 
 A rank's silence means something only once its log was read to the time of its end.
 """
@@ -20,20 +20,19 @@ from hangtop.diagnosis.roster import home_of, living_on, world_or_logged
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 UNREAD_S = 15.0
-"""Ours: a node whose cores are all taken may take this long to read its logs; then it is said what is known without."""
+"""Ours: a node without a free core may take this long to read its logs; after that the answer does without them."""
 AT_ONCE_S = 5.0
-"""Seconds between a process's end and the look that no longer finds it, at the most."""
+"""Most seconds between a process's end and the look that no longer finds it."""
 UNSEEN_LINKS = ("connecting", "stale", "lost")
-"""Links to nodes on which ranks may well live that are not in view."""
+"""States of links to nodes whose ranks may live out of view."""
 
 
 def silent_ranks(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> tuple[int, ...]:
-    """Ranks that left no word while others lost their connections (``closed``); ``told`` are ranks that left one.
+    """Ranks that left no message while others lost their connections (``closed``); ``told`` are ranks that left one.
 
-    They count where the others' lost connections all lead to their node, or if they are few: a quarter of the job,
-    whose other logs may be missing; less than half where every node of a running job is in view, or where all lost
-    connections stand in one log. Of a running job victims are lost in their turn: several nodes that are named tell
-    nothing.
+    They count if the lost connections all lead to their node, or if they are few: a quarter of the job, whose other
+    logs may be missing; less than half if every node of a live job is in view, or if all lost connections are in one
+    log. In a live job victims are lost in their turn: lost connections to several nodes prove nothing.
     """
     spoke = {rank for rank in told if rank is not None} | set(ranks_in(closed))
     world = world_or_logged(job) or (1 + max(spoke) if spoke else 0)
@@ -62,10 +61,10 @@ def _bare(peer: str) -> str:
 
 
 def kernel_word(job: Job, nodes: Sequence[str], since: float, until: float) -> LogEvent | None:
-    """The kernel's last kill for want of memory in that time, of one node; at one moment, its segmentation fault, too.
+    """The last out-of-memory kill of one node's kernel in that time; at one moment also its segmentation fault.
 
-    Of a process that is no living rank's; none where processes of other runs are on the node: it may be one of theirs.
-    Where the kernel's log is refused, a counter of the control group tells of kills, but not of which process.
+    Living ranks' processes do not count, nor does any kill while processes of other runs are on the node: it may be one
+    of theirs. If the kernel's log is refused, a counter of the control group shows kills, but not of which process.
     """
     known = job.nodes.get(nodes[0]) if len(nodes) == 1 else None
     if known is None or any(other.node in nodes for other in (*job.others, *job.bystanders)):
@@ -88,22 +87,22 @@ def kernel_text(job: Job, event: LogEvent) -> str:
     what = f"a process of control group {text_of(event, 'cgroup')}" if pid is None else f"process {pid}"
     what += f"{f' ({name})' if name else ''} there {duration(max(0.0, job.now - (when(event) or job.now)))} ago"
     fault = event.kind == "kernel.segfault"
-    return f"the kernel told of a segmentation fault of {what}" if fault else f"the kernel killed {what}, out of memory"
+    return f"the kernel reports a segmentation fault of {what}" if fault else f"the kernel killed {what}, out of memory"
 
 
 def logs_read_to(job: Job) -> float:
-    """What logs said until then is known: by every node that reads any, as each may read another's rank.
+    """Time up to which all logs were read, by every node that reads any, as each may read another node's rank.
 
-    For more than ``UNREAD_S`` seconds no node is waited for.
+    A node that is more than ``UNREAD_S`` seconds behind is not waited for.
     """
     behind = [_read_to(node) for node in job.nodes.values() if _reads(node)] if job.live else []
     return max(min(behind), job.now - UNREAD_S) if behind else inf
 
 
 def logs_behind(job_status: JobStatus) -> tuple[str, ...]:
-    """Nodes whose logs have not been read since the last rank ended, left or told of a failure.
+    """Nodes whose logs have not been read since the last rank ended, left or reported a failure.
 
-    None: the first to fail is known by now.
+    If there are none, the first failure is known.
     """
     job = job_status.job
     ended = [job.now - status.held for status in job_status.of("gone", "leaving")]

@@ -1,7 +1,7 @@
 """The kinds of findings, one row each: the verdict that a kind stands for, how near the root it is, what it explains.
 
-The kinds are those of ``docs/findings.md``; a test holds the two together. A finding of a kind that has no row here is
-a fault of the rule that made it, and raises: it must never pass for "nothing is wrong".
+The kinds are those of ``docs/findings.md``; a test holds the two together. A finding of a kind without a row raises an
+exception: it must never pass for "nothing is wrong".
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 Word = Literal["hung", "crashed", "at_risk", "waiting", "slow", "none"]
-"""What a kind makes of the verdict. ``at_risk``: something is broken under a job that moves; ``waiting``: ranks wait
-for one, and whether that is a fault is not known; ``none``: changes none."""
+"""The verdict that a kind causes. ``at_risk``: something is broken under a job that moves; ``waiting``: ranks wait for
+one, and whether that is a fault is not known; ``none``: no verdict of its own."""
 Where = Literal["any", "rank", "node", "gpu", "port"]
 
 
 class Effects(NamedTuple):
-    """Findings of these kinds are consequences, if they speak of the same thing (``any``: of the same job)."""
+    """Findings of these kinds are consequences if they are about the same thing (``any``: the same job)."""
 
     kinds: frozenset[str]
     where: Where
@@ -28,10 +28,10 @@ class Kind(NamedTuple):
     name: str
     word: Word
     nearness: int
-    """Distance from the root of a fault: nearer ones come first among findings that are equally severe and explain
-    nothing of each other."""
+    """Distance from the root of a fault: nearer ones come first among findings that are equally severe and do not
+    explain each other."""
     meaning: str
-    """What it says, for ``docs/findings.md``, whose tables are made from these rows."""
+    """What it reports, for ``docs/findings.md``, whose tables are made from these rows."""
     explains: tuple[Effects, ...] = ()
 
 
@@ -54,9 +54,9 @@ GONE = _set("rank_crashed", "rank_killed", "rank_missing", "rank_left_early")
 WAITS_END = _set(
     "watchdog_timeout", "store_timeout", "collective_stalled", "job_stalled", "nccl_remote_error", "nccl_connect_failed"
 )
-"""What becomes of those who wait, whatever it is that they wait for."""
+"""What happens to ranks that wait, whatever they wait for."""
 ENDS = _set("child_failed_no_detail", "init_hang", "rank_left_early", "rank_missing")
-"""What is told of ranks that ended or never came, where nothing says why."""
+"""Findings about ranks that ended or never came, without a reason."""
 
 HOLDS_UP = (_job(WAITS_END, "init_hang", "waiting"), _same("rank", "collective_mismatch"))
 DISAGREES = (_job(WAITS_END, "child_failed_no_detail", "rank_crashed"),)
@@ -79,16 +79,16 @@ ROWS: tuple[Kind, ...] = (
     Kind("collective_mismatch", "hung", 2, "ranks of one group wait in different operations or numbers", DISAGREES),
     Kind("collective_size_mismatch", "hung", 2, "ranks called one operation with different sizes or types", DISAGREES),
     Kind("p2p_deadlock", "hung", 2, "ranks wait to receive from, or to send to, one another in a circle", DISAGREES),
-    Kind("rank_left_early", "hung", 2, "a rank finished while the others still want it in a collective",
+    Kind("rank_left_early", "hung", 2, "a rank finished while the others still wait for it in a collective",
          (_same("rank", "collective_mismatch"), *DISAGREES)),
     Kind("rank_missing", "hung", 5, "fewer ranks are alive than the job's size says", HOLDS_UP),
     Kind("collective_stalled", "hung", 5, "all ranks are in one operation, which does not end: network or GPU"),
-    Kind("job_stalled", "hung", 6, "no rank has moved by any sign for longer than is due, and nothing says why"),
+    Kind("job_stalled", "hung", 6, "no rank shows any motion for longer than its patience, and nothing shows why"),
     Kind("init_hang", "hung", 5, "ranks wait to start for others that have not come", (_job("store_timeout"),)),
     # ranks failed
     Kind("rank_crashed", "crashed", 1, "the earliest exception, signal or abort that is no consequence", RANK_ENDS),
-    Kind("rank_killed", "crashed", 1, "a rank was killed from outside, or by the kernel for want of memory", RANK_ENDS),
-    Kind("node_rebooted", "crashed", 0, "a node was started anew under ranks that ran there",
+    Kind("rank_killed", "crashed", 1, "a rank was killed from outside, or by the kernel out of memory", RANK_ENDS),
+    Kind("node_rebooted", "crashed", 0, "a node rebooted under ranks that ran there",
          (_job(WAITS_END, ENDS, "rank_killed", "waiting"),)),
     Kind("gpu_out_of_memory", "crashed", 1, "CUDA ran out of memory", NO_START),
     Kind("unused_parameters", "crashed", 1, "DDP raised: parameters took no part in the loss, and got no gradient",
@@ -101,7 +101,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("nccl_init_failed", "crashed", 3, "NCCL could not start: interface, versions, a GPU twice", NO_START),
     Kind("nccl_connect_failed", "crashed", 6, "NCCL or gloo could not connect to a peer", LOST_PEER),
     Kind("nccl_remote_error", "crashed", 8, "a rank lost its peer: a consequence"),
-    Kind("ib_retry_exceeded", "crashed", 3, "an InfiniBand send was repeated in vain",
+    Kind("ib_retry_exceeded", "crashed", 3, "an InfiniBand send was repeated without an answer",
          (_job(WAITS_END, "rank_crashed"),)),
     Kind("limit_reached", "crashed", 1, "memory, /dev/shm, file descriptors, processes or memlock ran out", NO_START),
     # broken hardware or network: it hangs a job, ends it, slows it, or has done nothing of that yet
@@ -114,7 +114,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("nvlink_fabric_down", "at_risk", 0, "GPUs are not in their NVLink fabric, or Fabric Manager or IMEX is down",
          (_job(WAITS_END, "init_hang", "nccl_init_failed"),
           _same("node", "rank_crashed"), _same("rank", "rank_crashed"))),
-    Kind("topology_differs", "at_risk", 1, "a node's GPUs or NICs are connected otherwise than those of most like it",
+    Kind("topology_differs", "at_risk", 1, "a node's GPUs or NICs are connected differently from most nodes like it",
          (_same("node", "bandwidth_low"),)),
     Kind("ib_port_down", "at_risk", 0, "a port is down while its peers are up",
          (*LINK_DOWN, _same("node", "path_blocked", "bandwidth_low"))),
@@ -145,7 +145,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("env_mismatch", "none", 8, "ranks that must agree on a setting or a version do not"),
     Kind("env_invalid", "none", 8, "a setting has a value that is not accepted, or names nothing here",
          (_job(WAITS_END, "child_failed_no_detail", "init_hang", "nccl_init_failed", "rank_crashed"),)),
-    Kind("env_not_wanted", "none", 8, "a setting that nobody reads, or one for finding faults that slows the job"),
+    Kind("env_not_wanted", "none", 8, "a setting that no library reads, or a debugging setting that slows the job"),
     Kind("nccl_known_bad", "none", 8, "a release of NCCL with a fault that hangs or ends jobs"),
     Kind("zombie_process", "none", 8, "processes of another run hold GPUs of the job",
          (_same("gpu", "gpu_out_of_memory"),)),

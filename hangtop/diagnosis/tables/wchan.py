@@ -1,7 +1,7 @@
 """What a process in state D waits for, by the kernel function that it sleeps in.
 
 Names are functions of the kernel's own sources (fs/nfs, fs/fuse, mm, block, kernel/locking) and of NVIDIA's and
-Mellanox's open modules; only beginnings are compared, since compilers append suffixes.
+Mellanox's open modules; only prefixes are compared, since compilers append suffixes.
 """
 
 from __future__ import annotations
@@ -51,31 +51,32 @@ _CALLS: tuple[tuple[tuple[str, ...], str], ...] = (
     (("flock_lock_inode_wait", "locks_lock_inode_wait"), "flock"),
     (("fcntl_setlk", "do_lock_file_wait"), "fcntl"),
 )
-"""The calls that come to sleep there. kernel/time/hrtimer.c, kernel/futex, kernel/exit.c, fs/pipe.c, fs/fifo.c,
-net/ipv4, net/core, net/unix, fs/eventpoll.c, fs/select.c, fs/locks.c"""
+"""The system calls that sleep in these functions. kernel/time/hrtimer.c, kernel/futex, kernel/exit.c, fs/pipe.c,
+fs/fifo.c, net/ipv4, net/core, net/unix, fs/eventpoll.c, fs/select.c, fs/locks.c"""
 
 
 @lru_cache(maxsize=1024)  # thousands of ranks sleep in the same few
 def call_at(wchan: str) -> str:
-    """Name the system call of a thread that sleeps in this kernel function; empty where several may, or none is known.
+    """Name the system call of a thread that sleeps in this kernel function; empty if unknown or ambiguous.
 
-    Who sleeps there may be seen where its system call may not.
+    The function may be readable where the system call is not.
     """
     return next((call for starts, call in _CALLS if wchan.startswith(starts)), "")
 
 
 _FREEZERS = ("__refrigerator", "refrigerator", "do_freezer_trap", "cgroup_enter_frozen", "cgroup_freezing")
-"""Where a process is that its control group has frozen: in state D by version 1, in S by version 2 (``docker pause``,
-``systemctl freeze``, a batch system that suspends a job). kernel/freezer.c, kernel/signal.c, kernel/cgroup/freezer.c"""
+"""Where a process sleeps that its control group has frozen: in state D by version 1, in S by version 2 (``docker
+pause``, ``systemctl freeze``, a batch system that suspends a job). kernel/freezer.c, kernel/signal.c,
+kernel/cgroup/freezer.c"""
 
 
 def is_frozen(wchan: str) -> bool:
-    """Tell whether a process that sleeps there is frozen, and waits for nothing but to be thawed."""
+    """Whether a process that sleeps there is frozen by its control group."""
     return wchan.startswith(_FREEZERS)
 
 
 def sleep_at(wchan: str) -> Sleep:
-    """Say what a sleep in this kernel function means; an unknown one counts as extraordinary."""
+    """What a sleep in this kernel function means; one in an unknown function counts as not ordinary."""
     for starts, meaning, ordinary in _BEGINNINGS:
         if wchan.startswith(starts):
             return Sleep(meaning, ordinary)

@@ -31,9 +31,9 @@ ACTIONS = {
     "reboot": "Drain the node and restart it (power cycle if the GPU stays away); replace the GPU if it comes again.",
     "report": "Restart the job; if it comes again, reset the GPU and send the vendor an nvidia-bug-report.sh.",
     "reset": "Drain the node and reset the GPU (nvidia-smi --gpu-reset), or restart the node.",
-    "reset_soon": "The job may go on; reset the GPU at the next chance.",
+    "reset_soon": "The job may continue; reset the GPU at the next opportunity.",
     "restart": "Restart the job; if only one GPU ever shows it, suspect that GPU, else the program.",
-    "watch": "The job may go on; watch whether it comes again.",
+    "watch": "The job may continue; watch whether it comes again.",
 }
 
 # fmt: off
@@ -66,4 +66,4 @@ _ROWS: tuple[tuple[tuple[int, ...], XidKind, str, str], ...] = (
 
 XIDS = {code: Xid(kind, ACTIONS[action], meaning) for codes, kind, action, meaning in _ROWS for code in codes}
 UNKNOWN = Xid("driver", ACTIONS["report"], "the driver met an error of its own")
-"""Of a code without a row."""
+"""For a code without a row."""
