@@ -1,1 +1,1 @@
-"""The commands: the session without a screen, and the door to the screen."""
+"""The commands: they use the session without a screen, or open the screen."""

@@ -1,4 +1,4 @@
-"""``hangtop analyze PATH…``: the verdict on a job that is over, from its logs, dumps and tool outputs."""
+"""``hangtop analyze PATH…``: the verdict on a finished job, from its logs, dumps and tool output."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
     from hangtop.diagnosis.traces import TracePicture
 
 NAMED = 12
-"""Files that people are told by name; scripts get all."""
+"""Most files that the text names; the JSON has all."""
 TRACE_HEADS = ("rank", "wall", "compute", "communication", "exposed", "data", "idle", "late")
 
 
 @click.command("analyze", cls=SectionedCommand)
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", is_flag=True, help='The answer as JSON, with a list of the files under "files".')
+@click.option("--json", is_flag=True, help='Answer as JSON, with the files under "files".')
 def command(paths: tuple[Path, ...], json: bool) -> None:
-    """Judge a job that is over, from any mix of files: no SSH, no torch, no job needed.
+    """Judge a finished job from any mix of files, without SSH, torch or the job itself.
 
-    PATH is a file, a folder or an archive (tar, tar.gz, gz), or - for what is piped in. Rank logs, merged logs, Slurm
-    output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, saved stacks, RAS reports,
-    dmesg. Files of several jobs are judged as those of one. Exit code: 0 healthy, 1 any other verdict (also where the
-    files do not tell), 2 wrong usage.
+    PATH is a file, a folder, an archive (tar, tar.gz, gz), or - for standard input: rank logs, merged logs, Slurm
+    output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, saved stacks, RAS reports, dmesg.
+    Files of several jobs are judged as one job. Exit code: 0 healthy, 1 any other verdict (also if the files do not
+    suffice for one), 2 wrong usage.
     """
     from hangtop.cli.answer import Answer, Reply, finish, reply_of
     from hangtop.diagnosis.verdict.verdict import diagnose
@@ -43,9 +43,9 @@ def command(paths: tuple[Path, ...], json: bool) -> None:
 
     began, status = time.monotonic(), Status()
     if missing := next((path for path in paths if path != PIPED and not path.exists()), None):
-        raise click.UsageError(f"{missing}: there is no such file")
+        raise click.UsageError(f"{missing}: no such file")
     if PIPED in paths and sys.stdin.isatty():
-        raise click.UsageError("-: nothing is piped in; name files, or: ssh node1 cat log | hangtop analyze -")
+        raise click.UsageError("-: standard input is a terminal; name files, or: ssh node1 cat log | hangtop analyze -")
     try:
         session = files_session(paths, status.say)
     finally:
@@ -60,20 +60,20 @@ def command(paths: tuple[Path, ...], json: bool) -> None:
 
 
 def _file(file: Recognised) -> dict[str, Any]:
-    """What was read of a file."""
+    """The JSON of one file."""
     told = {"path": file.name, "kind": file.kind or None, "bytes": file.size, "lines": file.lines}
     return told | {"events": file.events, "why": file.why}
 
 
 def _trace(seen: TracePicture, trace: RankTrace) -> dict[str, Any]:
-    """A rank's profiler trace, without its single calls; how often it came late, of how many collectives."""
+    """The JSON of one rank's profiler trace, without its single calls, with its late arrivals at collectives."""
     told = {name: value for name, value in trace._asdict().items() if name != "calls"}
     late = seen.lateness.get(trace.rank)
     return told | {"late": late and late.late, "late_of": late and late.met, "held_up": late and late.held_up}
 
 
 def _trace_lines(seen: TracePicture) -> Iterator[str]:
-    """Shares of each rank's time, and how often it came late to a collective in which some rank did."""
+    """A table of each rank's shares of time, and its late arrivals among the collectives that had any."""
     from hangtop.diagnosis.traces import lasting
     from hangtop.session.probes import table
 
@@ -88,14 +88,14 @@ def _trace_lines(seen: TracePicture) -> Iterator[str]:
 
 
 def _summary(files: Sequence[Recognised]) -> Iterator[str]:
-    """What was recognised, by kind, and what was not, by name."""
+    """Lines that list recognised files by kind, and damaged files by name."""
     yield from ("", "read:" if files else "read: no file")
     for kind, count in Counter(file.kind for file in files if file.kind).most_common():
         own = [file for file in files if file.kind == kind]
         names = ", ".join(file.name for file in own[:3]) + (" …" if count > 3 else "")
         yield f"- {count} × {kind} ({size(sum(file.size for file in own))}): {names}"
     if damaged := [file for file in files if file.why]:
-        yield "not read, or not to the end:"
+        yield "not read, or only in part:"
         yield from (f"- {file.name}: {file.why}" for file in damaged[:NAMED])
         if len(damaged) > NAMED:
             yield f"- and {len(damaged) - NAMED} more (--json has all)"

@@ -1,4 +1,4 @@
-"""What a command answers: as scripts read it (``docs/findings.md``), as people do, and its exit code."""
+"""The answer of a command: JSON for scripts (``docs/findings.md``), text for people, and the exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from hangtop.diagnosis.verdict.wait_tree import tree_rows
 
 SCHEMA = 2
 EVIDENCE_SHOWN, LINES_SHOWN = 4, 12
-"""Pieces of evidence of one finding that people are shown, and lines of each; scripts get all."""
+"""Most pieces of evidence per finding in the text, and most lines of each; the JSON has all."""
 WIDTH = 120
 
 COLOURS: dict[str, str] = {"critical": "red", "warning": "yellow", "info": "cyan"}
@@ -39,22 +39,22 @@ OUTCOMES: Final[Mapping[str, tuple[str, int]]] = {
     "healthy": ("green", 0),
     "idle": ("green", 0),
 }
-"""Colour and exit code of each verdict; 3 stands for no node reachable, 2 for wrong usage (docs/findings.md)."""
+"""Colour and exit code of each verdict; exit code 3 means no node reachable, 2 wrong usage (docs/findings.md)."""
 UNREACHABLE = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A verdict, the job that it is about, and how it was come by."""
+    """A verdict and its job."""
 
     verdict: Verdict
     job: Job
     took: float
-    """Seconds from asking to this."""
+    """Seconds from the question to this answer."""
 
     @property
     def exit_code(self) -> int:
-        """That of the verdict, or 3 when no node could be reached."""
+        """The verdict's exit code, or 3 if no node could be reached."""
         if self.job.live and self.job.nodes and all(n.seen_at is None for n in self.job.nodes.values()):
             return UNREACHABLE
         return OUTCOMES[self.verdict.outcome][1]
@@ -64,7 +64,7 @@ class Answer:
 
 
 def as_json(answer: Answer) -> dict[str, Any]:
-    """The answer in the shape of ``docs/findings.md``, of plain JSON types."""
+    """The answer as plain JSON types, as in ``docs/findings.md``."""
     verdict, job = answer.verdict, answer.job
     ranks_of: dict[str, list[int]] = {}
     for rank in job.ranks:
@@ -131,7 +131,7 @@ def _box(box: WaitBox) -> dict[str, Any]:
 
 
 def as_text(answer: Answer, *, colour: bool) -> str:
-    """The answer for people: the verdict first, then each finding with its proof."""
+    """The answer as text: the verdict first, then each finding with its evidence."""
     word = outcome_words(answer.verdict.outcome).upper()
     head = _paint(word, colour, fg=OUTCOMES[answer.verdict.outcome][0], bold=True) + "  " + answer.verdict.summary
     return "\n".join((head, _paint(_scope(answer), colour, dim=True), *finding_lines(answer, colour=colour))) + "\n"
@@ -142,7 +142,7 @@ def _paint(text: str, colour: bool, **style: Any) -> str:
 
 
 def finding_lines(answer: Answer, *, colour: bool) -> Iterator[str]:
-    """Findings, who waits for whom, and what is not known; an empty line before each."""
+    """Findings, the wait tree, and unknown sources; an empty line before each."""
     paint = functools.partial(_paint, colour=colour)
     verdict, now = answer.verdict, answer.job.now
     for number, finding in enumerate(verdict.findings, 1):
@@ -173,13 +173,13 @@ def finding_lines(answer: Answer, *, colour: bool) -> Iterator[str]:
 
 
 def _scope(answer: Answer) -> str:
-    """How many nodes and ranks the answer is about, and how long it took."""
+    """The numbers of nodes and ranks, and the time that the answer took."""
     job = answer.job
     took = f"; took {answer.took:.1f} s" if answer.took else ""
     if not job.live and not job.ranks:
         named = {*(event.rank for event in job.events), *(one.rank for one in job.recorders)} - {None}
         named.update(rank for finding in answer.verdict.findings for rank in finding.ranks)
-        return f"what was read names {count(len(named), 'rank') if named else 'no rank'}{took}"
+        return f"the files name {count(len(named), 'rank') if named else 'no rank'}{took}"
     live = sum(n.link in {"live", "limited", "offline"} for n in job.nodes.values())
     ranks, without = sum(rank.rank >= 0 for rank in job.ranks), len(job.unnumbered)
     world = job.world_size if ranks <= (job.world_size or 0) else None  # files of several jobs may name more
@@ -207,23 +207,23 @@ def _wrapped(text: str, indent: str) -> list[str]:
 
 
 def wants_colour(stream: TextIO) -> bool:
-    """Colours are for a terminal that has not refused them (no-color.org)."""
+    """True for a terminal, unless NO_COLOR is set (no-color.org) or TERM is dumb."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a command answers."""
+    """A command's answer in both forms, with its exit code."""
 
     document: Mapping[str, Any]
     """For ``--json``."""
     lines: Iterable[str]
-    """For people."""
+    """The text."""
     exit_code: int = 0
 
 
 def reply_of(answer: Answer) -> Reply:
-    """The reply of a command that gives a verdict."""
+    """Make the reply of a command that gives a verdict."""
     return Reply(as_json(answer), as_text(answer, colour=wants_colour(sys.stdout)).splitlines(), answer.exit_code)
 
 
@@ -234,7 +234,7 @@ def finish(reply: Reply, *, as_json: bool) -> NoReturn:
     else:
         text = "".join(f"{line}\n" for line in reply.lines)
     encoding = sys.stdout.encoding or "utf-8"
-    text = redact.shapes(text)  # what somebody pastes elsewhere
+    text = redact.shapes(text)  # people paste it elsewhere
     sys.stdout.write(text.encode(encoding, "replace").decode(encoding))
     sys.stdout.flush()
     click.get_current_context().exit(reply.exit_code)

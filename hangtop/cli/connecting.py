@@ -1,4 +1,4 @@
-"""Open a session for a command; wait for the first words of the nodes, but not for long, and say why some gave none."""
+"""Open a session for a command, wait a bounded time for the first samples of the nodes, and report missing nodes."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 
 CONNECT = 8.0
-"""Seconds after which the nodes that have not answered are left out."""
+"""Seconds after which the command goes on without the nodes that have not answered."""
 STRAGGLERS = 2.0
-"""Seconds that the first nodes wait for the last ones, once half of them are there."""
+"""Seconds to wait for the remaining nodes once half of them have answered."""
 SETTLE, NEEDED = 0.6, 6.0
-"""Seconds from a node's first tick that its slower sources are waited for; those that the command cannot do without."""
+"""Seconds to wait for a node's slower sources after its first tick; for sources that the command needs."""
 AWAITED = ("ranks", "host", "disks", "software", "network", "kernel", "logs", "gpus", "fabric")
-"""Sources whose first word a command that asks once waits for."""
+"""Sources whose first look a one-shot command waits for."""
 STEP = 0.05
-"""Seconds between two looks whether it can be decided."""
+"""Seconds between two checks whether the wait is over."""
 MOST = 8
-"""Nodes of which it is said one by one why they could not be reached."""
+"""Most nodes for which the reason is printed one by one."""
 
 
 class NoNodeError(click.ClickException):
@@ -40,7 +40,7 @@ class NoNodeError(click.ClickException):
 async def opened(
     options: SessionOptions, *, watching: bool = False, record: str | None = None
 ) -> AsyncIterator[tuple[Session, Status]]:
-    """A session that has begun, and a line of progress; both end however the command does.
+    """A running session and a line of progress; both end with the command.
 
     Raises what :func:`~hangtop.session.live.live_session` raises.
     """
@@ -59,9 +59,9 @@ async def opened(
 
 
 async def all_answered(session: Session, say: Callable[[str], None], needs: Collection[str] = ()) -> None:
-    """Wait until every node has sent its first tick, which has its ranks, or failed.
+    """Wait until every node has failed or has sent its first tick, which contains its ranks.
 
-    The last ones do not keep the others waiting for long, unless the command cannot do without what they say.
+    Slow nodes delay the others only briefly, unless the command ``needs`` certain sources.
     """
     began = time.monotonic()
     half_at: float | None = None
@@ -71,7 +71,7 @@ async def all_answered(session: Session, say: Callable[[str], None], needs: Coll
         waiting = [node.name for node in nodes if node.tick is None and node.link in {"connecting", "live"}]
         now = time.monotonic()
         if Status.asking:
-            began, half_at = now, None  # the person is waited for
+            began, half_at = now, None  # a question is on the terminal
         if nodes and len(answered) * 2 >= len(nodes) and half_at is None:
             half_at = now
         if nodes and not waiting:
@@ -85,7 +85,7 @@ async def all_answered(session: Session, say: Callable[[str], None], needs: Coll
 
 
 async def all_spoken(session: Session, needs: Collection[str] = ()) -> None:
-    """Wait until every source of the nodes has looked once; longer for those that are needed."""
+    """Wait until every source of the nodes has looked once; longer for those in ``needs``."""
     for sources, seconds in ((AWAITED, SETTLE), (needs, NEEDED)):
         began = time.monotonic()
         while time.monotonic() - began < seconds:
@@ -96,7 +96,7 @@ async def all_spoken(session: Session, needs: Collection[str] = ()) -> None:
 
 
 def _give_up(session: Session, after: float) -> None:
-    """Say of the nodes that are still connecting that they were not waited for; one that comes after all is welcome."""
+    """Note for each node that is still connecting why the command goes on; a node that answers later still counts."""
     for node in list(session.state.nodes.values()):
         if node.link == "connecting":
             why = f"no answer within {after:.0f} s: is it overloaded, or far away?"
@@ -104,7 +104,7 @@ def _give_up(session: Session, after: float) -> None:
 
 
 def need_a_node(session: Session) -> None:
-    """Say on standard error which nodes were never reached, and why. Raises :class:`NoNodeError` when none was."""
+    """Print the unreached nodes with reasons to standard error. Raises :class:`NoNodeError` if no node was reached."""
     every = list(session.state.nodes.values())
     away = [node for node in every if node.seen_at is None and node.link != "limited"]
     for node in away[:MOST]:

@@ -1,4 +1,4 @@
-"""``hangtop demo``: a small real job, watched live."""
+"""``hangtop demo``: a small real job on the live screen."""
 
 from __future__ import annotations
 
@@ -20,29 +20,27 @@ def _faults(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
 
 @click.command("demo", cls=SectionedCommand)
 @screen
-@click.option("--fault", type=click.Choice([*FAULTS]), metavar="NAME", help="What goes wrong after a while.")
-@click.option(
-    "--faults", is_flag=True, is_eager=True, expose_value=False, callback=_faults, help="List what can go wrong."
-)
+@click.option("--fault", type=click.Choice([*FAULTS]), metavar="NAME", help="The fault to start.")
+@click.option("--faults", is_flag=True, is_eager=True, expose_value=False, callback=_faults, help="List the faults.")
 @click.option("--fault-rank", metavar="RANK", type=click.IntRange(min=0), default=1, show_default=True,
-              help="On which rank.")  # fmt: skip
+              help="Rank of the fault.")  # fmt: skip
 @click.option("--after", metavar="S", type=click.FloatRange(min=0), default=15.0, show_default=True,
-              help="Seconds of training before it.")  # fmt: skip
+              help="Seconds of training before the fault.")  # fmt: skip
 @click.option("--ranks", metavar="N", type=click.IntRange(1, 64), default=4, show_default=True,
               help="Ranks of the job.")  # fmt: skip
 @click.option("--nodes", metavar="N", type=click.IntRange(1, 16), default=2, show_default=True,
-              help="Nodes that they run on.")  # fmt: skip
+              help="Nodes of the job.")  # fmt: skip
 @click.option("--patience", metavar="S", type=click.FloatRange(1, 86400), default=10.0, show_default=True,
-              help="Seconds that a wait may take before it is called a hang.")  # fmt: skip
-@click.option("--headless", is_flag=True, help="Open no screen: say how to reach the nodes, and wait for Ctrl-C.")
+              help="Seconds before a wait is called a hang.")  # fmt: skip
+@click.option("--headless", is_flag=True, help="No screen: print a command that reaches the nodes, wait for Ctrl-C.")
 def command(
     theme: str, bell: bool, fault: str | None, fault_rank: int, after: float, ranks: int, nodes: int, patience: float,
     headless: bool,
 ) -> None:  # fmt: skip
-    """Start a small real job on simulated nodes and watch it over SSH, as one that trains or, with --fault, hangs.
+    """Start a small real job on simulated nodes and watch it over SSH. It trains or, with --fault, goes wrong.
 
     Needs no GPU, no cluster, no root and no sshd: the ranks are real (torch over gloo), the SSH servers are embedded,
-    nvidia-smi, sysfs and perfquery are simulated and follow what the ranks do. All of it is gone when it ends.
+    nvidia-smi, sysfs and perfquery are simulated and follow the ranks. Nothing is left when the demo ends.
     """
     from hangtop.demo.demo import LABEL, Demo, DemoError
 

@@ -1,6 +1,6 @@
-"""Every command by name, and groups that run one of their commands where the words name none.
+"""Every command by name, and groups with a default command.
 
-A command's module is imported when the command is asked for, so that a start imports little.
+A command's module is imported only when the command runs, so that a start imports little.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import click
 
 
 class CommandEntry(NamedTuple):
-    """Where a command is, and what it does in one line (shown without importing it)."""
+    """Where a command is defined, and one line of help (shown without importing the command)."""
 
     where: str
     """``module:attribute`` of a :class:`click.Command`."""
@@ -22,13 +22,13 @@ class CommandEntry(NamedTuple):
 
 DEFAULT = "watch"
 ALONE = {"--help", "-h", "--version"}
-"""Options of a group itself."""
+"""Options of the group itself."""
 ALIKE = 0.8
 """Ours: how near (``difflib``'s ratio) a word is to the command of which it is taken for a misspelling."""
 
 
 class DefaultGroup(click.Group):
-    """``hangtop probe node1 node2`` is ``hangtop probe collectives node1 node2``."""
+    """A group with a default command: ``hangtop probe node1`` runs ``hangtop probe collectives node1``."""
 
     def __init__(self, name: str, entries: Mapping[str, CommandEntry], default: str, **attrs: Any) -> None:
         words = f"[{default}] [ARGS]... | COMMAND [ARGS]..."
@@ -37,8 +37,8 @@ class DefaultGroup(click.Group):
         self._default = default
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put the default command's name in front when the words name no command."""
-        completing = ctx.resilient_parsing and not args  # the shell asks for names of commands
+        """Insert the default command's name if the words do not start with a command."""
+        completing = ctx.resilient_parsing and not args  # the shell completes names of commands
         words = args if completing else arrange(args, self._entries, self._default, ctx.command_path)
         return super().parse_args(ctx, words)
 
@@ -62,10 +62,10 @@ class DefaultGroup(click.Group):
 
 
 def arrange(words: Sequence[str], commands: Collection[str], default: str, group: str) -> list[str]:
-    """The words with the default command's name in front, unless they begin with a command's name.
+    """The words, with the default command's name in front unless they begin with a command.
 
-    A node that has a command's name is reached with the command before it: ``hangtop watch demo``. Raises
-    :class:`click.UsageError` for a command behind other words, and for a mistyped one such as ``triag``.
+    A node with the name of a command needs the command before it: ``hangtop watch demo``. Raises
+    :class:`click.UsageError` for a command after other words, and for a mistyped one such as ``triag``.
     """
     first = words[0] if words else ""
     if first in commands or first in ALONE:
@@ -86,35 +86,37 @@ _PROBES, _REPAIRS = "hangtop.cli.probe", "hangtop.cli.repair"
 PROBE = DefaultGroup(
     "probe",
     {
-        "collectives": CommandEntry(f"{_PROBES}:collectives", "all_reduce between nodes: what is slow or wrong."),
+        "collectives": CommandEntry(f"{_PROBES}:collectives", "all_reduce between nodes; name what is slow or wrong."),
         "path": CommandEntry(f"{_PROBES}:path", "TCP between nodes: connect, round trip, MTU, loss, throughput."),
         "infiniband": CommandEntry(f"{_PROBES}:infiniband", "InfiniBand and RoCE between nodes, by the nodes' tools."),
-        "capture": CommandEntry(f"{_PROBES}:capture", "TCP headers of the job's network with tcpdump, as pcap files."),
+        "capture": CommandEntry(f"{_PROBES}:capture", "TCP headers of the job's network, with tcpdump, as pcap files."),
     },
     "collectives",
-    help="Measure between nodes: collectives (the default), the path under them, the fabric, packets.",
+    help="Measure between nodes: collectives (the default), the network path under them, InfiniBand, packets.",
 )
 REPAIR = DefaultGroup(
     "repair",
     {
-        "list": CommandEntry(f"{_REPAIRS}:list_command", "List what can be mended now. Changes nothing."),
+        "list": CommandEntry(f"{_REPAIRS}:list_command", "List what can be repaired now. Changes nothing."),
         "orphans": CommandEntry(f"{_REPAIRS}:orphans", "End processes that an earlier run left behind."),
-        "continue": CommandEntry(f"{_REPAIRS}:continue_command", "Let stopped ranks (state T) go on."),
+        "continue": CommandEntry(f"{_REPAIRS}:continue_command", "Continue stopped ranks (state T)."),
     },
     "list",
-    help="Mend what people mend at night: orphans of an earlier run, stopped ranks.",
+    help="Repair, after asking: orphans of an earlier run, stopped ranks.",
 )
 COMMANDS: dict[str, CommandEntry] = {
     "watch": CommandEntry("hangtop.cli.screen:command", "Watch a running job, live. The default: `hangtop gpu[1-8]`."),
     "demo": CommandEntry("hangtop.cli.demo:command", "Start a small real job on simulated nodes and watch it live."),
-    "triage": CommandEntry("hangtop.cli.triage:triage", "Look for a few seconds, say what is wrong, exit with a code."),
-    "stacks": CommandEntry("hangtop.cli.stacks:command", "Show where all ranks are, those at the same point together."),
-    "analyze": CommandEntry("hangtop.cli.analyze:command", "Judge a job that is over, from its logs, dumps and tools."),
+    "triage": CommandEntry("hangtop.cli.triage:triage", "Watch for a few seconds, give the verdict and its exit code."),
+    "stacks": CommandEntry("hangtop.cli.stacks:command", "Show the stacks of all ranks, with equal stacks grouped."),
+    "analyze": CommandEntry("hangtop.cli.analyze:command", "Judge a finished job from logs, dumps and tool output."),
     "flame": CommandEntry(f"{_PROBES}:flame", "Sample ranks for some seconds and save a flame graph."),
     "preflight": CommandEntry(f"{_PROBES}:preflight", "Check nodes before a job: what would stop it, and the remedy."),
     "probe": CommandEntry("hangtop.cli.groups:PROBE", "Measure all_reduce between nodes; name what is slow or wrong."),
-    "repair": CommandEntry("hangtop.cli.groups:REPAIR", "Mend, after asking: orphans of an earlier run, stopped ones."),
-    "record": CommandEntry("hangtop.cli.triage:record", "Watch without a screen and write what is seen to a file."),
-    "replay": CommandEntry("hangtop.cli.replay:command", "Show a recording as if it were live, or judge it."),
+    "repair": CommandEntry(
+        "hangtop.cli.groups:REPAIR", "Repair, after asking: orphans of earlier runs, stopped ranks."
+    ),
+    "record": CommandEntry("hangtop.cli.triage:record", "Watch without a screen and write a recording."),
+    "replay": CommandEntry("hangtop.cli.replay:command", "Show a recording on the screen, or judge it."),
 }
 """To add a command, write its function and add its line."""

@@ -1,4 +1,4 @@
-"""The ``hangtop`` command: what it prints when something fails, and its exit codes."""
+"""The ``hangtop`` command: its error messages and exit codes."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from hangtop.cli.groups import COMMANDS, DEFAULT, DefaultGroup
 
 WRONG_USAGE, UNREACHABLE = 2, 3
 INTERRUPTED = 130
-"""After Ctrl-C, as shells count it (128 + SIGINT)."""
+"""After Ctrl-C: 128 + SIGINT, as in shells."""
 PIPE_CLOSED = 141
-"""The reader of our output went away (128 + SIGPIPE)."""
+"""The reader of our output is gone (128 + SIGPIPE)."""
 DISK_FULL = 74
-"""No space for what is written (EX_IOERR)."""
+"""No space left for the output (EX_IOERR)."""
 CRASHED = 70
 """A fault in hangtop itself (EX_SOFTWARE)."""
 YOUNG = 50_000
-"""Objects that may be made before Python looks for cycles among them. What a start makes stays: at Python's own 700,
-looking it over more than a hundred times takes a twentieth of the time to the first frame."""
+"""Allocations between two runs of Python's cycle collector. The objects of a start stay anyway: with Python's own 700,
+over a hundred runs would take 5 % of the time to the first frame."""
 
 
 group = DefaultGroup(
     "hangtop",
     COMMANDS,
     DEFAULT,
-    help="Show which rank of a distributed training job holds the others up, and why, over SSH, srun or kubectl.",
+    help="Show which rank of a distributed training job holds up the others, and why, over SSH, srun or kubectl.",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
-    epilog=f"Without a command, the words are nodes for {DEFAULT}; without a node, this machine is watched. "
+    epilog=f"Without a command, the arguments are nodes for {DEFAULT}; without a node, it watches this machine. "
     "Options of nodes, looking and screen can be set in the environment: HANGTOP_SSH_CONFIG for --ssh-config. "
     'Completion: eval "$(_HANGTOP_COMPLETE=bash_source hangtop)" (or zsh_source, fish_source).',
 )
@@ -42,11 +42,11 @@ click.version_option(__version__, prog_name="hangtop")(group)
 
 
 def main(args: Iterable[str] | None = None) -> NoReturn:
-    """Run the command line; a failure is one clear line and a non-zero exit, never a traceback."""
+    """Run the command line; a failure prints one line and exits with a non-zero code, never with a traceback."""
     words = list(sys.argv[1:] if args is None else args)
     gc.set_threshold(YOUNG)
     if "_HANGTOP_COMPLETE" in os.environ:
-        group.main(words, prog_name="hangtop")  # click answers the shell, and ends the process
+        group.main(words, prog_name="hangtop")  # click completes for the shell, and ends the process
     try:
         with group.make_context("hangtop", words) as ctx:
             group.invoke(ctx)
@@ -69,29 +69,29 @@ def main(args: Iterable[str] | None = None) -> NoReturn:
             code = DISK_FULL
         else:
             code = _failed(error)
-    except Exception as error:  # noqa: BLE001 - the outermost edge: a fault of ours becomes a line and a file
+    except Exception as error:  # noqa: BLE001 - outermost level: a fault of ours becomes a line and a file
         code = _failed(error)
     raise SystemExit(code)
 
 
 def _complain(message: str) -> None:
-    from collectors.fleet.clean import clean  # what is complained of may be in it
+    from collectors.fleet.clean import clean  # the message may quote control codes
 
     print("hangtop: " + " ".join(clean(message).split()), file=sys.stderr)
 
 
 def _drop_stdout() -> None:
-    # The interpreter flushes standard output once more at its end and would complain of the same pipe again.
+    # The interpreter flushes standard output at its end and would report the same pipe again.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _failed(error: Exception) -> int:
-    """Say what went wrong; the traceback of a fault of hangtop's own is kept in a file."""
+    """Print the error and return its exit code; the traceback of a fault in hangtop goes to a file."""
     from collectors.fleet.targets.chosen import TargetError
     from collectors.fleet.transport import SshConfigError, TransportError
     from hangtop.session.recording import RecordingError
 
-    if isinstance(error, TargetError | SshConfigError | RecordingError | TransportError):  # their text is all of it
+    if isinstance(error, TargetError | SshConfigError | RecordingError | TransportError):  # their text suffices
         _complain(str(error))
         refused = isinstance(error, TransportError) and not isinstance(error, SshConfigError)
         return UNREACHABLE if refused else WRONG_USAGE
@@ -104,6 +104,6 @@ def _failed(error: Exception) -> int:
             file.write(text)
         kept = f"the traceback is in {file.name}"
     except OSError as unwritable:
-        kept = f"its traceback could not be kept: {unwritable}"
-    _complain(f"a fault of hangtop itself: {type(error).__name__}: {error} ({kept})")
+        kept = f"its traceback could not be written: {unwritable}"
+    _complain(f"a fault in hangtop itself: {type(error).__name__}: {error} ({kept})")
     return CRASHED

@@ -1,7 +1,7 @@
-"""Commands that connect to nodes, ask once and answer: connection, ``--yes``, ``--json``, exit codes stand here once.
+"""Commands that connect to nodes, ask once and answer: shared connection, ``--yes``, ``--json`` and exit codes.
 
-The function of a command gives a :class:`Reply`, or a :class:`~hangtop.session.probes.Probe`, which is shown, agreed to
-and run in one way for all of them.
+The function of a command returns a :class:`Reply`, or a :class:`~hangtop.session.probes.Probe`, which is shown,
+confirmed and run here.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, run_probe
 from hangtop.session.session import Session
 
 NOT_WATCHING = ("interval", "patience", "logs", "sudo", "read_only")
-"""Shared options of which a command that neither watches nor looks at stacks makes no use."""
+"""Shared options without effect on a command that neither watches nor takes stacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeRun:
-    """One run of a command: a session whose nodes have answered or failed, and a line of progress."""
+    """One run of a command: a session whose nodes have answered or failed, its options, and a line of progress."""
 
     session: Session
     options: SessionOptions
@@ -48,11 +48,11 @@ def node_command(
     needs: Collection[str] = (),
     node_needed: bool = True,
 ) -> Callable[[Callable[..., Awaitable[Reply | Probe]]], click.Command]:
-    """Make a command of a coroutine that gets a :class:`NodeRun` and its own options.
+    """Make a command of a coroutine that takes a :class:`NodeRun` and its own options.
 
     ``json`` names the page that describes its JSON. ``changes`` says what ``--read-only`` refuses; such a command has
-    ``--yes``. ``needs`` names sources of the nodes without whose first word the command cannot answer; with
-    ``node_needed`` the exit code is 3 where no node could be reached.
+    ``--yes``. ``needs`` names sources that must have looked once before the command can answer; with
+    ``node_needed``, the exit code is 3 if no node could be reached.
     """
 
     def decorate(work: Callable[..., Awaitable[Reply | Probe]]) -> click.Command:
@@ -81,7 +81,7 @@ def node_command(
         decorated = connection(hidden=hidden)(command)
         decorated = click.option("--json", is_flag=True, help=f"Answer as JSON ({json}).")(decorated)
         if changes:
-            told = "Do not ask before it is done."
+            told = "Run without asking."
             decorated = click.option("--yes", is_flag=True, envvar="HANGTOP_YES", help=told)(decorated)
         return click.command(name, cls=SectionedCommand)(decorated)
 
@@ -89,7 +89,7 @@ def node_command(
 
 
 async def ask_and_run(run: NodeRun, probe: Probe, began: float, *, yes: bool) -> Reply:
-    """Show its command, ask where it changes or loads what a job uses, run it, and reply."""
+    """Show the command, ask if the probe signals processes or loads a job's nodes, run it, and reply."""
     run.status.clear()
     if probe.command:
         click.echo(probe.command, err=True)
@@ -99,12 +99,12 @@ async def ask_and_run(run: NodeRun, probe: Probe, began: float, *, yes: bool) ->
         click.echo(probe.risk, err=True)
         await agree(f"{probe.title}?", yes=yes)
     elif probe.risk and beside:
-        await agree(f"{beside} ranks of a job run there. {probe.risk} Go on?", yes=yes)
+        await agree(f"{beside} ranks of a job run there. {probe.risk} Continue?", yes=yes)
     return probe_reply(await run_probe(probe, run.status.say), job, began, run.options)
 
 
 def probe_reply(result: ProbeResult, job: Job, began: float, options: SessionOptions) -> Reply:
-    """The reply of a probe; the commands of next steps name the way to the nodes."""
+    """Make the reply of a probe; the commands of next steps include the options that reach the nodes."""
     outcome = "healthy" if result.outcome == "ok" else "unknown"
     verdict = Verdict(outcome, result.summary, result.findings, result.unknown)  # type: ignore[arg-type]
     answer = Answer(completed(verdict, options, job.nodes), job, time.monotonic() - began)
@@ -116,15 +116,15 @@ def probe_reply(result: ProbeResult, job: Job, began: float, options: SessionOpt
 
 
 async def agree(question: str, *, yes: bool) -> None:
-    """Ask, unless ``yes`` was said already.
+    """Ask for confirmation, unless ``yes``.
 
-    Raises a usage error where nobody can be asked, :class:`click.Abort` for a no.
+    Raises a usage error without a terminal, :class:`click.Abort` for a no.
     """
     if yes:
         return
     answer = await ask_on_terminal(f"{question} [y/N]: ") if sys.stdin.isatty() else None
     if answer is None:
-        raise click.UsageError(f"{question} Nobody can be asked here: --yes says so.")
+        raise click.UsageError(f"{question} There is no terminal to ask on: use --yes.")
     if answer.lower() not in ("y", "yes"):
         click.echo("nothing was done", err=True)
         raise click.Abort

@@ -1,4 +1,4 @@
-"""Options that commands share, what they become, and how help lists them.
+"""Options that commands share, their conversion to session options, and their sections in the help.
 
 Every shared option can be set in the environment: ``HANGTOP_SSH_CONFIG`` for ``--ssh-config``.
 """
@@ -19,14 +19,14 @@ Function = Callable[..., Any]
 Decorator = Callable[[Any], Any]
 
 OWN = "Options"
-NODES = "Nodes, and how they are reached (without NODE: this machine, without SSH)"
-LOOKING = "What is looked at, and how"
+NODES = "Nodes and transport (without NODE: this machine, without SSH)"
+LOOKING = "Observation"
 SCREEN = "Screen"
 SECTIONS = (OWN, NODES, LOOKING, SCREEN)
 
 
 class SharedOption(click.Option):
-    """An option that several commands have, listed under the heading ``section``."""
+    """An option of several commands, listed under the heading ``section``."""
 
     def __init__(self, *args: Any, section: str = OWN, **attrs: Any) -> None:
         super().__init__(*args, **attrs)
@@ -35,10 +35,10 @@ class SharedOption(click.Option):
 
 
 class SectionedCommand(click.Command):
-    """A command whose help begins with the options that it alone has."""
+    """A command whose help lists its own options first."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """A list of options for each section; of its own those last that all commands have."""
+        """Write a list of options for each section; ``--help`` comes last in its own."""
         found: dict[str, list[tuple[str, str]]] = {section: [] for section in SECTIONS}
         for param in sorted(self.get_params(ctx), key=lambda param: "--help" in param.opts):
             record = param.get_help_record(ctx) if isinstance(param, click.Option) else None
@@ -51,7 +51,7 @@ class SectionedCommand(click.Command):
 
 
 def converted(read: Callable[[str], Any]) -> Callable[[click.Context, click.Parameter, str | None], Any]:
-    """An option's callback: its value as ``read`` makes it of the text. A :class:`ValueError` is the user's mistake."""
+    """An option's callback that converts the text with ``read``; a :class:`ValueError` becomes a usage error."""
 
     def convert(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
         try:
@@ -93,32 +93,32 @@ CONNECTION: tuple[Decorator, ...] = (
              help="Nodes from an OpenMPI, DeepSpeed or plain host file."),
     _reached("--slurm", metavar="JOBID", help="The nodes of a Slurm job."),
     _reached("--via", metavar="CMD",
-             help="Another way in: ssh (the system's own), slurm, kubectl, or a command ('docker exec -i %h sh')."),
-    _reached("--batch", is_flag=True, help="Ask nothing: a node whose host key is not known is reported as such."),
-    _reached("--python", metavar="PATH", help="The interpreter to use on the nodes."),
-    _reached("--sudo", is_flag=True, help="Try sudo -n for py-spy, dmesg and tcpdump where the login may not."),
+             help="Another transport: ssh (the system's own), slurm, kubectl, or a command ('docker exec -i %h sh')."),
+    _reached("--batch", is_flag=True, help="Ask nothing: a node with an unknown host key fails."),
+    _reached("--python", metavar="PATH", help="The Python interpreter on the nodes."),
+    _reached("--sudo", is_flag=True, help="Try sudo -n for py-spy, dmesg and tcpdump if the login may not."),
     _looked("--job", metavar="KEY=VALUE", callback=converted(_key_value),
-            help="Only ranks whose environment has KEY=VALUE."),
-    _looked("--log", "logs", metavar="GLOB", multiple=True, help="Further log files on the nodes; repeatable."),
+            help="Only ranks with KEY=VALUE in their environment."),
+    _looked("--log", "logs", metavar="GLOB", multiple=True, help="More log files on the nodes; repeatable."),
     _looked("--interval", metavar="S", type=click.FloatRange(0.1, 3600),
-            help=f"Seconds between two looks; without it 1, and one more for every {LARGE} nodes beyond {LARGE}."),
+            help=f"Seconds between two samples; default: 1, and one more per {LARGE} nodes beyond {LARGE}."),
     _looked("--patience", metavar="S", type=click.FloatRange(1, 86400), default=60.0, show_default=True,
             help="Seconds before a wait is called a hang (outside the job at least 60); triage: --watch at most."),
-    _looked("--read-only", is_flag=True, help="Only look: no stacks unasked, no probe, no signal."),
+    _looked("--read-only", is_flag=True, help="Only look: no automatic stacks, no probe, no signal."),
 )  # fmt: skip
 
 SCREEN_OPTIONS: tuple[Decorator, ...] = (
-    _shown("--theme", metavar="NAME", default="", help="Colours of the screen."),
-    _shown("--bell/--no-bell", default=True, show_default=True, help="Ring when a hang or crash is found."),
+    _shown("--theme", metavar="NAME", default="", help="Colour theme of the screen."),
+    _shown("--bell/--no-bell", default=True, show_default=True, help="Ring the bell for a hang or crash."),
 )
 _SESSION = frozenset(field.name for field in dataclasses.fields(SessionOptions)) - {"label"}
 
 
 def connection(*, hidden: Collection[str] = ()) -> Decorator:
-    """Give a command the words ``NODE…`` and the options of a session; it gets ``options: SessionOptions``.
+    """Add the arguments ``NODE…`` and the session's options to a command, which gets ``options: SessionOptions``.
 
-    All commands take all of them, so that one command line serves every command, but help leaves out those that are
-    ``hidden``: the command makes no use of them.
+    Every command accepts all of them, so that one command line serves every command; help omits the ``hidden`` ones,
+    which have no effect on the command.
     """
 
     def decorate(function: Function) -> Function:
@@ -137,7 +137,7 @@ def connection(*, hidden: Collection[str] = ()) -> Decorator:
 
 
 def screen(function: Function) -> Function:
-    """Give a command the options of the screen: ``theme`` and ``bell``."""
+    """Add the options of the screen to a command: ``theme`` and ``bell``."""
     return _decorated(function, SCREEN_OPTIONS)
 
 

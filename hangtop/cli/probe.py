@@ -1,4 +1,4 @@
-"""Commands that measure: ``hangtop probe …``, ``hangtop flame`` and ``hangtop preflight``; each makes a probe."""
+"""Commands that make a probe: ``hangtop probe …``, ``hangtop flame`` and ``hangtop preflight``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def seconds_option(default: float, most: float, what: str, *, whole: bool = Fals
     return click.option("--seconds", metavar="S", type=kind, default=default, show_default=True, help=what)
 
 
-SENDING = "Sending time of one direction of one pair."
+SENDING = "Seconds of sending per direction of a pair."
 
 
 @probe_command("collectives")
@@ -40,8 +40,8 @@ SENDING = "Sending time of one direction of one pair."
 async def collectives(run: NodeRun, backend: str, force: bool) -> Probe:
     """Measure all_reduce between nodes, and name the node, link or rank that is slow, blocked or wrong.
 
-    At least two nodes, or one with two GPUs. gloo proves path, interface and rendezvous and is safe beside a job; nccl
-    proves GPUs and fabric and is refused on GPUs that are in use. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3
+    Needs two nodes, or one with two GPUs. gloo tests path, interface and rendezvous and is safe next to a job; nccl
+    tests GPUs and fabric and is refused on GPUs that are in use. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3
     no node reachable.
     """
     return collectives_probe(run.session, backend=backend, force=force)
@@ -52,7 +52,7 @@ async def collectives(run: NodeRun, backend: str, force: bool) -> Probe:
 async def path(run: NodeRun, seconds: float) -> Probe:
     """Measure the path between nodes: TCP connect, round trip, MTU, loss, throughput, in both directions.
 
-    The throughput is iperf3's between nodes that have it. Up to 8 nodes every pair is measured; above, neighbours, then
+    Uses iperf3 for the throughput if both nodes have it. Measures every pair of up to 8 nodes; above, neighbours, then
     the suspects. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3 no node reachable.
     """
     return path_probe(run.session, seconds=seconds)
@@ -61,36 +61,36 @@ async def path(run: NodeRun, seconds: float) -> Probe:
 @probe_command("infiniband")
 @seconds_option(2, 30, SENDING, whole=True)
 async def infiniband(run: NodeRun, seconds: int) -> Probe:
-    """Measure InfiniBand and RoCE between nodes: state and MTU of ports, bandwidth, ibping, the way through the fabric.
+    """Measure InfiniBand and RoCE between nodes: state and MTU of ports, bandwidth, ibping, route through the fabric.
 
-    Uses ibv_devinfo, ib_write_bw, ibping and ibtracert where they are installed and allowed, and says what was not
-    possible and why. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3 no node reachable.
+    Uses ibv_devinfo, ib_write_bw, ibping and ibtracert if they are installed and permitted, and says what was not
+    possible, and why. Exit code: 0 ok, 1 slow or failed, 2 wrong usage, 3 no node reachable.
     """
     run.status.say("looking for adapters and tools")
     return await infiniband_probe(run.session, seconds=seconds)
 
 
 @probe_command("capture", changes="captures: they run tcpdump on the nodes", hidden={*NOT_WATCHING} - {"sudo"})
-@seconds_option(5.0, 600, "How long.")
+@seconds_option(5.0, 600, "Seconds of capturing.")
 @OUT
 async def capture(run: NodeRun, seconds: float, folder: Path) -> Probe:
-    """Capture the TCP headers of the job's network with tcpdump, as pcap files here.
+    """Capture the TCP headers of the job's network with tcpdump, as local pcap files.
 
-    Needs tcpdump on the nodes, and root there, or --sudo. Nothing is written on the nodes. Exit code: 0 ok, 1 no
-    capture, 2 wrong usage, 3 no node reachable.
+    Needs tcpdump on the nodes, and root there, or --sudo. Writes nothing on the nodes. Exit code: 0 ok, 1 no capture, 2
+    wrong usage, 3 no node reachable.
     """
     return capture_probe(run.session, folder, seconds=seconds)
 
 
 @node_command("flame", hidden=("interval", "patience", "logs", "sudo", "read_only"))
 @RANKS
-@seconds_option(10.0, 600, "How long to sample.")
+@seconds_option(10.0, 600, "Seconds of sampling.")
 @OUT
 async def flame(run: NodeRun, ranks: frozenset[int] | None, seconds: float, folder: Path) -> Probe:
-    """Sample the stacks of ranks for some seconds, without pausing them.
+    """Sample the stacks of ranks for some seconds, without pausing them, and save a flame graph as SVG.
 
-    Saves an SVG, and prints the heaviest frames. Exit code: 0 when every rank gave samples, 1 when one did not, 2 wrong
-    usage, 3 no node reachable.
+    Prints the heaviest frames. Exit code: 0 if every rank gave samples, 1 if a rank did not, 2 wrong usage, 3 no node
+    reachable.
     """
     return flame_probe(run.session, ranks, folder, seconds=seconds)
 
@@ -106,11 +106,11 @@ def _master(text: str) -> tuple[str, int]:
 
 @node_command("preflight", needs=FOR_PREFLIGHT, node_needed=False)
 @click.option("--master", metavar="HOST[:PORT]", callback=converted(_master),
-              help="Where the ranks will meet; else the job's own, else the first node.")  # fmt: skip
+              help="Rendezvous of the ranks; default: the job's own, else the first node.")  # fmt: skip
 async def preflight(run: NodeRun, master: tuple[str, int] | None) -> Probe:
-    """Check nodes before a job, or beside one: what would stop it, and the command that mends it.
+    """Check nodes before or during a job: what would stop it, and the command that fixes it.
 
-    Reads, listens on ports for a moment, and connects nodes with each other; changes nothing. Exit code: 0 nothing red,
-    1 something is, 2 wrong usage, 3 no node reachable.
+    Reads, listens on ports for a moment, and connects nodes with each other; changes nothing. Exit code: 0 no check
+    failed, 1 a check failed, 2 wrong usage, 3 no node reachable.
     """
     return preflight_probe(run.session, master)

@@ -1,4 +1,4 @@
-"""``hangtop repair …``: what people mend at night, each with its exact command, and never unasked."""
+"""``hangtop repair …``: each repair shows its exact command, and asks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ reading = functools.partial(node_command, json="docs/probes.md", needs=("ranks",
 
 @reading("list", node_needed=False)
 async def list_command(run: NodeRun) -> Reply:
-    """List what can be mended now: orphans of an earlier run, and stopped ranks. Changes nothing.
+    """List what can be repaired now: orphans of an earlier run, and stopped ranks. Changes nothing.
 
-    Exit code: 0 nothing to mend, 1 something, 2 wrong usage, 3 not known of a node.
+    Exit code: 0 nothing to repair, 1 something to repair, 2 wrong usage, 3 unknown for a node.
     """
     found = survey(run.session.job())
     lines = []
@@ -39,10 +39,10 @@ changing = functools.partial(reading, changes="repairs: they signal processes")
 
 @changing("orphans")
 async def orphans(run: NodeRun) -> Probe:
-    """End processes that an earlier run left behind: SIGTERM, then SIGKILL to what is left after five seconds.
+    """End processes that an earlier run left behind: SIGTERM, and SIGKILL after five seconds.
 
-    An orphan is a rank whose launcher is gone, of another run than the job or of one that has lost ranks. Exit code:
-    0 all are gone or there was none, 1 some are left, 2 wrong usage, 3 no node reachable.
+    An orphan is a rank of another run than the job, whose launcher or fellow ranks on the node are gone. Exit code: 0
+    all are gone or there was none, 1 some are left, 2 wrong usage, 3 no node reachable.
     """
     found = survey(run.session.job())
     return signal_probe(run.session, "TERM", found.orphans, found.unknown)
@@ -50,9 +50,9 @@ async def orphans(run: NodeRun) -> Probe:
 
 @changing("continue")
 async def continue_command(run: NodeRun) -> Probe:
-    """Let stopped ranks (state T) of the running job go on: SIGCONT.
+    """Continue stopped ranks (state T) of the running job: SIGCONT.
 
-    Exit code: 0 all go on or none was stopped, 1 some do not, 2 wrong usage, 3 no node reachable.
+    Exit code: 0 all continue or none was stopped, 1 some do not, 2 wrong usage, 3 no node reachable.
     """
     found = survey(run.session.job())
     return signal_probe(run.session, "CONT", found.stopped, found.unknown)

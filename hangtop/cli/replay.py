@@ -1,4 +1,4 @@
-"""``hangtop replay [FILE]``: a recording on the screen, or its verdict."""
+"""``hangtop replay [FILE]``: a recording on the screen, its verdict, or its contents."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from hangtop.cli.options import FILE, SectionedCommand, screen
 @click.command("replay", cls=SectionedCommand)
 @click.argument("file", metavar="[FILE]", required=False, type=FILE)
 @screen
-@click.option("--at", "seconds", metavar="S", type=click.FloatRange(min=0), default=inf, show_default="its end",
-              help="As it was after S seconds.")  # fmt: skip
+@click.option("--at", "seconds", metavar="S", type=click.FloatRange(min=0), default=inf, show_default="the end",
+              help="The moment S seconds after the start.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="No screen: the verdict at that moment as JSON.")
-@click.option("--text", is_flag=True, help="No screen: the same for people.")
-@click.option("--events", is_flag=True, help="No screen: verdicts, links and marks, a JSON object a line.")
-@click.option("--samples", is_flag=True, help="No screen: all that was recorded, [time, node, kind, value] a line.")
+@click.option("--text", is_flag=True, help="No screen: the same as text.")
+@click.option("--events", is_flag=True, help="No screen: verdicts, links and marks, one JSON object per line.")
+@click.option("--samples", is_flag=True, help="No screen: all samples, one [time, node, kind, value] per line.")
 def command(
     theme: str, bell: bool, file: str | None, seconds: float, as_json: bool, text: bool, events: bool, samples: bool
 ) -> None:  # fmt: skip
-    """Show a recording, any moment of it, or judge it; without FILE, what the last screen saw.
+    """Show any moment of a recording, or judge it. Without FILE: the past of the last screen.
 
     With --json or --text the exit code is that of hangtop triage.
     """
@@ -44,7 +44,7 @@ def command(
     session = played(path, seconds)
     recording = session.recordings.played
     if recording is not None and recording.damage:
-        click.echo(f"hangtop: {path}: {recording.damage}; what came before is judged", err=True)
+        click.echo(f"hangtop: {path}: {recording.damage}; only the part before it is judged", err=True)
     from hangtop.cli.answer import Answer, finish, reply_of
 
     finish(reply_of(Answer(session.diagnose(), session.job(), time.monotonic() - began)), as_json=as_json)
@@ -68,10 +68,10 @@ def _print_samples(path: Path) -> None:
 
 
 def _newest() -> Path:
-    """What the last screen saw."""
+    """The recording that the last screen kept."""
     from hangtop.session.recordings import past_folder, pasts
 
     files = pasts(past_folder())
     if not files:
-        raise click.UsageError("which recording? None was kept: hangtop record FILE writes one.")
+        raise click.UsageError("no recording was kept: name a FILE, as written by hangtop record")
     return files[-1]

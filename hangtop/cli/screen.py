@@ -1,4 +1,4 @@
-"""``hangtop [watch] [NODE…]``, and the screen for other commands: the one module here that opens it."""
+"""``hangtop [watch] [NODE…]``, and :func:`show`, with which other commands open the screen."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from hangtop.session.session import Session
 @click.command("watch", cls=SectionedCommand)
 @connection()
 @screen
-@click.option("--record", metavar="FILE", type=FILE, help="Also write what is seen to a file.")
+@click.option("--record", metavar="FILE", type=FILE, help="Also write a recording.")
 def command(options: SessionOptions, theme: str, bell: bool, record: str | None) -> None:
     """Watch a running job, live.
 
-    NODE is a host, user@host:port, an ssh alias, or a set such as gpu[001-064,070]. Without one, this machine is
-    watched, without SSH. What was seen is kept for hangtop replay.
+    NODE is a host, user@host:port, an ssh alias, or a set such as gpu[001-064,070]. Without NODE, watches this machine,
+    without SSH. The screen keeps a recording for hangtop replay.
     """
     from hangtop.session.live import live_session
 
@@ -36,10 +36,11 @@ def command(options: SessionOptions, theme: str, bell: bool, record: str | None)
 def show(
     session: Session, theme: str, *, bell: bool, instead: str = "hangtop triage and hangtop analyze answer in text"
 ) -> None:
-    """Show a session until the user leaves, and say then where its past is kept; ``instead`` needs no terminal.
+    """Show a session until the user leaves, then print where its recording is.
 
-    Raises :class:`click.UsageError` where there is no terminal to show it on, or no such theme, what the session
-    raises that cannot begin, and :class:`~hangtop.cli.terminal.EndedBySignalError` when a signal ended it.
+    ``instead`` tells a user without a terminal what to do. Raises :class:`click.UsageError` without a terminal or for
+    an unknown theme, :class:`~hangtop.cli.terminal.EndedBySignalError` after a signal, and what the session's start
+    raised.
     """
     from tui.app import HangtopApp, ScreenOptions
 
@@ -47,19 +48,19 @@ def show(
     app = HangtopApp(session, ScreenOptions(theme=theme, bell=bell))
     if theme and theme not in app.available_themes:
         raise click.UsageError(f"no theme {theme}; there are {', '.join(sorted(app.available_themes))}")
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):  # Textual reads from the one and writes to the other
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):  # Textual reads stdin and writes to stderr
         raise click.UsageError(f"the screen needs a terminal; {instead}")
 
     async def shown() -> None:
-        when_asked_to_end(app.exit, came)  # of a terminal that is gone, too, nothing that was seen is lost
+        when_asked_to_end(app.exit, came)  # so that the recording is kept even if the terminal is gone
         await app.run_async()
 
     asyncio.run(shown())
     try:
         if (kept := session.recordings.kept) is not None:
-            click.echo(f"hangtop: what was seen is kept: hangtop replay {shlex.quote(str(kept))}", err=True)
+            click.echo(f"hangtop: the recording of this session: hangtop replay {shlex.quote(str(kept))}", err=True)
     except OSError:
-        sys.stderr = None  # the terminal is gone: nobody is there to be told, now or when Python flushes it
+        sys.stderr = None  # the terminal is gone: keep Python from flushing to it
     if app.never_began is not None:
         raise app.never_began
     if came:

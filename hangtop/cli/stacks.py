@@ -1,4 +1,4 @@
-"""``hangtop stacks NODE…``: where ranks are now."""
+"""``hangtop stacks NODE…``: the stacks of ranks now."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ from hangtop.diagnosis.stacks.merge import Merged, StackGroup, as_text, merge, s
 from hangtop.diagnosis.stacks.states import Activity
 
 TOLD = tuple("kind op label waits peer where moving cpu state wchan syscall waiting_on".split())
-"""What the JSON tells of a rank as it is."""
+"""Fields of an activity that the JSON copies."""
 
 
 @node_command("stacks", hidden=("interval", "patience"))
 @RANKS
 @click.option("--samples", metavar="N", type=click.IntRange(1, 100), default=1, show_default=True,
-              help="Looks at each rank, half a second apart: several tell moving from frozen.")  # fmt: skip
+              help="Samples of each rank, half a second apart: two or more show which ranks move.")  # fmt: skip
 @click.option("--native", is_flag=True,
-              help="Native frames too: pauses a rank for up to 25 ms and costs its node half a second of CPU.",
+              help="Also native frames: pauses each rank for up to 25 ms and takes half a second of CPU on its node.",
               )  # fmt: skip
 async def command(run: NodeRun, ranks: frozenset[int] | None, samples: int, native: bool) -> Reply:
-    """Show where all ranks are: ranks at the same point together, the smallest group first.
+    """Show the stacks of all ranks, with equal stacks grouped, the smallest group first.
 
-    Only reads, without pausing a rank, unless a read stays torn (then for under 1 ms), or --native is given.
-    Exit code: 0 when every rank that was asked for gave frames, 1 when one did not, 2 wrong usage, 3 no node reachable.
+    Does not pause a rank, except for under 1 ms if its memory changes during every read, or with --native.
+    Exit code: 0 if every wanted rank gave frames, 1 if a rank did not, 2 wrong usage, 3 no node reachable.
     """
     if native and run.options.read_only:
         raise click.UsageError("--read-only refuses --native: it pauses every rank")
     job = run.session.job()
-    run.status.say(f"looking at the stacks of {len(job.ranks)} ranks")
+    run.status.say(f"taking the stacks of {len(job.ranks)} ranks")
     dumps = await run.session.job_sources.stacks(ranks, native=native, samples=samples)
     run.status.clear()
     return stacks_reply(job, merge(list(_by_rank(job, dumps))), ranks)
 
 
 def stacks_reply(job: Job, merged: Merged, ranks: Collection[int] | None) -> Reply:
-    """The answer: groups and ranks, those missing that were asked for or that the job must have, the exit code."""
+    """The reply: groups and ranks, and the ranks missing among ``ranks`` (None: all ranks of the job)."""
     wanted = set(ranks) if ranks is not None else set(range(job.world_size or 0))
     missing = sorted(wanted - set(merged.activities))
     text = as_text(merged) or "no ranks found: is the job running on these nodes?"
@@ -54,7 +54,7 @@ def stacks_reply(job: Job, merged: Merged, ranks: Collection[int] | None) -> Rep
 
 
 def _by_rank(job: Job, dumps: Collection[tuple[str, StackDump]]) -> Iterator[tuple[int, StackDump]]:
-    """Dumps with the global ranks that they belong to."""
+    """Dumps, each with its global rank."""
     owners = {(rank.node, rank.process.pid): rank.rank for rank in job.ranks}
     for node, dump in dumps:
         rank = owners.get((node, dump.rank_pid))
@@ -63,7 +63,7 @@ def _by_rank(job: Job, dumps: Collection[tuple[str, StackDump]]) -> Iterator[tup
 
 
 def _as_json(job: Job, merged: Merged, missing: Collection[int]) -> dict[str, Any]:
-    """The answer of plain JSON types; ``docs/findings.md`` describes it."""
+    """The answer as plain JSON types, as in ``docs/findings.md``."""
     ranks = {rank.rank: rank for rank in job.ranks}
     return {
         "samples": merged.looks,

@@ -1,4 +1,4 @@
-"""A command and its terminal: how Ctrl-C and signals end it, its line of progress, and questions."""
+"""A command's terminal: Ctrl-C and signals, the line of progress, and questions."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from collectors.fleet.sink import HostKeyQuestion
 T = TypeVar("T")
 
 ENDING = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that ask to end, as Ctrl-C does: what is under way is cleared up first."""
+"""Signals that end the command like Ctrl-C: after cleaning up."""
 
 
 class EndedBySignalError(KeyboardInterrupt):
-    """A signal asked to end. The exit code says which, as shells count it."""
+    """A signal ended the command; the exit code is 128 plus its number, as in shells."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -27,7 +27,7 @@ class EndedBySignalError(KeyboardInterrupt):
 
 
 def when_asked_to_end(end: Callable[[], object], came: list[int]) -> None:
-    """Have the running loop call ``end`` when one of :data:`ENDING` comes, and put its number into ``came``."""
+    """Make the running loop call ``end`` on a signal of :data:`ENDING`, and append its number to ``came``."""
     loop = asyncio.get_running_loop()
 
     def take(number: int) -> None:
@@ -39,10 +39,10 @@ def when_asked_to_end(end: Callable[[], object], came: list[int]) -> None:
 
 
 def interrupted_cleanly(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end.
+    """Run a coroutine to its end.
 
-    Ctrl-C raises :class:`KeyboardInterrupt` after the coroutine's ``finally`` blocks have run; SIGTERM and SIGHUP,
-    which would otherwise skip them, raise :class:`EndedBySignalError` then.
+    Ctrl-C raises :class:`KeyboardInterrupt` after the coroutine's ``finally`` blocks; so do SIGTERM and SIGHUP, which
+    would otherwise skip them, as :class:`EndedBySignalError`.
     """
     came: list[int] = []
 
@@ -59,10 +59,10 @@ def interrupted_cleanly(work: Coroutine[Any, Any, T]) -> T:
 
 
 class Status:
-    """One line of progress on standard error, rewritten in place; silent where nobody looks."""
+    """One line of progress on standard error, rewritten in place; silent without a terminal."""
 
     asking: ClassVar[bool] = False
-    """True while a question stands on the terminal: nothing is written over what is typed."""
+    """True while a question is on the terminal, which the line must not overwrite."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = stream or sys.stderr
@@ -70,7 +70,7 @@ class Status:
         self._visible = self._stream.isatty()
 
     def say(self, text: str) -> None:
-        """Show this line in place of the last one."""
+        """Replace the line."""
         if self._visible and text != self._shown and not Status.asking:
             width = shutil.get_terminal_size().columns - len("^C") - 1
             self._stream.write("\r\x1b[2K" + text[:width])
@@ -78,7 +78,7 @@ class Status:
             self._shown = text
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the line."""
         if self._shown:
             self._stream.write("\r\x1b[2K")
             self._stream.flush()
@@ -86,11 +86,11 @@ class Status:
 
 
 TERMINAL = Path("/dev/tty")
-"""Asked directly: standard input and output may be a script's."""
+"""For questions: standard input and output may be a script's."""
 
 
 async def ask_on_terminal(prompt: str) -> str | None:
-    """The line that the person types after a prompt; None without a terminal. Ctrl-C ends it at once."""
+    """The line that the user types after a prompt; None without a terminal. Ctrl-C ends it at once."""
     loop, answered = asyncio.get_running_loop(), asyncio.Event()
     Status.asking = True
     try:
@@ -109,7 +109,7 @@ async def ask_on_terminal(prompt: str) -> str | None:
 
 
 async def trusts(question: HostKeyQuestion) -> bool | None:
-    """Whether the person trusts a host key: only the whole word yes accepts it."""
-    shown = f"{question.node}: {question.host} is not known and shows {question.key}."
+    """Whether the user trusts a host key: only the word yes accepts it. None without a terminal."""
+    shown = f"{question.node}: {question.host} has an unknown host key: {question.key}."
     answer = await ask_on_terminal(f"{shown} Trust it? (yes/no) ")
     return None if answer is None else answer.lower() == "yes"

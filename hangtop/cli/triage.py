@@ -1,4 +1,4 @@
-"""``hangtop triage NODE…``: look and answer; ``hangtop record FILE NODE…``: watch without a screen, and keep it."""
+"""``hangtop triage NODE…``: watch briefly and answer; ``hangtop record FILE NODE…``: record without a screen."""
 
 from __future__ import annotations
 
@@ -18,34 +18,33 @@ from hangtop.diagnosis.phrasing import count, duration
 from hangtop.session.options import SessionOptions
 
 WATCH = 4.0
-"""Seconds of watching without ``--watch``."""
+"""Default of ``--watch``, in seconds."""
 STEP = 0.25
-"""Seconds between two looks whether a recording is over."""
+"""Seconds between two checks whether a recording is over."""
 _DEFAULT = click.core.ParameterSource.DEFAULT
 
 
 @click.command("triage", cls=SectionedCommand)
 @connection()
 @click.option("--watch", metavar="S", type=click.FloatRange(1, 3600), default=WATCH, show_default=True,
-              help="Seconds to watch before answering; an open question is watched for longer.")  # fmt: skip
+              help="Seconds to watch before answering; longer if undecided.")  # fmt: skip
 @click.option("--json", is_flag=True, help="Answer as JSON (docs/findings.md).")
-@click.option("--record", metavar="FILE", type=FILE, help="Also keep what was seen, for replay.")
+@click.option("--record", metavar="FILE", type=FILE, help="Also write a recording.")
 @click.pass_context
 def triage(ctx: click.Context, options: SessionOptions, watch: float, json: bool, record: str | None) -> None:
-    """Look for a few seconds, say what is wrong, exit with a code.
+    """Watch for a few seconds, print the verdict, exit with its code.
 
-    Exit code: 0 healthy or idle, 1 any other verdict, 2 wrong usage, 3 no node reachable, 6 waiting. The
-    answer alone goes to standard output, progress to standard error. It claims no more than it watched: a wait shorter
-    than --watch seconds is no hang.
+    Exit code: 0 healthy or idle, 1 any other verdict, 2 wrong usage, 3 no node reachable, 6 waiting. Only the answer
+    goes to standard output, progress goes to standard error. A wait shorter than --watch seconds is not called a hang.
     """
-    # A one-shot answer is about what did not move while it was watched, not about a patience that it has no time for.
+    # A one-shot answer is about what did not move while it watched, and has no time for a longer patience.
     patience = options.patience if ctx.get_parameter_source("patience") is not _DEFAULT else watch
     answer = interrupted_cleanly(_triage(replace(options, patience=min(patience, watch)), watch, record))
     finish(reply_of(answer), as_json=json)
 
 
 async def _triage(options: SessionOptions, watch: float, record: str | None) -> Answer:
-    """Watch the nodes for ``watch`` seconds from when they answer and judge what was seen."""
+    """Watch the nodes for ``watch`` seconds from their first answers, and judge."""
     began = time.monotonic()
     async with opened(options, record=record) as (session, status):
         # The rules take as long to load as nodes take to answer.
@@ -66,19 +65,19 @@ async def _triage(options: SessionOptions, watch: float, record: str | None) -> 
 @click.command("record", cls=SectionedCommand)
 @click.argument("file", metavar="FILE", type=FILE)
 @connection()
-@click.option("--for", "seconds", metavar="S", type=click.FloatRange(min=0.1), help="Stop after so many seconds.")
+@click.option("--for", "seconds", metavar="S", type=click.FloatRange(min=0.1), help="Stop after S seconds.")
 def record(options: SessionOptions, file: str, seconds: float | None) -> None:
-    """Watch without a screen and write what is seen to FILE, until Ctrl-C or --for.
+    """Watch without a screen and write a recording to FILE, until Ctrl-C or --for.
 
-    The session looks at stacks by itself when the job stands still, as the screen does, unless --read-only. Exit code:
-    0 recorded (also by Ctrl-C), 2 wrong usage, 3 no node reachable.
+    When the job stands still, takes stacks as the screen does, unless --read-only. Exit code: 0 recorded (also with
+    Ctrl-C), 2 wrong usage, 3 no node reachable.
     """
     told: list[str] = []
     try:
         interrupted_cleanly(_record(options, file, seconds, told))
     except EndedBySignalError:
         raise
-    except KeyboardInterrupt:  # how it is ended
+    except KeyboardInterrupt:  # the normal end
         if not told:
             raise
     for line in told:
@@ -86,7 +85,7 @@ def record(options: SessionOptions, file: str, seconds: float | None) -> None:
 
 
 async def _record(options: SessionOptions, file: str, seconds: float | None, told: list[str]) -> None:
-    """Record; ``told`` gets what was recorded, where a node was there to tell something."""
+    """Record; append a summary to ``told`` if any node was seen."""
     from hangtop.session.recording import RecordingError
 
     began = time.monotonic()

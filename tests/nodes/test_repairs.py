@@ -88,7 +88,7 @@ def test_orphans_end_and_stopped_ranks_go_on() -> None:
 
         refused = run(cluster, "orphans")
         assert refused.returncode == 2
-        assert "Nobody can be asked here: --yes says so" in refused.stderr
+        assert "There is no terminal to ask on: use --yes" in refused.stderr
         assert f"kill -TERM {pid}; sleep 5; kill -KILL {pid}" in refused.stderr
         assert states(node)[pid] == "S"
 

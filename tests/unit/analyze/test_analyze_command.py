@@ -51,7 +51,7 @@ def test_a_good_end_is_exit_code_0(capsys: pytest.CaptureFixture[str]) -> None:
 def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "analyze", "/no/such/file")
     assert (code, out) == (2, "")
-    assert "/no/such/file: there is no such file" in err
+    assert "/no/such/file: no such file" in err
     assert run(capsys, "analyze")[0] == 2
 
 

@@ -28,7 +28,7 @@ def test_what_was_seen_can_be_replayed_after_the_screen_was_left(tmp_path: Path)
         terminal.press("q")
         said = terminal.wait_for(LEFT)
     (file,) = (tmp_path / "hangtop").glob("*.hangtop")
-    assert f"whatwasseeniskept:hangtopreplay{file}" in "".join(said.split())  # the terminal may break the line anywhere
+    assert f"therecordingofthissession:hangtopreplay{file}" in "".join(said.split())  # a terminal breaks lines anywhere
     words = [*RUN, "replay", "--text"]
     judged = subprocess.run(words, capture_output=True, timeout=180, check=False, env={**os.environ, **state})
     assert judged.stderr == b""
