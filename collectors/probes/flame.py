@@ -1,4 +1,4 @@
-"""Flame graphs: ranks are sampled for some seconds without pausing them; a tree for the screen, an SVG file."""
+"""Flame graphs: sample ranks for some seconds without a pause, as a tree for the screen and as an SVG file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _recording = answer(FlameRecording)
 
 
 def shown_command(pids: Sequence[int], seconds: float) -> str:
-    """What will be run on a node, to show before it is: one py-spy a process, here for the first of them."""
+    """The command for a node, to show before its run: one py-spy per process, here for the first process."""
     words = record_command("py-spy", pids[0] if pids else 0, seconds, "(memory)")
     more = f"  # and {len(pids) - 1} more" if len(pids) > 1 else ""
     return shlex.join(words).replace("'(memory)'", "(memory)") + more
@@ -33,8 +33,8 @@ def shown_command(pids: Sequence[int], seconds: float) -> str:
 async def record(transport: Transport, python: str, pids: Sequence[int], *, seconds: float) -> list[FlameRecording]:
     """Sample these processes of one node for ``seconds``, without pausing them.
 
-    Every pid gets an answer, its stacks unpacked: ``outer;inner 62`` a line, thread first; or why there are none.
-    Raises :class:`~collectors.fleet.transport.TransportError` when the program cannot be started.
+    Returns one recording per pid: its unpacked stacks, with lines ``outer;inner 62``, thread first; or an error.
+    Raises :class:`~collectors.fleet.transport.TransportError` if the program cannot be started.
     """
     found: dict[int, FlameRecording] = {}
     lender = lending_once()
@@ -67,34 +67,34 @@ def _unpacked(sample: FlameRecording) -> FlameRecording:
         unpacker = zlib.decompressobj()
         stacks = unpacker.decompress(b64decode(sample.stacks, validate=True), LIMIT)
     except (zlib.error, binascii.Error, ValueError):
-        return FlameRecording(sample.pid, "", "failed: the recording came broken")
+        return FlameRecording(sample.pid, "", "failed: the recording arrived damaged")
     return sample._replace(stacks=clean(stacks.decode("utf-8", "replace")))
 
 
 # --- the tree and its picture --------------------------------------------------------------------------------------
 
 DEEPEST = 300
-"""Frames of a stack that are kept: further in there is recursion, and nobody scrolls there."""
+"""Most frames kept of a stack: a deeper stack is a recursion."""
 WIDTH, ROW, MARGIN = 1200.0, 17, 24
-"""Points of the picture, of a row, and of the room above and below."""
+"""Points: width of the picture, height of a row, margin above and below."""
 NARROWEST = 0.3
-"""Points under which a frame is not drawn: nobody could see it."""
+"""Smallest width in points at which a frame is drawn."""
 
 
 @dataclass(slots=True)
 class Flame:
-    """One frame in its place: how many samples were taken in it, and what was further in."""
+    """One frame in its place: the number of samples in the frame, and the frames that it called."""
 
     name: str
     samples: int = 0
     children: dict[str, Flame] = field(default_factory=dict)
 
     def ordered(self) -> list[Flame]:
-        """What is further in, most samples first."""
+        """The frames that it called, most samples first."""
         return sorted(self.children.values(), key=lambda child: (-child.samples, child.name))
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Flame]]:
-        """This frame and all inside of it, with depths, most samples first."""
+        """This frame and all frames inside, with depths, most samples first."""
         yield depth, self
         for child in self.ordered():
             yield from child.walk(depth + 1)
@@ -109,9 +109,9 @@ class Flame:
 
 
 def profile(recordings: Iterable[tuple[str, str]], title: str = "all") -> Flame:
-    """One tree over several processes, each given as (name, folded stacks) and kept apart at the first level.
+    """One tree for several processes, each given as (name, folded stacks), with one child of the root per process.
 
-    Folded stacks are lines ``outer;inner 62``; a line that is none is left out.
+    Folded stacks are lines ``outer;inner 62``; other lines are skipped.
     """
     root = Flame(title)
     for name, text in recordings:
@@ -123,19 +123,19 @@ def profile(recordings: Iterable[tuple[str, str]], title: str = "all") -> Flame:
 
 
 def _short(frame: str) -> str:
-    """A frame with its file's last two folders at most: paths would hide the names."""
+    """A frame with at most two folders of its file, because long paths would hide the names."""
     name, opening, place = frame.rpartition(" (")
     return f"{name} ({'/'.join(place.split('/')[-3:])}" if opening and place.endswith(")") else frame
 
 
 def save(root: Flame, path: Path) -> None:
-    """Write the picture. Raises :class:`OSError` as the file system says it."""
+    """Write the picture as SVG. May raise :class:`OSError`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(as_svg(root), encoding="utf-8")
 
 
 def as_svg(root: Flame) -> str:
-    """An icicle: the outermost frame on top, as wide as its share of samples; hover for the figures."""
+    """An icicle graph: outermost frames on top, widths by share of samples, figures on hover."""
     boxes = list(_boxes(root, 0, 0.0, WIDTH / max(1, root.samples)))
     height = (max(depth for depth, _ in boxes) + 1) * ROW + 2 * MARGIN
     return (
@@ -147,7 +147,7 @@ def as_svg(root: Flame) -> str:
 
 
 def _boxes(frame: Flame, depth: int, x: float, each: float) -> Iterator[tuple[int, str]]:
-    """Depth and drawing of a frame and of all in it; ``each``: points of a sample. A frame keeps its warm colour."""
+    """Depth and SVG of a frame and of all frames inside; ``each``: points per sample. The name fixes the colour."""
     width, value = each * frame.samples, sum(map(ord, frame.name))
     yield (
         depth,

@@ -1,7 +1,7 @@
-"""The InfiniBand probe: ports by ibv_devinfo, bandwidth of every pair by perftest, ibping and ibtracert, on the nodes.
+"""The InfiniBand probe: ibv_devinfo on every node, then ib_write_bw, ibping and ibtracert between pairs of nodes.
 
 Formats: rdma-core's libibverbs/examples/devinfo.c; perftest's src/perftest_parameters.h (RESULT_FMT_G and REPORT_FMT).
-What ibping and ibtracert print is shown as it is.
+The output of ibping and ibtracert is shown unparsed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BANDWIDTH = "ib_write_bw"
 TOOLS = ("ibv_devinfo", BANDWIDTH, "ibping", "ibtracert")
 LOOK_SECONDS, TOOL_SECONDS = 10.0, 15.0
 SLACK_SECONDS = 20.0
-"""Beyond the seconds of sending."""
+"""Seconds on top of the time of sending."""
 PINGS = 10
 _FIELD = re.compile(r"^\s*([a-z_]+):\s*(.*?)\s*$")
 _RESULT = re.compile(r"^\s*\d{1,15}\s+\d{1,15}\s+[\d.]+\s+(\d{1,9}(?:\.\d{1,9})?)\s")
@@ -28,22 +28,22 @@ _RESULT = re.compile(r"^\s*\d{1,15}\s+\d{1,15}\s+[\d.]+\s+(\d{1,9}(?:\.\d{1,9})?
 
 @dataclass(slots=True)
 class FabricNode:
-    """What a node has to measure with."""
+    """Ports and tools of a node."""
 
     ports: list[IbPort] = field(default_factory=list)
     tools: set[str] = field(default_factory=set)
     why: list[str] = field(default_factory=list)
-    """What is not possible there, and why."""
+    """What the node cannot measure, with the reason."""
 
     @property
     def active(self) -> IbPort | None:
-        """The port to measure with: the first active one."""
+        """The port to measure with: the first active port; None without ib_write_bw."""
         usable = (port for port in self.ports if port.state == "PORT_ACTIVE")
         return next(usable, None) if BANDWIDTH in self.tools else None
 
 
 async def look(nodes: Sequence[NodeAccess]) -> dict[str, FabricNode]:
-    """Ask every node which tools and ports it has. It only reads."""
+    """Ask every node for its tools and ports; nothing is changed there."""
     answers = await tools.look(nodes, TOOLS)
 
     async def one(node: NodeAccess) -> FabricNode:
@@ -61,18 +61,18 @@ async def look(nodes: Sequence[NodeAccess]) -> dict[str, FabricNode]:
 
 
 def _perftest(port: IbPort, tcp_port: str, seconds: int, host: str = "") -> list[str]:
-    """Perftest's words; without a host they are the server's. Both sides must agree on all but the host."""
+    """Command of perftest: the client's with a host, else the server's. All other options must be equal."""
     where = ["-d", port.device, "-i", str(port.port), "-p", tcp_port]
     return [BANDWIDTH, *where, "--report_gbits", "-F", "-D", str(seconds), *([host] if host else [])]
 
 
 def _at(port: IbPort) -> list[str]:
-    """Options of the infiniband-diags that name a local port."""
+    """Options of infiniband-diags for a local port."""
     return ["-C", port.device, "-P", str(port.port)]
 
 
 def describe(looked: Mapping[str, FabricNode], seconds: int) -> list[str]:
-    """The exact commands, with PORT for the free port that is taken and ADDRESS and LID for the other end's."""
+    """The exact commands, with PORT for a free port, and ADDRESS and LID for those of the far end."""
     lines = []
     for name, one in sorted(looked.items()):
         if (port := one.active) is not None:
@@ -84,18 +84,18 @@ def describe(looked: Mapping[str, FabricNode], seconds: int) -> list[str]:
 
 
 class FabricSurvey:
-    """Measures pairs of the nodes that can take part; ``looked`` is what each has."""
+    """Measures pairs of the nodes that can take part; ``looked``: ports and tools of each node."""
 
     def __init__(self, nodes: Sequence[NodeAccess], looked: Mapping[str, FabricNode], seconds: int = 2) -> None:
         self.directions: dict[tuple[str, str], PathFigure] = {}
-        """By source and target; the last measurement counts."""
+        """By (source, target); the last measurement counts."""
         self.pairs: list[ProbePair] = []
         self._looked = looked
         self._able = {node.name: (node, port) for node in nodes if (port := looked[node.name].active)}
         self._seconds = seconds
 
     async def run(self, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Measure, no node in two pairs at once, both directions one after the other."""
+        """Measure with each node in one pair at a time, and one direction after the other."""
         bisection = Bisection(self._pair, progress)
         if len(self._able) > 1:
             await bisection.run(tuple(sorted(self._able)))
@@ -124,7 +124,7 @@ class FabricSurvey:
 async def _diagnosed(
     node: NodeAccess, here: IbPort, other: NodeAccess, there: IbPort, common: set[str]
 ) -> tuple[list[str], list[str]]:
-    """What ibping and ibtracert print of one direction, and what was not possible."""
+    """Output lines of ibping and ibtracert for one direction, and notes on what was not possible."""
     if not (here.lid and there.lid):
         return [], ["ibping and ibtracert need InfiniBand links with a LID at both ends"]
     shown, results = [], {}
@@ -142,7 +142,7 @@ async def _diagnosed(
 
 
 def parse_devinfo(node: str, printed: str) -> list[IbPort]:
-    """Every port of every adapter that ibv_devinfo lists; the LID of one that has none (RoCE) is 0."""
+    """Every port of every adapter that ibv_devinfo lists; a port without a LID (RoCE) has LID 0."""
     found: list[dict[str, str]] = []
     device = ""
     for match in filter(None, map(_FIELD.match, printed.splitlines())):
@@ -169,7 +169,7 @@ def _number(fields: Mapping[str, str], name: str) -> int:
 
 
 def parse_bandwidth(printed: str) -> float | None:
-    """Average bytes a second of ib_write_bw; None where it printed no result."""
+    """Average bytes per second of ib_write_bw; None if it printed no result."""
     _, heading, rows = printed.partition("BW average[Gb/sec]")
     found = next(filter(None, map(_RESULT.match, rows.splitlines())), None) if heading else None
     return float(found.group(1)) * 1e9 / 8 if found else None

@@ -1,7 +1,7 @@
 """The order in which pairs of nodes are measured, to isolate the bad node or link.
 
-Up to :data:`ALL_PAIRS` nodes every pair is measured once; above, neighbours, and then the suspects against nodes that
-are well. No node is in two pairs at once, so that pairs share no link of their own.
+Up to :data:`ALL_PAIRS` nodes, every pair is measured once. With more nodes, neighbours are measured, then each suspect
+against good nodes. No node is in two pairs at once, so that simultaneous pairs do not share a node's link.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from collections.abc import Awaitable, Callable, Sequence
 from collectors.samples.probes import PathFigure, ProbePair
 
 ALL_PAIRS = 8
-"""Up to this many nodes every pair is measured."""
+"""Most nodes of which every pair is measured."""
 GOOD_PARTNERS = 2
-"""Above it, nodes that are well against which each suspect is measured."""
+"""With more nodes: number of good nodes against which each suspect is measured."""
 SLOW_SHARE, DOUBTFUL_SHARE = 1 / 3, 1 / 2
-"""Shares of the median under which a pair is slow, and under which it is measured again: the median may still rise."""
+"""Shares of the median below which a pair is slow, and below which it is measured again: the median may still rise."""
 AMONG_THREE = 3
-"""Pairs: among three nodes, one slow node makes two of three pairs slow, and the median with them."""
+"""Number of pairs of three nodes: one slow node makes two of the three pairs slow, and so the median."""
 
 Pair = tuple[str, str]
 
 
 class Bisection:
-    """Measures pairs of nodes by ``measure``; the results are in ``pairs``."""
+    """Measures pairs of nodes with ``measure``; the results are in ``pairs``."""
 
     def __init__(
         self, measure: Callable[[str, str], Awaitable[ProbePair]], progress: Callable[[str], None] = lambda _: None
@@ -43,23 +43,23 @@ class Bisection:
             await self._at_once(pairs)
         if not few:
             await self._suspects(names)
-        for a, b in self._under(DOUBTFUL_SHARE):  # one measurement proves nothing, and this pair may have shared a link
+        for a, b in self._under(DOUBTFUL_SHARE):  # one measurement is no proof: pairs may have shared a link
             self._progress(f"once more: {a} and {b}")
             self.pairs[a, b] = max(self.pairs[a, b], await self._measure(a, b), key=lambda pair: pair.busbw or 0.0)
 
     async def _suspects(self, names: tuple[str, ...]) -> None:
-        """Measure each node of a bad pair against good nodes, to tell which of the two is bad."""
+        """Measure each node of a bad pair against good nodes, to find which node of the pair is bad."""
         failed = [key for key, pair in self.pairs.items() if pair.busbw is None]
         doubtful = sorted({name for pair in (*failed, *self._under(SLOW_SHARE)) for name in pair})
         good = [name for name in names if name not in doubtful]
         for meeting in range(min(GOOD_PARTNERS, len(good)) if doubtful else 0):
-            self._progress(f"{len(doubtful)} suspects, each against a node that is well")
+            self._progress(f"{len(doubtful)} suspects, each against a good node")
             for start in range(0, len(doubtful), len(good)):
                 some = doubtful[start : start + len(good)]
                 await self._at_once([(name, good[(i + meeting) % len(good)]) for i, name in enumerate(some)])
 
     def _under(self, share: float) -> list[Pair]:
-        """Pairs that finished, under a share of the usual speed, the slowest first."""
+        """Measured pairs below a share of the usual speed, the slowest first."""
         speeds = {key: pair.busbw for key, pair in self.pairs.items() if pair.busbw is not None}
         if not speeds:
             return []
@@ -73,7 +73,7 @@ class Bisection:
 
 
 def _tournament(names: tuple[str, ...]) -> list[list[Pair]]:
-    """Rounds in which every pair occurs once and no node is in two pairs of a round (the circle method)."""
+    """Rounds in which every pair occurs once and no node occurs twice per round (the circle method)."""
     players: list[str | None] = [*names, *[None] * (len(names) % 2)]
     rounds = []
     for _ in range(len(players) - 1):
@@ -85,14 +85,14 @@ def _tournament(names: tuple[str, ...]) -> list[list[Pair]]:
 
 
 def _neighbours(names: tuple[str, ...]) -> list[list[Pair]]:
-    """A-B, C-D …, then B-C, D-E …; with an odd number the last one, whose nodes are both busy, comes third."""
+    """A-B, C-D …, then B-C, D-E …; with an odd number of nodes, the last pair, whose nodes are busy, comes third."""
     around = [(names[i], names[(i + 1) % len(names)]) for i in range(len(names))]
     even = len(names) - len(names) % 2
     return [pairs for pairs in (around[0:even:2], around[1:even:2], around[even:]) if pairs]
 
 
 def pair_of(*ways: PathFigure) -> ProbePair:
-    """Both directions, there and back, as a pair: as fast as the slower one, as lossy as the worse one."""
+    """Both directions, there and back, as one pair: with the slower rate, and the higher share of retransmissions."""
     rates = [one.throughput / 1e9 for one in ways if one.throughput is not None]
     lost = max((one.retransmitted for one in ways if one.retransmitted is not None), default=None)
     told = "; ".join(f"{one.a} to {one.b}: {one.error}" for one in ways if one.error)

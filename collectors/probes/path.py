@@ -1,4 +1,4 @@
-"""The path probe: all nodes listen, then pairs are measured in both directions, with iperf3 where both have it."""
+"""The path probe: all nodes listen, then pairs are measured in both directions, with iperf3 if both nodes have it."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from collectors.samples.probes import PathFigure, ProbePair
 ENTRY = "collectors.node.network.path"
 START_SECONDS = 10.0
 DIRECTION_SECONDS = 20.0
-"""For one direction of one pair: three time-outs of a blocked path fit in."""
+"""For one direction of one pair: enough for three time-outs of a blocked path."""
 _path_figure = answer(PathFigure)
 
 
 def describe() -> str:
-    """The remote commands for the person who is asked: every node listens, then each sends to each other one."""
+    """The remote commands, shown before a run: every node listens, then each node sends to each other node."""
     return "\n".join([
         payload.shown(ENTRY, "listen=true"),
         payload.shown(ENTRY, "targets=[PEER], seconds=SECONDS"),
@@ -33,11 +33,11 @@ def describe() -> str:
 
 
 class PathSurvey:
-    """One survey. ``iperf`` are the nodes that have iperf3: between two of those, the throughput is its figure."""
+    """One survey. ``iperf``: nodes with iperf3, between which iperf3 measures the throughput."""
 
     def __init__(self, nodes: Sequence[NodeAccess], seconds: float, iperf: Collection[str] = ()) -> None:
         self.figures: dict[tuple[str, str], PathFigure] = {}
-        """By source and target; of several measurements the fastest."""
+        """By (source, target): the fastest measurement."""
         self.pairs: list[ProbePair] = []
         self.absent: dict[str, str] = {}
         """Nodes that could not take part, with the reason."""
@@ -47,7 +47,7 @@ class PathSurvey:
         self._iperf = iperf
 
     async def run(self, progress: Callable[[str], None] = lambda _: None) -> None:
-        """Have all nodes listen, and measure pairs of them."""
+        """Start listeners on all nodes, then measure pairs of nodes."""
         bisection = Bisection(self._pair, progress)
         async with AsyncExitStack() as stack:
             await asyncio.gather(*(self._listen(stack, node) for node in self._nodes.values()))
@@ -55,7 +55,7 @@ class PathSurvey:
         self.pairs = sorted(bisection.pairs.values())
 
     async def _listen(self, stack: AsyncExitStack, node: NodeAccess) -> None:
-        """Start a listener, which says its TCP and its UDP port."""
+        """Start a listener, which reports its TCP and its UDP port."""
         try:
             told = await stack.enter_async_context(observing(node, ENTRY, {"listen": True}, START_SECONDS))
             self._ports[node.name] = {one.subject: one.value for one in told if isinstance(one.value, int)}
@@ -63,7 +63,7 @@ class PathSurvey:
             self.absent[node.name] = str(error)
 
     async def _pair(self, a: str, b: str) -> ProbePair:
-        """One direction after the other: at once they would share the link."""
+        """Measure one direction after the other, because two at once would share the link."""
         for way in ((a, b), (b, a)):
             found = await self._direction(self._nodes[way[0]], self._nodes[way[1]])
             known = self.figures.get(way)
@@ -84,7 +84,7 @@ class PathSurvey:
         return figure
 
     async def _with_iperf(self, figure: PathFigure, source: NodeAccess, target: NodeAccess) -> PathFigure:
-        """The figure with iperf3's throughput in place of ours; with ours, and the reason, where iperf3 failed."""
+        """The figure with iperf3's throughput; if iperf3 failed, with our throughput and the reason."""
         seconds = str(math.ceil(self._seconds))
         result = await run_against(
             source, target, ["iperf3", "-s", "-1", "-p", "{port}"],
@@ -98,7 +98,7 @@ class PathSurvey:
 
 
 def parse_iperf(printed: str) -> tuple[str, float | None, str]:
-    """(version, bytes a second that arrived, error) of ``iperf3 -J``."""
+    """(version, received bytes per second, error) of ``iperf3 -J``."""
     try:
         document = json.loads(printed)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Preflight's survey of all nodes: each node checks itself and listens, then the nodes connect to each other."""
+"""Preflight's survey of all nodes: each node checks itself and listens, then nodes connect to each other."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ REACH_SECONDS = 10.0
 
 @dataclass(slots=True)
 class Survey:
-    """Answers, and the nodes that did not answer with the reason."""
+    """Answers by node, and the reason of each node that did not answer."""
 
     answers: dict[str, list[Observation]] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
 
     def port(self, node: str, wanted: int) -> int | None:
-        """The port that a node listens on where it was asked for ``wanted`` (0: any)."""
+        """The port on which a node listens for a request of port ``wanted`` (0: any port)."""
         listening = (one for one in self.answers.get(node, ()) if one.name == "listen" and one.subject == str(wanted))
         return next((one.value for one in listening if isinstance(one.value, int)), None)
 
 
 async def survey(nodes: Sequence[NodeAccess], *, master: str, port: int, master_node: str) -> Survey:
-    """Ask all nodes. The master's node listens on the rendezvous port if that is free, and everybody on one of its own.
+    """Ask all nodes. Every node listens on an ephemeral port; the master's node also on the rendezvous port, if free.
 
-    Every node then connects to the master's port and ephemeral port, and the master's node to the ephemeral port of
-    every other: a star both ways, 2(N-1) connections of at most 3 s, all at once.
+    Then every node connects to both ports of the master's node, and the master's node connects to the ephemeral port of
+    every other node: a star in both directions, with connections of at most 3 s, all at once.
     """
     found = Survey()
 

@@ -1,4 +1,4 @@
-"""Asks NCCL's RAS socket, through ``collectors.node.nccl.ras`` on a node, for its report of the whole job."""
+"""Request NCCL's RAS report of the whole job from its socket, through ``collectors.node.nccl.ras`` on a node."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from collectors.samples.probes import RasAnswer
 
 ENTRY = "collectors.node.nccl.ras"
 ADDRESS = ("localhost", 28028)
-"""NCCL_RAS_ADDR's default."""
+"""Default of NCCL_RAS_ADDR."""
 SECONDS = 20.0
-"""As long as RAS may take, and starting the program."""
+"""Time-out for RAS and for the start of the program."""
 LIMITS = Limits(line=48 << 20, total=48 << 20)
-"""A report has 32 MiB at most, and comes in base 64."""
+"""A report has at most 32 MiB, and arrives in base 64."""
 _answered = answer(RasAnswer)
 
 
@@ -31,9 +31,9 @@ def address(setting: str) -> tuple[str, int]:
 
 
 async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int], at: float) -> RasReport:
-    """One report, asked for from the network namespace of this process.
+    """One report, requested in the network namespace of this process.
 
-    Raises :class:`TransportError` when nobody answers there, or not with a report.
+    Raises :class:`TransportError` without an answer, or if the answer is no report.
     """
     host, port = where
     arguments = {"pid": pid, "host": host, "port": port}

@@ -1,4 +1,4 @@
-"""Runs ``collectors.node.nccl.recorder`` on a node and takes the dumps that it finds."""
+"""Run ``collectors.node.nccl.recorder`` on a node and fetch the flight recorder dumps that it finds."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from collectors.samples.probes import RecorderFile
 ENTRY = "collectors.node.nccl.recorder"
 SECONDS = 20.0
 LIMITS = Limits(line=96 << 20, total=192 << 20)
-"""A dump has 64 MiB at most, those of a node 128 MiB (``collectors.node.nccl.recorder``); they come in base 64."""
+"""A dump has at most 64 MiB, all dumps of a node 128 MiB (``collectors.node.nccl.recorder``); base 64 adds a third."""
 _file = answer(RecorderFile)
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What one rank has: a dump's bytes, or why it has none. ``pipe`` tells whether it can be asked for one.
+    """The dump of one rank, or the reason why there is none. ``pipe``: whether the rank can write a new dump.
 
-    ``size``: bytes that it had, also once it is read and ``data`` is let go.
+    ``size``: bytes of the dump, also after ``data`` is parsed and dropped.
     """
 
     node: str
@@ -38,9 +38,9 @@ class Dump:
 async def fetch(
     transport: Transport, python: str, ranks: Sequence[tuple[int, int, float]], *, fresh: bool
 ) -> list[Dump]:
-    """Dumps of (rank, pid, start time on the node's clock) on one node; ``fresh`` asks the ranks to write new ones.
+    """Dumps of (rank, pid, start time on the node's clock) on one node; ``fresh``: the ranks write new dumps first.
 
-    Raises :class:`TransportError` when the node does not answer.
+    Raises :class:`TransportError` if the node does not answer.
     """
     arguments = {"ranks": [list(rank) for rank in ranks], "fresh": fresh}
     found = await collect(transport, python, ENTRY, arguments, _file, SECONDS, limits=LIMITS)
@@ -48,9 +48,9 @@ async def fetch(
 
 
 def dump_of(node: str, file: RecorderFile) -> Dump:
-    """A file as it came over the wire, decoded."""
+    """Decode a dump from the wire."""
     try:
         data = base64.b64decode(file.data, validate=True)
     except (binascii.Error, ValueError):
-        return Dump(node, file.rank, file.path, file.modified, b"", file.pipe, "what came is no base64")
+        return Dump(node, file.rank, file.path, file.modified, b"", file.pipe, "the answer is not base 64")
     return Dump(node, file.rank, file.path, file.modified, data, file.pipe, file.why, len(data))

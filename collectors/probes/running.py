@@ -1,7 +1,7 @@
-"""A program of ours on a node, from its start to its end: the one way to run one and hear what it says.
+"""A program of ours on a node, from start to end: the only way to run a program there and to read its output.
 
-It is kept alive by heartbeats and ends within ten seconds of the last one (``collectors.node.watchdog``). What it says
-is hostile: it is bounded, decoded by type, freed of control codes, and nothing of it raises.
+Heartbeats keep the program alive, and it ends within ten seconds of the last heartbeat (``collectors.node.watchdog``).
+Its output counts as hostile: output is bounded, decoded by type, and freed of control codes; no output raises.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ ANSWERED = b'["Answered",'
 LOST = -1
 """Status of a process whose connection broke."""
 TOO_SLOW = (-signal.SIGALRM, 128 + signal.SIGALRM)
-"""Status of one that its watchdog ended, as the system tells it and as a shell does."""
+"""Status of a process that its watchdog ended, from the kernel and from a shell."""
 BEAT_SECONDS = 2.0
 BEAT = b"\n"
-"""An empty line: programs that take lines pass it over."""
+"""An empty line, which programs that read lines ignore."""
 
 Take = Callable[[bytes], bool]
-"""Gets one line, or with ``raw`` any chunk; True when it was the last. Raises one of :data:`Unreadable` for what cannot
-be read."""
+"""Takes one line, or with ``raw`` any chunk; True for the last one. Raises one of :data:`Unreadable` for unreadable
+data."""
 
 
-# --- what it says ------------------------------------------------------------------------------------------------
+# --- output ------------------------------------------------------------------------------------------------------
 
 Unreadable = (msgspec.MsgspecError, ValueError, RecursionError)
-"""What decoding raises; UnicodeDecodeError is a ValueError."""
+"""Exceptions of decoding; UnicodeDecodeError is a ValueError."""
 _NAME = msgspec.json.Decoder(tuple[str, msgspec.Raw]).decode
 
 
@@ -51,7 +51,7 @@ def answer(kind: type[T]) -> Callable[[bytes], T]:
 
     def of(line: bytes) -> T:
         value = decode(_NAME(line)[1])
-        # what is printable ASCII without escapes holds nothing to clean; megabytes in base 64 are
+        # printable ASCII without escapes, such as megabytes in base 64, needs no cleaning
         plain = line.isascii() and b"\\" not in line and b"\x7f" not in line
         cleaned: T = value if plain else clean_value(value)
         return cleaned
@@ -64,10 +64,10 @@ def answer(kind: type[T]) -> Callable[[bytes], T]:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes that a program may say: in one line, and on standard output in all.
+    """Most bytes of output: in one line, and on standard output in total.
 
-    What is not said otherwise fits some ten thousand answers: as objects here they are tenfold, and a node that means
-    harm says as much as it may.
+    The default fits some ten thousand answers: as objects here they take ten times the memory, and a hostile node sends
+    as much as it may.
     """
 
     line: int = 1 << 20
@@ -76,18 +76,18 @@ class Limits:
 
 LIMITS = Limits()
 ERRORS = 4096
-"""Bytes of standard error that are kept."""
+"""Most bytes kept of standard error."""
 
 
 class Running:
-    """A packed program on a node; an async context manager, at whose end the program there ends."""
+    """A packed program on a node; an async context manager that ends the program on exit."""
 
     def __init__(
         self, transport: Transport, command: Sequence[str], packed: bytes, take: Take, *, raw: bool = False,
         limits: Limits = LIMITS,
     ) -> None:  # fmt: skip
         self._name = transport.name
-        self._by: Transport | None = transport  # let go once it is started: what is kept by its transport holds this
+        self._by: Transport | None = transport  # dropped at start: objects kept per transport hold this
         self._command = command
         self._packed = packed
         self._take = take
@@ -109,7 +109,7 @@ class Running:
         self.stop()
 
     async def start(self) -> None:
-        """Start it; it lives until :meth:`stop`. Raises :class:`TransportError`."""
+        """Start the program, which lives until :meth:`stop`. Raises :class:`TransportError`."""
         transport, self._by = self._by, None
         assert transport is not None, "it is started once"
         self._process = await transport.start(self._command, on_stdout=self._hear, on_stderr=self._complain)
@@ -119,19 +119,19 @@ class Running:
         self._end.add_done_callback(lambda _: self._stop_beating())
 
     def stop(self) -> None:
-        """End it and what it has started; may be called again."""
+        """End the program and its children; may be called again."""
         self._stop_beating()
         if self._process is not None:
             self._process.write_eof()
             self._process.kill()
 
     def write(self, data: bytes) -> None:
-        """Send to its standard input."""
+        """Write to its standard input."""
         assert self._process is not None
         self._process.write(data)
 
     def renew(self, data: bytes) -> None:
-        """Give it something else to do: what it says is counted anew up to the next last line."""
+        """Send another request: limits count anew, up to the next last line."""
         self._left = self._limits.total
         self._errors.clear()
         self._done.clear()
@@ -139,21 +139,21 @@ class Running:
 
     @property
     def over(self) -> bool:
-        """True when it is not running: not yet, or no more."""
+        """True if the program is not running: not yet started, or ended."""
         return self._end is None or self._end.done()
 
     async def ended(self, seconds: float | None = None) -> int:
-        """Wait for its end; its exit status. Raises :class:`TimeoutError`."""
+        """Wait for its end and return its exit status. Raises :class:`TimeoutError`."""
         assert self._end is not None
         return await asyncio.wait_for(asyncio.shield(self._end), seconds)
 
     def when_over(self, call: Callable[[int], None]) -> None:
-        """Have its exit status told once it has ended."""
+        """Call ``call`` with its exit status once it has ended."""
         assert self._end is not None
         self._end.add_done_callback(lambda end: None if end.cancelled() else call(end.result()))
 
     async def finished(self, seconds: float) -> None:
-        """Wait for the last line. Raises :class:`TransportError` when the program ends before, or takes too long."""
+        """Wait for the last line. Raises :class:`TransportError` if the program ends before, or takes too long."""
         assert self._end is not None
         done = asyncio.ensure_future(self._done.wait())
         try:
@@ -164,7 +164,7 @@ class Running:
             done.cancel()
 
     def said(self) -> str:
-        """The last line that it said on standard error, or why what it said cannot be used."""
+        """The last line of its standard error, or why its output cannot be used."""
         return last_line(self._errors)
 
     def _why(self, seconds: float) -> str:
@@ -173,7 +173,7 @@ class Running:
         if self._end.done() and self._end.result() == LOST:
             return "the connection was lost before it had answered"
         if self._end.done() and self._end.result() in TOO_SLOW:
-            return "it was too slow to answer: it heard nothing from here for ten seconds and ended itself"
+            return "it was too slow to answer: it received no heartbeat for ten seconds and ended itself"
         return self.said() or ("it ended early" if self._end.done() else f"no answer in {seconds:.0f} s")
 
     def _stop_beating(self) -> None:
@@ -226,7 +226,7 @@ async def _beat(process: Process) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NodeAccess:
-    """A node that takes part: its connection and interpreter, and where the job's network reaches it."""
+    """A node that takes part: its connection, its interpreter, and its address in the job's network."""
 
     name: str
     transport: Transport
@@ -239,7 +239,7 @@ async def asking(
     transport: Transport, python: str, entry: str, arguments: Mapping[str, object], read: Callable[[bytes], T],
     seconds: float, *, limits: Limits = LIMITS,
 ) -> AsyncIterator[list[T]]:  # fmt: skip
-    """All that the program ``entry`` answers; it runs until the context is left.
+    """The answers of the program ``entry``; the program runs until the context is left.
 
     Raises :class:`TransportError`.
     """
@@ -261,7 +261,7 @@ async def collect(
     transport: Transport, python: str, entry: str, arguments: Mapping[str, object], read: Callable[[bytes], T],
     seconds: float, *, limits: Limits = LIMITS,
 ) -> list[T]:  # fmt: skip
-    """The same of a program that is asked once."""
+    """:func:`asking` for a program that need not live on after its answers."""
     async with asking(transport, python, entry, arguments, read, seconds, limits=limits) as found:
         return found
 
@@ -277,6 +277,6 @@ def observing(
 
 
 async def observe(node: NodeAccess, entry: str, arguments: Mapping[str, object], seconds: float) -> list[Observation]:
-    """The same of a program that is asked once."""
+    """:func:`observing` for a program that need not live on after its answers."""
     async with observing(node, entry, arguments, seconds) as found:
         return found

@@ -1,4 +1,4 @@
-"""Stacks of ranks: a dumper is shipped to a node, lent a py-spy where it has none, and asked again while it lives."""
+"""Stacks of ranks: ship a dumper to a node, lend it a py-spy if the node has none, and reuse it while it lives."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["DumpRequest", "dump", "lending_once", "loan"]
 
 ENTRY = "collectors.node.stacks.stackdump"
 LINE_LIMIT = 16 << 20
-"""Bytes of one dump: a process of a thousand threads, with native frames, stays under it."""
+"""Most bytes of one dump: a process of a thousand threads with native frames needs less."""
 LIMITS = Limits(line=LINE_LIMIT, total=4 * LINE_LIMIT)
 NATIVE_DEADLINE = 20.0
-"""Seconds that one py-spy may take with native frames."""
+"""Time-out of one py-spy with native frames, in seconds."""
 START_SECONDS = 20.0
 
 _ANY = DumpRequest()
@@ -41,17 +41,17 @@ _Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[str, list[Dumper]]]"
 
 
 class Dumper:
-    """One dumper; it answers one request at a time."""
+    """A dumper on a node, which answers one request at a time."""
 
     def __init__(self, transport: Transport, request: DumpRequest, python: str) -> None:
         self._lend = lending_once()
         self._take: Callable[[StackDump], None] = lambda _: None
-        # At a low priority a dump would wait behind busy ranks, and a paused one with it.
+        # At a low priority a dump would wait behind busy ranks while it pauses a rank.
         words = command(python, nice=False)
         self.running = Running(transport, words, pack(ENTRY, list(request)), self._line, limits=LIMITS)
 
     async def answer(self, take: Callable[[StackDump], None], limit: float) -> None:
-        """Wait until its request is answered, ``take`` called with each dump. Raises :class:`TransportError`."""
+        """Wait for the answer to its request; ``take`` gets each dump. Raises :class:`TransportError`."""
         self._take = take
         try:
             await self.running.finished(limit)
@@ -72,21 +72,21 @@ class Dumper:
 
 
 _idle: _Idle = WeakKeyDictionary()
-"""Dumpers that have answered and may be asked again, by their connection, then by their interpreter."""
+"""Dumpers free for another request, by connection, then by interpreter."""
 
 
 async def dump(
     transport: Transport, pids: Sequence[int], request: DumpRequest = _ANY, *, python: str = "python3"
 ) -> list[StackDump]:
-    """Look at these processes of one node, all at once, as ``request`` says.
+    """Dump these processes of one node, all at once, with the options of ``request``.
 
-    Every pid gets an answer, frames or an ``error``; helpers that a process waits for come too. Times are the node's.
-    Raises :class:`TransportError` when the node cannot be reached or the program not be started.
+    Returns a dump for each pid, with frames or an ``error``, and dumps of awaited helpers. Times are the node's.
+    Raises :class:`TransportError` if the node cannot be reached or the program cannot be started.
     """
     dumps: list[StackDump] = []
     deadline = max(request.deadline, NATIVE_DEADLINE) if request.native else request.deadline
     asked = request._replace(pids=list(pids), deadline=deadline)
-    # its own deadlines pass long before, unless the link is cut
+    # the node's own deadlines pass earlier, unless the link is cut
     limit = START_SECONDS + asked.samples * (GAP + asked.deadline * (2 + len(pids) / 8))
     idle = _idle.setdefault(transport, {}).setdefault(python, [])
     while True:
@@ -102,13 +102,13 @@ async def dump(
             why = dumper.running.said()
         except TransportError as error:
             if known and dumper.running.over and not dumps:
-                continue  # it had gone meanwhile
+                continue  # the dumper had ended meanwhile
             why = str(error)
         break
     answered = {sample.pid for sample in dumps}
-    # no word on the process itself: it is the node that did not answer, which says nothing of its ranks
+    # the node did not answer, which shows nothing about its ranks: all fields of the process stay empty
     dumps += [
-        StackDump(pid, pid, time.time(), "none", "", "", "", 0.0, f"unreachable: {why or 'no word of it'}", [])
+        StackDump(pid, pid, time.time(), "none", "", "", "", 0.0, f"unreachable: {why or 'no answer'}", [])
         for pid in pids
         if pid not in answered
     ]
@@ -118,7 +118,7 @@ async def dump(
 # --- the loan of a py-spy ----------------------------------------------------------------------------------------
 
 FAST = 1
-"""Level of compression: 8 MB become 3.2 in 0.1 s; a better one saves half a megabyte and costs four times that."""
+"""Level of compression: 8 MB become 3.2 MB in 0.1 s; a higher level saves 0.5 MB and takes four times as long."""
 
 _SAME = {"amd64": "x86_64", "arm64": "aarch64"}
 _WISH = b'["WantsPySpy",'
@@ -126,7 +126,7 @@ _wish = answer(WantsPySpy)
 
 
 def own_py_spy() -> Path | None:
-    """Path of the py-spy that was installed with hangtop; None when somebody removed it."""
+    """Path of the py-spy installed with hangtop; None if it is missing."""
     beside = Path(sys.executable).parent / "py-spy"
     if beside.is_file():
         return beside
@@ -140,9 +140,9 @@ def _packed(path: Path) -> str:
 
 
 def lending_once() -> Callable[[bytes], bytes]:
-    """What answers the lines of one program in which it wishes for a py-spy; empty for all other lines.
+    """Function that answers the request of one program for a py-spy; it returns nothing for all other lines.
 
-    A program that could make no use of a py-spy, or wishes for one ever again, gets none.
+    A program gets no py-spy that cannot run there, and no second one.
     """
     asked = False
 
@@ -157,9 +157,9 @@ def lending_once() -> Callable[[bytes], bytes]:
 
 
 def loan(machine: str) -> bytes:
-    """The line for a node that wants a py-spy, without content where ours does not run there.
+    """The line with our py-spy for a node, without content if our py-spy does not run there.
 
-    Ours is built for one processor and for Linux.
+    Our py-spy is built for one processor architecture and for Linux.
     """
     path = own_py_spy() if sys.platform == "linux" else None
     here = _SAME.get(platform.machine().lower(), platform.machine())

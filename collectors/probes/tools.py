@@ -1,4 +1,4 @@
-"""Tools of the nodes (iperf3, perftest, infiniband-diags): which there are, one run, a client against a server."""
+"""Tools on the nodes (iperf3, perftest, infiniband-diags): find them, run one, run a client against a server."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from collectors.samples.probes import Observation
 ENTRY = "collectors.probes.remote.tools"
 START_SECONDS = 15.0
 SLACK_SECONDS = 5.0
-"""Beyond the seconds that a tool may take."""
+"""Seconds on top of the time that a tool may take."""
 
 
 async def look(nodes: Sequence[NodeAccess], names: Sequence[str]) -> dict[str, list[Observation]]:
-    """By node: which of these tools there are, and active firewalls; an ``error`` observation of a silent node."""
+    """By node: the tools found and active firewalls; an ``error`` observation for a node without an answer."""
 
     async def one(node: NodeAccess) -> list[Observation]:
         try:
@@ -28,12 +28,12 @@ async def look(nodes: Sequence[NodeAccess], names: Sequence[str]) -> dict[str, l
 
 
 def found(answers: Sequence[Observation]) -> set[str]:
-    """Tools that a node has."""
+    """Names of the tools that a node has."""
     return {one.subject for one in answers if one.name == "tool" and one.value}
 
 
 async def run(node: NodeAccess, words: Sequence[str], seconds: float) -> Observation:
-    """One run: what it printed, and why it failed."""
+    """Run one tool: its output, and why it failed."""
     try:
         (result,) = await observe(node, ENTRY, {"run": list(words), "seconds": seconds}, seconds + SLACK_SECONDS)
     except (TransportError, ValueError) as error:
@@ -48,12 +48,12 @@ async def run_against(
     client: Callable[[int], Sequence[str]],
     seconds: float,
 ) -> Observation:
-    """A server on the target, ``{port}`` in its words for a free port, and a client on the source: what it printed."""
+    """Run a server on the target (``{port}``: a free port) and a client on the source; returns the client's output."""
     try:
         async with observing(target, ENTRY, {"serve": list(server)}, START_SECONDS) as answers:
             port = answers[0].value if answers else None
             if not isinstance(port, int):
-                why = answers[0].error if answers else "it did not say"
+                why = answers[0].error if answers else "no answer"
                 return Observation("result", server[0], None, f"{target.name}: {why}")
             return await run(source, client(port), seconds)
     except TransportError as error:

@@ -1,7 +1,7 @@
-"""What NCCL's own log of the probe says of its network, and NVIDIA's nccl-tests on the nodes that have them.
+"""The network of the probe from NCCL's log, and NVIDIA's nccl-tests on the nodes that have them.
 
-The log comes through the worker's own output and is never written to a disk. nccl-tests run on each node by itself:
-between nodes they need mpirun, which starts daemons there that would outlive hangtop's connection.
+The log is part of the worker's output and is never written to disk. nccl-tests run on each node separately, because
+across nodes they need mpirun, whose daemons would outlive hangtop's connection.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from collectors.probes.running import Limits, NodeAccess, Running
 from collectors.samples.probes import NcclTest
 
 _OVER_NET = re.compile(rb"Channel \d{1,9}(?:/\d{1,9})? : [^\n]{0,300}? via NET/\w+/\d+(/GDRDMA)?")
-"""A channel's line (``src/transport/net.cc`` of NVIDIA/nccl), which the parser of all logs leaves out."""
+"""Line of a channel (NCCL's ``src/transport/net.cc``), which the log parser does not read."""
 
 
 def network_of(log: bytes) -> dict[str, str]:
-    """Facts in one node's log, by the names of :class:`~collectors.samples.probes.ProbeReport`; empty for none."""
+    """Facts from one node's log, by the names in :class:`~collectors.samples.probes.ProbeReport`; empty without any."""
     parser, found = LogParser("probe"), {}
     for event in (*parser.feed(log), *parser.close()):
         if event.kind in ("nccl.version", "nccl.network"):
@@ -35,24 +35,24 @@ def network_of(log: bytes) -> dict[str, str]:
 
 
 SECONDS = 40.0
-"""Most that one run may take."""
+"""Time-out of one run, in seconds."""
 KEPT, MOST = 1 << 20, 1 << 30
-"""Bytes of output that are kept, and that are read."""
+"""Most bytes of output that are kept, and that are read."""
 _MISSING = 127
-"""Status of the shell when the node has no such program."""
+"""Status of the shell if the node does not have the program."""
 
 
 def describe(sizes: tuple[int, ...], gpus: int) -> str:
-    """The command: over all GPUs, from size to size."""
+    """The command: over all GPUs of a node, from the smallest size to the largest."""
     return f"all_reduce_perf -b {min(sizes)} -e {max(sizes)} -f 2 -g {gpus} -n 10 -w 2"
 
 
 async def run_nccl_tests(
     access: NodeAccess, node: ProbeNode, sizes: tuple[int, ...], seconds: float = SECONDS
 ) -> NcclTest | None:
-    """Run all_reduce_perf on one node with the environment of its rank; None when it is not in that PATH.
+    """Run all_reduce_perf on one node in the environment of its rank; None if PATH does not have it.
 
-    Never raises for what the node does: the reason is in ``why``. Everything started is ended, also on cancel.
+    A failure on the node never raises; ``why`` has the reason. Everything started is ended, also on cancellation.
     """
     output = bytearray()
 

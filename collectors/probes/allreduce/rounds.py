@@ -1,4 +1,4 @@
-"""One round of a probe: a process group over some of the workers, and what they report of it."""
+"""One round of a probe: a process group over some of the workers, and their reports."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from collectors.probes.allreduce.worker import ProbeNode, Worker
 from collectors.probes.remote.allreduce import WorkerReport
 
 GRACE = 3.0
-"""Seconds that the others have to end a round in which one has failed."""
+"""Seconds that the other ranks have to end a round after a rank has failed."""
 MOST_FIGURES = 4096
-"""Figures of a round that are kept: more are no honest worker's."""
+"""Most figures kept of a round: no honest worker reports more."""
 
 
 class Seat(NamedTuple):
-    """One rank of a round: the worker, and which of its local ranks."""
+    """One rank of a round: the worker and the local rank."""
 
     worker: Worker
     local: int
 
     @property
     def node(self) -> ProbeNode:
-        """The node it is on."""
+        """The node of the rank."""
         return self.worker.node
 
 
@@ -32,23 +32,23 @@ class Work(NamedTuple):
 
     sizes: tuple[int, ...]
     barrier: float
-    """Within which its ranks must have met."""
+    """Time for all ranks to sign in at the store."""
     timeout: float
-    """Of one collective."""
+    """Time-out of one collective."""
     deadline: float
-    """Of the whole round."""
+    """Limit of the whole round."""
 
 
 class Round:
-    """One process group. Its first seat is rank 0 and keeps the store; results are by rank within the round."""
+    """One process group. Its first seat is rank 0, which holds the store; results are by rank within the round."""
 
     def __init__(self, number: int, seats: Sequence[Seat], work: Work) -> None:
         self.seats = seats
         self.absent: set[int] = set()
         self.failed: dict[int, str] = {}
-        """Rank → stage and error, as the rank said."""
+        """Rank → stage and error, from the rank's report."""
         self.stuck: set[int] = set()
-        """Ranks that had not finished when the time was up."""
+        """Ranks that had not finished at the deadline."""
         self.figures: list[WorkerReport] = []
         self._number = number
         self._work = work
@@ -57,18 +57,18 @@ class Round:
         self._over = asyncio.Event()
 
     async def run(self) -> None:
-        """Rank 0 first; the others once it has said where its store is; then until all have ended, or the deadline."""
+        """Start rank 0, start the others once its store is known, and wait until all have ended or the deadline."""
         self._tell(0, range(1))
         asyncio.get_running_loop().call_later(self._work.deadline, self._give_up)
         await self._over.wait()
 
     def _give_up(self) -> None:
-        if not self.failed and not self._over.is_set():  # else those who are left wait for somebody who has given up
+        if not self.failed and not self._over.is_set():  # else they only wait for a failed rank
             self.stuck = set(range(len(self.seats))) - self._done - self.absent
         self._over.set()
 
     def take(self, node: ProbeNode, report: WorkerReport) -> None:
-        """Take a report of a worker; ranks that the round does not have are ignored."""
+        """Take a report of a worker; ranks outside the round are ignored."""
         ranks = range(len(self.seats))
         match report.kind:
             case "store" if not self._store_known:
@@ -77,7 +77,7 @@ class Round:
             case "done" if report.rank in ranks:
                 self._done.add(report.rank)
                 if report.rank == 0 and (self.absent or not self._store_known):
-                    self._over.set()  # nobody else can get any further without the store
+                    self._over.set()  # no rank can continue without the store
             case "failed" if report.rank in ranks:
                 self.failed[report.rank] = report.why
             case "absent":
@@ -97,11 +97,11 @@ class Round:
 
     @property
     def apart(self) -> bool:
-        """True when a rank did not reach the store."""
+        """True if a rank did not reach the store."""
         return bool(self.absent) or any(why.startswith(("store:", "barrier:")) for why in self.failed.values())
 
     def complaint(self) -> str:
-        """One line on what went wrong; empty when nothing did."""
+        """One line on what went wrong; empty if nothing did."""
         if self.absent:
             return f"{self._nodes(self.absent)} did not come to the barrier"
         if self.failed:

@@ -1,4 +1,4 @@
-"""One run of the all_reduce probe: all nodes together, then pairs of them to find the bad one."""
+"""One run of the all_reduce probe: all nodes together, then pairs of nodes to find the bad node."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRan
 
 OP = "all_reduce"
 WHOLE = 1
-"""Number of the round of all nodes: always the first."""
+"""Number of the round of all nodes, always the first round."""
 
 
 class Extent(NamedTuple):
-    """What is measured with a backend: by all nodes together, and by two of them."""
+    """The measurements with a backend: of all nodes together, and of a pair."""
 
     whole: Work
     pair: Work
@@ -38,36 +38,36 @@ EXTENTS = {
         Work((1 << 20, 1 << 26), barrier=3.0, timeout=30.0, deadline=40.0),
     ),
 }
-"""NVLink and InfiniBand show what they can with hundreds of megabytes alone, and NCCL takes seconds to set up; over TCP
-a megabyte is enough to tell a slow link."""
+"""NVLink and InfiniBand reach full speed only with hundreds of megabytes, and NCCL takes seconds to set up; over TCP a
+megabyte is enough to find a slow link."""
 
 
 class ProbePlan(NamedTuple):
-    """One run: who, with what."""
+    """Plan of one run: nodes, backend, interpreter."""
 
     nodes: tuple[ProbeNode, ...]
     backend: str = "gloo"
     python: str = ""
-    """Interpreter with torch; empty for that of each node's rank."""
+    """Interpreter with torch; empty: the interpreter of each node's rank."""
 
     @property
     def extent(self) -> Extent:
-        """Sizes and limits."""
+        """Sizes and limits for the backend."""
         return EXTENTS[self.backend]
 
 
 def bandwidths(size: int, seconds: float, world: int) -> tuple[float, float]:
-    """(algbw, busbw) of all_reduce in GB/s, 1e9 bytes a second, as nccl-tests define them (its doc/PERFORMANCE.md).
+    """(algbw, busbw) of all_reduce in GB/s (1e9 bytes/s), as defined by nccl-tests (doc/PERFORMANCE.md).
 
-    ``algbw`` is size over time. ``busbw`` multiplies it so that the figure is comparable with the speed of one link,
-    whatever the number of ranks.
+    ``algbw`` is size over time. ``busbw`` is scaled so that it can be compared with the speed of one link, for any
+    number of ranks.
     """
     algorithm = size / seconds / 1e9 if seconds > 0 else 0.0
     return algorithm, algorithm * 2.0 * (world - 1) / world if world > 1 else algorithm
 
 
 def describe(plan: ProbePlan) -> str:
-    """The remote commands for the person who is asked."""
+    """The remote commands, shown before a run."""
     borrowed = any(node.pid is not None for node in plan.nodes)
     python = plan.python or ("the interpreter and environment of a rank" if borrowed else "python3")
     where = "one process a GPU" if plan.backend == "nccl" else "one process a node, on CPU"
@@ -79,7 +79,7 @@ def describe(plan: ProbePlan) -> str:
 
 
 class AllreduceProbe:
-    """One run; ``access`` are the nodes with open connections, by name."""
+    """One run; ``access``: nodes with open connections, by name."""
 
     def __init__(
         self, plan: ProbePlan, access: Mapping[str, NodeAccess], progress: Callable[[str], None] = lambda _: None
@@ -90,11 +90,11 @@ class AllreduceProbe:
         self._workers = {node.name: Worker(node, self._take) for node in plan.nodes}
         self._bisection = Bisection(self._pair, progress)
         self._rounds: dict[int, Round] = {}
-        """Those under way, by number; pairs that share no node run at the same time."""
+        """Rounds under way, by number; pairs without a common node run at the same time."""
         self._begun = 0
 
     def _take(self, node: ProbeNode, report: WorkerReport) -> None:
-        """Hand a worker's report to its round; the end of a worker concerns every round."""
+        """Pass a worker's report to its round; the end of a worker goes to every round."""
         if report.kind == "figure" and report.id == WHOLE and WHOLE in self._rounds:
             figure = _figure(report, len(self._rounds[WHOLE].seats))
             speed = f"{figure.seconds * 1e6:.0f} µs, busbw {figure.busbw:.3g} GB/s"
@@ -104,7 +104,7 @@ class AllreduceProbe:
                 one.take(node, report)
 
     async def run(self) -> ProbeReport:
-        """Measure. Always returns a report, also when nothing worked; everything started is ended, also on cancel."""
+        """Measure. Always returns a report, even if nothing worked. Everything started is ended, also on cancel."""
         started, at = time.monotonic(), time.time()
         try:
             report = await self._measure(at)
@@ -124,7 +124,7 @@ class AllreduceProbe:
         if len(seats := _seats(present)) > 1:
             self._progress(f"all {len(present)} nodes together")
             whole = await self._round(seats, plan.extent.whole)
-        # before the pairs' rounds push the log out of the buffer
+        # before the rounds of pairs push this log out of the buffer
         network = {name: nccl.network_of(bytes(worker.log)) for name, worker in self._workers.items() if worker.log}
         if len(present) > 1:
             await self._bisection.run(tuple(worker.node.name for worker in present))
@@ -162,7 +162,7 @@ class AllreduceProbe:
         return one
 
     async def _pair(self, a: str, b: str) -> ProbePair:
-        """Measure whether two nodes reach each other, then what they reach together, each with all its ranks."""
+        """Measure whether two nodes reach each other, then their speed together, each with all its ranks."""
         found = await self._round(_seats([self._workers[a], self._workers[b]]), self._plan.extent.pair)
         why = found.complaint()
         speeds = [_figure(report, len(found.seats)).busbw for report in found.figures]
@@ -176,7 +176,7 @@ def _seats(workers: list[Worker]) -> list[Seat]:
 
 
 def _ranks(whole: Round) -> list[ProbeRank]:
-    """What became of every rank."""
+    """The result of every rank."""
     found = []
     for rank, (worker, local) in enumerate(whole.seats):
         bad = rank in whole.failed or rank in whole.stuck

@@ -1,4 +1,4 @@
-"""The probe's process on a node, seen from this machine: start, commands, reports."""
+"""The probe's process on a node, from this machine: start, commands, reports."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from collectors.probes.running import Limits, NodeAccess, Running, answer
 ENTRY = "collectors.probes.remote.allreduce"
 LAUNCH = "collectors.node.processes.launch"
 KEPT_LOG, MOST = 1 << 20, 1 << 30
-"""Bytes of a worker's other output (NCCL's log among it) that are kept, and that are read."""
+"""Most bytes of a worker's other output (NCCL's log included) that are kept, and that are read."""
 IMPORT_SECONDS = 60.0
-"""For the import of torch, on a cold file system."""
+"""Time for the import of torch from a cold file system."""
 NCCL_LOG = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV", "NCCL_DEBUG_FILE": "/dev/stdout"}
-"""NCCL tells its way in the worker's own output; the name of the file is said so that no nccl.conf says another, and
-NCCL writes it line by line."""
+"""NCCL logs its network to the worker's output. The name of the file overrides any nccl.conf and makes NCCL write line
+by line."""
 
 _report = answer(WorkerReport)
 
@@ -33,13 +33,13 @@ class ProbeNode:
 
     name: str
     address: str
-    """Where the others reach its store."""
+    """Address at which the other nodes reach its store."""
     interface: str = ""
-    """The one that gloo and NCCL shall use; empty for their own choice."""
+    """Interface for gloo and NCCL; empty: their own choice."""
     pid: int | None = None
-    """A rank of the job whose interpreter and environment the probe borrows."""
+    """PID of a rank of the job whose interpreter and environment the probe uses."""
     gpus: tuple[int, ...] = ()
-    """Indices of its GPUs as nvidia-smi counts; with nccl there is one rank on each."""
+    """Indices of its GPUs in nvidia-smi; with nccl, each GPU has one rank."""
 
     @property
     def ranks(self) -> int:
@@ -48,20 +48,20 @@ class ProbeNode:
 
 
 class Worker:
-    """One node's worker: reports go to ``on_report`` as they come."""
+    """One node's worker: each report goes to ``on_report`` on arrival."""
 
     def __init__(self, node: ProbeNode, on_report: Callable[[ProbeNode, WorkerReport], None]) -> None:
         self.node = node
         self.error = ""
         self.log = bytearray()
-        """What is no report: NCCL's log, warnings, a traceback."""
+        """Output that is no report: NCCL's log, warnings, a traceback."""
         self._settled = asyncio.Event()
-        """torch is imported there, or it is known why not."""
+        """Set once torch is imported there, or the reason why not is known."""
         self._on_report = on_report
         self._running: Running | None = None
 
     async def start(self, access: NodeAccess | None, backend: str, interpreter: str) -> None:
-        """Start it and wait until it is ready; an error is kept in ``error``, since one node is not the whole."""
+        """Start it and wait until it is ready; ``error`` keeps an error, because the other nodes can still measure."""
         if access is None:
             self.error = "no connection to this node"
             return
@@ -99,7 +99,7 @@ class Worker:
             self._running.write(json.dumps(command).encode() + b"\n")
 
     def stop(self) -> None:
-        """End it and everything that it started."""
+        """End the worker and its children."""
         if self._running is not None:
             self._running.stop()
 
@@ -114,7 +114,7 @@ class Worker:
         self._on_report(self.node, WorkerReport("gone", why=self.error))
 
     def _take(self, line: bytes) -> bool:
-        """Take a line; one that is no report is the library's own output."""
+        """Take a line: a report, or output of a library."""
         if not line.startswith(b'["WorkerReport",'):
             self.log += line + b"\n"
             del self.log[:-KEPT_LOG]
@@ -129,8 +129,8 @@ class Worker:
 
 
 def _visible(node: ProbeNode) -> dict[str, str]:
-    """Settings that number CUDA's devices as nvidia-smi does, without those that are broken.
+    """Settings with which CUDA numbers devices as nvidia-smi does, and leaves out broken devices.
 
-    The rank whose environment is borrowed may see its own GPU alone, and CUDA counts the fastest first by itself.
+    The rank whose environment is used may see only its own GPU, and by default CUDA puts the fastest GPU first.
     """
     return {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(map(str, node.gpus))}

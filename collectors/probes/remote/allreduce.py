@@ -1,12 +1,12 @@
-"""The all_reduce probe on a node, under the job's own interpreter: takes rounds, measures them and reports.
+"""The all_reduce probe on a node, in the job's own interpreter: take rounds, measure and report.
 
-torch is imported once, then each rank of each round is a forked process, so that one that hangs is in nobody's way.
-Every line of standard input is a round: its ranks here, and the store where all its ranks meet. Standard output has
-reports (:class:`WorkerReport`) and NCCL's log. Works with torch 2.1 and newer.
+The program imports torch once and forks a process for each rank of each round, so that a hung rank blocks no other.
+Each line of standard input is a round: its ranks on this node, and the store where all its ranks meet. Standard output
+carries reports (:class:`WorkerReport`) and NCCL's log. Works with torch 2.1 and newer.
 
-A round is one process group. Its rank 0 opens a store on a free port and reports it, and the other ranks sign in there.
-Rank 0 names absent ranks before any collective is tried, so that an absent node costs seconds, not the collective's
-time-out.
+A round is one process group. Its rank 0 opens a store on a free port and reports the port; the other ranks sign in at
+the store. Rank 0 names absent ranks before the first collective, so that an absent node costs seconds, not the
+time-out of a collective.
 """
 
 from __future__ import annotations
@@ -24,39 +24,39 @@ from collectors.node import watchdog
 from collectors.node.wire import say
 
 BUDGET = 0.25
-"""Seconds spent on repeating one size."""
+"""Seconds for the repeats of one size."""
 PATIENCE = 2.0
-"""Seconds of one operation from which on no larger size is tried."""
+"""Seconds of one operation above which no larger size is tried."""
 LEAVING = 2.0
-"""Seconds that rank 0 keeps the store for ranks that are on their way out."""
+"""Seconds that rank 0 keeps the store open for ranks that are leaving."""
 
 
 class WorkerReport(NamedTuple):
-    """A line of a worker; each kind has some of the fields."""
+    """A line from a worker; each kind uses some of the fields."""
 
     kind: str
-    """``no_torch``, ``ready``, ``store``, ``absent``, ``figure``, ``failed``, ``done``; ``gone``, said by no worker: it
+    """``no_torch``, ``ready``, ``store``, ``absent``, ``figure``, ``failed``, ``done``; ``gone`` (local): the worker
     has ended."""
     id: int = 0
     """Number of the round."""
     rank: int = 0
     ranks: List[int] = []  # noqa: RUF012 (a NamedTuple is never changed)
-    """Absent ones; with a figure those whose values were wrong."""
+    """Absent ranks; for a figure, ranks with wrong values."""
     why: str = ""
     port: int = 0
-    """Of the store."""
+    """Port of the store."""
     size: int = 0
     """Bytes."""
     seconds: float = 0.0
 
 
 def report(kind: str, **fields: Any) -> None:
-    """Write one line; short enough to be written at once, so that several processes can share the channel."""
+    """Write one line, short enough for one write, so that several processes can share the channel."""
     say(WorkerReport(kind, **fields))
 
 
 def main(arguments: Dict[str, Any]) -> None:
-    """Entry. ``device``: ``cpu`` or ``cuda``."""
+    """Entry point. ``device``: ``cpu`` or ``cuda``."""
     signal.alarm(0)  # the launcher's heartbeat guards this process, by its parent-death signal
     device = arguments["device"]
     try:
@@ -67,7 +67,7 @@ def main(arguments: Dict[str, Any]) -> None:
         os._exit(3)
     report("ready")
     if device == "cpu":
-        torch.set_num_threads(1)  # beside a job one core is enough, and a thread less to wait for
+        torch.set_num_threads(1)  # one core is enough next to a job
     children: Dict[int, int] = {}
     with os.fdopen(0, "rb", buffering=0) as lines:
         for line in lines:
@@ -80,14 +80,14 @@ def main(arguments: Dict[str, Any]) -> None:
 
 
 def _end(pid: int) -> None:
-    """End the process of an earlier round, which may hang there."""
+    """Kill the process of an earlier round, which may hang."""
     if pid:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 
 
 def _fork(command: Dict[str, Any], local: int, rank: int, device: str) -> int:
-    """Start one rank of a round; its pid."""
+    """Start one rank of a round and return its pid."""
     die_with_parent = watchdog.child_setup()
     pid = os.fork()
     if pid:
@@ -120,7 +120,7 @@ class RankRound:
         self._timeout = timedelta(seconds=float(command["timeout"]))
 
     def run(self) -> None:
-        """Meet, then measure what the command asks for."""
+        """Meet the other ranks, then measure the sizes of the command."""
         import torch
         import torch.distributed as dist
 
@@ -146,7 +146,7 @@ class RankRound:
                 if self._measure(int(size)) > PATIENCE:
                     break
         finally:
-            # The group of a failed round may never come to an end by itself: its store and sockets go with the group.
+            # A failed round may never end by itself: destroying the group also closes its store and sockets.
             dist.destroy_process_group()
             store.set("left/%d" % self.rank, "1")
             if self.rank == 0:
@@ -165,7 +165,7 @@ class RankRound:
         return dist.TCPStore(host, int(port), None, False, timeout=self._timeout, wait_for_workers=False)
 
     def _everybody_is_here(self, store: Any) -> bool:
-        """Sign in; rank 0 waits for the others for the barrier's time and publishes which ranks came."""
+        """Sign in; rank 0 waits for the others, at most the barrier's time, and publishes which ranks are missing."""
         store.set("here/%d" % self.rank, "1")
         if self.rank == 0:
             missing = self._missing(store, "here", time.monotonic() + float(self._command["barrier"]))
@@ -175,7 +175,7 @@ class RankRound:
         return not json.loads(store.get("go"))
 
     def _missing(self, store: Any, name: str, deadline: float) -> List[int]:
-        """Ranks whose key is not there at the deadline."""
+        """Ranks without a key in the store at the deadline."""
         missing = list(range(self.world))
         while missing and time.monotonic() < deadline:
             missing = [rank for rank in missing if not store.check(["%s/%d" % (name, rank)])]
@@ -184,10 +184,10 @@ class RankRound:
         return missing
 
     def _reach_the_other(self, store: Any) -> None:
-        """The other node has reached the store of rank 0: see that rank 0 reaches a port of its first rank too.
+        """Check that rank 0 also reaches a port of the other node's first rank, which has reached the store of rank 0.
 
-        Which of two ranks connects to the other is the library's choice, so a node that drops what comes in would be
-        seen with some partners and not with others, after the time-out of a collective. Raises OSError on both.
+        The library chooses which of two ranks connects to the other, so a node that drops incoming connections would
+        fail with some partners only, and after the time-out of a collective. Raises OSError on both ranks.
         """
         if self.rank > 0:
             family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
@@ -208,7 +208,7 @@ class RankRound:
     # --- measuring -----------------------------------------------------------------------------------------------
 
     def _timed(self, work: Any) -> float:
-        """Seconds of a piece of work, on the GPU to its end."""
+        """Seconds that ``work`` takes, including its kernels on the GPU."""
         import torch
 
         started = time.perf_counter()
@@ -218,7 +218,7 @@ class RankRound:
         return time.perf_counter() - started
 
     def _from_all(self, value: float) -> List[float]:
-        """This number of every rank, by rank: the same on every rank, so that all take the same decisions."""
+        """The values of all ranks, by rank: equal on every rank, so that all ranks decide the same."""
         import torch
         import torch.distributed as dist
 
@@ -228,10 +228,10 @@ class RankRound:
         return [float(each) for each in every]
 
     def _measure(self, size: int) -> float:
-        """Report one size; seconds of one operation: mean over repeats, of the slowest rank.
+        """Measure and report one size; returns the seconds of one operation: mean over repeats, of the slowest rank.
 
-        The values are small whole numbers, exact in float32 for any world size up to 2**17: a right answer is right to
-        the bit, on every rank.
+        The values are small integers, exact in float32 up to world size 2**17, so a correct result is exact on every
+        rank.
         """
         import torch
         import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""Signals to processes of a node, each known by its pid and the time at which it was started."""
+"""Signals to processes of a node, each identified by its pid and its start time."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from collectors.node.processes.procfs import CLOCK_TICKS, boot_time, read_stat
 from collectors.node.wire import say
 
 SETTLE, STEP = 0.5, 0.02
-"""Seconds within which a signal has its effect, and between two looks at that."""
+"""Seconds within which a signal takes effect; seconds between two checks."""
 SAME = 2.0
-"""Seconds by which two readings of one process's start differ at most: the clock may be set meanwhile."""
+"""Most seconds between two readings of one process's start time: the clock may be adjusted meanwhile."""
 
 
 class Signalled(NamedTuple):
-    """What became of one process that a signal was meant for."""
+    """The result of a signal to one process."""
 
     pid: int
     outcome: str
-    """``terminated``, ``killed``, ``continued``; ``gone`` and ``reused`` (its pid is another's now: nothing was sent);
+    """``terminated``, ``killed``, ``continued``; ``gone``; ``reused`` (another process has its pid: nothing was sent);
     ``denied``, ``survived``."""
     text: str
 
 
 class SignalTarget(NamedTuple):
-    """One process. Its start is read again right before every signal, so that no other one gets it."""
+    """One process. Its start time is read right before every signal, so that no other process gets the signal."""
 
     pid: int
     started: float
     """Seconds since the epoch."""
 
     def state(self) -> str:
-        """Letter of /proc/PID/stat; ``gone``, or ``reused`` when the pid is another process's now."""
+        """State letter of /proc/PID/stat; ``gone``; ``reused`` if another process has the pid."""
         stat = read_stat("/proc", self.pid)
         if stat is None or stat.has_ended:
             return "gone"
@@ -43,7 +43,7 @@ class SignalTarget(NamedTuple):
         return stat.state if abs(started - self.started) <= SAME else "reused"
 
     def send(self, number: signal.Signals) -> Optional[Signalled]:
-        """Signal it; the answer where that failed."""
+        """Send a signal; returns an answer only if that failed."""
         now = self.state()
         if now == "reused":
             return Signalled(self.pid, now, "its pid belongs to another process now: nothing was sent")
@@ -57,7 +57,7 @@ class SignalTarget(NamedTuple):
         return Signalled(self.pid, now, "it had ended already") if now == "gone" else None
 
     def wait(self, states: str, until: float) -> str:
-        """Wait while its state is one of these letters (all of a living process for none); the state then."""
+        """Wait while its state is one of these letters (empty: any), at most to ``until``; returns the last state."""
         while True:
             state = self.state()
             if state in ("gone", "reused") or (states and state not in states) or time.monotonic() >= until:
@@ -66,7 +66,7 @@ class SignalTarget(NamedTuple):
 
 
 def end_all(targets: List[SignalTarget], grace: float) -> List[Signalled]:
-    """SIGTERM to all; what is there after ``grace`` seconds gets SIGKILL."""
+    """SIGTERM to all processes; SIGKILL to processes that still live after ``grace`` seconds."""
     answers = {target: target.send(signal.SIGTERM) for target in targets}
     until = time.monotonic() + grace
     for target in targets:
@@ -86,20 +86,20 @@ def _killed(target: SignalTarget, grace: float) -> Signalled:
 
 
 def continue_all(targets: List[SignalTarget]) -> List[Signalled]:
-    """SIGCONT to all, and whether they go on."""
+    """SIGCONT to all processes, with a check that they run again."""
     answers = []
     for target in targets:
         answer = target.send(signal.SIGCONT)
         state = target.wait("T", time.monotonic() + SETTLE)
         if answer is None and state == "T":
             answer = Signalled(target.pid, "survived", "SIGCONT was sent and it is still stopped")
-        answers.append(answer or Signalled(target.pid, "continued", "it goes on (state %s)" % state))
+        answers.append(answer or Signalled(target.pid, "continued", "it runs again (state %s)" % state))
     return answers
 
 
 @watchdog.program
 def main(arguments: Dict[str, object]) -> None:
-    """Entry. ``signal``: ``TERM`` or ``CONT``; ``targets``: [pid, start] pairs; ``grace``: from SIGTERM to SIGKILL."""
+    """Entry point. ``signal``: ``TERM`` or ``CONT``; ``targets``: [pid, start] pairs; ``grace``: seconds."""
     rows = arguments["targets"]
     assert isinstance(rows, list)
     targets = [SignalTarget(int(str(pid)), float(str(started))) for pid, started in rows]

@@ -1,6 +1,6 @@
-"""Runs tools of a node: finds them, starts a server of one, or runs one to its end and passes on what it printed.
+"""Tools of a node: find them, start one as a server, or run one to its end and return its output.
 
-Every tool is a child with a parent-death signal, and this program ends with its input, or without heartbeats.
+Every tool is a child with a parent-death signal, and this program ends at the end of its input or of heartbeats.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from collectors.node.wire import say
 from collectors.samples.probes import Observation
 
 PRINTED = 16_000
-"""Characters of what a tool printed that are passed on."""
+"""Most characters of a tool's output that are returned."""
 START_SECONDS, LISTEN_SECONDS = 0.3, 5.0
-"""For which a server without a port must live to count as started; that one with a port has to listen on it."""
+"""Seconds that a server without a port must live to count as started; seconds for a server with a port to listen."""
 
 
 def serve(words: List[str]) -> Observation:
-    """Start a server; ``{port}`` stands for a free port, on which it then listens. The answer is that port, or 0."""
+    """Start a server; ``{port}`` stands for a free port. The value of the answer is this port, or 0 without one."""
     name, port = words[0], 0
     if "{port}" in words:
         listener, why = tcp.listen(0)
@@ -53,7 +53,7 @@ def serve(words: List[str]) -> Observation:
 
 
 def result(words: List[str], seconds: float) -> Observation:
-    """What a tool printed, and why it failed, if it did."""
+    """Run a tool: its output, and the reason if it failed."""
     try:
         printed, why = output(*words, seconds=seconds)
     except Unavailable as reason:
@@ -63,8 +63,8 @@ def result(words: List[str], seconds: float) -> Observation:
 
 @watchdog.program
 def main(arguments: Dict[str, object]) -> None:
-    """Entry. ``find``: names of tools, with firewalls; ``serve``: a server's words; ``run``: words, ``seconds``."""
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and a child would inherit that
+    """Entry point. ``find``: tools (adds firewalls); ``serve``: command of a server; ``run``: command, ``seconds``."""
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores SIGPIPE, and children would, too
     names, server, words = arguments.get("find"), arguments.get("serve"), arguments.get("run")
     answers: List[Observation] = []
     if isinstance(names, list):
