@@ -1,5 +1,5 @@
-"""Readers of what other tools write: flight recorder dumps, NCCL RAS reports, traces, stacks."""
+"""Readers of other tools' output: flight recorder dumps, NCCL RAS reports, traces, stacks."""
 
 
 class BadFormat(ValueError):
-    """The bytes are not what the reader is for; the text says what is wrong with them."""
+    """The data are not in the reader's format; the text gives the reason."""

@@ -1,17 +1,17 @@
-"""Flight recorder dumps of torch 2.4 to 2.14, pickled or JSON, of NCCL, nccl2 and gloo, without torch.
+"""Flight recorder dumps of torch 2.4 to 2.14, as pickle or JSON, of NCCL, nccl2 and gloo; torch is not needed.
 
-What is not the same everywhere (checked on dumps of torch 2.13, and in the sources of the others):
+Dumps differ between backends and encodings (checked on dumps of torch 2.13, and in the sources of other versions):
 
-- ``pg_status`` is keyed by ``pg_id``, which counts the groups of one process: ranks 0 and 2 call two different groups
-  ``1``. Entries carry both that number and the group's name, which is what ranks have in common.
-- gloo leaves ``pg_config`` without names and ``state`` at ``scheduled`` for ever: ``retired`` and the status tell.
-- JSON has zeros for times that are None in the pickle, text for the numbers of ``pg_status``, and no ``entries`` at all
-  where there are none.
-- ``send A->B`` and ``recv A<-B`` are ranks of the group, A the rank itself (``pointToPoint`` in
-  ``ProcessGroupNCCL.cpp``); the ``ranks`` of ``pg_config`` are text, in the order of the group. ``recv 3<-?`` is from
-  anybody.
+- ``pg_status`` is keyed by ``pg_id``, a counter of each process: group ``1`` may be one group on rank 0 and another
+  group on rank 2. Entries carry ``pg_id`` and the name of the group, which is the same on all ranks.
+- gloo leaves ``pg_config`` without names, and ``state`` at ``scheduled`` forever: only ``retired`` and ``pg_status``
+  show progress.
+- JSON has 0 for times that are None in the pickle, text for the numbers of ``pg_status``, and no ``entries`` if there
+  are none.
+- ``send A->B`` and ``recv A<-B`` have ranks within the group, A being the rank itself (``pointToPoint`` in
+  ``ProcessGroupNCCL.cpp``); the ``ranks`` of ``pg_config`` are text, in group order. ``recv 3<-?``: from any rank.
 
-A dump is plain data; a pickle that names any class is refused before anything is made of it.
+A dump is plain data: a pickle that names any class is refused before any object is made.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from collectors.samples.collectives import Collective, GroupStatus, RecorderDump
 from collectors.samples.stacks import Frame
 
 ENTRIES = 100_000
-"""Entries of a dump that are read; torch keeps 2,000 unless told otherwise."""
+"""Most entries that are read of a dump; torch keeps 2,000 by default."""
 FRAMES = 100
 LARGEST = 64 << 20
-"""Bytes of a dump that are read at most."""
+"""Most bytes of a dump that is read."""
 
 _PEER = re.compile(r"(?:send|recv)\w{0,40}\s{1,4}\d{1,9}\s{0,4}(?:->|<-)\s{0,4}(\d{1,9}|\?)")
 _RANK = re.compile(r"(?<!\d)(\d{1,7})(?:\.(?:json|pkl|pickle|dump|bin))?$")
@@ -35,9 +35,9 @@ _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 
 
 def read(data: bytes, source: str, rank: int | None = None) -> RecorderDump:
-    """The dump in these bytes. ``rank`` is the writer's, where the caller knows it better than the file's name does.
+    """Parse a dump. ``rank``: rank of the writer, if the caller knows it; else from the dump or from the file's name.
 
-    Raises :class:`BadFormat` when they are no dump.
+    Raises :class:`BadFormat` if the data are no dump, or without a rank.
     """
     known = mapping(_document(data))
     given = items(known.get("entries"), ENTRIES)
@@ -48,7 +48,7 @@ def read(data: bytes, source: str, rank: int | None = None) -> RecorderDump:
     if rank is None:
         rank = rank_of(source)
     if rank is None:
-        raise BadFormat("a flight recorder dump, but neither it nor its name says of which rank")
+        raise BadFormat("a flight recorder dump, but neither the dump nor its name has the rank")
     entries = [mapping(entry) for entry in given]
     collectives = list(map(_collective, entries))
     names = {_group_id(entry): one.group for entry, one in zip(entries, collectives, strict=True)}
@@ -63,13 +63,13 @@ def read(data: bytes, source: str, rank: int | None = None) -> RecorderDump:
 
 
 def rank_of(path: str) -> int | None:
-    """The rank at the end of a dump's name: ``comm_lib_trace_rank_3``, ``nccl_trace_rank_3``, ``fr_3.json``."""
+    """The rank at the end of a dump's file name: ``comm_lib_trace_rank_3``, ``nccl_trace_rank_3``, ``fr_3.json``."""
     match = _RANK.search(path.rsplit("/", 1)[-1])
     return int(match.group(1)) if match is not None else None
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file that begins so may be a dump."""
+    """Whether a file with this beginning may be a dump."""
     if _PICKLE.match(head):
         return any(word in head for word in (b"entries", b"pg_config", b"profiling_name", b"pg_status"))
     return head.lstrip()[:1] in (b"{", b"[") and any(w in head for w in (b'"pg_status"', b'"profiling_name"'))
@@ -131,7 +131,7 @@ def _frame(frame: Loose) -> Frame:
 
 
 def _groups(config: Loose) -> dict[str, list[int]]:
-    """Ranks of each group, by name; gloo leaves both empty."""
+    """Ranks of each group, by name; empty for gloo, which writes neither."""
     groups: dict[str, list[int]] = {}
     for key, value in list(config.items())[:4096]:
         known = mapping(value)

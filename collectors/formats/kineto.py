@@ -1,8 +1,8 @@
-"""One rank's profiler trace (torch.profiler, Kineto), of any size, as a few figures.
+"""Reduce one rank's profiler trace (torch.profiler, Kineto), of any size, to a few figures.
 
-Where a trace has GPU activity the GPU's time counts: what runs there and is no communication is compute. Where it has
-none, operators on the CPU are compute and c10d's are communication. Every figure is the length of a union of
-intervals: what runs at the same time on several streams or threads counts once.
+In a trace with GPU activity, communication kernels are communication and all other GPU activity is compute. In a trace
+without, c10d operators are communication and all other CPU operators are compute. Each figure is the length of a union
+of intervals, so simultaneous work on several streams or threads counts once.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from collectors.samples.collectives import RankTrace, TraceCall
 __all__ = ["looks_like", "of_stream"]
 
 CALLS = 4_000
-"""Collectives that are kept to be compared with those of other ranks: tens of steps of a sharded model."""
+"""Most collectives kept for the comparison with other ranks: tens of steps of a sharded model."""
 FRESH = 100_000
-"""Intervals that wait before they are merged into the union."""
+"""Most intervals that are kept before they are merged into the union."""
 CUT = "it ends before its last event"
 _LATEST = 1e17
-"""Microseconds; nobody's clock shows more."""
+"""Latest plausible time, in microseconds."""
 
 _ON_GPU = frozenset(("kernel", "Kernel", "concurrent_kernel", "gpu_memcpy", "gpu_memset", "Memcpy", "Memset"))
 _COUNTED = _ON_GPU | {"cpu_op", "user_annotation"}
 _LOADING = re.compile(r"enumerate\(DataLoader\)#|^DataLoader\b|dataloader.{0,200}?(?:next|fetch)", re.IGNORECASE)
 _RANK = re.compile(r"(?:^|[^a-zA-Z])rank[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _KERNEL = re.compile(r"nccl\w{0,80}?Kernel|rcclGeneric|nvshmem|msccl|cross_device_reduce", re.IGNORECASE)
-"""Names of communication kernels: NCCL and RCCL of all versions, NVSHMEM, MSCCL, vLLM's own."""
+"""Names of communication kernels: of NCCL and RCCL in all versions, NVSHMEM, MSCCL and vLLM."""
 _ANNOTATION = re.compile(r"(?:gloo|nccl|mpi|ucc|xccl):(?=\w)")
-"""Begins c10d's annotation of one operation; on CPU from call to completion."""
+"""Start of c10d's annotation of one operation; on the CPU it lasts from call to completion."""
 _OPS = (
     ("allreduce", "all_reduce"), ("reducescatter", "reduce_scatter"), ("allgather", "all_gather"),
     ("alltoall", "all_to_all"), ("broadcast", "broadcast"), ("barrier", "barrier"), ("sendrecv", "send_recv"),
@@ -47,7 +47,7 @@ Span = tuple[float, float]
 
 
 def merged(*parts: Iterable[Span]) -> list[Span]:
-    """Several lists of intervals as disjoint intervals in order."""
+    """Merge several lists of intervals into disjoint intervals in order."""
     found: list[Span] = []
     for start, end in sorted(chain.from_iterable(parts)):
         if found and start <= found[-1][1]:
@@ -70,10 +70,10 @@ def op_of(name: str) -> str:
 
 
 def described(name: str, args: Mapping[str, object], seconds: float) -> TraceCall:
-    """What a communication event says; ``args`` may hold anything.
+    """The call of a communication event; ``args`` may hold anything.
 
-    Kineto copies c10d's own record onto NCCL's kernels (output_json.cpp); without it the kernel's name must do, which
-    tells the operation, though one kernel may run several when calls are grouped.
+    Kineto copies c10d's record onto NCCL's kernels (output_json.cpp). Without the record, the kernel's name gives the
+    operation, although one kernel may run several grouped calls.
     """
     collective = args.get("Collective name")
     told = [args.get(f"Process Group {what}") for what in ("Name", "Description", "Ranks")]
@@ -87,24 +87,24 @@ def _count(value: object) -> int | None:
 
 
 def _number(value: object) -> bool:
-    # a whole number that no float can hold would raise
+    # an integer too large for a float would raise
     return isinstance(value, float) or (type(value) is int and -(1 << 63) < value < 1 << 63)
 
 
 class Reduction:
-    """Takes events, in any order, and tells a :class:`RankTrace`."""
+    """Reduces events, in any order, to a :class:`RankTrace`."""
 
     def __init__(self) -> None:
         self._spans: dict[str, list[Span]] = {}
         self._room: dict[str, int] = {}
-        """Intervals of a kind from which on they are merged again."""
+        """Number of intervals of a kind above which they are merged again."""
         self._kinds: dict[tuple[str, str], str] = {}
         self._calls: dict[str, list[tuple[float, TraceCall]]] = {COLLECTIVE: [], ANNOTATED: []}
         self._first, self._last = float("inf"), float("-inf")
         self._events = 0
 
     def take(self, event: Any) -> None:
-        """One event; what has not the types of a complete one (phase X) is left out."""
+        """Take one event; only complete events (phase X) with the right types count."""
         if not isinstance(event, dict) or event.get("ph") != "X":
             return
         category, name, at, duration = map(event.get, ("cat", "name", "ts", "dur"))
@@ -133,7 +133,7 @@ class Reduction:
                 self._calls[kind] = sorted(calls, key=lambda one: one[0])[:CALLS]
 
     def result(self, about: Mapping[str, Any], path: str, why: str) -> RankTrace:
-        """The figures. ``about`` is what the document says of itself, ``why`` why it was not read to its end."""
+        """The figures. ``about``: metadata of the document; ``why``: why its end was not read."""
 
         def of(*kinds: str) -> list[Span]:
             return merged(*(self._spans.get(kind, []) for kind in kinds))
@@ -143,7 +143,7 @@ class Reduction:
         data = of(DATA)
 
         def computed(*others: list[Span]) -> float:
-            """Length of the union of compute and these: on a CPU the operators of a data loader are no compute."""
+            """Length of the union of compute and ``others``; on a CPU without the operators of a data loader."""
             if gpu:
                 return length(of(COMPUTE), *others)
             return length(of(OPERATOR), data, *others) - length(data, *others) + length(*others)
@@ -180,7 +180,7 @@ def _kind(category: str, name: str) -> str:
 
 
 def of_stream(read: Read, path: str) -> RankTrace:
-    """The figures of a trace that is read piece by piece. Raises :class:`BadFormat` when it is no trace."""
+    """The figures of a trace, read piece by piece. Raises :class:`BadFormat` if the data are no trace."""
     events, reduction = TraceEvents(read), Reduction()
     for event in events:
         reduction.take(event)

@@ -1,4 +1,4 @@
-"""Values out of documents that were written elsewhere: typed, or left out."""
+"""Typed values from untrusted documents; values of other types are dropped."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collectors.formats import BadFormat
 
 Loose = Mapping[Any, Any]
 CONTAINERS = 2_000_000
-"""Lists and objects of a JSON document that is read as a whole."""
+"""Most lists and objects of a JSON document that is read as a whole."""
 VALUES = 8_000_000
-"""Values of one."""
+"""Most values of such a document."""
 
 
 def document(data: bytes) -> object:
-    """A JSON document. Raises :class:`BadFormat` when it is none, or would take many times the memory of its bytes."""
+    """Parse JSON. Raises :class:`BadFormat` if damaged, or if it would take many times the memory of its bytes."""
     if data.count(b"{") + data.count(b"[") > CONTAINERS or data.count(b",") > VALUES:
         raise BadFormat(f"JSON of more than {CONTAINERS:,} lists and objects, or {VALUES:,} values")
     try:
@@ -26,7 +26,7 @@ def document(data: bytes) -> object:
 
 
 def integer(value: object) -> int | None:
-    """An int, also where a document wrote it as text; None for anything else."""
+    """An int, or an int written as text; None for anything else."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):

@@ -1,7 +1,7 @@
-"""The table that ``all_reduce_perf`` of NVIDIA's nccl-tests prints (``src/common.cu`` of NVIDIA/nccl-tests).
+"""The table of ``all_reduce_perf`` of NVIDIA's nccl-tests (``src/common.cu`` of NVIDIA/nccl-tests).
 
 Columns: size, count, type, redop, root, then time, algbw, busbw and ``#wrong`` twice, out of place and in place. Other
-processes may write between the lines: what is no row is left out.
+processes may write between the lines, so lines that are no row are skipped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ROW = re.compile(
 
 
 def parse(text: str) -> tuple[list[ProbeFigure], int | None]:
-    """Figures of a run's output, whole or cut off, and how many elements were wrong; None where none was checked."""
+    """Figures of a run's output, even cut off, and the number of wrong elements; None if no element was checked."""
     rows = [row for line in text.splitlines() if (row := _ROW.match(line))]
     figures = [
         ProbeFigure("all_reduce", int(row[1]), float(row[2]) / 1e6, float(row[3]), float(row[4]), []) for row in rows

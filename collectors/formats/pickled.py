@@ -1,6 +1,6 @@
-"""Pickles of plain data: numbers, texts, lists, tuples and dictionaries; nothing in them is imported or called.
+"""Pickles of plain data: numbers, texts, lists, tuples and dictionaries; no name in them is imported or called.
 
-Python's own reader in Python is used, not that in C: a table of a size that the pickle names is not made there.
+CPython's unpickler in Python is used, because the one in C allocates a table of a size that the pickle chooses.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NoReturn
 from collectors.formats import BadFormat
 
 VALUES = 8_000_000
-"""Values that a document may describe, a shared one counting as often as it is referred to; 10,000 entries with stacks
-of 40 frames have 1.5 million."""
+"""Most values of a document; a shared value counts at each reference. 10,000 entries with stacks of 40 frames have 1.5
+million."""
 DEPTH = 32
-"""Containers within one another."""
+"""Deepest nesting of containers."""
 
 _DAMAGED = (
     pickle.UnpicklingError, EOFError, struct.error, LookupError, TypeError, ValueError, AttributeError, MemoryError,
@@ -24,7 +24,7 @@ _DAMAGED = (
 
 
 def load(data: bytes) -> object:
-    """The document of a pickle. Raises :class:`BadFormat` for damaged ones and those that are more than plain data."""
+    """Load a pickle. Raises :class:`BadFormat` for a damaged pickle, or for more than plain data."""
     try:
         document = _PlainUnpickler(io.BytesIO(data)).load()
     except _DAMAGED as error:
@@ -34,7 +34,7 @@ def load(data: bytes) -> object:
 
 
 class _PlainUnpickler(pickle._Unpickler):  # noqa: SLF001 - public in all but its name
-    """Refuses every name: without one a pickle has nothing that it could call."""
+    """Refuses every name, so that a pickle has nothing to call."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         """Refuse. Raises :class:`pickle.UnpicklingError`."""
@@ -42,7 +42,7 @@ class _PlainUnpickler(pickle._Unpickler):  # noqa: SLF001 - public in all but it
 
 
 def _check(document: object) -> None:
-    """Refuse what describes too much, or holds itself. Raises :class:`BadFormat`."""
+    """Refuse documents that are too large, or contain themselves. Raises :class:`BadFormat`."""
     left, level, depth = VALUES, [document], 0
     while level:
         left -= len(level)

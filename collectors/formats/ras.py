@@ -1,7 +1,7 @@
-"""Reports of NCCL's RAS socket, 2.24 to 2.32: what each rank of a communicator launched.
+"""Reports of NCCL's RAS socket, 2.24 to 2.32: how many operations each rank of a communicator has launched.
 
-As text (``VERBOSE STATUS``, ``src/ras/client_support.cc`` of NCCL) and as JSON (2.28.7 and later). 2.28.7 to 2.28.9
-write invalid JSON whenever ranks are missing: a comma is absent after ``nvml_dev``; it is put back.
+Formats: text (``VERBOSE STATUS``, ``src/ras/client_support.cc`` of NCCL) and JSON (2.28.7 and later). 2.28.7 to 2.28.9
+write invalid JSON if ranks are missing, without a comma after ``nvml_dev``; the comma is restored.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from collectors.formats.loose import Loose, document, integer, items, mapping, t
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
 
 RANKS = 65_536
-"""Ranks of one communicator that are listed at most."""
+"""Most ranks of one communicator that are listed."""
 _MISSING_COMMA = re.compile(r'("nvml_dev": -?\d{1,9})(\s{1,200}"status")')
 
 
 def parse(report: str, *, node: str, at: float) -> RasReport:
-    """The report in an answer of the socket; ``at`` is when it was given, unless it says so itself.
+    """Parse an answer of the socket; ``at``: time of the answer, if the report has no time stamp.
 
-    Raises :class:`BadFormat` when it is none.
+    Raises :class:`BadFormat` if the answer is no report.
     """
     start = report.find("{")
     if start >= 0 and '"communicators"' in report:
@@ -34,11 +34,11 @@ def parse(report: str, *, node: str, at: float) -> RasReport:
         return RasReport(_stamp(text(known.get("timestamp"))) or at, node, listed)
     if "Communicators..." not in report:
         raise BadFormat("no RAS report: it lists no communicators")
-    return RasReport(at, node, _from_text(dedent(report.expandtabs())))  # as people paste it
+    return RasReport(at, node, _from_text(dedent(report.expandtabs())))  # pasted text may be indented
 
 
 def looks_like(head: str) -> bool:
-    """Whether a text that begins so may be a report."""
+    """Whether a text with this beginning may be a report."""
     return ("Communicators..." in head and "Job summary" in head) or (
         '"communicators_count"' in head and '"nccl_version"' in head
     )
@@ -82,19 +82,19 @@ _ROW = re.compile(
 )
 _BLOCK = re.compile(r"^#(?P<group>\d{1,9})-\d{1,9} \((?P<hash>[0-9a-f]{1,40})\) [A-Z, ]{1,200}$")
 _OPERATION = re.compile(r"Communicator ranks have different (?:(\w{1,60}) operation)?")
-"""Begins a paragraph about the counts of one operation, or about another difference."""
+"""First line of a paragraph about the counts of one operation, or about another difference."""
 _MISSING = re.compile(r"^\s{1,80}The missing ranks?: ([\d, ]+)")
 _LAUNCHED = re.compile(
     r"^\s{1,80}(?:(?P<count>\d{1,8}) ranks?|Rank (?P<rank>\d{1,8})) (?:have|has) "
     r"(?:launched up to operation (?P<launched>\d{1,18})|not launched any operations?)"
 )
-"""Of several ranks, which the lines behind it name, or of one."""
+"""Count of one rank, or of several ranks, which the following lines list."""
 _RANK = re.compile(r"^\s{1,80}Rank (\d{1,8})\b")
 _PROCESS = re.compile(r" managed by process (\d{1,10}) on node (\S{1,255})")
 
 
 class _Group(NamedTuple):
-    """Ranks that launched as many of one operation: how many there are, and those that are listed."""
+    """Ranks with the same count of one operation: their number, the count, and the ranks that are listed."""
 
     size: int
     launched: int
@@ -102,13 +102,13 @@ class _Group(NamedTuple):
 
 
 def _from_text(report: str) -> list[RasCommunicator]:
-    """The communicators of a report, which names only ranks that are in a minority."""
+    """The communicators of a text report, which lists only ranks in a minority."""
     lines = report.splitlines()
     rows = {row["group"]: row for row in _ROW.finditer(report)}
     blocks: dict[str, tuple[str, list[str]]] = {}
     for begin, end in pairwise([*(place for place, line in enumerate(lines) if line[:1].strip()), len(lines)]):
         head = _BLOCK.match(lines[begin])
-        if head is not None:  # a communicator may have one for its errors and one for its warnings
+        if head is not None:  # a communicator may have a block of errors and a block of warnings
             blocks.setdefault(head["hash"], (head["group"], []))[1].extend(lines[begin + 1 : end])
     found = []
     for name, (group, body) in blocks.items():
@@ -121,7 +121,7 @@ def _from_text(report: str) -> list[RasCommunicator]:
 
 
 def _ranks(lines: list[str], size: int) -> list[RasRank]:
-    """The ranks of one communicator with the counts that its paragraphs tell; those that are missing have none."""
+    """The ranks of one communicator with the counts from its paragraphs; missing ranks have no counts."""
     counts: dict[int, dict[str, int]] = {}
     processes: dict[int, tuple[str, int]] = {}
     missing: list[int] = []

@@ -1,7 +1,7 @@
-"""Stacks that somebody saved: of py-spy, gdb, eu-stack or pstack, and Python's faulthandler.
+"""Saved stacks of py-spy, gdb, eu-stack, pstack and Python's faulthandler.
 
-A text may hold the stacks of several processes, one after another. A process begins at a line that names it, at a
-thread number of gdb that comes again, or at a frame 0 of which nothing says the thread::
+A text may hold the stacks of several processes, one after another. A new process starts at a line that names it, at a
+repeated thread number of gdb, or at a frame 0 without a line for its thread::
 
     Process 8841: python train.py                  py-spy
     PID 8841 - process                             eu-stack
@@ -19,9 +19,9 @@ from collectors.formats import BadFormat
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 
 _LONGEST = 2000
-"""Characters of a line that are read."""
+"""Most characters that are read of a line."""
 _NAME = 200
-"""Characters of a native function's name: templates run to kilobytes."""
+"""Most characters of a native function's name: names of templates have kilobytes."""
 
 _PY_SPY = re.compile(r"Process (?P<pid>\d{1,10}): ?")
 _PROCESSES = (
@@ -54,7 +54,7 @@ _ERROR = re.compile(r"(?:Error: (?P<error>.*)|(?P<denied>Permission Denied: .*))
 
 
 class SavedStack(NamedTuple):
-    """The stacks of one process, and its rank where the text names one."""
+    """The stacks of one process, and its rank if the text names one."""
 
     rank: int | None
     dump: StackDump
@@ -62,21 +62,21 @@ class SavedStack(NamedTuple):
 
 @dataclass
 class _Process:
-    """One process as far as it was read."""
+    """One process, while the text is read."""
 
     pid: int
-    """Negative, or 0, for as long as nothing tells it."""
+    """At most 0 while it is unknown, unless the caller gave it."""
     rank: int | None = None
     error: str = ""
     threads: list[ThreadStack] = field(default_factory=list)
     numbers: set[str] = field(default_factory=set)
-    """Numbers that gdb gave to its threads."""
+    """gdb's numbers of its threads."""
 
 
 def looks_like(head: str) -> bool:
-    """Whether a text that begins so has stacks: a heading of a thread and a frame below it, or a frame 0 and a next."""
+    """Whether a text with this beginning has stacks: a line of a thread and then a frame, or a frame 0 and then one."""
     if "Fatal Python error" in head:
-        return False  # a crash: the log's rules say more of it
+        return False  # a crash: the rules for logs find more in it
     above = ""
     for line in (row[:_LONGEST] for row in head.splitlines()):
         if _match(_FRAMES, line) and (_match(_THREADS, above) or _FIRST_FRAME.match(above)):
@@ -88,11 +88,11 @@ def looks_like(head: str) -> bool:
 
 
 def read(saved: str, *, at: float, pid: int = 0) -> list[SavedStack]:
-    """The processes of a text. ``pid`` is for the first that names none. Raises :class:`BadFormat` when it has none."""
+    """Parse the processes of a text. ``pid``: for the first unnamed process. Raises :class:`BadFormat` without any."""
     processes: list[_Process] = []
 
     def begun() -> _Process:
-        """The newest process, as long as no thread or error of it has come; else another one."""
+        """The newest process, if it has no thread and no error yet; else a new process."""
         if not processes or processes[-1].threads or processes[-1].error:
             processes.append(_Process(pid - len(processes)))
         return processes[-1]
@@ -126,11 +126,11 @@ def _match(patterns: tuple[re.Pattern[str], ...], line: str) -> re.Match[str] | 
 
 
 def _add_thread(process: _Process, told: dict[str, str | None]) -> None:
-    """Begin a thread. Of gdb's the first has the number of the process, of others the one that comes first."""
+    """Add a thread. Its kernel number is the pid for thread 1 of gdb, and for the first thread of other tools."""
     number, in_hex = (
         int(told["id"] or "0", 0),
         (told["id"] or "").startswith("0x"),
-    )  # by Python's number, not the kernel's
+    )  # in hex: Python's number, not the kernel's
     if not in_hex and process.pid <= 0 and told.get("number", "" if process.threads else "1") == "1":
         process.pid = number
     process.numbers |= {told["number"] or ""} if "number" in told else set()

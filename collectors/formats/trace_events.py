@@ -1,8 +1,8 @@
-"""Reads Chrome's trace JSON (torch.profiler, Kineto), event by event: a file of any size fits in memory.
+"""Read Chrome's trace JSON (torch.profiler, Kineto) event by event, so that memory does not grow with the file.
 
-The events are the member ``traceEvents`` of an object, or the whole document is the array. ``distributedInfo`` stands
-before them (torch.profiler) or behind them (asked for by dynolog). A trace that is copied while it is written may end
-anywhere.
+The events are the member ``traceEvents`` of an object, or the document is an array of events. ``distributedInfo`` comes
+before the events (torch.profiler) or after them (on-demand traces of dynolog). A trace copied while it is written may
+end anywhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from collectors.formats import BadFormat
 
 CHUNK = 2 << 20
-"""Bytes that are read at once."""
+"""Bytes per read."""
 LARGEST_HEAD, LARGEST_EVENT = 64 << 20, 8 << 20
 
 Read = Callable[[int], bytes]
@@ -28,31 +28,31 @@ _UNCOUNTED = re.compile(
     r'\{\s*"ph"\s*:\s*"(?:[^X"]|X"\s*,\s*"cat"\s*:\s*"'
     r'(?:python_function|cuda_runtime|cuda_driver|cuda_sync|hip_runtime|overhead|Trace)")'
 )
-"""Begins an event that does not count: Python frames, launches, flows. Most of a trace, so they are not decoded."""
+"""Start of an event that does not count (Python frames, launches, flows). Most events are such, so none is decoded."""
 _FOLLOWING = re.compile(r'\}\s*,\s*(?=\{\s*"ph"\s*:)')
 _MEMBERS = ("distributedInfo", "baseTimeNanoseconds")
 
 
 def looks_like(head: bytes) -> bool:
-    """Whether a file that begins so may be a trace."""
+    """Whether a file with this beginning may be a trace."""
     text = head.decode("utf-8", "replace")
     known = _EVENTS.search(text) is not None or '"deviceProperties"' in text
     return known or (_ARRAY.match(text) is not None and '"ph"' in text)
 
 
 class TraceEvents:
-    """Iterates over the events of a document once; the other attributes hold when the iteration has ended."""
+    """Iterates over the events of a document once; the attributes are valid after the iteration."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
         self._utf8 = codecs.getincrementaldecoder("utf-8")("replace")
         self.about: dict[str, Any] = {}
-        """``distributedInfo`` and ``baseTimeNanoseconds``, as far as the document has them."""
+        """``distributedInfo`` and ``baseTimeNanoseconds``, if the document has them."""
         self.whole = False
-        """The end of the array was met."""
+        """Whether the end of the array was read."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Go through the document. Raises :class:`BadFormat` when it has no events to begin with."""
+        """Iterate over the events. Raises :class:`BadFormat` if no array of events is found."""
         decode = json.JSONDecoder().raw_decode
         text, place = "", 0
         while not (found := _EVENTS.search(text) or _ARRAY.match(text)):
@@ -87,7 +87,7 @@ class TraceEvents:
         return self._utf8.decode(self._read(size))
 
     def _note(self, part: str) -> None:
-        """Take the members that say whose trace it is."""
+        """Keep the members about the trace as a whole."""
         for name in _MEMBERS:
             place = part.find(f'"{name}"')
             if place >= 0 and name not in self.about:
