@@ -146,7 +146,7 @@ def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
             continue
         lasted: dict[Load, float] = defaultdict(float)
         for look, following in pairwise(looks):
-            lasted[_of_look(gpus[0], look)] += max(0.0, following.at - max(look.at, since))
+            lasted[load_of(gpus[0], look)] += max(0.0, following.at - max(look.at, since))
         if not lasted["unknown"]:
             found[owner.rank] = LoadShares(lasted["computing"] / span, lasted["spinning"] / span)
     return found
@@ -174,14 +174,14 @@ def _loads(job: Job) -> Mapping[int, Load]:
 def _load(gpu: Gpu, since: float) -> Load:
     """Load of a GPU by all its last looks; ``computing`` if they differ and a look from ``since`` on shows it."""
     looks = gpu.looks[-LAST:]
-    loads = {_of_look(gpu, look) for look in looks}
+    loads = {load_of(gpu, look) for look in looks}
     if len(looks) < LATE_LOOKS or (len(loads) > 1 and "unknown" in loads):
         return "unknown"
     limit, watts = _power(gpu)
     steady = not limit or not watts or max(watts) - min(watts) <= FLAT_POWER_SHARE * limit
     if len(loads) == 1 and (steady or loads != {"spinning"}):
         return loads.pop()
-    return "computing" if any(look.at >= since and _of_look(gpu, look) == "computing" for look in looks) else "mixed"
+    return "computing" if any(look.at >= since and load_of(gpu, look) == "computing" for look in looks) else "mixed"
 
 
 def _power(gpu: Gpu) -> tuple[float | None, list[float]]:
@@ -190,7 +190,8 @@ def _power(gpu: Gpu) -> tuple[float | None, list[float]]:
     return limit, [look.value.power for look in gpu.looks[-LAST:] if look.value.power is not None]
 
 
-def _of_look(gpu: Gpu, look: Look[GpuSample]) -> Load:
+def load_of(gpu: Gpu, look: Look[GpuSample]) -> Load:
+    """What one look at a GPU says by itself."""
     sample = look.value
     if sample.utilization is None:
         return "unknown"

@@ -19,7 +19,7 @@ from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.node import Counted, Node
 from hangtop.diagnosis.phrasing import count
-from hangtop.session.motion.rank_progress import MotionSign, RankProgress, begun
+from hangtop.session.motion.rank_progress import MotionSign, RankProgress
 from hangtop.session.motion.steps import JobSteps
 from hangtop.session.state import JobState
 
@@ -39,7 +39,7 @@ LOOKED_OFTEN = 2
 """Looks at a still rank after which it is known to be still."""
 LONGEST_RHYTHM = 60.0
 """Seconds: a longer pause is none that comes with every step."""
-LONG_PAUSE, LONG_PAUSES = 1.0, 48
+LONG_PAUSE, LONG_PAUSES = 1.0, 256
 """Seconds of a pause in which several looks may fall, as a watch begins with them, and how many are remembered."""
 OVERDUE = 3.0
 """So many times the rhythm in which a log told steps before the last one is the last sign of life."""
@@ -67,19 +67,16 @@ class Progress:
         """What moved lately, and what proves it."""
         self._most: dict[tuple[str, str], float] = defaultdict(float)
         """The most bytes per second each way that a node's port or interface was seen to exchange."""
-        self._longest: tuple[float, float] | None = None
-        """Seconds of the longest pause that the job came back from, and when it did."""
         self._steps = JobSteps(0.0)
         self._now = 0.0
         self._ended: deque[tuple[float, float]] = deque(maxlen=LONG_PAUSES)
+        """When the pauses that the job came back from began and ended."""
 
     @property
     def usual_pause(self) -> float | None:
         """The longest pause that the job took and came back from, as it fades; None while it has taken none."""
-        if self._longest is None:
-            return None
-        seconds, at = self._longest
-        return float(seconds * 0.5 ** ((self._now - at) / HALF_LIFE))
+        lasted = [(end - begin, self._now - end) for begin, end in self._ended if end - begin >= PAUSE]
+        return max((seconds * 0.5 ** (past / HALF_LIFE) for seconds, past in lasted), default=None)
 
     def long_pauses(self, now: float) -> tuple[tuple[float, float], ...]:
         """When the last pauses of :data:`LONG_PAUSE` seconds and more began and ended, the present one last."""
@@ -139,7 +136,7 @@ class Progress:
             gpu = on.get(pid) if node.gpu_processes else None if index is None else node.gpus.get(index)
             known = tracks.get(pid)
             if known is None:
-                known = tracks[pid] = begun(rank, at, gpu)
+                known = tracks[pid] = RankProgress(rank.looks.newest, at, at, rank.launched)
             # What does not move is not sent; but what a node says between two looks tells of no rank: taken for a look
             # it was one in which the rank slept, and the next one showed its CPU time in a part of the time.
             early = at - known.seen_at < EARLY * self.between and rank.looks.newest is known.pulse
@@ -169,12 +166,8 @@ class Progress:
         """Take how long the ranks were still; what they came back from was a pause until then, whenever known."""
         before, then = self.stood_still, self._now
         self.stood_still, self._now = still, now
-        if before is None or still is None or still >= before - 0.1:
-            return
-        if before >= LONG_PAUSE:
+        if before is not None and still is not None and LONG_PAUSE <= before > still + 0.1:
             self._ended.append((then - before, now - still))
-        if before >= PAUSE:
-            self._longest = max(before, self.usual_pause or 0.0), now
 
     def _stillness(self, now: float, still: float, *, never: bool) -> float:
         """Seconds for which the job stood still, by its logs too; ``never``: its ranks have not moved while watched."""

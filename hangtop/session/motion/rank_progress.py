@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from collectors.samples.ranks import RankPulse
+from hangtop.diagnosis.evidence.gpus import load_of
 from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, Rank
 from hangtop.diagnosis.waits.process_motion import Motion, between
@@ -34,11 +35,6 @@ WRITES_A_WAKE, WRITES = 128.0, 1024.0
 is counted as written, and so are the lines of a log, which are fewer."""
 IO_RATE, IO_BYTES = 64 * 1024.0, 1e6
 """Bytes per second that are no heartbeat or log line, in two looks in a row; or bytes in a single one."""
-POWER, UTILIZATION = 0.03, 20
-"""Share of the power limit, and per cent of the time in use, by which a GPU changes from look to look when work comes
-and goes; a kernel that spins is flat."""
-HOT, FULL = 0.45, 50
-"""Share of its power limit that a GPU draws only when it computes, and per cent of its time that it is in use then."""
 
 
 class MotionSign(Enum):
@@ -60,8 +56,6 @@ class RankProgress:
     seen_at: float
     """… and last."""
     launched: int
-    gpu: tuple[float, float] | None = None
-    """Share of its GPU's power limit, and per cent of its time in use, in the last look; None without a GPU."""
     advanced: dict[MotionSign, float] = field(default_factory=dict)
     """When each sign was seen last."""
     looks: int = 0
@@ -88,10 +82,10 @@ class RankProgress:
         if ours:
             return
         moved = between(before, Look(at, pulse))
-        gpu_moves, reads = self._gpu_moves(gpu_figures(gpu)), self._reads(moved)
+        reads = self._reads(moved)
         if launched:
             self.advanced[MotionSign.LAUNCHES] = at
-        if gpu_moves:
+        if gpu is not None and gpu.looks and load_of(gpu, gpu.looks[-1]) == "computing":
             self.advanced[MotionSign.GPU] = at
         if reads or self._computes(moved, rank, beside_gpu=gpu is not None):
             self.advanced[MotionSign.WORKS] = at
@@ -121,31 +115,8 @@ class RankProgress:
         self.reads = rate >= IO_RATE
         return self.reads and (twice or rate * moved.span >= IO_BYTES)
 
-    def _gpu_moves(self, now: tuple[float, float] | None) -> bool:
-        """Whether its GPU draws the power of work, or its power or use changed."""
-        before, self.gpu = self.gpu, now
-        if now is None:
-            return False
-        changed = before is not None and (abs(now[0] - before[0]) >= POWER or abs(now[1] - before[1]) >= UTILIZATION)
-        return changed or (now[0] >= HOT and now[1] >= FULL)
-
-
-def begun(rank: Rank, at: float, gpu: Gpu | None) -> RankProgress:
-    """Begin to follow a rank, as of ``at``."""
-    pulse = rank.looks.newest
-    assert pulse is not None
-    return RankProgress(pulse, at, at, rank.launched, gpu_figures(gpu))
-
 
 def _value_at(rank: Rank, at: float) -> Look[RankPulse]:
     """What was known of its process at a time, or first: what does not move is not sent."""
     look = next((look for look in reversed(rank.looks) if look.at <= at), rank.looks[0])
     return Look(max(look.at, at), look.value)
-
-
-def gpu_figures(gpu: Gpu | None) -> tuple[float, float] | None:
-    """Power as a share of its limit, 0 where that is not known, and utilisation, of the GPU that a rank is on."""
-    if gpu is None or (sample := gpu.looks.newest) is None:
-        return None
-    limit = gpu.facts.power_limit if gpu.facts else None
-    return (sample.power or 0.0) / limit if limit else 0.0, float(sample.utilization or 0)
