@@ -40,13 +40,13 @@ class Gpu:
     fault: GpuFault | None = None
     """nvidia-smi's error in place of a sample; cleared by the next sample."""
     nvlinks: dict[int, NvlinkCounters] = field(default_factory=dict)
-    nvlink_grown: dict[int, dict[str, int]] = field(default_factory=dict)
-    """By link: growth of ``replay_errors``, ``recovery_errors`` and ``crc_errors`` while it was watched."""
+    """By link, the newest …"""
+    nvlinks_first: dict[int, NvlinkCounters] = field(default_factory=dict)
+    """… and those with which watching began."""
 
     def copied(self, heard: float | None) -> Gpu:
         """A copy; ``heard`` is when its node was last heard."""
-        grown = {link: dict(each) for link, each in self.nvlink_grown.items()}
-        return replace(self, looks=self.looks.copied(heard), nvlinks=dict(self.nvlinks), nvlink_grown=grown)
+        return replace(self, looks=self.looks.copied(heard), nvlinks=dict(self.nvlinks))
 
 
 @dataclass(slots=True)

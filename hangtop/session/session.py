@@ -161,7 +161,7 @@ class Session(Intake):
             patience=self.options.patience,
             stood_still=still,
             usual_pause=self.progress.usual_pause,
-            pauses=self.progress.long_pauses(now),
+            pauses=tuple(self.progress.pauses),
             motion=self.progress.motion,
             unasked=self.can_act and names_no_node(self.options),
             probed=tuple(self.probed),

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from statistics import median
 
-from collectors.samples.gpus import GpuSample
+from collectors.samples.gpus import GpuSample, NvlinkCounters
 from collectors.samples.host import Reading
 from hangtop.diagnosis.evidence.event_fields import number_of
 from hangtop.diagnosis.evidence.events import event_line, events_on
@@ -41,6 +41,7 @@ SEVERITY: dict[str, Severity] = {
 NO_ACTION = frozenset({"", "none", "n/a", "unknown", "not supported"})
 DRIVER_SILENCE_S = 10.0
 """Ours: without persistence mode nvidia-smi wakes every GPU up first, which takes seconds."""
+NVLINK_ERRORS = ("replay_errors", "recovery_errors", "crc_errors")
 LAST_LOOKS = 8
 """Number of last samples that count for a slow GPU: a problem that is over is not reported."""
 SETTLES_S = 60.0
@@ -200,9 +201,9 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
     joined = {node.name for node, gpu in all_gpus(job) if any(link.active for link in gpu.nvlinks.values())}
     for node, gpu in all_gpus(job):
         grown = [
-            f"link {link}: {listed([f'{name} +{number}' for name, number in counters.items() if number > 0])}"
-            for link, counters in sorted(gpu.nvlink_grown.items())
-            if any(number > 0 for number in counters.values())
+            f"link {link}: {listed(errors)}"
+            for link, newest in sorted(gpu.nvlinks.items())
+            if (errors := _more_errors(gpu.nvlinks_first[link], newest))
         ]
         wrong = grown + [
             f"link {one.link} is down" for one in gpu.nvlinks.values() if not one.active and node.name in joined
@@ -214,6 +215,12 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
                 Evidence(Observer.GPU, f"NVML on {node.name}", job.now, listed(wrong, most=8)),
                 "Drain the node and reset all GPUs of the NVLink domain; errors that come again are hardware.",
             )  # fmt: skip
+
+
+def _more_errors(first: NvlinkCounters, newest: NvlinkCounters) -> list[str]:
+    """``replay_errors +5``."""
+    counts = ((name, getattr(first, name), getattr(newest, name)) for name in NVLINK_ERRORS)
+    return [f"{name} +{now - was}" for name, was, now in counts if None not in (was, now) and now > was]
 
 
 def fabric_down(job: Job) -> Iterator[Finding]:

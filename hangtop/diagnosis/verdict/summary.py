@@ -114,7 +114,7 @@ def _usual_pause(job: Job) -> str:
     """Text on a pause that is shorter than several earlier pauses of the job; empty without such a pause."""
     if (still := job.stood_still) is None:
         return ""
-    longer = sum(ended - began >= still for began, ended in job.pauses if ended < job.now)
+    longer = sum(ended - began >= still for began, ended in job.pauses)
     return f"a pause of {duration(still)}, as {longer} times before" if longer >= USUAL_PAUSES else ""
 
 

@@ -14,24 +14,19 @@ from collectors.samples.gpus import (
     bus_key,
 )
 from collectors.samples.host import Counters, Interface, PortFacts
+from hangtop.diagnosis.evidence.gpus import gpu_at
 from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port
 from hangtop.session.state import SampleContext
 
 PROCESSES = 1024
 """Processes on the GPUs of a node that are told apart."""
-NVLINK_ERRORS = ("replay_errors", "recovery_errors", "crc_errors")
 CHANGES = 16
 """States of a port that are remembered."""
 SETTLED = 2.5
 """Seconds without news of a counter after which it stood still: changes alone are sent, at most once a tick or so."""
 SETTLED_BY_TOOL = 8.0
 """The same of a port for whose counters ``perfquery`` is run: that is done every five seconds."""
-
-
-def _growth(before: int, now: int) -> int:
-    """How much a counter grew; one that is less than before began again from zero."""
-    return now - before if now >= before else now
 
 
 # --- GPUs ----------------------------------------------------------------------------------------------------------
@@ -78,8 +73,7 @@ def gpu_fault(here: SampleContext, sample: GpuFault) -> None:
     """A line that is no row, or a missing index; an empty text says that it answers again."""
     index, fault = sample.gpu, sample if sample.text else None
     if index is None and sample.bus_id:
-        key = bus_key(sample.bus_id)
-        index = next((g.index for g in here.node.gpus.values() if g.facts and bus_key(g.facts.bus_id) == key), None)
+        index = gpu_at(here.node, sample.bus_id)
     if index is not None:
         _set_fault(here, _gpu(here.node, index), fault)
         return
@@ -99,14 +93,8 @@ def _set_fault(here: SampleContext, gpu: Gpu, fault: GpuFault | None) -> None:
 def nvlink(here: SampleContext, sample: NvlinkCounters) -> None:
     """Errors and traffic of one NVLink."""
     gpu = _gpu(here.node, sample.gpu)
-    before = gpu.nvlinks.get(sample.link)
+    gpu.nvlinks_first.setdefault(sample.link, sample)
     gpu.nvlinks[sample.link] = sample
-    grown = dict(gpu.nvlink_grown.get(sample.link, ()))
-    for name in NVLINK_ERRORS:
-        was, now = getattr(before, name, None), getattr(sample, name)
-        if was is not None and now is not None and now != was:
-            grown[name] = grown.get(name, 0) + _growth(was, now)
-            gpu.nvlink_grown[sample.link] = grown
 
 
 # --- the network ---------------------------------------------------------------------------------------------------

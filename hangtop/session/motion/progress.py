@@ -69,19 +69,14 @@ class Progress:
         """The most bytes per second each way that a node's port or interface was seen to exchange."""
         self._steps = JobSteps(0.0)
         self._now = 0.0
-        self._ended: deque[tuple[float, float]] = deque(maxlen=LONG_PAUSES)
-        """When the pauses that the job came back from began and ended."""
+        self.pauses: deque[tuple[float, float]] = deque(maxlen=LONG_PAUSES)
+        """When the last pauses of :data:`LONG_PAUSE` seconds and more began, and when the job came back from them."""
 
     @property
     def usual_pause(self) -> float | None:
         """The longest pause that the job took and came back from, as it fades; None while it has taken none."""
-        lasted = [(end - begin, self._now - end) for begin, end in self._ended if end - begin >= PAUSE]
+        lasted = [(end - begin, self._now - end) for begin, end in self.pauses if end - begin >= PAUSE]
         return max((seconds * 0.5 ** (past / HALF_LIFE) for seconds, past in lasted), default=None)
-
-    def long_pauses(self, now: float) -> tuple[tuple[float, float], ...]:
-        """When the last pauses of :data:`LONG_PAUSE` seconds and more began and ended, the present one last."""
-        still = self.stood_still or 0.0
-        return (*self._ended, *(((now - still, now),) if still >= LONG_PAUSE else ()))
 
     def steps_per_s(self, now: float) -> float | None:
         """Training steps a second, as the logs tell; 0 when the next one is overdue, None where they tell none."""
@@ -120,30 +115,25 @@ class Progress:
 
         Not seen is not still: where a node does not answer its last word is kept, and none of its ranks is in view.
         """
-        tracks, at = self.tracks.setdefault(node.name, {}), node.seen_at
-        for pid in tracks.keys() - node.ranks.keys():
-            del tracks[pid]
+        at = node.seen_at
         if node.link not in {"live", "limited"} or at is None or not node.answers("ranks"):
             return []
         exchanged = self._exchanged_at(node)
         on = {process.pid: gpu for gpu in node.gpus.values() for process in gpu.processes}
-        seen = []
+        before, self.tracks[node.name] = self.tracks.get(node.name, {}), {}
         for pid, rank in node.ranks.items():
             if rank.gone_at is not None or rank.looks.newest is None or (node.name, pid) in unrelated:
-                tracks.pop(pid, None)
                 continue
             index = given_gpu(rank.process)
             gpu = on.get(pid) if node.gpu_processes else None if index is None else node.gpus.get(index)
-            known = tracks.get(pid)
-            if known is None:
-                known = tracks[pid] = RankProgress(rank.looks.newest, at, at, rank.launched)
+            known = before.get(pid) or RankProgress(rank.looks.newest, at, at, rank.launched)
+            self.tracks[node.name][pid] = known
             # What does not move is not sent; but what a node says between two looks tells of no rank: taken for a look
             # it was one in which the rank slept, and the next one showed its CPU time in a part of the time.
             early = at - known.seen_at < EARLY * self.between and rank.looks.newest is known.pulse
             if at > known.seen_at and not early:
                 known.follow(at, rank, gpu, exchanged=exchanged, ours=at <= node.answering.get(pid, 0.0))
-            seen.append(known)
-        return seen
+        return [*self.tracks[node.name].values()]
 
     def _exchanged_at(self, node: Node) -> float | None:
         """When the node was last seen to exchange what this job needs.
@@ -153,13 +143,12 @@ class Progress:
         """
         outward = {name: link for name, link in node.interfaces.items() if link.facts.kind not in LOCAL}
         links: dict[str, Counted] = {**node.ports, **outward}
-        rates = [(link.at, name, link.sent_per_s, link.received_per_s) for name, link in links.items()]
         exchanged = None
-        for at, name, sent, received in rates:
-            rate = min(sent or 0.0, received or 0.0)
+        for name, link in links.items():
+            rate = min(link.sent_per_s or 0.0, link.received_per_s or 0.0)
             self._most[node.name, name] = most = max(rate, self._most[node.name, name])
             if rate >= max(FLOOR, SHARE * most):
-                exchanged = max(at, exchanged or at)
+                exchanged = max(link.at, exchanged or link.at)
         return exchanged
 
     def _take(self, now: float, still: float | None) -> None:
@@ -167,7 +156,7 @@ class Progress:
         before, then = self.stood_still, self._now
         self.stood_still, self._now = still, now
         if before is not None and still is not None and LONG_PAUSE <= before > still + 0.1:
-            self._ended.append((then - before, now - still))
+            self.pauses.append((then - before, now - still))
 
     def _stillness(self, now: float, still: float, *, never: bool) -> float:
         """Seconds for which the job stood still, by its logs too; ``never``: its ranks have not moved while watched."""

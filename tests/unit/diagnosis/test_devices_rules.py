@@ -90,10 +90,11 @@ def test_memory_errors() -> None:
 
 
 def test_nvlink() -> None:
-    links = {0: NvlinkCounters(0, 0, True, 5, 0, 0, None, None), 1: NvlinkCounters(0, 1, True, 0, 0, 0, None, None)}
-    bad = replace(gpu(0), nvlinks=links, nvlink_grown={0: {"replay_errors": 5}, 1: {"replay_errors": 0}})
-    assert first(watched(bad).verdict()).kind == "nvlink_errors"
-    assert alarms(watched(replace(bad, nvlink_grown={})).verdict()) == []
+    links = {link: NvlinkCounters(0, link, True, 5, 0, 0, None, None) for link in range(2)}
+    fine = replace(gpu(0), nvlinks=links, nvlinks_first=links)
+    assert alarms(watched(fine).verdict()) == []
+    bad = first(watched(replace(fine, nvlinks={**links, 0: links[0]._replace(replay_errors=10)})).verdict())
+    assert (bad.kind, "link 0: replay_errors +5" in bad.summary) == ("nvlink_errors", True)
 
 
 # --- ports -------------------------------------------------------------------------------------------------------
