@@ -34,7 +34,7 @@ had buffered comes out behind its traceback: some kilobytes, of the steps before
 ENDING = 40
 """Lines between a fault and the word that training is complete: less may be what another process was about to say."""
 LAUNCHERS = ("elastic.", "launcher.")
-"""What launchers say: steps behind it may be those of the other ranks."""
+"""What launchers say: a log with a word of theirs is not of one process alone."""
 TRUE_FOREVER = ("kernel.", "nccl.", "job.", "log.end", "elastic.finished", "torch.program_exit")
 """What kernels, NCCL and settings say stays true whatever follows; all else tells of something that fails or waits."""
 RUN_ENDS = (
@@ -56,7 +56,7 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
             del events[EVENTS // 2 : -EVENTS // 4]  # the beginning tells the cause, the end how it ended
     events += parser.close()
     end = LogEnd(tail, parser.line)
-    begun, last_said = last_run(events, hints, end), parser.reader.last_said
+    begun, last_said = last_run(events, hints), parser.reader.last_said
     # a machine's words are true of both runs
     events = [event for event in events if event.kind.startswith("kernel.") or last_said(event) >= begun]
     over = outlived(events, hints, end, last_said)
@@ -129,22 +129,15 @@ def last_line(event: LogEvent) -> int:
     return event.line + (lines - 1 if isinstance(lines, int) else event.text.rstrip("\n").count("\n"))
 
 
-def last_run(events: Sequence[LogEvent], hints: Hints, end: LogEnd) -> int:
+def last_run(events: Sequence[LogEvent], hints: Hints) -> int:
     """The line at which the last of several runs in one log begins; 0 where there is one alone."""
-    single = _last_launched(events) == 0 and all(event.rank in (None, hints.rank) for event in events)
+    single = all(event.rank in (None, hints.rank) and not event.kind.startswith(LAUNCHERS) for event in events)
     begun, ended = 0, False
     for event in events:
         if event.kind == "job.started" and ended:
             begun, ended = event.line, False
-        elif event.kind == "elastic.restart" and end.steps_behind(event, anew=True):
-            begun = event.line + 1
         ended = ended or _ends_run(event, single=single)
     return begun
-
-
-def _last_launched(events: Sequence[LogEvent]) -> int:
-    """The last line that a launcher wrote; 0 without one."""
-    return max((event.line for event in events if event.kind.startswith(LAUNCHERS)), default=0)
 
 
 def _ends_run(event: LogEvent, *, single: bool) -> bool:
@@ -157,13 +150,12 @@ def _ends_run(event: LogEvent, *, single: bool) -> bool:
 def outlived(events: Sequence[LogEvent], hints: Hints, end: LogEnd, last_said: Callable[[LogEvent], int]) -> list[bool]:
     """Of each event of one run whether the run outlived it; ``last_said`` tells where the same was said last."""
     events = [event._replace(line=last_said(event)) for event in events]
-    launched = _last_launched(events)
     ended = max((event.line for event in events if event.kind in ("job.finished", "elastic.finished")), default=0)
     return [
         not event.kind.startswith(TRUE_FOREVER)
         and event.rank in (None, hints.rank)
         and event.host in ("", hints.host)  # what other hosts write behind it into the same log is not its own
-        and (end.steps_behind(event, anew=event.line > launched) or ended - last_line(event) > ENDING)
+        and (end.steps_behind(event) or ended - last_line(event) > ENDING)
         for event in events
     ]
 
@@ -185,8 +177,8 @@ class LogEnd:
                 if not steps.is_trouble(text) and (seen := steps.counted(text)) is not None:
                     self._steps.append((number, seen.template, seen.value))
 
-    def steps_behind(self, event: LogEvent, *, anew: bool) -> bool:
-        """Whether steps are counted on behind an event, or, where that may be, from their beginning anew."""
+    def steps_behind(self, event: LogEvent) -> bool:
+        """Whether steps are counted on behind an event, or from their beginning anew."""
         end = _said_by(event)
         behind = _by_words(step for step in self._steps if step[0] > end)
         if event.kind == "log.error" or event.data.get("logged") is True:
@@ -197,7 +189,7 @@ class LogEnd:
             return True
         # buffered lines go on where they were: fewer lines count where all begins again
         before = _by_words(step for step in self._steps if step[0] <= end)
-        return anew and any(numbers[0] <= min(before[words]) for words, numbers in behind.items() if words in before)
+        return any(numbers[0] <= min(before[words]) for words, numbers in behind.items() if words in before)
 
 
 def _said_by(event: LogEvent) -> int:
