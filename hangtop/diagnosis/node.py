@@ -244,7 +244,7 @@ class Node:
         return [interface.facts for interface in self.interfaces.values()]
 
     def readings_of(self, source: str) -> list[Look[Reading]]:
-        """What a source reads of each thing."""
+        """What a source reads of each thing, with since when it holds."""
         return [look for (told_by, _), look in self.readings.items() if told_by == source]
 
     def answers(self, source: str) -> bool:

@@ -18,11 +18,14 @@ from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation
 from hangtop.diagnosis.job import Job
 
 POLLS = 3
-"""Number of RAS answers over which counts must stand still (NCCL's manual asks for repeated queries)."""
+"""Number of RAS answers over which a live job's counts must stand still (NCCL's manual asks for repeated queries)."""
 
 
 def progress_by_ras(job: Job) -> tuple[LaunchProgress, ...]:
-    """One record for each operation of each communicator of the job whose counts stood still over the last answers."""
+    """One record for each operation of each communicator of the job whose counts stood still over the last answers.
+
+    A saved report counts by itself, but is not certain: its owner asked because the job seemed to stand still.
+    """
     resolver, found, polls = job.once(CommRankResolver), [], POLLS if job.live else min(POLLS, len(job.ras))
     states: dict[str, list[RasCommunicator]] = defaultdict(list)
     for look in sorted(job.ras, key=lambda look: look.at)[-POLLS:]:

@@ -29,7 +29,7 @@ ENDING_SIGNALS = frozenset({"TERM", "SIGTERM", "INT", "SIGINT", "HUP", "SIGHUP"}
 VICTIM_SIGNATURES = frozenset({"connection", "interrupt", "child_failed", "nccl"})
 """Signatures of exceptions that follow from the end of another rank."""
 TIME_OUTS = frozenset({"store", "rendezvous", "collective_timeout", "fingerprint"})
-"""Signatures of exceptions by which a wait ended: rules on what was waited for say more."""
+"""Signatures of exceptions that end a wait: rules about the wait itself say more."""
 TIMED_OUT = ("torch.watchdog_timeout", "torch.taken_down", "gloo.timeout")
 """Events after which torch aborts the process itself."""
 TASKS = 64
