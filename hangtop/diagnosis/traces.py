@@ -6,12 +6,11 @@ else by its position among the group's calls, if the operations agree.
 
 from __future__ import annotations
 
-import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
-from statistics import NormalDist, median
+from statistics import NormalDist, fmean, median
 
 from collectors.samples.collectives import RankTrace, TraceCall
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
@@ -106,7 +105,7 @@ def _lateness(found: Sequence[Mapping[int, float]]) -> dict[int | None, Lateness
     by_rank: dict[int | None, Lateness] = {}
     usuals = [median(sorted(seconds.values())[1:]) for seconds in found]
     lost = [usual - min(seconds.values()) for seconds, usual in zip(found, usuals, strict=True)]
-    mean = statistics.fmean(lost) if lost else 0.0
+    mean = fmean(lost) if lost else 0.0
     for seconds, usual, own_lost in zip(found, usuals, lost, strict=True):
         least = min(seconds.values())
         some_late = own_lost >= max(LATE_S, LATE_SHARE * usual, LATE_USUAL * mean)

@@ -17,15 +17,6 @@ HASH = 20
 """Longest name, in characters, that is shown: a longer one is a hash of the ranks by torch."""
 
 
-def name_of(name: str, description: str) -> str:
-    """A name for readers, ``3`` or ``3 (tp)``; the description replaces a hash and the group of all ranks' number."""
-    if len(name) > HASH:
-        name = description or name[:8]
-    if description == WHOLE_NAME and name in WHOLE:
-        return description
-    return (name or "0") if description in ("", name, "undefined") else f"{name or '0'} ({description})"
-
-
 @dataclass(frozen=True, slots=True)
 class Group:
     """One process group of the job. ``ranks`` are global, in the order of the group; empty if no dump lists them."""
@@ -36,8 +27,13 @@ class Group:
 
     @property
     def label(self) -> str:
-        """Its name for readers."""
-        return name_of(self.name, self.description)
+        """Its name for readers, ``3`` or ``3 (tp)``; the description replaces a hash and the default group's number."""
+        name, description = self.name, self.description
+        if len(name) > HASH:
+            name = description or name[:8]
+        if description == WHOLE_NAME and name in WHOLE:
+            return description
+        return (name or "0") if description in ("", name, "undefined") else f"{name or '0'} ({description})"
 
     @property
     def whole(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collectors.samples.logs import LogEvent
-from hangtop.diagnosis.collectives.groups import WHOLE, WHOLE_NAME, name_of
+from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import log_events, ranks_in
@@ -75,7 +75,7 @@ def _name(event: LogEvent) -> str:
 
 
 def _without_errors(job: Job, events: Sequence[LogEvent]) -> list[LogEvent]:
-    """Leave out events of ranks whose watchdog reports an error and no time-out.
+    """Leave out events of ranks whose watchdog reports an error and no time-out; if no rank timed out, all events.
 
     A watchdog reports an error of NCCL (a peer that ended) as a collective time-out "from this local rank" as well, and
     so do the watchdogs that it signals to dump (ProcessGroupNCCL.cpp of torch 2.11).
@@ -89,8 +89,8 @@ def _without_errors(job: Job, events: Sequence[LogEvent]) -> list[LogEvent]:
 
 def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
     description = next((text_of(event, "group_name") for event in events if text_of(event, "guid")), "")
-    whole = not name or name in WHOLE or description == WHOLE_NAME
-    members = frozenset(known_ranks(job)) if whole else frozenset[int]()
+    group = Group(name, description=description)
+    members = frozenset(known_ranks(job)) if group.whole else frozenset[int]()
     last: dict[int, Operation] = {}
     waiting: dict[int, Operation] = {}
     for event in sorted(events, key=lambda event: number_of(event, "seq") or 0):
@@ -109,8 +109,7 @@ def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
     numbers = [one.seq for one in waiting.values()]
     if not name and numbers and max(numbers) - min(numbers) > FAR:
         last, waiting = {}, {}  # lines without a name, of several groups
-    label = name_of(name, description) if name else ""
-    progress = LaunchProgress(label, _silent(job, members, events) | last.keys(), last, waiting)
+    progress = LaunchProgress(group.label if name else "", _silent(job, members, events) | last.keys(), last, waiting)
     return TimedOutGroup(name, progress, tuple(events), members)
 
 

@@ -69,7 +69,7 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
     If a rank's log shows its failure or its normal end, other rules report it.
     """
     job, graph = job_status.job, job_status.graph
-    if not job_status.present or graph is None or not graph.waiters:
+    if graph is None or not graph.waiters:
         return
     told = by_rank(failures(job)).keys() | exits(job).keys()
     together: dict[str, list[RankStatus]] = defaultdict(list)

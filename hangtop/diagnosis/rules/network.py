@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from hangtop.diagnosis.addresses import nodes_by_name
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity, next_step
@@ -101,7 +101,7 @@ def _device(port: Port) -> str:
 
 def _flaps(port: Port) -> int:
     """How often the port was seen to come back."""
-    states = itertools.pairwise(look.value.state == "ACTIVE" for look in port.changes)
+    states = pairwise(look.value.state == "ACTIVE" for look in port.changes)
     return sum(after and not before for before, after in states)
 
 

@@ -98,15 +98,15 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     if direct and _open_long(job_status, matched, (edge.since for edge in direct)):
         last = [_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2]]
         yield not_launched(
-            job, culprits, direct, _waiters(job_status, culprits), _weight(matched, direct),
+            job, culprits, direct, _waiters(job_status, culprits), _weight(matched),
             (*last, *(_dump(matched, edge.waiter, _open(edge)) for edge in direct[:3])),
         )  # fmt: skip
 
 
-def _weight(matched: Matched, direct: Iterable[WaitEdge]) -> float:
+def _weight(matched: Matched) -> float:
     if not matched.culprits:
         return 0.65
-    return 0.8 if any(edge.untold for edge in (*direct, *matched.edges)) else 0.92
+    return 0.8 if any(edge.untold for edge in matched.edges) else 0.92
 
 
 def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:

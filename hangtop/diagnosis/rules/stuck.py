@@ -47,7 +47,7 @@ def held_up(job_status: JobStatus) -> Iterator[Finding]:
     A rank that is waited for is stuck once the wait has lasted as long as :meth:`JobStatus.due`.
     """
     graph = job_status.graph
-    if graph is None or graph.pattern != "held_up" or not graph.waiters:
+    if graph is None or graph.pattern != "held_up":
         return
     at_fault = [culprit for culprit in graph.culprits if graph.held >= job_status.due(culprit)]
     alive = [c for c in graph.culprits if c.state in ("working", "on_gpu") and c.read]

@@ -93,7 +93,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("gpu_out_of_memory", "crashed", 1, "CUDA ran out of memory", NO_START),
     Kind("unused_parameters", "crashed", 1, "DDP raised: parameters took no part in the loss, and got no gradient",
          (_job("collective_mismatch"), *DISAGREES)),
-    Kind("watchdog_timeout", "crashed", 6, "a time-out ended a wait (NCCL's watchdog, gloo, an engine); HUNG in saved logs",
+    Kind("watchdog_timeout", "crashed", 6, "a time-out ended a wait (NCCL's watchdog, gloo, an engine); HUNG in files",
          (_job("child_failed_no_detail", "nccl_remote_error", "rank_crashed", "store_timeout"),)),
     Kind("address_in_use", "crashed", 1, "the rendezvous port was taken", NO_START),
     Kind("store_timeout", "crashed", 6, "a wait at the store or the rendezvous ended by time-out", LOST_PEER),
