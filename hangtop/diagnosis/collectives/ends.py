@@ -1,4 +1,4 @@
-"""Waits that do not end: circles of ranks, and the rank that launched operations in another order.
+"""Waits that do not end: cycles of ranks, and the rank that launched operations in another order.
 
 When two ranks wait for each other in different groups, the pair alone does not show which of the two launched its
 operations in the wrong order. Groups of one description and size have one role: their ranks launch the same collectives
@@ -16,7 +16,7 @@ from hangtop.diagnosis.collectives.recorded import RankInGroup
 
 
 def circle_of(waits: Mapping[int, Collection[int]]) -> set[int]:
-    """Ranks in circles of waits, without the ranks whose waits lead to an end and the ranks that no rank waits for."""
+    """Ranks in cycles of waits, without the ranks whose waits lead to an end and the ranks that no rank waits for."""
     left = {rank: set(targets) for rank, targets in waits.items()}
     while True:
         awaited = set().union(*left.values())

@@ -44,7 +44,7 @@ class Matched:
     """For each group, the first collective that ranks launched with different operations, types or sizes; the earliest
     first."""
     circle: tuple[int, ...]
-    """Ranks in a circle of waits."""
+    """Ranks in a cycle of waits."""
     culprits: tuple[int, ...]
     """Ranks at which all waits end; else ranks whose GPUs stand still; else the rank with the wrong order."""
     undumped: tuple[int, ...]

@@ -32,44 +32,44 @@ WENT_ON_S = 15.0
 class RankEnd:
     """How one rank ended: all reports about it, the one that says most of the cause first."""
 
-    words: tuple[Failure, ...]
+    reports: tuple[Failure, ...]
 
     @property
     def cause(self) -> Failure:
         """The report that says most of why the rank ended."""
-        return self.words[0]
+        return self.reports[0]
 
     @property
     def rank(self) -> int | None:
         """The rank that ended; None if unknown."""
-        return self.words[0].rank
+        return self.reports[0].rank
 
     @property
     def bare(self) -> bool:
         """Whether an exit code, or a traceback without its end, is all that is known of the cause."""
-        return self.cause.bare and not any(one.signal for one in self.words if not one.consequence)
+        return self.cause.bare and not any(one.signal for one in self.reports if not one.consequence)
 
     @property
     def killed(self) -> bool:
         """Whether it got SIGKILL, or host memory ran out, and the rank itself does not report why."""
-        if any(word.manner == "raised" and not word.consequence for word in self.words):
+        if any(report.manner == "raised" and not report.consequence for report in self.reports):
             return False
-        return any(word.signal == "KILL" or word.manner == "memory" for word in self.words)
+        return any(report.signal == "KILL" or report.manner == "memory" for report in self.reports)
 
 
 def ended_ranks(job_status: JobStatus) -> list[RankEnd]:
     """The end of each rank, in the order of their failures; in a live job only of ranks that did not survive."""
     job, told = job_status.job, failures(job_status.job)
     ends = []
-    for rank, words in by_rank(told).items():
-        raised = [at for word in words if word.event.kind == "python.exception" and (at := word.at) is not None]
+    for rank, reports in by_rank(told).items():
+        raised = [at for report in reports if report.event.kind == "python.exception" and (at := report.at) is not None]
         if not lives_on(job_status, rank, max(raised, default=None)):
-            ends.append(_end(words))
+            ends.append(_end(reports))
     unnamed = [failure for failure in told if failure.rank is None]
     if job.live:
         return sorted(ends, key=_time)
     if told_to_end(job):  # the launcher's reason says more
-        ends = [end for end in ends if not all(word.bare for word in end.words)]
+        ends = [end for end in ends if not all(report.bare for report in end.reports)]
         unnamed = [failure for failure in unnamed if not failure.bare]
     if not ends:
         return [_end(unnamed)] if unnamed else []
@@ -113,22 +113,22 @@ def _left_program(job: Job, status: RankStatus, doing: Activity) -> bool:
     )  # fmt: skip
 
 
-def _end(words: Sequence[Failure]) -> RankEnd:
+def _end(reports: Sequence[Failure]) -> RankEnd:
     """Causes go before consequences, then reports with a reason, then by time; those without a time last.
 
     An exit code adds nothing to a rank's own report: a victim's exit is no failure of its own. Without a known rank,
     the exit may be another rank's.
     """
-    telling = [word for word in words if word.signal or not word.bare]
-    if not telling or (words[0].rank is None and all(word.consequence for word in telling)):
-        telling = list(words)
+    telling = [report for report in reports if report.signal or not report.bare]
+    if not telling or (reports[0].rank is None and all(report.consequence for report in telling)):
+        telling = list(reports)
     order = sorted(telling, key=lambda one: (one.consequence, one.bare, inf if one.at is None else one.at))
     return RankEnd(tuple(order))
 
 
 def _time(end: RankEnd) -> tuple[float, bool, str, int]:
     """When a rank failed by itself, else the time of its earliest report; torchrun's root cause first at one time."""
-    times = [word.at for word in end.words if word.at is not None and word.consequence == end.cause.consequence]
+    times = [one.at for one in end.reports if one.at is not None and one.consequence == end.cause.consequence]
     at, event = min(times, default=inf), end.cause.event
     return at, event.data.get("root") is not True, event.source, event.line
 
@@ -138,15 +138,15 @@ def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[Ran
 
     It must be in the log of the launcher that reports the exit code; else it is an end of its own.
     """
-    raised = [word for word in unnamed if word.manner == "raised" and not word.bare]
-    told = [word for word in raised if not word.consequence]
+    raised = [report for report in unnamed if report.manner == "raised" and not report.bare]
+    told = [report for report in raised if not report.consequence]
     own = [end for end in ends if not end.cause.consequence]
     if not own or not told or not all(end.bare for end in own):
         return ends
     first, cause = ends[0], told[0]
-    root = len(ends) == 1 or any(word.event.data.get("root") is True for word in first.words)
+    root = len(ends) == 1 or any(report.event.data.get("root") is True for report in first.reports)
     if root and cause.event.source == first.cause.event.source:
-        return [RankEnd((replace(cause, rank=first.rank), *first.words)), *ends[1:]]
+        return [RankEnd((replace(cause, rank=first.rank), *first.reports)), *ends[1:]]
     return [RankEnd((cause,)), *ends]
 
 

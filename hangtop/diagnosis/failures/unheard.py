@@ -60,7 +60,7 @@ def _bare(peer: str) -> str:
     return peer.rpartition(":")[0] if peer.count(":") == 1 else peer
 
 
-def kernel_word(job: Job, nodes: Sequence[str], since: float, until: float) -> LogEvent | None:
+def kernel_kill(job: Job, nodes: Sequence[str], since: float, until: float) -> LogEvent | None:
     """The last out-of-memory kill of one node's kernel in that time; at one moment also its segmentation fault.
 
     Living ranks' processes do not count, nor does any kill while processes of other runs are on the node: it may be one

@@ -9,12 +9,12 @@ from hangtop.diagnosis.collectives.counts import CommRankResolver
 from hangtop.diagnosis.evidence.events import event_line, log_events, ranks_in
 from hangtop.diagnosis.failures.first import exits, exits_before, lost_connections
 from hangtop.diagnosis.failures.record import by_rank, failures
-from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_word, logs_behind, logs_read_to
+from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_kill, logs_behind, logs_read_to
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, on_nodes, who_wait
 from hangtop.diagnosis.roster import homes, world_size
-from hangtop.diagnosis.rules.crash import without_word
+from hangtop.diagnosis.rules.crash import without_message
 from hangtop.diagnosis.tables.thresholds import START_S
 from hangtop.diagnosis.waits.evidence import evidence_of, waiters_of
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -44,8 +44,8 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     world = f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive {on_nodes(belongs)}".rstrip()
     proof = (Evidence(Observer.CONTEXT, "environment of the ranks", None, world), *waiters_of(graph))
     wait = who_wait(graph.waiters, "rank")
-    if belongs and (job_status.trained or kernel_word(job, belongs, began, job.now)):
-        yield without_word(job, numbers, belongs, (began, job.now), "ended before it was seen", wait, proof, 0.85)
+    if belongs and (job_status.trained or kernel_kill(job, belongs, began, job.now)):
+        yield without_message(job, numbers, belongs, (began, job.now), "ended before it was seen", wait, proof, 0.85)
         return
     youngest = max((rank.process.started for rank in living), default=job.now)
     if job.now - youngest >= START_S or job.motion.last_step is not None:
@@ -78,7 +78,7 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
             together[status.node].append(status)
     for node, members in together.items():
         first, held = members[0], sorted(one.held for one in members)
-        yield without_word(
+        yield without_message(
             job, [one.rank for one in members], (node,), (job.now - held[-1], job.now - held[0]),
             f"has been gone for {duration(held[-1])} without a message", who_wait(graph.waiters, "other"),
             (Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {first.pid} is gone"),
@@ -99,7 +99,7 @@ def left_early(job_status: JobStatus) -> Iterator[Finding]:
     if graph is not None and graph.waiters and graph.held >= job_status.alarm_after:
         done = exits(job)
         left = left or tuple(done[one.rank] for one in job_status.of("gone", "missing") if one.rank in done)
-        failed = {rank for rank, words in by_rank(failures(job)).items() if not all(one.consequence for one in words)}
+        failed = {rank for rank, own in by_rank(failures(job)).items() if not all(one.consequence for one in own)}
         leavers = [one for one in _logs_read(job_status, job_status.of("leaving")) if one.rank not in failed]
         waiters |= {one.rank for one in graph.waiters}
     ranks = {*ranks_in(left), *(one.rank for one in leavers)}

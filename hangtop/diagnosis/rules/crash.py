@@ -14,7 +14,7 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import event_line, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.failures.first import RankEnd, ended_ranks, exits_before, first_failure, lost_connections
 from hangtop.diagnosis.failures.record import ENDING_SIGNALS, TIME_OUTS, Failure
-from hangtop.diagnosis.failures.unheard import kernel_text, kernel_word, logs_behind, silent_ranks
+from hangtop.diagnosis.failures.unheard import kernel_kill, kernel_text, logs_behind, silent_ranks
 from hangtop.diagnosis.finding import Evidence, Finding, of_ranks
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
@@ -38,10 +38,10 @@ def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
     """
     job, ends = job_status.job, ended_ranks(job_status)
     first, closed = first_failure(ends), lost_connections(job)
-    gone = [end.rank for end in ends if end.rank is not None and all(map(_only_gone, end.words))]
+    gone = [end.rank for end in ends if end.rank is not None and all(map(_only_gone, end.reports))]
     if first is None or (closed and first.rank in gone):
         if not logs_behind(job_status):
-            yield from _all_victims(job, ends, closed) if first is None else [_left_no_word(job, gone, closed)]
+            yield from _all_victims(job, ends, closed) if first is None else [_left_no_message(job, gone, closed)]
         return
     alike = [first, *(end for end in ends if end is not first and _alike(end.cause, first.cause))]
     if first.killed:
@@ -54,9 +54,9 @@ def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
         yield _ended(job, "child_failed_no_detail", 0.5 if logs_behind(job_status) else 0.7, alike, text, RECORD)
 
 
-def _only_gone(word: Failure) -> bool:
+def _only_gone(report: Failure) -> bool:
     """A launcher's report, without an exit code, that the process is gone."""
-    return word.event.kind == "launcher.exit" and word.bare and "exitcode" not in word.event.data
+    return report.event.kind == "launcher.exit" and report.bare and "exitcode" not in report.event.data
 
 
 def _ended(job: Job, kind: str, weight: float, ends: Sequence[RankEnd], text: str, advice: str) -> Finding:
@@ -65,13 +65,13 @@ def _ended(job: Job, kind: str, weight: float, ends: Sequence[RankEnd], text: st
     Without a known rank, the text says ``local rank 3`` if a label or a log file's name shows it, else ``a rank``.
     """
     ranks = tuple(sorted({end.rank for end in ends if end.rank is not None}))
-    words = [*ends[0].words[:3], *(end.cause for end in ends[1:3])]
+    reports = [*ends[0].reports[:3], *(end.cause for end in ends[1:3])]
     nodes = homes(job, ranks) or tuple(sorted({end.cause.event.host for end in ends} - {""}))
     local = {number_of(end.cause.event, "local_rank") for end in ends}
     named = ranks_text(ranks) or (f"local rank {local.pop()}" if len(local) == 1 and None not in local else "a rank")
     return Finding(
         kind, "critical", weight, " ".join(filter(None, (named, on_nodes(nodes) if ranks else "", text))),
-        ranks=ranks, nodes=nodes, evidence=tuple(event_line(word.event) for word in words), advice=advice,
+        ranks=ranks, nodes=nodes, evidence=tuple(event_line(report.event) for report in reports), advice=advice,
     )  # fmt: skip
 
 
@@ -94,12 +94,12 @@ def _alike(one: Failure, first: Failure) -> bool:
 
 
 def _killed(job: Job, end: RankEnd) -> Finding:
-    memory = any(word.manner == "memory" or text_of(word.event, "reason") == "OOMKilled" for word in end.words)
+    memory = any(report.manner == "memory" or text_of(report.event, "reason") == "OOMKilled" for report in end.reports)
     memory = memory or any(  # Slurm does not name the task that the kernel killed out of memory
         event.rank is None and "task" not in event.data and event.host in ("", end.cause.event.host)
         for event in log_events(job, "slurm.out_of_memory")
     )
-    by = "the kernel: out of memory" if memory else "SIGKILL from outside (out of memory, a batch system, somebody)"
+    by = "the kernel: out of memory" if memory else "SIGKILL from outside (out of memory, a batch system, a user)"
     advice = MORE_MEMORY if memory else LOOK_FOR_THE_KILL
     return _ended(job, "rank_killed", 0.95 if memory else 0.88, [end], f"was killed by {by}", advice)
 
@@ -127,27 +127,27 @@ def _all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) 
         silent = tuple(sorted({one.rank for one in job.ranks if one.gone_at is not None} & {*silent}))
     nccl = [end for end in ends if end.cause.signature == "nccl" and not end.cause.event.data.get("consequence")]
     if silent:
-        yield _left_no_word(job, silent, closed or [end.cause.event for end in ends])
+        yield _left_no_message(job, silent, closed or [end.cause.event for end in ends])
     elif nccl and not nccl_failures(job):
         yield _ended(job, "rank_crashed", 0.5, nccl, f"failed in NCCL: {nccl[0].cause.what}", SAYS_NOT_WHY)
     else:
         yield from _ended_from_outside(job, ends)
 
 
-def _left_no_word(job: Job, ranks: Sequence[int], closed: Sequence[LogEvent]) -> Finding:
+def _left_no_message(job: Job, ranks: Sequence[int], closed: Sequence[LogEvent]) -> Finding:
     """rank_killed: ranks without a message to which others lost their connections."""
     at = min((event.at for event in closed if event.at is not None), default=inf)
     text = f"left no message, and {count(len(set(ranks_in(closed))), 'other')} lost the connection to it"
-    return without_word(job, ranks, homes(job, ranks), (at, at), text, "", tuple(map(event_line, closed[:3])), 0.7)
+    return without_message(job, ranks, homes(job, ranks), (at, at), text, "", tuple(map(event_line, closed[:3])), 0.7)
 
 
-def without_word(job: Job, ranks: Sequence[int], nodes: Sequence[str], ended: tuple[float, float], text: str,
+def without_message(job: Job, ranks: Sequence[int], nodes: Sequence[str], ended: tuple[float, float], text: str,
                  waits: str, proof: Sequence[Evidence], weight: float) -> Finding:  # fmt: skip
     """rank_killed: ranks without a message that ended between these times; their kernel's log may show how.
 
     ``text`` follows ``rank 3 on node2``, and ``waits`` comes last.
     """
-    kill = kernel_word(job, nodes, *ended)
+    kill = kernel_kill(job, nodes, *ended)
     how = f": {kernel_text(job, kill)}" if kill else ""
     memory = kill is not None and kill.kind != "kernel.segfault"
     return of_ranks(
@@ -159,7 +159,7 @@ def without_word(job: Job, ranks: Sequence[int], nodes: Sequence[str], ended: tu
 def _ended_from_outside(job: Job, ends: Sequence[RankEnd]) -> Iterator[Finding]:
     """rank_killed by a batch system, by a user, or by a launcher whose reason is not in the logs."""
     outside = [*log_events(job, "slurm.cancelled"), *log_events(job, "elastic.signal")]
-    signalled = [end for end in ends if any(word.signal in ENDING_SIGNALS for word in end.words)]
+    signalled = [end for end in ends if any(report.signal in ENDING_SIGNALS for report in end.reports)]
     if not outside and (not ends or len(signalled) < len(ends)):
         return
     reason = text_of(outside[0], "reason").lower() if outside else ""

@@ -141,7 +141,7 @@ NCCL = (
     EventRow(
         event=Line("nccl.warn", {"signature": ("duplicate_gpu",)}), kind="nccl_init_failed", weight=0.95,
         ranks_in="group_ranks", example={"group_ranks": [0, 1]}, summary="{who} use the same GPU", detail="device",
-        advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK), no CUDA_VISIBLE_DEVICES by hand.",
+        advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK); leave CUDA_VISIBLE_DEVICES alone.",
     ),
     EventRow(
         event=Line("nccl.connect_retry"), also=(Line("nccl.warn", {"signature": ("connect_failed",)}),),

@@ -1,4 +1,4 @@
-"""What flight recorder dumps prove: ranks that did not launch, calls that differ, circles of sends and receives."""
+"""What flight recorder dumps prove: ranks that did not launch, calls that differ, cycles of sends and receives."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def _dump(matched: Matched, rank: int, text: str) -> Evidence:
 
 
 def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
-    """p2p_deadlock; collective_mismatch if the circle contains collectives, which a rank entered in another order.
+    """p2p_deadlock; collective_mismatch if the cycle contains collectives, which a rank entered in another order.
 
-    A receive may have been posted early, so a rank in the circle may be held up elsewhere.
+    A receive may have been posted early, so a rank in the cycle may be held up elsewhere.
     """
     waits = [edge for edge in matched.edges if edge.waiter in matched.circle and edge.certain]
     if waits and _open_long(job_status, matched, (edge.since for edge in waits)):
         p2p = all(edge.p2p for edge in waits)
         yield Finding(
             "p2p_deadlock" if p2p else "collective_mismatch", "critical", 0.8 if p2p else 0.6,
-            f"{'sends and receives' if p2p else 'ranks of several groups'} wait in a circle: "
+            f"{'sends and receives' if p2p else 'ranks of several groups'} wait in a cycle: "
             f"{listed([f'rank {edge.waiter} {_open(edge)}' for edge in waits])}",
             ranks=matched.circle, nodes=homes(job_status.job, matched.circle),
             evidence=tuple(_dump(matched, edge.waiter, _open(edge)) for edge in waits[:4]),

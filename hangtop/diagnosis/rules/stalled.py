@@ -1,4 +1,4 @@
-"""Nothing moves: ranks wait at different operations, in a circle of sends and receives, or none of them is odd."""
+"""Nothing moves: ranks wait at different operations, in a cycle of sends and receives, or none of them is odd."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
 
 
 def deadlock(job_status: JobStatus) -> Iterator[Finding]:
-    """p2p_deadlock: ranks wait to receive from (or to send to) one another in a circle."""
+    """p2p_deadlock: ranks wait to receive from (or to send to) one another in a cycle."""
     graph = job_status.graph
     if graph is None or graph.pattern != "deadlock" or not job_status.hung:
         return
@@ -70,7 +70,7 @@ def deadlock(job_status: JobStatus) -> Iterator[Finding]:
     others = f"; {who_wait(graph.waiters, 'other')} for them" if graph.waiters else ""
     yield Finding(
         "p2p_deadlock", "critical", 0.93 if None not in peers.values() and graph.frozen else 0.75,
-        f"sends and receives wait in a circle: {listed(steps)}{others}",
+        f"sends and receives wait in a cycle: {listed(steps)}{others}",
         ranks=tuple(peers), nodes=nodes_of(graph.culprits), evidence=_evidence(graph, graph.culprits, graph.held),
         advice=PAIR_UP,
     )  # fmt: skip

@@ -166,7 +166,7 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
             what, why = "is stopped (state t)", f"{(doing.waiting_on if doing else '') or 'a debugger'} traces it"
             advice = DETACH
         else:
-            what, why, advice = "is stopped (state T)", "somebody sent it a stop signal", CONTINUE
+            what, why, advice = "is stopped (state T)", "it got a stop signal", CONTINUE
             by_signal = True
         yield of_ranks(
             "rank_uninterruptible" if in_d else "rank_stopped", 0.93 if in_d else 0.97, [status.rank],

@@ -78,7 +78,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("rank_uninterruptible", "hung", 2, "the process is in state D over several samples", HOLDS_UP),
     Kind("collective_mismatch", "hung", 2, "ranks of one group wait in different operations or numbers", DISAGREES),
     Kind("collective_size_mismatch", "hung", 2, "ranks called one operation with different sizes or types", DISAGREES),
-    Kind("p2p_deadlock", "hung", 2, "ranks wait to receive from, or to send to, one another in a circle", DISAGREES),
+    Kind("p2p_deadlock", "hung", 2, "ranks wait to receive from, or to send to, one another in a cycle", DISAGREES),
     Kind("rank_left_early", "hung", 2, "a rank finished while the others still wait for it in a collective",
          (_same("rank", "collective_mismatch"), *DISAGREES)),
     Kind("rank_missing", "hung", 5, "fewer ranks are alive than the job's size says", HOLDS_UP),
