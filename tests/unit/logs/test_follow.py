@@ -16,7 +16,6 @@ import pytest
 from collectors.node.logs.file_names import Hints, hints
 from collectors.node.logs.following.places import container_logs
 from collectors.node.logs.following.source import LogSource
-from collectors.node.processes import mounts
 from collectors.node.source import Absent, Shared
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
 from collectors.samples.ranks import RankProcess
@@ -236,21 +235,6 @@ def test_root_reads_no_file_that_the_user_who_named_it_may_not(tmp_path: Path, n
         path.chmod(0o644)
         assert told(looker) == ["kernel.xid"]
         rank.kill()
-
-
-def test_shared_file_systems() -> None:
-    parsed = mounts.parse(
-        "25 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
-        "40 25 0:44 / /home rw,relatime shared:20 - nfs4 fs1:/home rw,vers=4.2\n"
-        "42 25 0:46 / /mnt\\040x rw - fuse.juicefs JuiceFS:x rw\n"
-        "43 25 0:47 / /var/lib/lxcfs rw - fuse.lxcfs lxcfs rw\nnonsense\n"
-    )
-    assert {mount.folder: mount.shared for mount in parsed} == {
-        "/": "",
-        "/home": "nfs4 fs1:/home",
-        "/mnt x": "fuse.juicefs JuiceFS:x",
-        "/var/lib/lxcfs": "",
-    }
 
 
 NAMES = {

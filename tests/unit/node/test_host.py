@@ -44,18 +44,20 @@ def test_the_host_as_files_tell_it(tmp_path: Path) -> None:
 
 MOUNTS = (
     "25 1 8:1 / / rw - ext4 /dev/vda rw\n40 25 0:44 / /data rw,relatime shared:20 - nfs4 srv:/export rw\n"
-    "41 40 0:45 / /data/my\\040runs rw - zfs tank rw\n42 25 0:46 / /lxc rw - fuse.lxcfs lxcfs rw\nbroken\n"
+    "41 40 0:45 / /data/my\\040runs rw - zfs tank rw\n42 25 0:46 / /lxc rw - fuse.lxcfs lxcfs rw\n"
+    "43 25 0:47 / /juice rw - fuse.juicefs juice:x rw\nbroken\n"
 )
 
 
 def test_mounts_and_what_lies_on_them(tmp_path: Path) -> None:
     write(tmp_path, "self/mountinfo", MOUNTS)
     own = Mounts(str(tmp_path))
-    found = {path: own.of(path, 0.0) for path in ("/data/x", "/database", "/data/my runs/3", "/lxc/proc")}
+    found = {path: own.of(path, 0.0) for path in ("/data/x", "/database", "/data/my runs/3", "/lxc/proc", "/juice")}
     assert {path: mount.kind for path, mount in found.items()} == {
         "/data/x": "nfs4", "/database": "ext4", "/data/my runs/3": "zfs", "/lxc/proc": "fuse.lxcfs",
+        "/juice": "fuse.juicefs",
     }  # fmt: skip
-    assert [path for path, mount in found.items() if mount.shared] == ["/data/x"]
+    assert [path for path, mount in found.items() if mount.shared] == ["/data/x", "/juice"]
 
 
 def test_a_file_system_that_hangs_is_named_and_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,6 +107,3 @@ def test_the_node_that_all_bad_paths_share_is_named_alone(kind: str, changed: di
 
 def test_a_node_that_took_no_part_is_absent() -> None:
     assert named(figures(), {"node9": "no python"}) == [("probe_absent", ("node9",))]
-
-
-# --- lines -------------------------------------------------------------------------------------------------------
