@@ -89,12 +89,6 @@ async def test_what_touches_the_job_shows_the_exact_command_and_asks(monkeypatch
         assert done == ["ran"]
 
 
-async def test_dumps_are_of_the_rank_under_the_cursor_or_of_all() -> None:
-    async with screen() as shown:
-        await shown.press("2", "down", "d", "D")
-        assert shown.session.dumped == [({1}, False), (None, False)]
-
-
 async def test_the_report_is_written_here_and_the_screen_says_where(tmp_path: Path) -> None:
     session = Paper(slow=11).session()
     session.verdict = hung()

@@ -89,6 +89,8 @@ async def test_dumping_leads_to_the_stacks_and_back() -> None:
         assert "no stack taken yet" in shown.text()
         await shown.press("escape")
         assert "[Ranks]" in shown.lines()[1]
+        await shown.press("D")
+        assert shown.session.dumped == [({1}, False), (None, False)]
 
 
 # --- groups ------------------------------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ from collectors.probes.remote.repair import Signalled
 from collectors.probes.running import Unreadable, answer
 from collectors.samples.probes import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
+from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.folder import files_session
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording, RecordingError
@@ -173,11 +174,12 @@ def _text(read: Callable[[str], object], *documented: type[Exception]) -> Callab
 
 
 def _analyze(data: bytes) -> None:
-    files_session([in_file(data, "logs.bin")]).job()
+    assert diagnose(files_session([in_file(data, "logs.bin")]).job()).outcome
 
 
 def _recording(data: bytes) -> None:
-    list(Recording(in_file(data, "x.hangtop")).entries())
+    recording = Recording(in_file(data, "x.hangtop"))
+    assert list(recording.entries()) or recording.damage
 
 
 def _answers(data: bytes) -> None:

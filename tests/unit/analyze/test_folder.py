@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.finding import Verdict
@@ -166,20 +163,6 @@ def test_communicators_without_a_name() -> None:
     assert {one.comm for one in same_communicators(alone, {("n", 1): 0, ("n", 2): 1})} == {"2 ranks"}
     several = [progress("n:1:0xa", 1, 2), progress("n:1:0xc", 1, 2), progress("n:2:0xb", 2, 2)]
     assert same_communicators(several, {}) == several
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.lists(st.binary(max_size=300), min_size=1, max_size=3))
-def test_any_bytes_give_an_answer(tmp_path_factory: pytest.TempPathFactory, contents: list[bytes]) -> None:
-    folder = tmp_path_factory.mktemp("any")
-    heads = (b"", b"\x1f\x8b", b"\x80\x02}entries", b"CA '", b"PK\x03\x04", b"# Port counters: Lid 1 port 1\n")
-    for number, data in enumerate(contents):
-        (folder / f"{number}.bin").write_bytes(heads[number % len(heads)] + data)
-        (folder / f"{number}.log").write_bytes(data)
-    verdict, _, read_files = judged(folder)
-    assert verdict.outcome
-    assert len(read_files.files) == 2 * len(contents)
-    assert json.dumps([file.name for file in read_files.files])
 
 
 def test_stacks_of_every_rank_tell_who_holds_up_the_others(tmp_path: Path) -> None:

@@ -53,16 +53,6 @@ def test_chunks_change_nothing(data: bytes, where: list[int]) -> None:
     assert run(data, where) == run(data, [])
 
 
-@given(st.sampled_from([*FILES, NCCL]), st.lists(st.tuples(st.integers(0, 9999), st.binary(max_size=3)), max_size=20))
-def test_mutations_break_nothing(data: bytes, changes: list[tuple[int, bytes]]) -> None:
-    changed = bytearray(data)
-    for where, put in changes:
-        at = where % len(changed)
-        changed[at : at + 2] = put
-    for event in run(bytes(changed), [])[0]:
-        assert len(event.text) <= 4100
-
-
 def test_a_line_of_many_megabytes_is_cut() -> None:
     log = LogParser("log", now=NOW)
     events: list[LogEvent] = []

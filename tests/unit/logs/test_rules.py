@@ -118,12 +118,6 @@ def test_ordinary_lines_say_nothing() -> None:
     )
 
 
-@pytest.mark.parametrize("prefix", ["[rank3]: ", "[default3]:[rank3]: ", "3: ", "[1,3]<stderr>: ", "gpu-7: [rank3]: "])
-def test_the_same_behind_a_label(prefix: str) -> None:
-    text = "Worker group FAILED. 1/3 attempts left;\n"
-    assert [(event.kind, event.rank) for event in parse(prefix + text)] == [("elastic.restart", 3)]
-
-
 def test_a_line_that_says_two_things() -> None:
     said = "RuntimeError: NCCL communicator was aborted on rank 1. CUDA error: an illegal memory access was encountered"
     assert kinds(parse(said + "\n")) == ["torch.cuda_error", "python.exception"]

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import sqlite3
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
 from collectors.fleet.sink import LinkChange
 from hangtop.cli.replay import command as replay_command
@@ -274,25 +270,3 @@ def test_what_is_no_recording_is_said_in_one_line(tmp_path: Path, content: bytes
         Recording(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-@pytest.fixture(scope="module")
-def recorded(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    path = tmp_path_factory.mktemp("recorded") / "x.hangtop"
-    asyncio.run(_record(path))
-    return path.read_bytes()
-
-
-@given(edits=st.lists(st.tuples(st.integers(0, 1 << 20), st.binary(min_size=1, max_size=9)), min_size=1, max_size=4))
-def test_a_damaged_recording_never_breaks_its_reader(
-    tmp_path_factory: pytest.TempPathFactory, recorded: bytes, edits: list[tuple[int, bytes]]
-) -> None:
-    data = bytearray(recorded)
-    for place, bytes_ in edits:
-        at = place % len(data)
-        data[at : at + len(bytes_)] = bytes_
-    path = tmp_path_factory.getbasetemp() / "damaged.hangtop"
-    path.write_bytes(data)
-    with suppress(RecordingError):
-        recording = Recording(path)
-        assert list(recording.entries()) or recording.damage
