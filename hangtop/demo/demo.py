@@ -1,4 +1,4 @@
-"""A demo from the side of who watches it: started, waited for, and ended with everything that belongs to it."""
+"""Start a demo, wait for it, and end it with everything that belongs to it."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from types import TracebackType
 from hangtop.demo.options import DemoOptions
 
 LABEL = "DEMO · simulated devices"
-"""What the screen is marked with."""
+"""Label on the screen."""
 START = 30.0
-"""Seconds that its servers may take to listen."""
+"""Most seconds until its servers listen."""
 END = 5.0
-"""Seconds that it may take to end by itself."""
+"""Most seconds until it ends by itself."""
 
 
 class DemoError(Exception):
@@ -33,7 +33,7 @@ class Demo:
     """
 
     def __init__(self, options: DemoOptions | None = None) -> None:
-        """Raises :class:`DemoError` when torch is missing."""
+        """Raises :class:`DemoError` if torch is missing."""
         if importlib.util.find_spec("torch") is None:
             raise DemoError("hangtop demo needs torch: pip install 'hangtop[demo]'")
         self.options = options or DemoOptions()
@@ -42,17 +42,17 @@ class Demo:
 
     @property
     def nodes(self) -> tuple[str, ...]:
-        """Names of the nodes, as ``ssh_config`` knows them."""
+        """Names of the nodes, as in ``ssh_config``."""
         return self.options.node_names
 
     @property
     def folder(self) -> Path:
-        """Where logs (``logs/rankN.out``), keys and simulated devices are; gone when the demo is."""
+        """Folder of logs (``logs/rankN.out``), keys and simulated devices; removed at the end of the demo."""
         return self.ready()[0]
 
     @property
     def ssh_config(self) -> Path:
-        """Names the nodes' ports, the identity and the known hosts."""
+        """Path of the ssh_config with the nodes' ports, the identity and the known hosts."""
         return self.ready()[1]
 
     def __enter__(self) -> Demo:
@@ -66,7 +66,7 @@ class Demo:
         return self
 
     def ready(self) -> tuple[Path, Path]:
-        """Wait until the nodes can be reached: the folder and the ssh_config. Raises :class:`DemoError`."""
+        """Wait until the nodes can be reached; returns the folder and the ssh_config. Raises :class:`DemoError`."""
         if self._told is None:
             host = self._host
             assert host is not None, "the demo is used outside its with block"
@@ -76,7 +76,7 @@ class Demo:
             if not line:
                 host.kill()
                 said = host.stderr.read().decode(errors="replace").strip().splitlines()
-                raise DemoError(f"the demo did not start: {said[-1] if said else 'no word within 30 s'}")
+                raise DemoError(f"the demo did not start: {said[-1] if said else 'no answer within 30 s'}")
             folder, ssh_config = json.loads(line)
             self._told = Path(folder), Path(ssh_config)
         return self._told

@@ -1,8 +1,8 @@
-"""The process that everything of a demo lives under: SSH servers, ranks, simulated devices and the folder of them all.
+"""The process that runs a demo: SSH servers, ranks, simulated devices and their folder.
 
-It says in one line of JSON where to connect, and ends when its standard input does. Whatever ends it takes the rest
-with it: ranks and commands are in its process group, and a shell that waits for the end of a pipe kills what is left of
-the group and removes the folder.
+The process prints one line of JSON with the connection, and ends at the end of its standard input. Nothing outlives the
+process: ranks and commands are in its process group, and a shell that waits for the end of a pipe kills the rest of the
+group and removes the folder.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REAPER = 'trap "" HUP INT TERM; cat >/dev/null; kill -s KILL -- "-$1" 2>/dev/nu
 
 
 def start_reaper(folder: Path) -> int:
-    """Start what cleans up after this process however it ends; the descriptor that must stay open until then."""
+    """Start the shell that cleans up after this process; returns a descriptor that must stay open until its end."""
     watched, held = os.pipe()
     subprocess.Popen(
         ["/bin/sh", "-c", _REAPER, "hangtop-demo-reaper", str(os.getpgrp()), str(folder)],
@@ -48,7 +48,7 @@ class DemoHost:
         self.benches = [Bench(folder / name, hardware) for name in options.node_names]
 
     def environment(self, node: int) -> dict[str, str]:
-        """What a command finds on this node: its tools, its ranks, and none of this machine's own adapters."""
+        """Environment of a command on this node: its tools and its ranks, without this machine's own adapters."""
         bench = self.benches[node]
         home = bench.folder / "home"
         home.mkdir(exist_ok=True)
@@ -86,7 +86,7 @@ class DemoHost:
             await servers.close()
 
     async def _plant_device_fault(self) -> None:
-        """Plant a device's fault when its time after the first step has come."""
+        """Plant the fault of a device ``options.after`` seconds after the first step."""
         if self.options.fault not in DEVICE_FAULTS:
             return
         while not ranks.training(self.folder, self.options):  # noqa: ASYNC110 - other processes write what is waited for
@@ -97,7 +97,7 @@ class DemoHost:
 
 
 async def _reap(started: list[subprocess.Popen[bytes]]) -> None:
-    """Collect ranks that end, so that none is seen as a zombie of a process that nobody waits for."""
+    """Collect ranks that have ended, so that they are no zombies."""
     while True:
         for process in started:
             process.poll()
@@ -113,7 +113,7 @@ async def _end_of_input() -> None:
 
 
 def main() -> None:
-    """Run one demo, as the first argument (JSON of :class:`DemoOptions`) asks."""
+    """Run one demo with the options in the first argument (JSON of :class:`DemoOptions`)."""
     options = DemoOptions(**json.loads(sys.argv[1]))
     folder = Path(tempfile.mkdtemp(prefix="hangtop-demo-"))
     held = start_reaper(folder)

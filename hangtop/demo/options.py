@@ -1,4 +1,4 @@
-"""What a demo is asked to show."""
+"""Options and faults of a demo."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ DEVICE_FAULTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
         "gpu-lost": ("gpu{local} lost", "a GPU falls off the bus"),
         "gpu-throttled": ("gpu{local} throttled", "a GPU is slowed down by heat"),
-        "driver-hung": ("driver wedged", "nvidia-smi does not answer any more"),
+        "driver-hung": ("driver wedged", "nvidia-smi no longer answers"),
         "port-down": ("port{local} down", "an InfiniBand port is down"),
     }
 )
-"""Faults of simulated devices: what is planted on the culprit's node, and what happens."""
+"""Faults of simulated devices: the fault planted on the culprit's node, and a description."""
 
 FAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {**JOB_FAULTS, **{name: what for name, (_, what) in DEVICE_FAULTS.items()}}
 )
-"""Every fault of a demo, and what happens."""
+"""Every fault of a demo, with a description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class DemoOptions:
     fault: str = ""
     fault_rank: int = 1
     after: float = 15.0
-    """From the first step of training."""
+    """Time from the first step of training to the fault."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be shown, in one line."""
+        """Raise :class:`ValueError` with one line for impossible options."""
         if self.ranks % self.nodes:
             raise ValueError(f"{self.ranks} ranks cannot be shared evenly by {self.nodes} nodes")
         if not 0 <= self.fault_rank < self.ranks:
@@ -47,10 +47,10 @@ class DemoOptions:
 
     @property
     def ranks_per_node(self) -> int:
-        """Ranks, and simulated GPUs and ports, of each node."""
+        """Number of ranks, of simulated GPUs and of ports per node."""
         return self.ranks // self.nodes
 
     @property
     def node_names(self) -> tuple[str, ...]:
-        """What the nodes are called."""
+        """Names of the nodes."""
         return tuple(f"node{number}" for number in range(self.nodes))

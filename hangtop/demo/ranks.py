@@ -1,4 +1,4 @@
-"""The demo's ranks: one process each, started as a launcher would, logs to files."""
+"""The demo's ranks: one process each, started as by a launcher, with logs in files."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from hangtop.demo.job import joining
 from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
 
 NODE = "HANGTOP_DEMO_NODE"
-"""Environment variable that says which node a rank belongs to: the folder of its devices, so that two demos at a time
-do not see each other's ranks."""
+"""Environment variable with the node of a rank: the folder of its devices, so that two demos at a time do not see each
+other's ranks."""
 TEMPORARY = "tmp"
 """A node's temporary folder, in the folder of its devices."""
 _JOB = Path(__file__).parent / "job" / "train.py"
@@ -22,7 +22,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 
 
 def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
+    """A free port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -30,7 +30,7 @@ def free_port() -> int:
 
 
 def environment(options: DemoOptions, rank: int, port: int, devices: Path) -> dict[str, str]:
-    """A rank's environment: this process's own, less what another job may have left in it."""
+    """A rank's environment: this process's own, without variables of NCCL, torch and Slurm."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_", "TORCH", "SLURM_"))}
     node, local = divmod(rank, options.ranks_per_node)
     return {
@@ -54,7 +54,7 @@ def environment(options: DemoOptions, rank: int, port: int, devices: Path) -> di
 
 
 def command(options: DemoOptions, folder: Path) -> list[str]:
-    """What every rank runs. A device's fault is none of the job's."""
+    """Command of every rank. The job knows nothing of a fault of a device."""
     fault = "" if options.fault in DEVICE_FAULTS else options.fault
     return [
         sys.executable, str(_JOB), "--folder", str(folder), "--fault", fault, "--fault-rank", str(options.fault_rank),
@@ -63,10 +63,10 @@ def command(options: DemoOptions, folder: Path) -> list[str]:
 
 
 def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) -> list[subprocess.Popen[bytes]]:
-    """Start every rank; consecutive ones share a node. Logs are ``folder/logs/rankN.{out,err}``.
+    """Start every rank; consecutive ranks share a node. Logs are ``folder/logs/rankN.{out,err}``.
 
-    They lie where torchrun keeps its ranks', too: below the node's temporary folder, where those of a rank that has
-    ended are found.
+    Links to the logs are where torchrun has its logs, below the node's temporary folder, so that logs of ended ranks
+    are found.
     """
     logs = folder / "logs"
     logs.mkdir()
@@ -92,7 +92,7 @@ def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) ->
 
 
 def _keep(folder: Path, rank: int, logs: Path) -> None:
-    """Let a rank's logs be found by the names that torchelastic gives them."""
+    """Link a rank's logs under the names that torchelastic uses."""
     folder.mkdir(parents=True)
     for name, stream in (("stdout.log", "out"), ("stderr.log", "err")):
         (folder / name).symlink_to(logs / f"rank{rank}.{stream}")

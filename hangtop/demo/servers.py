@@ -1,4 +1,4 @@
-"""The demo's SSH servers: one per node, on the loopback interface, with keys made for this run alone."""
+"""The demo's SSH servers: one per node, on the loopback interface, with keys for this run only."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Servers:
     """All nodes' servers."""
 
     def __init__(self, folder: Path, environments: Mapping[str, Mapping[str, str]]) -> None:
-        """``environments`` is what commands find on each node, by its name."""
+        """``environments``: environment of commands by name of the node."""
         self._folder = folder
         self._environments = environments
         self._listening: list[asyncssh.SSHAcceptor] = []
 
     async def start(self) -> Path:
-        """Listen on a port each, write keys, known_hosts and ssh_config; the latter's path."""
+        """Listen on one port per node, write keys, known_hosts and ssh_config, and return the path of ssh_config."""
         user_key = asyncssh.generate_private_key("ssh-ed25519")
         identity = self._folder / "id_ed25519"
         identity.touch(mode=0o600)

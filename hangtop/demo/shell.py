@@ -1,4 +1,4 @@
-"""Runs the commands that come over SSH as sshd would: through a shell."""
+"""Run commands that arrive over SSH through a shell, as sshd does."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ CHUNK = 65536
 
 
 async def run(process: asyncssh.SSHServerProcess[bytes], environment: Mapping[str, str]) -> None:
-    """Run what the client asked for and report how it ended. When the client goes, the child's input ends."""
+    """Run the client's command and report its exit status. If the client disconnects, the child's input ends."""
     child = await asyncio.create_subprocess_exec(
         "/bin/sh",
         *(("-c", process.command) if process.command else ("-i",)),
@@ -40,7 +40,7 @@ async def _feed(process: asyncssh.SSHServerProcess[bytes], target: asyncio.Strea
             target.write(data)
             await target.drain()
     except (OSError, asyncssh.Error):
-        pass  # one side is gone: so is the other one's input
+        pass  # one side is gone: end the input of the child
     finally:
         target.close()
 
@@ -51,4 +51,4 @@ async def _send(source: asyncio.StreamReader, target: asyncssh.SSHWriter[bytes])
             target.write(data)
             await target.drain()
         except (OSError, asyncssh.Error):
-            return  # the client is gone, as sshd's would be: the child notices at its next write
+            return  # the client is gone: the child notices at its next write, as with sshd

@@ -1,5 +1,5 @@
-"""Simulated devices: executables that stand for nvidia-smi and perfquery on a node without any device.
+"""Simulated devices: executables in place of nvidia-smi and perfquery on a node without devices.
 
-Their numbers follow what the ranks say of themselves (see :mod:`hangtop.demo.job.device`), and faults can be planted in
-them. They run without site-packages, so everything here imports the standard library alone.
+Their figures follow the records of the ranks (:mod:`hangtop.demo.job.device`), and can show planted faults. The
+executables run without site-packages, so all modules here import only the standard library.
 """

@@ -1,4 +1,4 @@
-"""One node's simulated devices: the tools on its PATH, its ports in a sysfs, and the faults that they show."""
+"""One node's simulated devices: tools on its PATH, ports in its sysfs, and faults in both."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAULTS: Final = (
     "driver wedged", "driver dies", "driver gone",
     "port down",
 )  # fmt: skip
-"""What :meth:`Bench.plant` takes; ``gpu`` and ``port`` with an index: ``gpu1 lost``, ``port0 down``."""
+"""Faults for :meth:`Bench.plant`; ``gpu`` and ``port`` get an index: ``gpu1 lost``, ``port0 down``."""
 
 TOOLS: Final = {"nvidia-smi": ("nvidia_smi", "main"), "perfquery": ("infiniband", "perfquery")}
 """Module and function of each simulated tool."""
@@ -26,7 +26,7 @@ _ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What the node is made of."""
+    """Hardware of the node."""
 
     gpus: int = 2
     ports: int = 2
@@ -34,19 +34,19 @@ class Hardware:
     memory_mib: int = 81559
     driver: str = "550.54.15"
     hidden_fields: tuple[str, ...] = ()
-    """Fields that a query refuses."""
+    """Fields that nvidia-smi does not know."""
 
 
 @dataclass(slots=True)
 class Bench:
-    """The simulated devices in one folder. ``folder`` is what the ranks get as ``HANGTOP_DEMO_DEVICES``."""
+    """The simulated devices in one folder, which the ranks get as ``HANGTOP_DEMO_DEVICES``."""
 
     folder: Path
     hardware: Hardware = field(default_factory=Hardware)
 
     @property
     def bin(self) -> Path:
-        """Folder with the tools, to be put first on the PATH."""
+        """Folder of the tools, for the start of the PATH."""
         return self.folder / "bin"
 
     def install(self) -> None:
@@ -67,22 +67,22 @@ class Bench:
         self._show_ports(())
 
     def plant(self, *faults: str) -> None:
-        """Have the tools show these faults from now on, and no others.
+        """Let the tools show these faults from now on, and no others.
 
-        Raises :class:`ValueError` for one that there is not.
+        Raises :class:`ValueError` for an unknown fault.
         """
         for fault in faults:
             target, _, what = fault.partition(" ")
             if f"{target.rstrip('0123456789')} {what}" not in FAULTS:
                 raise ValueError(f"no such fault of a device: {fault}")
-        # replaced, not written in place: a tool may be reading it
+        # replaced, not written in place: a tool may be reading the file
         fresh = self.folder / "faults.new"
         fresh.write_text("".join(f"{fault}\n" for fault in faults))
         fresh.replace(self.folder / "faults")
         self._show_ports(faults)
 
     def _show_ports(self, faults: Sequence[str]) -> None:
-        """Write the state of each port as the kernel shows it; its counters are left to perfquery."""
+        """Write the state of each port into the sysfs; perfquery gives the counters."""
         for port in range(self.hardware.ports):
             home = self.folder / "sys/class/infiniband" / device(port) / "ports/1"
             home.mkdir(parents=True, exist_ok=True)

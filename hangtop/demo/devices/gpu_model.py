@@ -1,4 +1,4 @@
-"""A simulated GPU's figures, by nvidia-smi's names of the fields."""
+"""Figures of a simulated GPU, by the field names of nvidia-smi."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hangtop.demo.devices.state import IDLE, DeviceFolder, Use
 from hangtop.demo.job.device import KernelKind
 
 IDLE_WATTS, SPIN_WATTS, WORK_WATTS = 71.0, 252.0, 480.0
-"""Power without kernels, in a collective that spins, and in kernels that compute, as on an H100."""
+"""Power without kernels, in the spinning kernel of a collective, and in computing kernels, as on an H100."""
 MAX_CLOCK, IDLE_CLOCK, SLOWED_CLOCK = 1980, 345, 1095
 
 
@@ -19,7 +19,7 @@ def bus_id(gpu: int) -> str:
 
 
 class GpuModel:
-    """One GPU, looked at again and again by one process."""
+    """One GPU, read repeatedly by one process."""
 
     def __init__(self, node: DeviceFolder, index: int) -> None:
         self._node = node
@@ -27,7 +27,7 @@ class GpuModel:
         self._last: tuple[int, float, float] | None = None
 
     def fields(self) -> dict[str, str]:
-        """Every field's value without its unit."""
+        """Value of every field, without units."""
         now = time.monotonic()
         use = self._node.use(self._index)
         faults = {fault.partition(" ")[2] for fault in self._node.faults() if fault.split()[0] == f"gpu{self._index}"}
@@ -78,7 +78,7 @@ class GpuModel:
         }
 
     def _load(self, use: Use, now: float) -> float:
-        """Share of the time since the last look in which a kernel ran."""
+        """Share of the time since the last look during which a kernel ran, 0 to 1."""
         last, self._last = self._last, (use.pid, now, use.busy(now))
         if use is IDLE:
             return 0.0
@@ -88,5 +88,5 @@ class GpuModel:
 
 
 def _work_watts(use: Use, now: float) -> float:
-    """Power while a kernel computes: that of layers differs, that of a collective does not."""
+    """Power while a kernel runs, in watts; it varies only for a kernel that is known to compute."""
     return WORK_WATTS + (60 * math.sin(7 * now) if use.kernel is KernelKind.COMPUTES else 0.0)

@@ -1,4 +1,4 @@
-"""A simulated InfiniBand port, as perfquery shows it: traffic follows the kernels that its GPU has ended."""
+"""A simulated InfiniBand port for perfquery: traffic follows the kernels that its GPU has finished."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from hangtop.demo.devices.state import DeviceFolder
 
 BYTES_PER_SECOND = 14_000_000_000
-"""Traffic while the GPU's rank works; a rank that is stuck finishes no kernel and sends nothing."""
+"""Traffic while the GPU's rank works; a stuck rank finishes no kernel and sends nothing."""
 PACKET = 4096
 ALWAYS_ZERO = (
     "PortMulticastXmitPkts", "PortMulticastRcvPkts", "SymbolErrorCounter", "LinkErrorRecoveryCounter", "PortRcvErrors",
@@ -18,17 +18,17 @@ ALWAYS_ZERO = (
 
 
 def device(port: int) -> str:
-    """Name of the adapter of a port; each has one."""
+    """Name of the adapter of a port; each port has its own adapter."""
     return f"mlx5_{port}"
 
 
 def is_up(node: DeviceFolder, port: int) -> bool:
-    """False while a planted fault holds it down."""
+    """False while the port is down by a planted fault."""
     return f"port{port} down" not in node.faults()
 
 
 def counters(node: DeviceFolder, port: int) -> dict[str, int]:
-    """Counters by perfquery's names; data in words of four bytes."""
+    """Counters by perfquery's names; data in units of four bytes."""
     sent = int(node.use(port % max(1, node.hardware["gpus"])).busy_before * BYTES_PER_SECOND)
     return {
         "PortXmitData": sent // 4,
@@ -44,7 +44,7 @@ def counters(node: DeviceFolder, port: int) -> dict[str, int]:
 
 
 def perfquery(arguments: Sequence[str]) -> int:
-    """Print one port's extended counters (``-C ADAPTER``); the exit status."""
+    """Print one port's extended counters (``-C ADAPTER``) and return the exit status."""
     node = DeviceFolder()
     adapter = arguments[arguments.index("-C") + 1] if "-C" in arguments[:-1] else device(0)
     found = [port for port in range(node.hardware["ports"]) if device(port) == adapter]

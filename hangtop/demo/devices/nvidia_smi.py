@@ -17,7 +17,7 @@ NO_DRIVER = (
 
 
 class ToolRefused(Exception):
-    """The tool ends with this word on standard output; ``status`` is its exit status."""
+    """The tool ends with this text on standard output; ``status``: its exit status."""
 
     def __init__(self, said: str, status: int) -> None:
         super().__init__(said)
@@ -33,7 +33,7 @@ class Smi:
         self.options = dict(_options(arguments))
 
     def run(self) -> None:
-        """Answer, again and again if asked to loop."""
+        """Print the answer, repeatedly with ``-lms``."""
         answer = self._answer()
         period = int(self.options.get("-lms", 0)) / 1000
         while True:
@@ -60,7 +60,7 @@ class Smi:
         )
 
     def _driver(self) -> None:
-        """Suffer what is planted in the driver."""
+        """Block or fail according to planted faults of the driver."""
         while "driver wedged" in self.node.faults():
             time.sleep(0.1)
         if "driver dies" in self.node.faults():
@@ -91,7 +91,7 @@ class Smi:
         return lines
 
     def _topology(self) -> list[str]:
-        """Every two GPUs are connected by NVLink, but those of a GPU whose links are planted to be gone."""
+        """Every two GPUs are connected by NVLink, except to GPUs with the fault ``unlinked``."""
         gone = {gpu for gpu in range(len(self.gpus)) if f"gpu{gpu} unlinked" in self.node.faults()}
         names = [f"GPU{gpu}" for gpu in range(len(self.gpus))]
         lines = ["\t".join(["", *names, "CPU Affinity", "NUMA Affinity"])]
@@ -110,7 +110,7 @@ def _fields(asked: str, known: Collection[str]) -> list[str]:
 
 
 def _options(arguments: Sequence[str]) -> list[tuple[str, str]]:
-    """Options and their values: of ``-lms`` the value is the next word."""
+    """Options and their values; the value of ``-lms`` is the next word."""
     options: list[tuple[str, str]] = []
     rest = list(arguments)
     while rest:
@@ -120,7 +120,7 @@ def _options(arguments: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the tool; the exit status."""
+    """Run the tool and return the exit status."""
     try:
         Smi(arguments).run()
     except ToolRefused as refused:

@@ -1,4 +1,4 @@
-"""What the simulated tools see: the hardware, the planted faults, and what each GPU's rank is doing."""
+"""Input of the simulated tools: the hardware, the planted faults, and the activity of each GPU's rank."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from collectors.node.processes.procfs import parse_stat
 from hangtop.demo.job.device import KERNEL, RECORD, KernelKind
 
 WAITING = 2.0
-"""Seconds of one kernel after which it is taken for a collective that spins: no step here computes for so long."""
+"""Seconds after which a kernel counts as a spinning collective: no step here computes for so long."""
 
 
 class Use(NamedTuple):
-    """Who is on a GPU and what runs there. Times are CLOCK_MONOTONIC."""
+    """The process and the kernel on a GPU. Times are CLOCK_MONOTONIC."""
 
     pid: int
     memory: int
     busy_since: float
-    """0 when no kernel runs."""
+    """0 if no kernel runs."""
     busy_before: float
-    """Seconds of kernels that ended."""
+    """Seconds of finished kernels."""
     kernel: KernelKind = KernelKind.IDLE
-    """What runs, where the rank says it."""
+    """Kernel that runs, if the rank records it."""
 
     def busy(self, now: float) -> float:
         """Seconds of kernels until ``now``."""
         return self.busy_before + (now - self.busy_since if self.busy_since else 0.0)
 
     def spins(self, now: float) -> bool:
-        """True when the running kernel does not compute; unknown, when it has lasted longer than any that does."""
+        """True if the running kernel does not compute; an unknown kernel: if it runs longer than any computation."""
         if self.kernel is not KernelKind.IDLE:
             return self.kernel is not KernelKind.COMPUTES
         return bool(self.busy_since) and now - self.busy_since > WAITING
@@ -56,7 +56,7 @@ class DeviceFolder:
             return set()
 
     def use(self, gpu: int) -> Use:
-        """What runs on a GPU; :data:`IDLE` when nobody is there."""
+        """What runs on a GPU; :data:`IDLE` without a process there."""
         try:
             record = (self.folder / f"gpu{gpu}.state").read_bytes()
         except FileNotFoundError:

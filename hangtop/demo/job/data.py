@@ -1,4 +1,4 @@
-"""Shards of token sequences and checkpoints on disk, read and written as a training job does."""
+"""Shards of token sequences, and checkpoints, on disk, read and written as by a training job."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LENGTH = 32
 
 
 def write_shards(folder: Path, count: int = 4) -> None:
-    """Make ``count`` shards of random sequences in ``folder``."""
+    """Write ``count`` shards of random sequences to ``folder``."""
     folder.mkdir(parents=True, exist_ok=True)
     for number in range(count):
         tokens = torch.randint(0, 256, (SEQUENCES, LENGTH), dtype=torch.uint8)
@@ -23,14 +23,14 @@ def write_shards(folder: Path, count: int = 4) -> None:
 
 
 def read_shard(path: Path) -> Tensor:
-    """Read one shard: (SEQUENCES, LENGTH) of float32 in 0 to 1."""
+    """Read one shard: shape (SEQUENCES, LENGTH), float32, 0 to 1."""
     with path.open("rb") as file:
         raw = bytearray(file.read())
     return torch.frombuffer(raw, dtype=torch.uint8).view(SEQUENCES, LENGTH).float() / 255
 
 
 class ShardedTokens(Dataset[Tensor]):
-    """Sequences by index; a shard is read whole when the first of its sequences is asked for."""
+    """Sequences by index; an access to a sequence reads its whole shard, unless it is loaded."""
 
     def __init__(self, folder: Path) -> None:
         """Find the shards in ``folder``."""
@@ -51,7 +51,7 @@ class ShardedTokens(Dataset[Tensor]):
 
 
 def save_checkpoint(model: torch.nn.Module, step: int, folder: Path) -> Path:
-    """Write the weights as ``step-N.pt``, replace the one before, and return its path."""
+    """Write the weights to ``step-N.pt``, remove the checkpoint before, and return the path."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"step-{step}.pt"
     if faults.struck("checkpoint"):

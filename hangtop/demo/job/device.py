@@ -1,7 +1,7 @@
-"""What the simulated nvidia-smi shows of a rank: whether kernels would be running on its GPU, and how much memory.
+"""Record of a rank for the simulated nvidia-smi: whether kernels would run on its GPU, and its memory there.
 
-A rank writes one small record into ``$HANGTOP_DEMO_DEVICES/gpu<LOCAL_RANK>.state``; the simulated tools read it.
-Without the variable nothing is written: the job then has no simulated GPU.
+A rank writes one small record to ``$HANGTOP_DEMO_DEVICES/gpu<LOCAL_RANK>.state``, and the simulated tools read it.
+Without the variable, nothing is written: the job has no simulated GPU.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from enum import IntEnum
 from pathlib import Path
 
 RECORD = struct.Struct("<qddq")
-"""pid, busy since (CLOCK_MONOTONIC; 0: idle), seconds busy in all before that, bytes of memory."""
+"""pid, busy since (CLOCK_MONOTONIC; 0: idle), seconds busy before that, bytes of memory."""
 KERNEL = struct.Struct("<q")
-"""Behind the record where a rank knows it: what runs, a :class:`KernelKind`."""
+"""After the record, optional: the kernel that runs, a :class:`KernelKind`."""
 
 
 class KernelKind(IntEnum):
-    """What runs on a GPU."""
+    """Kind of the kernel that runs on a GPU."""
 
     IDLE = 0
     COMPUTES = 1
     COLLECTIVE = 2
-    """Spins until its peers are there and the data has gone round."""
+    """Spins until its peers have come and the data has been exchanged."""
     HANGS = 3
 
 
 def shared_record(memory: int) -> mmap.mmap | bytearray:
-    """The record and the kind of kernel of this rank's GPU, which holds ``memory`` bytes; nobody's without a GPU."""
+    """The shared record of this rank's GPU with ``memory`` bytes in use; a private buffer without a simulated GPU."""
     size = RECORD.size + KERNEL.size
     record: mmap.mmap | bytearray = bytearray(size)
     folder = os.environ.get("HANGTOP_DEMO_DEVICES")
@@ -49,7 +49,7 @@ class RankGpu:
     """This rank's simulated GPU."""
 
     def __init__(self, memory: int) -> None:
-        """Say that this process holds ``memory`` bytes on the GPU of its local rank."""
+        """Record ``memory`` bytes in use on the GPU of this local rank."""
         self._memory = memory
         self._busy = 0.0
         self._record = shared_record(memory)
@@ -59,7 +59,7 @@ class RankGpu:
 
     @contextmanager
     def kernels(self) -> Iterator[None]:
-        """Kernels run while this is open; a collective that never ends keeps it open, as NCCL's spins."""
+        """Kernels run inside this context; a collective that never ends stays inside, as NCCL's kernel spins."""
         since = time.monotonic()
         self._write(since)
         try:
@@ -69,5 +69,5 @@ class RankGpu:
             self._write(0.0)
 
     def compute(self, seconds: float) -> None:
-        """Wait as the host waits for a step's kernels."""
+        """Wait as the host does for the kernels of a step."""
         time.sleep(seconds)

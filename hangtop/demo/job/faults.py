@@ -1,7 +1,7 @@
-"""Faults that a job can have planted: which, on which rank, and when.
+"""Faults to plant in a job: which fault, on which rank, and when.
 
-A job asks :func:`struck` at the place where the fault belongs; everything that then goes wrong is real: a file that
-never opens, a collective that one rank enters.
+The job calls :func:`struck` at the place of a fault. The failure that follows is real: a file that never opens, a
+collective that only one rank enters.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ FAULTS: Mapping[str, str] = MappingProxyType(
         "crash": "one rank raises an exception",
     }
 )
-"""Name of each fault, and what happens."""
+"""Name of each fault, with a description."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A planted fault: ``rank`` suffers it ``after`` seconds of training."""
+    """A planted fault: it strikes ``rank`` after ``after`` seconds of training."""
 
     fault: str = ""
     rank: int = 0
@@ -39,7 +39,7 @@ class Plan:
 
 
 class Clock:
-    """Says when the plan strikes this process; copied into data workers with everything else when they fork."""
+    """Decides when the plan strikes this process; forked data workers have a copy."""
 
     def __init__(self) -> None:
         self.plan = Plan()
@@ -47,13 +47,13 @@ class Clock:
         self._started = time.monotonic()
 
     def arm(self, plan: Plan, rank: int) -> None:
-        """Start counting for ``rank``, this process's own."""
+        """Start the clock; ``rank``: the rank of this process."""
         self.plan = plan
         self._mine = rank == plan.rank
         self._started = time.monotonic()
 
     def struck(self, fault: str) -> bool:
-        """Whether this rank suffers ``fault`` now."""
+        """Whether ``fault`` strikes this rank now."""
         return self._mine and self.plan.fault == fault and time.monotonic() - self._started >= self.plan.after
 
 
@@ -63,14 +63,14 @@ struck = _clock.struck
 
 
 def dead_file(folder: Path) -> Path:
-    """Make a path whose opening blocks as a dead network file system's does: a pipe with nobody at its far end."""
+    """Make a file whose open blocks as on a dead network file system: a named pipe without a writer or reader."""
     path = folder / f"stale-{os.getpid()}-{time.monotonic_ns()}.bin"
     os.mkfifo(path)
     return path
 
 
 def suffer() -> None:
-    """Let the planted fault strike, if it is one of those that strike between steps."""
+    """Let the planted fault strike, if it is a fault between steps."""
     if struck("stopped"):
         os.kill(os.getpid(), signal.SIGSTOP)
     if struck("killed"):

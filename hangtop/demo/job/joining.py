@@ -1,4 +1,4 @@
-"""Joining the job's process group, with a flight recorder that answers its pipe over gloo, too."""
+"""Join the job's process group, with a flight recorder whose pipe works over gloo, too."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ PIPE, STEM = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_FR_DUMP_TEMP_FILE"
 
 
 def join() -> None:
-    """Join over gloo. Ranks whose master is this machine's loopback talk over it: host names need not resolve."""
-    import torch.distributed as dist  # here: the process that starts ranks needs the names above alone
+    """Join over gloo. With a master on loopback, ranks use loopback, because host names may not resolve."""
+    import torch.distributed as dist  # here: the process that starts ranks needs only PIPE and STEM
 
     if os.environ["MASTER_ADDR"] == "127.0.0.1":
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
@@ -20,9 +20,9 @@ def join() -> None:
 
 
 def _serve_recorder(rank: int) -> None:
-    """Do what torch's monitor does for NCCL alone: a word on ``<pipe><rank>.pipe`` makes a dump, ``<stem><rank>``.
+    """Do what torch's monitor does only for NCCL: a write to ``<pipe><rank>.pipe`` makes a dump, ``<stem><rank>``.
 
-    Nothing where the environment names no pipe.
+    Do nothing if the environment names no pipe.
     """
     if PIPE not in os.environ or STEM not in os.environ:
         return

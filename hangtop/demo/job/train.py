@@ -1,6 +1,6 @@
-"""A DistributedDataParallel job in the common shape: a loop over a DataLoader, checkpoints by rank 0.
+"""A typical DistributedDataParallel job: a loop over a DataLoader, checkpoints by rank 0.
 
-Any launcher will do: it reads RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from its environment.
+Any launcher works: the job reads RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT from its environment.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from hangtop.demo.job.device import RankGpu
 from hangtop.demo.job.joining import join
 
 STEP_S = 0.25
-"""What one step takes at least."""
+"""Shortest time of one step, in seconds."""
 SAVE_EVERY = 20
 """Steps between checkpoints."""
 
 
 def arguments() -> argparse.Namespace:
-    """Read the command line; a mistake in it ends the process with a usage message."""
+    """Parse the command line; an error ends the process with a usage message."""
     reads = argparse.ArgumentParser(description="Train a small model with DistributedDataParallel over gloo.")
     reads.add_argument("--fault", choices=["", *faults.FAULTS], default="", help="what goes wrong (default: nothing)")
     reads.add_argument("--fault-rank", type=int, default=1, help="on which rank")
@@ -53,7 +53,7 @@ class Head(nn.Module):
 
 
 def augment(batch: Tensor) -> Tensor:
-    """Add noise; on a rank with a planted fault this takes nine more steps' time of CPU."""
+    """Add noise; with the planted fault, this takes the CPU time of nine more steps."""
     until = time.monotonic() + (9 * STEP_S if faults.struck("straggler") else 0.0)
     noisy = batch + 0.01 * torch.randn_like(batch)
     while time.monotonic() < until:
@@ -62,7 +62,7 @@ def augment(batch: Tensor) -> Tensor:
 
 
 def batches(folder: Path) -> Iterator[Tensor]:
-    """Batches without end, epoch after epoch."""
+    """Endless batches, epoch after epoch."""
     dataset = ShardedTokens(folder)
     sampler: DistributedSampler[Tensor] = DistributedSampler(dataset, shuffle=False)
     loader = DataLoader(dataset, batch_size=8, sampler=sampler)
@@ -82,7 +82,7 @@ def train_step(model: nn.Module, optimizer: torch.optim.Optimizer, batch: Tensor
 
 
 def log_metrics(loss: Tensor, step: int, took: float, gpu: RankGpu, metrics: dist.ProcessGroup) -> None:
-    """Print the step; with a planted fault this rank alone asks for the mean over all ranks."""
+    """Print the step; with the planted fault, only this rank enters an all_reduce first."""
     if faults.struck("conditional"):
         with gpu.kernels():
             dist.all_reduce(loss, group=metrics)
@@ -90,7 +90,7 @@ def log_metrics(loss: Tensor, step: int, took: float, gpu: RankGpu, metrics: dis
 
 
 def train(plan: faults.Plan, folder: Path) -> None:
-    """Train until the process is ended."""
+    """Train until the process ends."""
     rank = dist.get_rank()
     shards = folder / f"shards-{rank}"
     write_shards(shards)
@@ -117,7 +117,7 @@ def main() -> None:
     given = arguments()
     plan = faults.Plan(given.fault, given.fault_rank, given.after)
     torch.set_num_threads(1)
-    faults.arm(faults.Plan(plan.fault, plan.rank), int(os.environ["RANK"]))  # before the first step there is no wait
+    faults.arm(faults.Plan(plan.fault, plan.rank), int(os.environ["RANK"]))  # the fault ``init`` strikes at once
     while faults.struck("init"):
         time.sleep(1.0)
     join()
