@@ -43,7 +43,7 @@ class Devices:
         """Have nvidia-smi show kernels of the job's ranks: each on the GPU of its local number."""
         for rank in range(len(job.nodes) * job.ranks_per_node):
             node, process = job.processes(rank)[0]
-            record = RECORD.pack(process.pid, time.monotonic(), 0.0, 20 << 30)
+            record = RECORD.pack(process.pid, time.monotonic(), 0.0, 20 << 30, 0)
             (self.benches[node.name].folder / f"gpu{rank % job.ranks_per_node}.state").write_bytes(record)
 
 

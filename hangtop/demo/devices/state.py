@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from collectors.node.files import read_or_none
 from collectors.node.processes.procfs import parse_stat
-from hangtop.demo.job.device import KERNEL, RECORD, KernelKind
+from hangtop.demo.job.device import RECORD, KernelKind
 
 WAITING = 2.0
 """Seconds after which a kernel counts as a spinning collective: no step here computes for so long."""
@@ -61,10 +61,9 @@ class DeviceFolder:
             record = (self.folder / f"gpu{gpu}.state").read_bytes()
         except FileNotFoundError:
             return IDLE
-        if len(record) not in (RECORD.size, RECORD.size + KERNEL.size):
+        if len(record) != RECORD.size:
             return IDLE
-        pid, since, before, memory = RECORD.unpack_from(record)
-        kernel = KERNEL.unpack_from(record, RECORD.size)[0] if len(record) > RECORD.size else 0
+        pid, since, before, memory, kernel = RECORD.unpack(record)
         return Use(pid, memory, since, before, KernelKind(kernel)) if _alive(pid) else IDLE
 
 

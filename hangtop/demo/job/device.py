@@ -15,10 +15,9 @@ from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 
-RECORD = struct.Struct("<qddq")
-"""pid, busy since (CLOCK_MONOTONIC; 0: idle), seconds busy before that, bytes of memory."""
-KERNEL = struct.Struct("<q")
-"""After the record, optional: the kernel that runs, a :class:`KernelKind`."""
+RECORD = struct.Struct("<qddqq")
+"""pid, busy since (CLOCK_MONOTONIC; 0: idle), seconds busy before that, bytes of memory, and the :class:`KernelKind`
+of the kernel that runs (0: unknown)."""
 
 
 class KernelKind(IntEnum):
@@ -33,15 +32,14 @@ class KernelKind(IntEnum):
 
 def shared_record(memory: int) -> mmap.mmap | bytearray:
     """The shared record of this rank's GPU with ``memory`` bytes in use; a private buffer without a simulated GPU."""
-    size = RECORD.size + KERNEL.size
-    record: mmap.mmap | bytearray = bytearray(size)
+    record: mmap.mmap | bytearray = bytearray(RECORD.size)
     folder = os.environ.get("HANGTOP_DEMO_DEVICES")
     if folder:
         path = Path(folder) / f"gpu{os.environ.get('LOCAL_RANK', '0')}.state"
-        path.write_bytes(bytes(size))
+        path.write_bytes(record)
         with path.open("r+b") as file:
-            record = mmap.mmap(file.fileno(), size)
-    RECORD.pack_into(record, 0, os.getpid(), 0.0, 0.0, memory)
+            record = mmap.mmap(file.fileno(), RECORD.size)
+    RECORD.pack_into(record, 0, os.getpid(), 0.0, 0.0, memory, 0)
     return record
 
 
@@ -55,7 +53,7 @@ class RankGpu:
         self._record = shared_record(memory)
 
     def _write(self, since: float) -> None:
-        RECORD.pack_into(self._record, 0, os.getpid(), since, self._busy, self._memory)
+        RECORD.pack_into(self._record, 0, os.getpid(), since, self._busy, self._memory, 0)
 
     @contextmanager
     def kernels(self) -> Iterator[None]:

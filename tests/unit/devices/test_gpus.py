@@ -38,7 +38,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpus]:
 
 def test_who_is_on_a_gpu_and_his_share_of_it(bench: Bench) -> None:
     source = GpuUsers(Shared())
-    (bench.folder / "gpu1.state").write_bytes(RECORD.pack(os.getpid(), 0.0, 1.0, 30 << 30))
+    (bench.folder / "gpu1.state").write_bytes(RECORD.pack(os.getpid(), 0.0, 1.0, 30 << 30, 0))
     source.shared.sm_shares = {("0000:3e:00", os.getpid()): 87}
     (process,) = until(source, GpuProcesses, lambda sample: bool(sample.processes)).processes
     assert (process.pid, process.memory, process.bus_id, process.sm) == (os.getpid(), 30 << 30, "00000000:3e:00.0", 87)
