@@ -1,9 +1,9 @@
-"""For a training script that wants to be asked: step and phase told, and checks that only the job itself can make.
+"""Optional help from a training script: it reports step and phase, and runs checks that only the job itself can do.
 
     import hangtop.inside; hangtop.inside.start()
 
-Needs the standard library alone, and Python 3.8; a check that works on tensors uses the torch of the job. Off, failing
-or without hangtop watching, it changes nothing: see docs/inside.md.
+Needs Python 3.8 and only the standard library; checks of tensors use the torch of the job. If it is off, fails, or
+hangtop does not watch, the job is unchanged: see docs/inside.md.
 """
 
 from hangtop.inside.checks.meeting import barrier

@@ -1,8 +1,8 @@
-"""Counts steps, and tells phases, through the hooks that torch itself offers to everybody.
+"""Count steps and report phases through public hooks of torch.
 
-An optimizer's step is a training step: of several optimizers (a GAN's) that of the first one that stepped. Frameworks
-over torch (Lightning, Accelerate, Transformers, DeepSpeed) all end in such a step, so it is counted there, too. Phases
-come with :func:`follow`: the model's own forward, training or not, tells the rest.
+A step of an optimizer is a training step; with several optimizers (a GAN), only the first one to step counts. Steps in
+frameworks on torch (Lightning, Accelerate, Transformers, DeepSpeed) end in a step of an optimizer and so count, too.
+:func:`follow` adds phases, from the forward of the model.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _UNKNOWN, _DATA, _FORWARD, _BACKWARD, _OPTIMIZER, _EVALUATION = (
 
 
 class Hooked:
-    """What was hooked."""
+    """Hooks that are installed."""
 
     def __init__(self) -> None:
         self.handles: List[Any] = []
         self.counter: Callable[[], Any] = _nobody
-        """Gives the optimizer whose steps are the job's; None without one."""
+        """Returns the optimizer whose steps count; None without one."""
         self.between = _UNKNOWN
-        """The phase after a step: of one in which nothing else is told nobody knows which part comes next."""
+        """The phase after a step: ``data`` with a followed model, else unknown: then no hook reports the next phase."""
 
 
 def _nobody() -> None:
@@ -39,7 +39,7 @@ hooked = Hooked()
 
 
 def count_steps() -> str:
-    """Hook torch's optimizers; what to say of it. Imports nothing: torch that is not there yet is not waited for."""
+    """Hook torch's optimizers and return a line about it. Imports nothing: torch must be imported already."""
     optim = sys.modules.get("torch.optim.optimizer")
     if optim is None:
         return "steps: torch is not imported yet; call step(n), or start() after import torch"
@@ -52,29 +52,29 @@ def count_steps() -> str:
 
 
 def follow(model: Any) -> None:
-    """Tell phases by the forward of this model (the outermost: the one that the loop calls). Never raises."""
+    """Report phases by the forward of this model, the outermost one, which the loop calls. Never raises."""
     try:
         hooked.between = _DATA
         told = _evaluated(model)
-        first = {} if told is model else {"prepend": True}  # before it fetches what its parameters need
+        first = {} if told is model else {"prepend": True}  # before hooks that gather its parameters
         hooked.handles += [told.register_forward_pre_hook(entering, **first), told.register_forward_hook(left)]
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
         telling.problem("follow(): %s: %s" % (type(error).__name__, error))
 
 
 def _evaluated(model: Any) -> Any:
-    """The module that says whether it is trained or evaluated: DeepSpeed's engine only hands that on."""
+    """The module whose ``training`` flag counts: DeepSpeed's engine only forwards ``train()`` and ``eval()``."""
     return model.module if type(model).__module__.startswith("deepspeed.") else model
 
 
 def remove() -> None:
-    """Take all hooks away."""
+    """Remove all hooks."""
     for handle in hooked.handles:
         handle.remove()
     hooked.handles = []
 
 
-# What follows runs in every step of the job, so it calls nothing that need not be called.
+# The functions below run in every step of the job, so they call as little as possible.
 
 
 def stepping(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001 - torch's signature
@@ -85,7 +85,7 @@ def stepping(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001 - 
 
 
 def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
-    """Torch's hook after it."""
+    """Torch's hook after the step of any optimizer."""
     page = telling.page
     if page is None or (hooked.counter() is not optimizer and not _counts(optimizer)):
         return
@@ -98,21 +98,21 @@ def stepped(optimizer: Any, args: Any, kwargs: Any) -> None:  # noqa: ARG001
 
 
 def entering(module: Any, args: Any) -> None:  # noqa: ARG001
-    """Torch's hook before the forward of the model that is followed."""
+    """Torch's hook before the forward of the followed model."""
     page = telling.page
     if page is not None:
         put_pair(page.bytes, PHASE, _FORWARD if module.training else _EVALUATION, now())
 
 
 def left(module: Any, args: Any, output: Any) -> None:  # noqa: ARG001
-    """Torch's hook after it."""
+    """Torch's hook after the forward of the followed model."""
     page = telling.page
     if page is not None and module.training:
         put_pair(page.bytes, PHASE, _BACKWARD, now())
 
 
 def _counts(optimizer: Any) -> bool:
-    """Whether the steps of one that is not known yet are the job's: the first's are, while it lives."""
+    """Whether the steps of an unknown optimizer count: yes if no counted optimizer lives."""
     if hooked.counter() is not None:
         return False
     hooked.counter = weakref.ref(optimizer)

@@ -1,4 +1,4 @@
-"""Who this process is in its job: by torch where it knows, else by the launcher's variables."""
+"""Rank of this process: from torch with a process group, else from the launcher's variables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAMES = {
 
 
 def own_rank(env: Mapping[str, str] = os.environ) -> OwnRank:
-    """Rank, size and local rank; -1 for what is not known."""
+    """Rank, world size and local rank; -1 if unknown."""
     told = {field: _first(env, names) for field, names in _NAMES.items()}
     distributed = distributed_now()
     if distributed is not None:
@@ -25,7 +25,7 @@ def own_rank(env: Mapping[str, str] = os.environ) -> OwnRank:
 
 
 def distributed_now() -> Optional[Any]:
-    """torch.distributed where it is imported and has a process group; None otherwise. Imports nothing."""
+    """torch.distributed if it is imported and has a process group, else None. Imports nothing."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
         return None

@@ -1,8 +1,8 @@
-"""The shared page of this process: written here with a few stores, read by the node side without a word to us.
+"""The shared page of this process: written here with a few stores, read by the node side without our help.
 
-:mod:`collectors.samples.page` says what lies where. What runs in every step takes no lock and no system call but the
-clock's, and keeps nothing of what it makes; torch's hooks (:mod:`hangtop.inside.hooks`) call the packing itself. Of two
-threads that tell at once the later one's number stands.
+:mod:`collectors.samples.page` has the layout. Code in every step takes no lock, calls only the clock, and keeps no
+object; torch's hooks (:mod:`hangtop.inside.hooks`) pack directly. If two threads write at once, the last number
+remains.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from typing import List, NamedTuple, Optional, Type
 from collectors.samples import page as layout
 
 put_pair = struct.Struct(layout.PAIR).pack_into
-"""``put_pair(page.bytes, STEP or PHASE, number, now())``: one number that moves."""
+"""``put_pair(page.bytes, STEP or PHASE, number, now())``: write a number with its time."""
 put_both = struct.Struct(layout.PAIR + layout.PAIR[1:]).pack_into
-"""``put_both(page.bytes, STEP, number, at, phase, at)``: a step is done, and a phase begins with it."""
+"""``put_both(page.bytes, STEP, number, at, phase, at)``: a step ends and a phase begins."""
 now = time.time
 STEP, PHASE = 8 * layout.STEP, 8 * layout.PHASE
 
 
 class OwnRank(NamedTuple):
-    """Who this process is in its job; -1 for what it does not know."""
+    """Rank of this process in its job; -1 if unknown."""
 
     rank: int = -1
     world_size: int = -1
@@ -34,7 +34,7 @@ class OwnRank(NamedTuple):
 
 
 class Page:
-    """The page of one process. Raises :class:`OSError` where the kernel gives none."""
+    """The page of one process. Raises :class:`OSError` if the kernel refuses the memory."""
 
     def __init__(self, own: OwnRank) -> None:
         file = os.memfd_create(layout.NAME, os.MFD_CLOEXEC)
@@ -43,17 +43,17 @@ class Page:
             os.ftruncate(file, layout.SIZE)
             view = memoryview(mmap.mmap(file, layout.SIZE))
         finally:
-            os.close(file)  # the map has one of its own, and closes it when nobody writes any more
+            os.close(file)  # the map has its own descriptor, closed with its last view
         self.bytes = view
         self.words = view.cast("q")
         self._floats = view.cast("d")
         self.last_step = -1
         """Number of the last step; -1 before the first."""
         self.back_to = [PhaseContext(self, number) for number in range(len(layout.PHASE_NAMES))]
-        """For each phase what goes back to it: made once, not in every step."""
+        """For each phase, the context that returns to it: made once, not in every step."""
         self._name(own)
         self.words[layout.STEP] = -1
-        # last: whoever finds the magic finds the rest
+        # last: a reader that finds the magic finds all other fields
         view[:8] = layout.MAGIC
 
     def _name(self, own: OwnRank) -> None:
@@ -65,28 +65,28 @@ class Page:
         self.say_rank(own)
 
     def say_rank(self, own: OwnRank) -> None:
-        """Say who this process is, once it is known."""
+        """Write the rank of this process, once it is known."""
         words = self.words
         words[layout.RANK], words[layout.WORLD_SIZE], words[layout.LOCAL_RANK] = own
 
     def step(self, number: int) -> None:
-        """Write the number of a step that is done.
+        """Write the number of a finished step.
 
-        After a number of more than 64 bits none is told until the next one: raises :class:`struct.error`.
+        Raises :class:`struct.error` for a number of more than 64 bits: the page is unchanged until the next step.
         """
-        if type(number) is not int:  # a tensor is nothing to keep
+        if type(number) is not int:  # do not keep a tensor
             number = index(number)
         put_pair(self.bytes, STEP, number, now())
         self.last_step = number
 
     def phase(self, number: int) -> "PhaseContext":
-        """Write the number of the phase that begins; gives what goes back to the one before."""
+        """Write the number of the phase that begins; returns the context that goes back to the phase before."""
         before = self.words[layout.PHASE]
         put_pair(self.bytes, PHASE, number, now())
         return self.back_to[before]
 
     def opened(self, did: List[str], pipe: str) -> None:
-        """Say what start() opened."""
+        """Write what start() opened."""
         text = "\n".join([pipe, *did]).encode("utf-8", "replace")
         self._put(layout.SAID, text[: layout.SAID_LIMIT])
 
@@ -102,13 +102,13 @@ class Page:
         self.bytes[place + 4 : place + 4 + len(text)] = text
 
     def close(self) -> None:
-        """Take it away: no watcher takes it for a page from now on, and what still writes to it harms nobody."""
+        """Invalidate the page: readers ignore it from now on, and late writes do no harm."""
         self.bytes[:8] = bytes(8)
         self.back_to.clear()
 
 
 class PhaseContext:
-    """What ``phase()`` gives: as a context it puts the phase before back."""
+    """Result of ``phase()``: as a context, it returns to the phase before."""
 
     __slots__ = ("_before", "_page")
 
@@ -117,7 +117,7 @@ class PhaseContext:
         self._before = before
 
     def __enter__(self) -> None:
-        """Begun already."""
+        """The phase has begun already."""
 
     def __exit__(
         self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]

@@ -1,4 +1,4 @@
-"""What a check gives: a result with findings, for the caller, as JSON, on standard error and on the shared page."""
+"""Result of a check, with findings: for the caller, as JSON, on standard error and on the shared page."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from collectors.samples.page import ANSWER_LIMIT
 from hangtop.inside.steps import telling
 
 EVIDENCE = 8
-"""Lines of evidence that a finding carries."""
+"""Most lines of evidence of a finding."""
 FINDINGS = 12
-"""Findings of one check: what is beyond them is counted."""
+"""Most findings of one check; more findings are only counted."""
 KEPT = 16
-"""Results on the page."""
+"""Most results on the page."""
 RANKS = 128
-"""Ranks of a group that are named on the page."""
+"""Most ranks of a group on the page."""
 
 
 class Noted(NamedTuple):
-    """One thing that is wrong. ``docs/findings.md`` lists the kinds."""
+    """One finding. ``docs/findings.md`` lists the kinds."""
 
     kind: str
     severity: str
@@ -32,16 +32,16 @@ class Noted(NamedTuple):
     advice: str = ""
 
     def row(self) -> Dict[str, object]:
-        """As JSON has it."""
+        """The finding for JSON."""
         return {**self._asdict(), "ranks": list(self.ranks), "evidence": list(self.evidence)[:EVIDENCE]}
 
 
 class CheckResult(NamedTuple):
-    """What came of one check; true where all came and nothing is wrong."""
+    """Result of one check; true if all ranks came and nothing is wrong."""
 
     check: str
     ranks: Sequence[int]
-    """Of the group that it was made among."""
+    """Ranks of the group that made the check."""
     summary: str
     findings: Sequence[Noted] = ()
     seconds: float = 0.0
@@ -49,14 +49,14 @@ class CheckResult(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Nothing worse than information was found."""
+        """Whether nothing worse than information was found."""
         return all(finding.severity == "info" for finding in self.findings)
 
     def __bool__(self) -> bool:
         return self.ok
 
     def row(self) -> Dict[str, object]:
-        """As JSON has it."""
+        """The result for JSON."""
         rows = [finding.row() for finding in self.findings[:FINDINGS]]
         return {**self._asdict(), "ranks": list(self.ranks), "ok": self.ok, "findings": rows}
 
@@ -73,11 +73,11 @@ class CheckResult(NamedTuple):
 
 
 _latest: Dict[Tuple[str, Tuple[int, ...]], CheckResult] = {}
-"""By check and ranks, oldest first: what one group found is not taken back by what another did not."""
+"""By check and ranks, oldest first, so that the result of one group does not replace that of another group."""
 
 
 def _put(result: CheckResult) -> None:
-    """Keep a result, in place of that of the same check among the same ranks."""
+    """Keep a result instead of the last result of the same check and the same ranks."""
     key = result.check, tuple(result.ranks)
     _latest.pop(key, None)
     _latest[key] = result
@@ -86,7 +86,7 @@ def _put(result: CheckResult) -> None:
 
 
 def publish(result: CheckResult, *, speaks: bool) -> CheckResult:
-    """Put a result on the page, and on standard error where this rank ``speaks`` for its group and it is not ok."""
+    """Put a result on the page; also on standard error if it is not ok and this rank ``speaks`` for its group."""
     result = result._replace(at=time.time())
     _put(result)
     page = telling.page
@@ -98,7 +98,7 @@ def publish(result: CheckResult, *, speaks: bool) -> CheckResult:
 
 
 def packed(results: List[CheckResult]) -> bytes:
-    """The latest results as a page holds them: the beginning of each, without the oldest where not all fits."""
+    """The latest results for the page: each shortened, and without the oldest if not all fit."""
     rows = [_shortened(result).row() for result in results]
     text = json.dumps(rows).encode()
     return text if len(text) <= ANSWER_LIMIT or not results else packed(results[1:])

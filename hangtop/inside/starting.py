@@ -1,4 +1,4 @@
-"""``start()``: opens the page and the ways into this process, once, and lists what it did."""
+"""``start()``: open the page and the access to this process, once, and list what was done."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hangtop.inside.page import Page
 from hangtop.inside.steps import telling
 
 OFF = "HANGTOP_INSIDE"
-"""Set to 0, off or no in the environment it switches ``start()`` off without a change of the script."""
+"""Environment variable that switches ``start()`` off without a change of the script: 0, off, no or false."""
 
 
 def _forked() -> None:
-    """In a forked child: what was opened is the parent's, and a child that is a rank starts for itself."""
+    """Reset in a forked child: the page is the parent's, and a child that is a rank calls start() itself."""
     telling.page = telling.did = None
     hooks.remove()
 
@@ -26,11 +26,11 @@ os.register_at_fork(after_in_child=_forked)
 
 
 def start(*, tracer: bool = True, recorder: bool = True, automatic: bool = True, quiet: bool = False) -> List[str]:
-    """Begin to tell hangtop what only this process knows. Call it once, before the first process group if possible.
+    """Begin to report to hangtop. Call it once, before the first process group if possible.
 
-    ``tracer``: let processes of this user trace it; ``recorder``: settings of torch's flight recorder; ``automatic``:
-    count steps through torch's own hooks. Gives what it did, line by line, and writes it to standard error once unless
-    ``quiet``. Never raises; where the system refuses something, the list says so.
+    ``tracer``: let processes of this user trace this process; ``recorder``: set up torch's flight recorder;
+    ``automatic``: count steps through torch's hooks. Returns lines about what was done, and writes them to standard
+    error unless ``quiet``. Never raises; a line reports what the system refuses.
     """
     if telling.did is not None:
         return telling.did
@@ -69,7 +69,7 @@ def _start(*, tracer: bool, recorder: bool, automatic: bool) -> List[str]:
 
 
 def stop() -> None:
-    """Take the page and the hooks away; what was opened beside them stays until the process ends."""
+    """Remove the page and the hooks; permission to trace and recorder settings stay until the process ends."""
     page, telling.page = telling.page, None
     telling.did = None
     if page is not None:

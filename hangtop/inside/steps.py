@@ -1,6 +1,6 @@
-"""``step()`` and ``phase()``: what the job says in every step, and what a framework's hooks say for it.
+"""``step()`` and ``phase()``: reports of the job, or of a framework's hooks, in every step.
 
-Nothing here raises, waits or talks to another rank. Without ``start()`` every call is a comparison with None.
+Nothing here raises, waits or talks to another rank. Without ``start()``, each call is one comparison with None.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ NUMBERS: Dict[str, int] = {name: number for number, name in enumerate(PHASE_NAME
 
 
 class Telling:
-    """What this process tells: its page, and who counts its steps."""
+    """State of the reports of this process: its page, and the source of its steps."""
 
     def __init__(self) -> None:
         self.page: Optional[Page] = None
         self.did: Optional[List[str]] = None
-        """What ``start()`` did, so that it is done once."""
+        """What ``start()`` did; None before, so that it runs once."""
         self.by_hand = False
-        """The job, or a framework's callback, gives the numbers: the optimizers' own hook counts no more."""
+        """Whether the job or a framework's callback gives the numbers: then the hook of optimizers does not count."""
         self.problems: List[str] = []
-        """What went wrong in here and was kept from the job, each once."""
+        """Errors in here that were hidden from the job, each once."""
 
     def say(self, text: str) -> None:
-        """Write to standard error, which a daemon may not have."""
+        """Write to standard error, which may be closed in a daemon."""
         try:
             sys.stderr.write(text)
         except (AttributeError, OSError, ValueError):
             self.problem("standard error is closed")
 
     def problem(self, text: str) -> None:
-        """Remember what went wrong."""
+        """Remember an error."""
         if text not in self.problems and len(self.problems) < 32:
             self.problems.append(text)
 
@@ -44,7 +44,7 @@ telling = Telling()
 
 
 def step(number: Optional[int] = None) -> None:
-    """Say that training step ``number`` is done; without a number, one more than the last."""
+    """Report that training step ``number`` is done; without a number, the last number plus one."""
     page = telling.page
     if page is None:
         return
@@ -58,9 +58,9 @@ def step(number: Optional[int] = None) -> None:
 
 
 def phase(name: str) -> PhaseContext:
-    """Say that a phase of the step begins: one of ``data forward backward optimizer checkpoint evaluation``.
+    """Report that a phase of the step begins: one of ``data forward backward optimizer checkpoint evaluation``.
 
-    As a context (``with hangtop.inside.phase("checkpoint"):``) it puts the phase before back at its end.
+    As a context (``with hangtop.inside.phase("checkpoint"):``), it returns to the phase before at its end.
     """
     page = telling.page
     if page is None:

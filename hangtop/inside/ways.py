@@ -1,6 +1,6 @@
-"""Opens what a watcher needs of this process: who may trace it, and what torch records.
+"""Open this process to a watcher: permission to trace it, and torch's flight recorder.
 
-Each function says in one line what it did, or why it did nothing; none raises for what the system refuses.
+Each function returns a line on what it did, or why it did nothing; a refusal by the system raises nothing.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ from typing import Callable, Mapping, MutableMapping, Optional, Tuple
 
 PR_SET_PTRACER = 0x59616D61
 ANY = (1 << 64) - 1
-"""prctl(2), PR_SET_PTRACER: any process may trace, as far as the kernel's other rules let it: its user's, root's."""
+"""prctl(2), PR_SET_PTRACER: any process may trace that the kernel's other rules allow (same user, root)."""
 
 RECORDER = (
     ("TORCH_FR_BUFFER_SIZE", "2000"),
     ("TORCH_NCCL_TRACE_BUFFER_SIZE", "2000"),
     ("TORCH_NCCL_DUMP_ON_TIMEOUT", "1"),
 )
-"""Settings of the flight recorder, by the names of torch since 2.12 and before; only what nobody has set."""
+"""Settings of the flight recorder, by its names since torch 2.12 and before; values set by the job stay."""
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 
 
 def let_trace(scope_file: str = "/proc/sys/kernel/yama/ptrace_scope") -> str:
-    """Let every process of this user trace this one, where Yama would let its parents alone."""
+    """Let every process of this user trace this process, if Yama allows only its ancestors."""
     try:
         with open(scope_file, encoding="ascii") as file:
             scope = file.read().strip()
     except OSError:
-        return "tracing: left alone, as this kernel does not restrict it among processes of one user"
+        return "tracing: unchanged, because this kernel does not restrict it among processes of one user"
     if scope == "0":
-        return "tracing: left alone, as any process of this user may (kernel.yama.ptrace_scope is 0)"
+        return "tracing: unchanged, because any process of this user may (kernel.yama.ptrace_scope is 0)"
     if scope != "1":
-        return "tracing: not allowed to anybody but root here (kernel.yama.ptrace_scope is %s)" % scope
-    import ctypes  # half a megabyte, and needed here alone
+        return "tracing: only root may here (kernel.yama.ptrace_scope is %s)" % scope
+    import ctypes  # half a megabyte, needed only here
 
     call = ctypes.CDLL(None, use_errno=True)
     if call.prctl(PR_SET_PTRACER, ctypes.c_ulong(ANY), 0, 0, 0) != 0:
@@ -42,12 +42,12 @@ def let_trace(scope_file: str = "/proc/sys/kernel/yama/ptrace_scope") -> str:
 
 
 def record(env: MutableMapping[str, str], *, started: bool) -> Tuple[str, str]:
-    """Switch torch's flight recorder and its pipe on; the pipe's stem, and what to say.
+    """Switch on torch's flight recorder and its pipe; returns the stem of the pipe, and a line about it.
 
-    Only before the first process group: torch reads these when it makes one.
+    This works only before the first process group, because torch reads the settings when it makes one.
     """
     if started:
-        return env.get(PIPE, ""), "flight recorder: left alone, as torch.distributed has started already"
+        return env.get(PIPE, ""), "flight recorder: unchanged, because torch.distributed has started already"
     new = [name for name, value in RECORDER if env.setdefault(name, value) == value]
     pipe = env.get(PIPE)
     if pipe is None:
@@ -56,12 +56,12 @@ def record(env: MutableMapping[str, str], *, started: bool) -> Tuple[str, str]:
             pipe = env[PIPE] = "%s/fr_pipe_" % folder
             new.append(PIPE)
     if not new:
-        return pipe or "", "flight recorder: left as the job has set it"
+        return pipe or "", "flight recorder: unchanged, because the job has set it"
     return pipe or "", "flight recorder: %s" % ", ".join("%s=%s" % (name, env[name]) for name in new)
 
 
 def _own_folder(env: Mapping[str, str] = os.environ) -> str:
-    """A folder that only this user writes to, one for each job on this node; empty where there is none."""
+    """A folder to which only this user can write, one per job on this node; empty if it cannot be made."""
     job = env.get("TORCHELASTIC_RUN_ID") or env.get("SLURM_JOB_ID") or env.get("MASTER_PORT") or str(os.getppid())
     safe = "".join(letter if letter.isalnum() else "_" for letter in job)[:40]
     folder = "%s/hangtop-%d-%s" % (env.get("TMPDIR") or "/tmp", os.getuid(), safe)
@@ -74,7 +74,7 @@ def _own_folder(env: Mapping[str, str] = os.environ) -> str:
 
 
 def torch_started() -> bool:
-    """Whether this process has a process group already. Imports nothing."""
+    """Whether this process has a process group. Imports nothing."""
     distributed = sys.modules.get("torch.distributed")
     initialized: Optional[Callable[[], bool]] = getattr(distributed, "is_initialized", None)
     return bool(initialized and initialized())

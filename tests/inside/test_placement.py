@@ -161,7 +161,7 @@ def test_shards_of_shards_are_no_replicas_and_lie_well() -> None:
 def test_a_mesh_that_fits() -> None:
     results = run_ranks(4, lambda rank: check_mesh(grid(), seconds=20))
     assert all(results)
-    assert results[0].summary == "mesh dp=2 × tp=2: it fits, alike on 4 ranks"
+    assert results[0].summary == "mesh dp=2 × tp=2: it fits, and is equal on 4 ranks"
 
 
 def test_meshes_that_do_not_fit() -> None:

@@ -1,5 +1,5 @@
-"""Checks that the job makes of itself, over its own process groups: each with a deadline, none hangs the job.
+"""Checks of the job by itself, over its own process groups: each check has a deadline, and no check hangs the job.
 
-Ranks meet at the job's store (:mod:`hangtop.inside.checks.meeting`), never in a collective that would wait for whoever
-does not come.
+Ranks meet at the job's store (:mod:`hangtop.inside.checks.meeting`), never in a collective, which would wait for absent
+ranks.
 """

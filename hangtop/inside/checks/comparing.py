@@ -1,6 +1,6 @@
-"""Compares what ranks hold, by name: first a fingerprint of each shard, then the rows of the shards that differ.
+"""Compare the contents of ranks by name: first a fingerprint of each shard, then the rows of shards that differ.
 
-Ranks with the same shard must hold the same; a plain tensor has the empty one, so that all ranks of the group must
+Ranks with the same shard must have equal contents. A plain tensor has the empty shard, so all ranks of the group must
 agree.
 """
 
@@ -14,18 +14,18 @@ from hangtop.inside.checks.meeting import Conclusion, More, Said, confer, group_
 from hangtop.inside.results import FINDINGS, CheckResult, Noted
 
 NAMES = 20_000
-"""Rows that one rank tells."""
+"""Most rows that one rank sends."""
 Rows = Dict[str, Tuple[str, str]]
-"""Shard and text of each thing by its name."""
+"""Name → (shard, text) of each item."""
 
 
 class Differing(NamedTuple):
-    """A thing that is not the same on all ranks that hold the same shard of it."""
+    """An item that differs among ranks with the same shard."""
 
     name: str
     summary: str
     ranks: Sequence[int]
-    """Those that differ from the most; where two sides are even, one of the other side first."""
+    """Ranks that differ from the majority; without a majority, also one rank with the usual text."""
     evidence: Sequence[str] = ()
 
 
@@ -35,8 +35,8 @@ def compare(
 ) -> CheckResult:  # fmt: skip
     """Compare ``rows`` over the ranks of a group.
 
-    ``things`` is what they are called, ``note`` makes the finding of one that differs, ``also`` gives what else the
-    leader finds wrong.
+    ``things``: name of the items; ``note``: makes the finding of a differing item; ``also``: other findings of the
+    leader.
     """
     own: Rows = {}
 
@@ -101,7 +101,7 @@ def _differences(said: Dict[int, Said]) -> Iterator[Differing]:
 
 
 def _odd(name: str, item: str, like: int, odd: List[int], told: Dict[int, str]) -> Differing:
-    """Ranks with another text than ``like``, one of the majority; where there is none, both sides are named."""
+    """Ranks with another text than rank ``like`` of the majority; without a majority, ``like`` is named as well."""
     others = len(told) - len(odd)
     even = others == len(odd)
     against = "that of rank %d" % like if even else _others(others)
@@ -115,5 +115,5 @@ def _others(number: int) -> str:
 
 
 def fingerprint(data: bytes) -> str:
-    """Sixteen digits of a hash."""
+    """A hash as sixteen hexadecimal digits."""
     return hashlib.blake2b(data, digest_size=8).hexdigest()

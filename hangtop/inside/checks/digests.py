@@ -1,9 +1,9 @@
-"""Fingerprints of tensors, bit by bit: two tensors with one bit different have different ones.
+"""Fingerprints of tensors: tensors that differ in one bit have different fingerprints.
 
-A tensor's bytes are taken as 64-bit integers, each multiplied by an odd random number of its place, and added up: any
-change of a single one changes the sum, and the work is that of reading the memory once, on the device where it lies.
-The upper half of each is mixed into the lower before that: of an even number of changed signs, which are the highest
-bits, nothing would be left in the sum.
+The bytes of a tensor are read as 64-bit integers. Each integer is multiplied by an odd random number of its place, and
+the products are added: a change of a single integer changes the sum, and the cost is one read of the memory, on the
+tensor's device. First, the upper half of each integer is mixed into the lower half, because an even number of changed
+signs (the highest bits) would cancel out in the sum.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from __future__ import annotations
 from typing import Any, Dict, List
 
 SLICE = 1 << 21
-"""Numbers of 8 bytes that are worked on at once: 16 MiB, and as much again for the products."""
+"""Integers per slice: 16 MiB, and as much again for the products."""
 STEP = 0x1E3779B97F4A7C15
-"""An odd number by which the sum so far is multiplied before the next slice."""
+"""Odd factor of the sum so far before the next slice is added."""
 LOW = (1 << 32) - 1
 SEED = 20260101
-"""Of the numbers of places: the same on all ranks."""
+"""Seed of the random numbers, equal on all ranks."""
 
 _weights: "Dict[Any, Any]" = {}
 
 
 def digests(tensors: List[Any]) -> List[int]:
-    """Fingerprints of several tensors; what lies on one device is fetched from there at once."""
+    """Fingerprints of several tensors; with all tensors on one device, a single transfer fetches them."""
     import torch
 
     if not tensors:
@@ -34,7 +34,7 @@ def digests(tensors: List[Any]) -> List[int]:
 
 
 def _digest(tensor: Any) -> Any:
-    """A 64-bit number that stays on the tensor's device."""
+    """The 64-bit fingerprint of a tensor, on its device."""
     import torch
 
     flat = tensor.detach().contiguous().reshape(-1).view(torch.uint8)
@@ -51,7 +51,7 @@ def _digest(tensor: Any) -> Any:
 
 
 def _weights_on(device: Any) -> Any:
-    """The odd random numbers of the places of a slice, made once a device."""
+    """Odd random numbers for the places of a slice, made once per device."""
     import torch
 
     if device not in _weights:

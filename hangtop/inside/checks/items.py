@@ -1,7 +1,7 @@
-"""What can be compared among replicas: parameters, buffers, states of optimizers, random generators, by name.
+"""Items to compare among replicas, by name: parameters, buffers, states of optimizers, random generators.
 
-Each item has a shard: ranks with the same shard hold the same part of it. A plain tensor has the empty one, so that all
-ranks of the group must agree; a DTensor's is its place on the mesh's dimensions over which it is sharded.
+Each item has a shard: ranks with the same shard hold the same part. A plain tensor has the empty shard, so all ranks of
+the group must agree; the shard of a DTensor is its place along the mesh dimensions over which it is sharded.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from hangtop.inside.checks.comparing import fingerprint
 from hangtop.inside.own_rank import distributed_now
 
 SCALARS = (int, float, complex, bool, str, type(None))
-"""Settings of an optimizer's parameter group (learning rate, betas) and counters are compared, too."""
+"""Types of values that are compared as text: settings of parameter groups (learning rate, betas) and counters."""
 PARTIAL = "partial"
-"""Shard of a DTensor that is a sum still to be made: its parts differ by nature."""
+"""Shard of a DTensor with a pending sum, whose parts differ on purpose."""
 SHARDED = ("_fsdp_flattened", "ds_id")
-"""Marks of a plain tensor of which each rank has a part of its own: FSDP before DTensors, and ZeRO 3."""
+"""Attributes of a plain tensor of which each rank has its own part: FSDP without DTensors, and ZeRO-3."""
 
 
 class StateItem(NamedTuple):
-    """One thing that replicas hold."""
+    """One item of a replica."""
 
     name: str
     shard: str
     tensor: Any
-    """The local part; None for what is no tensor."""
+    """The local part; None for an item that is no tensor."""
     text: str = ""
-    """Of what is no tensor, what is compared."""
+    """Text to compare for an item that is no tensor."""
 
 
 def items_of(things: Tuple[Any, ...]) -> List[StateItem]:
-    """All items of what a script gives to ``check_same``.
+    """All items of the arguments of ``check_same``.
 
     Modules, optimizers, tensors, mappings and sequences of them, and the word ``"rng"``. Raises :class:`TypeError` for
     anything else.
@@ -56,7 +56,7 @@ def items_of(things: Tuple[Any, ...]) -> List[StateItem]:
 
 
 def _parts(thing: Any, torch: Any, name: str, of: Any = None) -> Iterator[StateItem]:
-    """All that ``thing`` holds, each by the way that leads to it; ``of`` is the parameter that a state belongs to."""
+    """All items of ``thing``, each named by its path; ``of``: the parameter to which a state belongs."""
     if torch.is_tensor(thing):
         yield _tensor(name or "tensor", thing, of)
     elif isinstance(thing, torch.nn.Module):
@@ -89,7 +89,7 @@ def _states(optimizer: Any, torch: Any) -> Iterator[StateItem]:
 
 
 def _comparable(value: Any, torch: Any, name: str, of: Any = None) -> Iterator[StateItem]:
-    """What can be compared of an optimizer's own: it may keep functions and objects there, too."""
+    """The comparable items of an optimizer's value, which may also be a function or another object."""
     try:
         yield from _parts(value, torch, name, of)
     except TypeError:
@@ -97,7 +97,7 @@ def _comparable(value: Any, torch: Any, name: str, of: Any = None) -> Iterator[S
 
 
 def _tensor(name: str, tensor: Any, of: Any = None) -> StateItem:
-    """One tensor, or the local part of a DTensor; one without data by its shape."""
+    """Item of a tensor, or of the local part of a DTensor; a tensor without data has a fixed text."""
     shard, local = shard_of(tensor, of)
     if type(local).__name__.startswith("Uninitialized") or local.is_meta:
         return StateItem(name, shard, None, "a tensor without data")
@@ -107,7 +107,7 @@ def _tensor(name: str, tensor: Any, of: Any = None) -> StateItem:
 
 
 def shard_of(tensor: Any, of: Any = None) -> Tuple[str, Any]:
-    """The shard of a tensor, and what this rank holds of it."""
+    """The shard of a tensor, and this rank's part."""
     local = getattr(tensor, "to_local", None)
     if local is None:
         own_part = any(hasattr(tensor if of is None else of, mark) for mark in SHARDED)

@@ -1,8 +1,8 @@
-"""Where the ranks of a group meet for a check: at the job's store, so that an absent rank is named, not waited for.
+"""Ranks of a group meet for a check at the job's store, so that absent ranks are named and block no other rank.
 
-The lowest rank of the group leads. In each round every rank leaves what it has to say at the store; the leader reads
-all of it and either asks for more or concludes. All ranks get the same conclusion. Where the leader does not come, the
-others name it once the time is up.
+The lowest rank of the group leads. In each round, every rank puts its answer into the store; the leader reads all
+answers and either asks for more or concludes. All ranks get the same conclusion. If the leader does not come, the other
+ranks name it at the deadline.
 """
 
 from __future__ import annotations
@@ -20,63 +20,63 @@ from hangtop.inside.own_rank import distributed_now
 from hangtop.inside.results import CheckResult, Noted, publish
 
 GRACE = 2.0
-"""Seconds beyond the deadline in which the others wait for the leader's word."""
+"""Seconds after the deadline for which the others wait for the leader's answer."""
 NAMED = 8
-"""Absent ranks of which it is said where they were."""
+"""Most absent ranks whose last place is reported."""
 ROUNDS = 4
 
 Calls = TypeVar("Calls", bound=Callable[..., CheckResult])
 Said = Dict[str, Any]
-"""What one rank says in one round; JSON."""
+"""Answer or request of one rank in one round; JSON."""
 
 
 class More(NamedTuple):
-    """The leader wants to know more of every rank."""
+    """The leader asks every rank for more."""
 
     request: Said
 
 
 class Conclusion(NamedTuple):
-    """What the leader concludes."""
+    """The conclusion of the leader."""
 
     summary: str
     findings: Sequence[Noted] = ()
 
 
 Judge = Callable[[int, Dict[int, Said]], Union[More, Conclusion]]
-"""Given the number of the round and what each rank said; the leader alone calls it."""
+"""Function of the number of the round and the answers by rank; only the leader calls it."""
 
 
 class MeetingGroup(NamedTuple):
     """The ranks that meet."""
 
     ranks: Tuple[int, ...]
-    """Global, in order."""
+    """Global ranks, in order."""
     me: int
 
     @property
     def leads(self) -> bool:
-        """This rank leads."""
+        """Whether this rank leads."""
         return self.me == self.ranks[0]
 
 
 class NotMember(Exception):
-    """This rank is none of the group: as in torch's collectives, the call does nothing here."""
+    """This rank is not in the group: as with torch's collectives, the call does nothing here."""
 
 
 _counts: Dict[Tuple[str, Tuple[int, ...]], int] = {}
-"""Calls of each check among the same ranks: all of them count alike, and so find one another."""
+"""Number of calls of each check among the same ranks, equal on all ranks, so that calls match."""
 
 
 def group_of(group: Any = None) -> MeetingGroup:
-    """Global ranks of a process group of the job, or of all; raises :class:`Unreachable` where there is none."""
+    """Global ranks of a process group, or of the job; raises :class:`Unreachable` without a process group."""
     distributed = distributed_now()
     if distributed is None:
         raise Unreachable("there is no process group: call it after init_process_group()")
     me = distributed.get_rank()
     if group is None:
         return MeetingGroup(tuple(range(distributed.get_world_size())), me)
-    member = group is not distributed.GroupMember.NON_GROUP_MEMBER  # what new_group() gives to others
+    member = group is not distributed.GroupMember.NON_GROUP_MEMBER  # new_group() returns it to other ranks
     ranks = tuple(sorted(distributed.get_process_group_ranks(group))) if member else ()
     if me not in ranks:
         raise NotMember("rank %d is not in this group, and takes no part" % me)
@@ -84,21 +84,21 @@ def group_of(group: Any = None) -> MeetingGroup:
 
 
 def store_of_job() -> Any:
-    """The store with which the job's process group began, on a connection of our own where it can have several."""
+    """The store of the job's default process group, on its own connection if the store can be cloned."""
     from torch.distributed import distributed_c10d as c10d
 
     store = c10d._get_default_store()  # noqa: SLF001 - torch has no public way to it
     try:
         return store.clone()
     except (AttributeError, RuntimeError, NotImplementedError):
-        return store  # of a kind, or a torch, that cannot
+        return store  # this store or this torch cannot clone
 
 
 def confer(check: str, group: MeetingGroup, seconds: float, say: Callable[[Said], Said], judge: Judge) -> CheckResult:
-    """Meet, round by round, and give what the leader concluded; it is published, too.
+    """Meet, round by round, publish the leader's conclusion and return it.
 
-    ``say`` gives what this rank says: at first for an empty request, then for what the leader asks. A rank on which it
-    fails says so, and no rank waits for it.
+    ``say`` gives the answer of this rank: first to an empty request, then to the leader's requests. If ``say`` fails,
+    the answer is the error, and no rank waits.
     """
     began = time.monotonic()
     key = check, group.ranks
@@ -147,7 +147,7 @@ class Meeting:
         all_came = self.store.wait([self._key(round_, rank) for rank in ranks], self.until)
         came = [rank for rank in ranks if all_came or self.store.present([self._key(round_, rank)])]
         told = {rank: json.loads(self.store.get(self._key(round_, rank))) for rank in came}
-        rows = {rank: row for rank, row in told.items() if row is not None}  # None: it gave up waiting
+        rows = {rank: row for rank, row in told.items() if row is not None}  # None: the rank gave up
         word = self._word(round_, rows, judge)
         absent = [rank for rank in ranks if rank not in rows]
         if absent:
@@ -163,14 +163,14 @@ class Meeting:
             return self._failure(failed)
         places = {rank: row["where"] for rank, row in rows.items()}
         if round_ == 0 and self.check != "barrier" and len(set(places.values())) > 1:
-            summary = "check %s: its ranks make it at different lines, so nothing was compared" % self.check
+            summary = "check %s: its ranks call it at different lines, so nothing was compared" % self.check
             advice = "Look at the condition around the first of these lines: all ranks must come to one check."
             return Conclusion(
                 summary, [Noted("check_incomplete", "warning", summary, (), _by_text(places), advice)]
-            )  # what they hold there may well differ
+            )  # contents may differ between lines
         try:
             return judge(round_, {rank: row["said"] for rank, row in rows.items()})
-        except Exception as error:  # noqa: BLE001 - it must not reach the job: all others wait for a word
+        except Exception as error:  # noqa: BLE001 - it must not reach the job: all others wait for an answer
             return self._failure({self.group.me: "judging: %s" % _error_text(error)})
 
     def _follow(self, round_: int) -> Union[More, Conclusion]:
@@ -178,13 +178,13 @@ class Meeting:
         if self.store.wait([word], self.until + GRACE):
             return _decoded(self.store.get(word))
         absent = [rank for rank in self.group.ranks if not self.store.present([self._key(round_, rank)])]
-        absent = absent or [self.group.ranks[0]]  # the leader came, and went no further
-        # a rank that leads here later must not take what was said for an answer
+        absent = absent or [self.group.ranks[0]]  # the leader came, and did not conclude
+        # a late leader must not use this rank's earlier answer
         self.store.set(self._key(round_, self.group.me), b"null")
         return Conclusion(_absence_text(absent), [self._absence(absent)])
 
     def _failure(self, failed: Dict[int, str]) -> Conclusion:
-        """Ranks that came, and could not say what they were to say."""
+        """Conclusion for ranks that came, but failed to answer."""
         ranks = list(failed)
         on = "" if len(ranks) == len(self.group.ranks) else " on %s" % ranks_text(ranks)
         summary = "check %s could not be made%s: %s" % (self.check, on, failed[ranks[0]])
@@ -208,7 +208,7 @@ class Meeting:
 
 
 def harmless(check: str) -> Callable[[Calls], Calls]:
-    """For the functions that a script calls: whatever goes wrong in one becomes its result, and is not raised."""
+    """Decorator of functions for scripts: an error becomes the result and is not raised."""
 
     def around(call: Calls) -> Calls:
         @functools.wraps(call)
@@ -231,9 +231,9 @@ def harmless(check: str) -> Callable[[Calls], Calls]:
 
 @harmless("barrier")
 def barrier(seconds: float = 60.0, *, group: Any = None) -> CheckResult:
-    """Wait for all ranks of ``group`` (all of the job without one), ``seconds`` at most.
+    """Wait for all ranks of ``group`` (default: of the job), at most ``seconds``. The result is true if all came.
 
-    At the job's store, so that nothing is left waiting where some do not come. True where all came.
+    Ranks meet at the job's store, so that no rank is left waiting if others do not come.
     """
     members = group_of(group)
     return confer("barrier", members, seconds, dict, lambda _, said: Conclusion("%d ranks came" % len(said)))
@@ -242,7 +242,7 @@ def barrier(seconds: float = 60.0, *, group: Any = None) -> CheckResult:
 def _part(say: Callable[[Said], Said], request: Said) -> Said:
     try:
         return {"said": say(request)}
-    except Exception as error:  # noqa: BLE001 - it must not reach the job, and the others are to hear of it
+    except Exception as error:  # noqa: BLE001 - it must not reach the job, and the others need the reason
         return {"failed": _error_text(error)}
 
 
@@ -251,7 +251,7 @@ def _error_text(error: Exception) -> str:
 
 
 def _by_text(told: Dict[int, str]) -> List[str]:
-    """``ranks 0-2: train.py:88``, once a text."""
+    """``ranks 0-2: train.py:88``, one line per text."""
     return ["%s: %s" % (ranks_text([rank for rank, text in told.items() if text == one]), one)
             for one in sorted(set(told.values()))]  # fmt: skip
 
@@ -274,7 +274,7 @@ def _decoded(data: bytes) -> Union[More, Conclusion]:
 
 
 def place_in_code() -> str:
-    """``train.py:88``: the innermost line that is neither ours nor torch's."""
+    """``train.py:88``: the innermost line outside of hangtop.inside and torch."""
     frame: Optional[FrameType] = sys._getframe(1)  # noqa: SLF001 - the documented way to one's own frames
     while frame is not None:
         file = frame.f_code.co_filename

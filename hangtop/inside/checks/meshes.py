@@ -1,4 +1,4 @@
-"""``check_mesh``: whether a device mesh fits the job, is the same on every rank, and its inner dimensions fit nodes."""
+"""``check_mesh``: whether a device mesh fits the job, equals on all ranks, and has inner dimensions within nodes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ADVICE = "Every rank must build the same mesh, whose dimensions multiply to the 
 
 
 class MeshLayout(NamedTuple):
-    """A mesh as one rank has it: names and sizes of its dimensions, and its ranks row by row."""
+    """A mesh on one rank: names and sizes of its dimensions, and its ranks in row-major order."""
 
     names: Tuple[str, ...]
     sizes: Tuple[int, ...]
     ranks: Tuple[int, ...]
 
     def groups(self, dim: int) -> List[List[int]]:
-        """Ranks that differ in one dimension alone, group by group."""
+        """Groups of ranks that differ only along dimension ``dim``."""
         found: Dict[Tuple[int, ...], List[int]] = {}
         for rank, place in zip(self.ranks, itertools.product(*map(range, self.sizes))):
             found.setdefault((*place[:dim], *place[dim + 1 :]), []).append(rank)
@@ -35,10 +35,10 @@ class MeshLayout(NamedTuple):
 def check_mesh(
     mesh: Any, *, within_node: Sequence[str] = ("tp",), group: Any = None, seconds: float = 60.0
 ) -> CheckResult:
-    """Check a DeviceMesh, or dimensions that one means to make (``{"dp": 4, "tp": 2}``), with all ranks of the job.
+    """Check a DeviceMesh, or planned dimensions (``{"dp": 4, "tp": 2}``), with all ranks of ``group`` (default: all).
 
-    The product of the dimensions is the number of ranks; all ranks of a mesh (or of a slice, as ``mesh["tp"]`` is) have
-    it alike; groups of the dimensions named in ``within_node`` lie on one node.
+    Checked: the product of the dimensions is the number of ranks; all ranks of a mesh (or of a slice such as
+    ``mesh["tp"]``) have the same mesh; each group along a dimension in ``within_node`` is on one node.
     """
     members = group_of(group)
 
@@ -53,7 +53,7 @@ def check_mesh(
 
 
 def layout_of(mesh: Any, world: int) -> MeshLayout:
-    """A mesh as this rank has it."""
+    """Layout of a mesh on this rank."""
     if isinstance(mesh, Mapping):
         return MeshLayout(tuple(map(str, mesh)), tuple(map(int, mesh.values())), tuple(range(world)))
     names = tuple(mesh.mesh_dim_names or ["dim%d" % place for place in range(mesh.ndim)])
@@ -61,18 +61,18 @@ def layout_of(mesh: Any, world: int) -> MeshLayout:
 
 
 def judged(layouts: Dict[int, MeshLayout], hosts: Mapping[int, str], within_node: Sequence[str]) -> Conclusion:
-    """What all ranks' layouts mean together."""
+    """Conclusion from the layouts of all ranks."""
     usual = max(layouts.values(), key=list(layouts.values()).count)
     slices = list(dict.fromkeys(layouts.values()))
     findings = list(_apart(layouts, usual)) or [finding for one in slices for finding in _unfit(one)]
     if not findings:
         findings = [finding for one in slices for finding in _over_nodes(one, hosts, within_node)]
-    word = "; ".join(finding.summary for finding in findings) or "it fits, alike on %d ranks" % len(layouts)
+    word = "; ".join(finding.summary for finding in findings) or "it fits, and is equal on %d ranks" % len(layouts)
     return Conclusion("mesh %s: %s" % (usual.text(), word), findings)
 
 
 def _apart(layouts: Dict[int, MeshLayout], usual: MeshLayout) -> Iterator[Noted]:
-    """Ranks whose mesh another rank of that mesh does not have, or has in another order."""
+    """Findings for ranks whose mesh is not equal on all its ranks."""
     for rank, layout in layouts.items():
         alike = (layout.names, layout.sizes) == (usual.names, usual.sizes) and rank in layout.ranks
         if layout != usual and not (alike and all(layouts.get(one, layout) == layout for one in layout.ranks)):
@@ -98,9 +98,9 @@ def _over_nodes(layout: MeshLayout, hosts: Mapping[int, str], within_node: Seque
         if name in within_node and apart:
             lines = [", ".join("rank %d on %s" % (rank, hosts.get(rank, "?")) for rank in group) for group in apart]
             yield Noted(
-                "placement_wrong", "warning", "groups of dimension %s reach over nodes: %s of %d"
+                "placement_wrong", "warning", "groups of dimension %s span several nodes: %s of %d"
                 % (name, len(apart), len(groups)), sorted(rank for group in apart for rank in group), lines,
-                "Make it the last dimension of the mesh, or no larger than a node: its collectives want NVLink.",
+                "Make it the last dimension of the mesh, or no larger than a node: its collectives need NVLink.",
             )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""``check_placement``: whether every parameter is where it should be, and alike on all ranks."""
+"""``check_placement``: whether every parameter is placed as it should be, and equally on all ranks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from hangtop.inside.checks.meeting import harmless
 from hangtop.inside.results import CheckResult, Noted
 
 NAMED = 3
-"""Parameters that a finding names."""
+"""Most parameters that a finding names."""
 GRADIENT = "gradient of "
 
 
 @harmless("placement")
 def check_placement(model: Any, *, group: Any = None, seconds: float = 60.0) -> CheckResult:
-    """Compare where the parameters of ``model`` lie, on all ranks of ``group`` (all of the job without one).
+    """Compare the placement of the parameters of ``model`` among all ranks of ``group`` (default: of the job).
 
-    Placements, meshes, shapes, types, frozen parameters and missing gradients must agree; parameters that no FSDP unit
-    covers are named. For gradients call it between ``backward()`` and ``zero_grad()``.
+    Placements, meshes, shapes, types, frozen parameters and missing gradients must agree; parameters outside every FSDP
+    unit are named. To compare gradients, call it between ``backward()`` and ``zero_grad()``.
     """
 
     def rows() -> Rows:
@@ -47,9 +47,9 @@ def _note(one: Differing) -> Noted:
 
 
 def placed(parameter: Any) -> str:
-    """One parameter as this rank has it: placements, names and sizes of its mesh, shape, type, whether it is trained.
+    """Text on one parameter of this rank: placements, names and sizes of its mesh, shape, type, trained or frozen.
 
-    The ranks of a mesh differ with the slice that a rank is in, so they are left out.
+    The ranks of the mesh are left out, because each slice of a mesh has its own ranks.
     """
     trained = "trained" if parameter.requires_grad else "frozen"
     if _no_data(parameter):
@@ -63,7 +63,7 @@ def placed(parameter: Any) -> str:
 
 
 def _no_data(parameter: Any) -> bool:
-    """Whether it is a lazy module's, before its first forward."""
+    """Whether the parameter is of a lazy module before its first forward."""
     return type(parameter).__name__.startswith("Uninitialized")
 
 
@@ -72,13 +72,13 @@ def _gradient(parameter: Any) -> str:
 
 
 def uncovered(model: Any) -> Tuple[str, ...]:
-    """Trained parameters outside every unit of FSDP, where there are units."""
+    """Trained parameters outside every FSDP unit; empty without units."""
     from torch.distributed import fsdp
 
     kinds = tuple(getattr(fsdp, name) for name in ("FSDPModule", "FullyShardedDataParallel") if hasattr(fsdp, name))
     units = [name for name, module in model.named_modules() if kinds and isinstance(module, kinds)]
     every = list(model.named_parameters())
-    # what is frozen has no gradient that must be averaged: it is kept plain on purpose
+    # a frozen parameter may stay plain on purpose: it has no gradient to average
     plain = [name for name, one in every if one.requires_grad and not hasattr(one, "device_mesh") and not _no_data(one)]
     if not units or any(hasattr(one, "device_mesh") for _, one in every):
         return tuple(plain if units else ())

@@ -12,18 +12,18 @@ from hangtop.inside.results import CheckResult, Noted
 
 ADVICE = (
     "Replicas that differ train different models and hide it: look for code that runs on some ranks only, data or "
-    "seeds per rank before the model is built, a buffer that is not broadcast, and for hardware if it comes again at "
-    "one rank."
+    "seeds per rank before the model is built, a buffer that is not broadcast, and for hardware if the same rank "
+    "differs again."
 )
 
 
 @harmless("same")
 def check_same(*things: Any, group: Any = None, seconds: float = 60.0) -> CheckResult:
-    """Compare replicas bit by bit, over the ranks of ``group`` (all of the job without one).
+    """Compare replicas bit by bit among the ranks of ``group`` (default: of the job).
 
     ``things``: modules (parameters and buffers), optimizers, tensors, mappings and sequences of them, ``"rng"``. A
-    DTensor is compared among ranks that hold the same shard. All ranks of the group must call it at the same point; a
-    rank that does not come within ``seconds`` is named.
+    DTensor is compared among ranks with the same shard. All ranks of the group must call it at the same point; a rank
+    that does not come within ``seconds`` is named.
     """
 
     def rows() -> Rows:
