@@ -8,7 +8,7 @@ from typing import List, Optional
 
 from collectors.samples.page import SIZE
 from hangtop.inside import hooks, ways
-from hangtop.inside.own_rank import own_rank
+from hangtop.inside.own_rank import distributed_now, own_rank
 from hangtop.inside.page import Page
 from hangtop.inside.steps import telling
 
@@ -57,7 +57,7 @@ def _start(*, tracer: bool, recorder: bool, automatic: bool) -> List[str]:
     if tracer:
         did.append(ways.let_trace())
     if recorder:
-        pipe, said = ways.record(os.environ, started=ways.torch_started())
+        pipe, said = ways.record(os.environ, started=distributed_now() is not None)
         did.append(said)
     if automatic:
         did.append(hooks.count_steps())

@@ -6,8 +6,7 @@ Each function returns a line on what it did, or why it did nothing; a refusal by
 from __future__ import annotations
 
 import os
-import sys
-from typing import Callable, Mapping, MutableMapping, Optional, Tuple
+from typing import Mapping, MutableMapping, Tuple
 
 PR_SET_PTRACER = 0x59616D61
 ANY = (1 << 64) - 1
@@ -71,10 +70,3 @@ def _own_folder(env: Mapping[str, str] = os.environ) -> str:
     except OSError:
         return ""
     return folder if found.st_uid == os.getuid() and found.st_mode & 0o170022 == 0o040000 else ""
-
-
-def torch_started() -> bool:
-    """Whether this process has a process group. Imports nothing."""
-    distributed = sys.modules.get("torch.distributed")
-    initialized: Optional[Callable[[], bool]] = getattr(distributed, "is_initialized", None)
-    return bool(initialized and initialized())
