@@ -111,12 +111,8 @@ def parse_status(data: bytes, pid: int) -> Optional[ProcessStatus]:
 
 def colon_field(data: bytes, name: bytes) -> bytes:
     """Value of a ``Name:<white space>value`` line, empty when there is none; the others are not looked at."""
-    wanted = name + b":"
-    at = 0 if data.startswith(wanted) else data.find(b"\n" + wanted) + 1
-    if not at and not data.startswith(wanted):
-        return b""
-    end = data.find(b"\n", at)
-    return data[at + len(wanted) : end if end >= 0 else len(data)].strip()
+    _, _, rest = (b"\n" + data).partition(b"\n" + name + b":")
+    return rest.partition(b"\n")[0].strip()
 
 
 def parse_io(data: bytes) -> Tuple[Optional[int], Optional[int]]:

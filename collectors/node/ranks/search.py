@@ -121,7 +121,8 @@ class Search:
                     self._unrelated[pid] = known._replace(again=moment + RELOOK)
                 else:
                     stats["%s/%d" % (self._proc, pid)] = pid, stat
-            answers = self._guard.ask(list(stats), lambda folder, stats=stats: self._judged(folder, *stats[folder]))  # type: ignore[misc]
+            asked = [folder for folder, (_, stat) in stats.items() if stat.rss]  # a thread of the kernel has none
+            answers = self._guard.ask(asked, lambda folder, stats=stats: self._judged(folder, *stats[folder]))  # type: ignore[misc]
             for folder, (pid, stat) in stats.items():
                 yield from self._sorted(pid, stat, answers.get(folder), moment)
 
@@ -163,7 +164,7 @@ class Search:
         if isinstance(answer, PermissionError) and stat.comm.startswith(_PYTHON):
             self.refused.add(pid)
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - stat.start_ticks / CLOCK_TICKS
-        again = moment if age < YOUNG else moment + RELOOK if stat.rss else float("inf")  # a thread of the kernel
+        again = moment if age < YOUNG else moment + RELOOK if stat.rss else float("inf")
         rss = stat.rss if answer is not None else 0
         self._unrelated[pid] = _Unrelated(stat.start_ticks, stat.comm, rss, moment + YOUNG - age, again)
 

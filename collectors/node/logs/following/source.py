@@ -111,7 +111,7 @@ class LogSource(Source):
         told_to = [now]
         for place, followed in enumerate(order[first:] + order[:first]):
             events = followed.parser.restart() if followed.refresh() else []
-            if self._identity(followed, now)[0] in self._settings.not_mine:
+            if self._settings.not_mine and self._identity(followed, now)[0] in self._settings.not_mine:
                 continue
             if place == 0 or time.thread_time() < until:
                 events += followed.read(now, until)
