@@ -20,7 +20,7 @@ import re
 
 from collectors.formats import BadFormat, pickled
 from collectors.formats.loose import Loose, document, integer, items, mapping, text
-from collectors.samples.collectives import Collective, GroupStatus, RecorderDump
+from collectors.samples.collectives import Collective, RecorderDump
 from collectors.samples.stacks import Frame
 
 ENTRIES = 100_000
@@ -145,10 +145,10 @@ def _groups(config: Loose) -> dict[str, list[int]]:
     return groups
 
 
-def _status(status: Loose, names: dict[str, str]) -> list[GroupStatus]:
-    found = []
+def _status(status: Loose, names: dict[str, str]) -> dict[str, tuple[int | None, int | None]]:
+    found = {}
     for key, value in list(status.items())[:4096]:
         number, known = str(key)[:200], mapping(value)
         enqueued, completed = (integer(known.get(f"last_{word}_collective")) for word in ("enqueued", "completed"))
-        found.append(GroupStatus(names.get(number, number), enqueued, completed))
+        found[names.get(number, number)] = enqueued, completed
     return found

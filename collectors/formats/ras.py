@@ -21,7 +21,7 @@ RANKS = 65_536
 _MISSING_COMMA = re.compile(r'("nvml_dev": -?\d{1,9})(\s{1,200}"status")')
 
 
-def parse(report: str, *, node: str, at: float) -> RasReport:
+def parse(report: str, *, at: float) -> RasReport:
     """Parse an answer of the socket; ``at``: time of the answer, if the report has no time stamp.
 
     Raises :class:`BadFormat` if the answer is no report.
@@ -31,10 +31,10 @@ def parse(report: str, *, node: str, at: float) -> RasReport:
         whole = _MISSING_COMMA.sub(r"\1,\2", report[start : report.rfind("}") + 1])
         known = mapping(document(whole.encode("utf-8", "replace")))
         listed = [_communicator(mapping(each)) for each in items(known.get("communicators"), 100_000)]
-        return RasReport(_stamp(text(known.get("timestamp"))) or at, node, listed)
+        return RasReport(_stamp(text(known.get("timestamp"))) or at, listed)
     if "Communicators..." not in report:
         raise BadFormat("no RAS report: it lists no communicators")
-    return RasReport(at, node, _from_text(dedent(report.expandtabs())))  # pasted text may be indented
+    return RasReport(at, _from_text(dedent(report.expandtabs())))  # pasted text may be indented
 
 
 def looks_like(head: str) -> bool:

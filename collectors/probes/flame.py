@@ -14,7 +14,7 @@ from pathlib import Path
 from collectors.fleet.clean import clean
 from collectors.fleet.payload import command, pack
 from collectors.fleet.transport import Transport
-from collectors.node.stacks.flamerecord import LIMIT, FlameRecording, FlameRequest
+from collectors.node.stacks.flamerecord import LIMIT, FlameRecording
 from collectors.node.stacks.pyspy import record_command
 from collectors.probes.running import Limits, Running, answer
 from collectors.probes.stacks import lending_once
@@ -49,7 +49,7 @@ async def record(transport: Transport, python: str, pids: Sequence[int], *, seco
                 found.setdefault(recording.pid, _unpacked(recording))
         return False
 
-    packed = pack("collectors.node.stacks.flamerecord", list(FlameRequest(list(pids), seconds)))
+    packed = pack("collectors.node.stacks.flamerecord", [list(pids), seconds])
     limits = Limits(line=2 * LIMIT, total=4 * LIMIT)
     running = Running(transport, command(python, nice=False), packed, take, limits=limits)
     async with running:

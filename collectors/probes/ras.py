@@ -41,7 +41,7 @@ async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int
         (reply,) = await collect(transport, python, ENTRY, arguments, _answered, SECONDS, limits=LIMITS)
         if not (why := clean(reply.why)):
             said = base64.b64decode(reply.data, validate=True).decode("utf-8", "replace")
-            return ras.parse(clean(said), node=transport.name, at=at)
+            return ras.parse(clean(said), at=at)
     except (BadFormat, binascii.Error, ValueError) as error:
         why = str(error)
     raise TransportError(f"{transport.name}: the RAS socket {host}:{port}: {why}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Dict, List, NamedTuple, Optional
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from collectors.samples.stacks import Frame
 
@@ -30,14 +30,6 @@ class Collective(NamedTuple):
     """Place in the recorder's order, from 0 on (torch 2.10 and later start again after a reset)."""
 
 
-class GroupStatus(NamedTuple):
-    """How far one rank got in one process group; -1 is "none yet"."""
-
-    group: str
-    last_enqueued: Optional[int]
-    last_completed: Optional[int]
-
-
 class RecorderDump(NamedTuple):
     """One rank's flight recorder dump."""
 
@@ -47,7 +39,8 @@ class RecorderDump(NamedTuple):
     """When the newest entry was made: the dump is at least as new."""
     groups: Dict[str, List[int]]
     """Global ranks of each process group in the order of the group, as far as pg_config tells."""
-    status: List[GroupStatus]
+    status: Dict[str, Tuple[Optional[int], Optional[int]]]
+    """Of each process group the numbers last enqueued and last completed; -1 is "none yet"."""
     collectives: List[Collective]
     written: Optional[float] = None
     """When the dump was written, by the clock of the entries; None where only copies of it are at hand."""
@@ -76,7 +69,6 @@ class RasReport(NamedTuple):
     """One answer of the RAS socket."""
 
     at: float
-    node: str
     communicators: List[RasCommunicator]
 
 

@@ -47,7 +47,6 @@ class ThreadWait(NamedTuple):
     Its call and what that waits on are told as in :class:`StackDump`.
     """
 
-    thread: int
     name: str
     syscall: str
     waiting_on: str

@@ -41,7 +41,7 @@ class RecordingError(OSError):
     """A recording cannot be written or read; the text names the file and says why."""
 
 
-FORMAT = 7
+FORMAT = 8
 """Raised when fields of samples come or go: of other numbers nothing can be read."""
 
 

@@ -106,7 +106,7 @@ def recorded(rank: int, last: int) -> RecorderDump:
         )
         for seq in range(1, last + 1)
     ]  # fmt: skip
-    return RecorderDump(rank, f"node1:/tmp/fr_{rank}", NOW - 12, {"0": list(range(8))}, [], entries)
+    return RecorderDump(rank, f"node1:/tmp/fr_{rank}", NOW - 12, {"0": list(range(8))}, {}, entries)
 
 
 async def test_the_rank_that_has_not_launched_is_marked_and_enter_goes_to_it() -> None:

@@ -238,7 +238,7 @@ def targets() -> dict[str, Target]:
         "clean": Target(
             clean_bytes, (b"\x1b[31mred\x1b]8;;http://x\x07link\x9c", "a\u202eb\u200b".encode(), *logs[:2])
         ),
-        "ras": Target(_text(lambda text: ras.parse(text, node="n", at=0.0), BadFormat), fixtures("ras/*")),
+        "ras": Target(_text(lambda text: ras.parse(text, at=0.0), BadFormat), fixtures("ras/*")),
         "pyspy": Target(_text(lambda text: stack_text.read(text, at=0.0), BadFormat), fixtures("stacks/a*.jsonl")),
         "recorder": Target(_reading(lambda data: flight_recorder.read(data, "dump_3"), BadFormat), dumps),
         "pickle": Target(_reading(pickled.load, BadFormat), dumps[:2], whole=True),

@@ -10,7 +10,7 @@ import base64
 import errno
 import socket
 import time
-from typing import Dict, List, NamedTuple
+from typing import Dict, List
 
 from collectors.node import watchdog
 from collectors.node.processes.namespaces import in_network_of
@@ -25,21 +25,12 @@ SECONDS = 12.0
 LIMIT = 32 << 20
 
 
-class RasPlace(NamedTuple):
-    """Where RAS listens, as a rank's environment says."""
-
-    pid: int
-    """The rank whose network it is."""
-    host: str
-    port: int
-
-
-def ask(server: RasPlace) -> bytes:
+def ask(pid: int, host: str, port: int) -> bytes:
     """All that the server says. Raises :class:`OSError`."""
     deadline = time.monotonic() + SECONDS
     parts: List[bytes] = []
     size = 0
-    with connect(server, SECONDS) as connection:
+    with connect(pid, host, port, SECONDS) as connection:
         connection.sendall(REQUEST)
         while size < LIMIT:
             connection.settimeout(max(0.1, deadline - time.monotonic()))
@@ -51,37 +42,37 @@ def ask(server: RasPlace) -> bytes:
     return b"".join(parts)
 
 
-def connect(server: RasPlace, timeout: float) -> socket.socket:
+def connect(pid: int, host: str, port: int, timeout: float) -> socket.socket:
     """A connection as the rank would make it, to a listener of its own user on its own machine or container.
 
     The rank's user names the address, and this side may be root: nothing else is connected to. Raises
     :class:`OSError`, also where the rank's network namespace may not be entered, or the rank has ended.
     """
-    status, started = read_status("/proc", server.pid), read_stat("/proc", server.pid)
-    owners = [one.uid for one in tcp_sockets(server.pid, 1 << LISTEN, port=server.port)]
+    status, started = read_status("/proc", pid), read_stat("/proc", pid)
+    owners = [one.uid for one in tcp_sockets(pid, 1 << LISTEN, port=port)]
     strangers = [uid for uid in owners if status is None or uid != status.uid]
     if strangers:
-        raise OSError(errno.EPERM, "port %d is listened on by uid %d, not by the rank's" % (server.port, strangers[0]))
+        raise OSError(errno.EPERM, "port %d is listened on by uid %d, not by the rank's" % (port, strangers[0]))
 
     def connected() -> socket.socket:
         """Within the namespace: it is the one that was asked about if the pid is still the same process's."""
-        again = read_stat("/proc", server.pid)
+        again = read_stat("/proc", pid)
         if started is None or again is None or again.start_ticks != started.start_ticks:
-            raise OSError(errno.ESRCH, "process %d has ended" % server.pid)
-        return _connect(server, timeout)
+            raise OSError(errno.ESRCH, "process %d has ended" % pid)
+        return _connect(host, port, timeout)
 
-    return in_network_of(server.pid, connected)
+    return in_network_of(pid, connected)
 
 
-def _connect(server: RasPlace, timeout: float) -> socket.socket:
-    for family, _, _, _, found in socket.getaddrinfo(server.host, server.port, type=socket.SOCK_STREAM):
+def _connect(host: str, port: int, timeout: float) -> socket.socket:
+    for family, _, _, _, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         with socket.socket(family, socket.SOCK_STREAM) as tried:
             try:
                 tried.bind((found[0], 0, *found[2:]))  # which the kernel lets us to an address of our own alone
             except OSError:
                 continue
-        return socket.create_connection((str(found[0]), server.port), timeout)
-    raise OSError(errno.EPERM, "%s is no address of this machine, and only its own are asked" % server.host[:100])
+        return socket.create_connection((str(found[0]), port), timeout)
+    raise OSError(errno.EPERM, "%s is no address of this machine, and only its own are asked" % host[:100])
 
 
 @watchdog.program
@@ -90,10 +81,10 @@ def main(arguments: Dict[str, object]) -> None:
 
     Only an address of the rank's own machine is asked.
     """
-    server = RasPlace(int(str(arguments["pid"])), str(arguments["host"]), int(str(arguments["port"])))
+    host, (pid, port) = str(arguments["host"]), (int(str(arguments[name])) for name in ("pid", "port"))
     answer, why = b"", ""
     try:
-        answer = ask(server)
+        answer = ask(pid, host, port)
     except socket.timeout:
         why = "no answer in %g s" % SECONDS
     except OSError as error:

@@ -101,7 +101,7 @@ def beside_main(pid: int, proc: str = "/proc") -> List[ThreadWait]:
             continue
         syscall, waiting_on = ("none", "") if stat.state == "R" else _syscall(folder, pid, proc)
         if syscall not in ("", "futex"):
-            found.append(ThreadWait(int(thread), stat.comm, syscall, waiting_on))
+            found.append(ThreadWait(stat.comm, syscall, waiting_on))
         if len(found) == BESIDE:
             break
     return found

@@ -1,6 +1,6 @@
 """Samples the stacks of processes of this node for some seconds, with py-spy record, without pausing them.
 
-Its arguments are the fields of :class:`FlameRequest`. It prints a :class:`FlameRecording` for each process. py-spy
+Its arguments are the pids, and the seconds. It prints a :class:`FlameRecording` for each process. py-spy
 writes into memory of this process: nothing is on a disk, and all of it ends with this program, however that ends.
 """
 
@@ -12,7 +12,7 @@ import threading
 import zlib
 from base64 import b64encode
 from queue import SimpleQueue
-from typing import List, NamedTuple, Optional, Sequence
+from typing import List, NamedTuple, Optional, Tuple
 
 from collectors.node import child
 from collectors.node.processes import process_state
@@ -27,13 +27,6 @@ LIMIT = 16 << 20
 """Bytes of one process's folded stacks that py-spy may write into our memory, and that are sent."""
 
 
-class FlameRequest(NamedTuple):
-    """What to record, and how."""
-
-    pids: List[int]
-    seconds: float
-
-
 class FlameRecording(NamedTuple):
     """What one process gave: folded stacks of py-spy's ``raw`` format, compressed and in base 64, or an error."""
 
@@ -43,29 +36,29 @@ class FlameRecording(NamedTuple):
     """``word: what was said``, as in :class:`collectors.samples.stacks.StackDump`."""
 
 
-def main(arguments: Sequence[object]) -> None:
+def main(arguments: Tuple[List[int], float]) -> None:
     """Answer one request."""
-    request = FlameRequest(*arguments)  # type: ignore[arg-type]
+    pids, seconds = arguments
     spy = pyspy.find_or_borrow(pyspy.InputLines())
     # no file of a program that is started here grows beyond the limit, our memory neither
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     most = LIMIT if hard == resource.RLIM_INFINITY else min(LIMIT, hard)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
     done: "SimpleQueue[FlameRecording]" = SimpleQueue()
-    for pid in request.pids:
-        threading.Thread(target=_record, args=(pid, spy, request, done), daemon=True).start()
-    for _ in request.pids:
+    for pid in pids:
+        threading.Thread(target=_record, args=(pid, spy, seconds, done), daemon=True).start()
+    for _ in pids:
         say(done.get())
 
 
-def _record(pid: int, spy: Optional[str], request: FlameRequest, done: "SimpleQueue[FlameRecording]") -> None:
+def _record(pid: int, spy: Optional[str], seconds: float, done: "SimpleQueue[FlameRecording]") -> None:
     try:
-        done.put(_recording(pid, spy, request))
+        done.put(_recording(pid, spy, seconds))
     except (Absent, OSError) as reason:
         done.put(FlameRecording(pid, "", "failed: %s" % reason))
 
 
-def _recording(pid: int, spy: Optional[str], request: FlameRequest) -> FlameRecording:
+def _recording(pid: int, spy: Optional[str], seconds: float) -> FlameRecording:
     """Record one process, and tell what came of it. Raises :class:`Absent` where py-spy cannot be started."""
     state = process_state.of(pid)
     if state is None or state.state in look.DEAD:
@@ -75,8 +68,8 @@ def _recording(pid: int, spy: Optional[str], request: FlameRequest) -> FlameReco
     memory = os.memfd_create("stacks")
     target = "/proc/%d/fd/%d" % (os.getpid(), memory)
     try:
-        words = pyspy.record_command(spy, pid, request.seconds, target)
-        ended = child.run(words, request.seconds + _GRACE)
+        words = pyspy.record_command(spy, pid, seconds, target)
+        ended = child.run(words, seconds + _GRACE)
         stacks = os.pread(memory, LIMIT, 0)
     finally:
         os.close(memory)

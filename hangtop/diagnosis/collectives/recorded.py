@@ -111,14 +111,14 @@ def recorded(dumps: Iterable[RecorderDump]) -> Recorded:
 def _rank_in_group(dump: RecorderDump, placed: Mapping[int, tuple[int, Collective]]) -> RankInGroup:
     entries = {seq: entry for seq, (_, entry) in placed.items()}
     name = next(iter(entries.values())).group
-    told = [one for one in dump.status if one.group == name]
+    enqueued, completed = (-1 if told is None else told for told in dump.status.get(name, (None, None)))
     done = {seq for seq, entry in entries.items() if is_done(entry)}
-    completed = max([-1, *done, *(one.last_completed for one in told if one.last_completed is not None)])
+    completed = max([completed, *done])
     return RankInGroup(
         entries=entries,
         places={seq: place for seq, (place, _) in placed.items()},
         source=dump.source,
-        enqueued=max([*entries, *(one.last_enqueued for one in told if one.last_enqueued is not None)]),
+        enqueued=max([enqueued, *entries]),
         completed=completed,
         unfinished=tuple(sorted(seq for seq in entries if seq > completed and seq not in done)),
     )

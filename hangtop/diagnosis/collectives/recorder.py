@@ -118,7 +118,7 @@ def _progress(group: Group, found: Recorded) -> LaunchProgress:
     waiting = {rank: its.operation(its.unfinished[0]) for rank, its in own.items() if its.unfinished}
     last = {rank: Operation("", its.enqueued, its.source) for rank, its in own.items()}
     for rank in (members & dumps.keys()) - own.keys():
-        if dumps[rank].collectives or not any(one.last_completed for one in dumps[rank].status):
+        if dumps[rank].collectives or not any(completed for _, completed in dumps[rank].status.values()):
             last[rank] = Operation("", -1, dumps[rank].source)
     return LaunchProgress(group.label, frozenset(members), last, waiting)
 

@@ -62,7 +62,7 @@ def _recorder(member: Member, contents: Contents) -> int:
 
 
 def _ras(text: str, member: Member, contents: Contents) -> int:
-    report = ras.parse(text, node=names.hints(member.name).host, at=member.modified)
+    report = ras.parse(text, at=member.modified)
     contents.ras.append(report)
     return len(report.communicators)
 

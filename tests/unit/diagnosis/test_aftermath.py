@@ -46,7 +46,7 @@ def test_one_saved_look_at_all_ranks_is_enough_after_the_fact() -> None:
 
 def ras_report(*counts: int) -> RasReport:
     members = [RasRank(rank, "n1", 9 + rank, {"AllGather": count}) for rank, count in enumerate(counts)]
-    return RasReport(1.0, "n1", [RasCommunicator("0xa", 4, members, ok=False)])
+    return RasReport(1.0, [RasCommunicator("0xa", 4, members, ok=False)])
 
 
 def test_one_saved_answer_of_ras_names_the_few_that_are_behind_as_possible() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from collectors.samples.collectives import Collective, GroupStatus, RasCommunicator, RasRank, RasReport, RecorderDump
+from collectors.samples.collectives import Collective, RasCommunicator, RasRank, RasReport, RecorderDump
 from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.collectives.recorder import match
 from hangtop.diagnosis.collectives.sources import waits_of
@@ -34,7 +34,7 @@ def dump(rank: int, *entries: Collective, members: dict[str, list[int]] | None =
     """A rank's dump, taken a minute ago."""
     done = [entry.seq for entry in entries if entry.retired and not entry.p2p]
     seqs = [entry.seq for entry in entries if not entry.p2p]
-    status = [GroupStatus("0", max(seqs, default=-1), max(done, default=-1))]
+    status: dict[str, tuple[int | None, int | None]] = {"0": (max(seqs, default=-1), max(done, default=-1))}
     groups = WHOLE if members is None else members
     return RecorderDump(rank, f"/tmp/fr_{rank}", NOW - 60, groups, status, list(entries))
 
@@ -128,7 +128,7 @@ def test_a_group_that_was_not_joined_but_a_later_one_was() -> None:
         pair = collective(rank, 1, group=f"tp{rank // 2}", group_description="tp", done=rank < 2)
         whole = collective(rank, 1, done=False)
         entries = [whole] if skips else [pair] if rank == 3 else [pair, whole]
-        return dump(rank, *entries, members=PAIRS)._replace(status=[])
+        return dump(rank, *entries, members=PAIRS)._replace(status={})
 
     assert match([own(0), own(1), own(2, skips=True), own(3)]).culprits == (2,)
     alone = match([own(2, skips=True), own(3)])
@@ -170,7 +170,7 @@ def test_who_waits_in_a_receive_that_its_recorder_does_not_keep_is_not_to_blame(
     for rank, seq in ((0, 4), (1, 5), (2, 9), (3, 8)):
         group = str(1 + rank // 2 * 2)
         entry = collective(rank, seq, group=group, group_description="", done=rank in (0, 3))
-        job.recorders.append(dump(rank, entry, members={group: [rank // 2 * 2, rank // 2 * 2 + 1]})._replace(status=[]))
+        job.recorders.append(dump(rank, entry, members={group: [rank // 2 * 2, rank // 2 * 2 + 1]})._replace(status={}))
     job.ranks().at(ALL_REDUCE)
     job.ranks(0).at(c10d("recv", "take pipe.py:7"), arguments={"src": "2"})
     job.ranks(3).at(COMPUTING, state="R").pulse(cores=1.0)
@@ -188,7 +188,7 @@ def test_who_waits_in_a_receive_that_its_recorder_does_not_keep_is_not_to_blame(
 def answers(*counts: dict[str, int], pid: int = 1000) -> list[Look[RasReport]]:
     """Three answers without motion about one communicator, by what each rank launched."""
     ranks = [RasRank(r, "node1" if r < 2 else "node2", pid + r, own) for r, own in enumerate(counts)]
-    report = RasReport(NOW, "node1", [RasCommunicator("27a079b8", len(counts), ranks, ok=True)])
+    report = RasReport(NOW, [RasCommunicator("27a079b8", len(counts), ranks, ok=True)])
     return [Look(NOW - ago, report) for ago in (30, 20, 10)]
 
 

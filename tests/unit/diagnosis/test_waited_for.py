@@ -140,8 +140,8 @@ def test_the_rank_that_is_waited_for_is_named_at_once_and_accused_by_its_wake_se
     assert case.says in found.summary
 
 
-FETCHES = ThreadWait(5001, "fetcher", "recvfrom", "tcp 10.0.0.9:443")
-NAPS = ThreadWait(5002, "pt_nccl_watchdg", "clock_nanosleep", "")
+FETCHES = ThreadWait("fetcher", "recvfrom", "tcp 10.0.0.9:443")
+NAPS = ThreadWait("pt_nccl_watchdg", "clock_nanosleep", "")
 
 
 @pytest.mark.parametrize(

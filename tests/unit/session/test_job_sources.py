@@ -19,7 +19,7 @@ import pytest
 from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 from collectors.formats import flight_recorder
-from collectors.node.nccl.ras import RasPlace, connect
+from collectors.node.nccl.ras import connect
 from collectors.node.processes.procfs import read_stat
 from collectors.probes import ras
 from collectors.probes.recorder import Dump
@@ -88,8 +88,8 @@ def test_a_listener_of_another_user_is_not_connected_to() -> None:
         assert stranger.stdout is not None
         port = int(stranger.stdout.readline())
         with pytest.raises(PermissionError, match=f"port {port} is listened on by uid 65534"):
-            connect(RasPlace(os.getpid(), "127.0.0.1", port), 5.0)
-        connect(RasPlace(stranger.pid, "127.0.0.1", port), 5.0).close()
+            connect(os.getpid(), "127.0.0.1", port, 5.0)
+        connect(stranger.pid, "127.0.0.1", port, 5.0).close()
         stranger.kill()
 
 
@@ -99,13 +99,13 @@ def test_what_has_the_rank_s_pid_by_now_lends_no_network(monkeypatch: pytest.Mon
     seen = iter([stat, stat._replace(start_ticks=stat.start_ticks + 1)])
     monkeypatch.setattr("collectors.node.nccl.ras.read_stat", lambda _proc, _pid: next(seen))
     with socket.create_server(("127.0.0.1", 0)) as listening, pytest.raises(ProcessLookupError, match="has ended"):
-        connect(RasPlace(os.getpid(), "127.0.0.1", listening.getsockname()[1]), 5.0)
+        connect(os.getpid(), "127.0.0.1", listening.getsockname()[1], 5.0)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.0.0.2", "0.0.0.0"])
 def test_addresses_of_this_machine_are_its_own(host: str) -> None:
     with socket.create_server(("0.0.0.0", 0)) as listening:
-        near = connect(RasPlace(os.getpid(), host, listening.getsockname()[1]), 5.0)
+        near = connect(os.getpid(), host, listening.getsockname()[1], 5.0)
         far, address = listening.accept()
         with near, far:
             assert near.getsockname() == address

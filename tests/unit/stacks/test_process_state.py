@@ -92,7 +92,7 @@ def test_threads_that_do_not_sleep_at_a_futex_are_told(tmp_path: Path) -> None:
         (folder / "syscall").write_text(syscall + "\n")
         (folder / "fd" / "3").symlink_to("/data/shard-7")
     told = process_state.beside_main(7, str(tmp_path))
-    assert sorted(told) == [
-        (9, "loader", process_state.call_names(os.uname().machine)[0], "/data/shard-7" if X86 else ""),
-        (10, "loader", "none", ""),
+    assert told == [
+        ("loader", "none", ""),
+        ("loader", process_state.call_names(os.uname().machine)[0], "/data/shard-7" if X86 else ""),
     ]
