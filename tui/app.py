@@ -1,4 +1,4 @@
-"""The application: one session, one tick, one panel on top, every key from the registry of actions."""
+"""The application: one session, drawn once a tick, with keys from the table of actions."""
 
 from __future__ import annotations
 
@@ -42,29 +42,29 @@ if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
 KEPT = 50
-"""Answers that are kept, the newest ones."""
+"""Newest answers that are kept."""
 EVERY, LEISURE = 1.0, 10.0
-"""Seconds between two drawings, and so many times the CPU that one takes: of a large job it is drawn less often."""
+"""Seconds between two draws, but at least LEISURE times the CPU seconds of one: a large job is drawn less often."""
 SOON = 0.1, 20
-"""Seconds between two drawings at the start, and how many of them: nodes are shown as they come."""
+"""Seconds between two draws at the start, and their number: nodes appear as they connect."""
 BEGINNING = "session"
-"""Name of the worker that begins the session: where it fails nothing can be shown, now or later."""
+"""Name of the worker that starts the session; if it fails, the application ends."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScreenOptions:
-    """How the screen looks; what is watched is the session's business."""
+    """Options of the screen."""
 
     theme: str = ""
-    """Name of a theme; empty picks by what the terminal can show."""
+    """Name of a theme; empty: by the colours of the terminal."""
     report_folder: Path = field(default_factory=Path.cwd)
-    """Where incident reports, captures and flame graphs go."""
+    """Folder for incident reports, captures and flame graphs."""
     bell: bool = True
-    """Ring when a hung or crashed verdict newly appears."""
+    """Ring for a new verdict of hung, crashed or at risk."""
 
 
 class HangtopApp(App[None], inherit_bindings=False):
-    """The screen of one session. It draws the session's state and never changes it."""
+    """The screen of one session: draws the session's state and never changes it."""
 
     TITLE = "hangtop"
     ENABLE_COMMAND_PALETTE = False
@@ -76,17 +76,17 @@ class HangtopApp(App[None], inherit_bindings=False):
         self._plain = bool(os.environ.get("NO_COLOR"))
         super().__init__(driver_class=TerminalDriver, ansi_color=True if self._plain else None)
         self.head = self.session = session
-        """What is live, or played; and what is shown: that, or a moment of its past."""
+        """``head`` is live or played; ``session`` is shown: the head, or a moment of its past."""
         self.model = ViewModel(session)
-        moves = session.can_act or session.player is not None  # files have but one moment
+        moves = session.can_act or session.player is not None  # files have only one moment
         self.main: MainScreen = MainScreen(self.model, PANELS[0].name if moves else "findings")
         self.results: deque[tuple[float, str, Content]] = deque(maxlen=KEPT)
-        """Answers that were asked for, the newest last: when, title, text."""
+        """Answers of probes, the newest last: time, title, text."""
         self.never_began: BaseException | None = None
-        """Why the session could not begin: the application ends then."""
+        """The error that kept the session from starting, and ended the application."""
         self._alarm = Alarm()
         self._draw_at = 0.0
-        """When the next drawing is due."""
+        """Monotonic time from which the next draw is due."""
         self.animation_level = "none"
         self.register_theme(OWN)
         self.theme = self._first_theme()
@@ -107,14 +107,14 @@ class HangtopApp(App[None], inherit_bindings=False):
         """The panel on top."""
         return self.switcher.panel
 
-    # --- its life ------------------------------------------------------------------------------------------------
+    # --- lifecycle ------------------------------------------------------------------------------------------------
 
     def get_default_screen(self) -> Screen[None]:
         """The screen under all dialogs."""
         return self.main
 
     def on_mount(self) -> None:
-        """Everything but the first frame waits for the first frame."""
+        """Draw the first frame before anything else starts."""
         self.theme_changed_signal.subscribe(self, self._recolour)
         self.call_after_refresh(self._begin)
 
@@ -122,30 +122,30 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.run_worker(self._start(), name=BEGINNING, exit_on_error=False)
         self.set_interval(EVERY, self.tick_if_due)
         self.set_interval(SOON[0], self.tick_if_due, repeat=SOON[1])
-        gc.freeze()  # what is there now stays: no collection need look at it again
+        gc.freeze()  # these objects stay: the collector need not visit them again
         gc.set_threshold(50_000, 20, 100)
 
     async def _start(self) -> None:
-        """Begin the session, whose questions are asked on the screen, and keep its past from then on."""
+        """Start the session, with its questions on the screen and its past kept."""
         from tui.dialogs.asking import ask_on_screen
 
         self.head.ask_person = functools.partial(ask_on_screen, self)
         if self.head.options.targets:
-            await asyncio.to_thread(importlib.import_module, "asyncssh")  # 0.1 s, and ldconfig and gcc run in it
+            await asyncio.to_thread(importlib.import_module, "asyncssh")  # takes 0.1 s, and runs ldconfig and gcc
         if self.head.live:
             self.head.recordings.keep_past()
         await self.head.start()
 
     async def on_unmount(self) -> None:
-        """End every connection before the loop ends."""
+        """Close every connection before the loop ends."""
         await self.head.close()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """A failure in the background is said, not hidden."""
+        """Show the error of a worker that failed."""
         error = event.worker.error
         if event.state is WorkerState.ERROR and error is not None:
             self._tell_failure(error)
-            if event.worker.name == BEGINNING:  # a screen that stays empty for ever would tell of looks to come
+            if event.worker.name == BEGINNING:  # the screen would stay empty
                 self.never_began = error
                 self.exit()
 
@@ -159,14 +159,14 @@ class HangtopApp(App[None], inherit_bindings=False):
     # --- drawing -------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Draw the latest state, once; under a dialog, too."""
+        """Draw the latest state, also under a dialog."""
         self.model.turn()
         if self._alarm.rings(self.head.verdict) and self.options.bell:
             self.bell()
         self.main.draw()
 
     def tick_if_due(self) -> None:
-        """Draw, unless the last drawing took so much that this one has to wait."""
+        """Draw, unless the last draw took too much CPU for another one now."""
         if time.monotonic() >= self._draw_at:
             began = time.thread_time()
             self.tick()
@@ -177,7 +177,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.redraw_all()
 
     def redraw_all(self) -> None:
-        """Draw the whole screen anew."""
+        """Redraw the whole screen."""
         for screen in self.screen_stack:
             for lines in screen.query(Lines):
                 lines.repaint()
@@ -185,9 +185,9 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.screen.refresh(layout=True)
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters, and the one that takes all colours away.
+        """Textual's filters, plus one that removes all colours for NO_COLOR.
 
-        Not the one that turns the sixteen colours into others: hangtop's styles use them on purpose or not at all.
+        Without the filter that converts the sixteen ANSI colours: hangtop's styles use these on purpose.
         """
         kept = [kind for kind in super().get_line_filters() if not isinstance(kind, ANSIToTruecolor)]
         return [*kept, NoColor()] if self._plain else kept
@@ -195,21 +195,21 @@ class HangtopApp(App[None], inherit_bindings=False):
     # --- actions -------------------------------------------------------------------------------------------------
 
     def get_key_display(self, binding: Binding) -> str:
-        """A key as the footer names it."""
+        """A key's name in the footer."""
         return shown_keys(binding.key)[0]
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Tell Textual which keys are alive here."""
+        """Tell Textual which keys are valid on this panel."""
         if action != "do":
             return super().check_action(action, parameters)
         return BY_ID[str(parameters[0])].valid(self.panel.can)
 
     async def action_do(self, name: str) -> None:
-        """Run an action by its id: refused where it cannot or must not be."""
+        """Run an action by its id, or say why it is refused."""
         action = BY_ID[name]
         if action.asks and not self.session.can_act:
             past = self.head.can_act
-            what = "this is a moment of the past, Space goes to now" if past else "this shows what was recorded"
+            what = "this is a moment of the past, Space returns to now" if past else "this is a recording"
             self.say(f"{action.title}: {what}; no node can be asked", "warning")
         elif action.changes and self.session.options.read_only:
             self.say(f"{action.title}: refused, because --read-only was given", "warning")
@@ -221,7 +221,7 @@ class HangtopApp(App[None], inherit_bindings=False):
             done = action.run(self)
             if inspect.isawaitable(done):
                 await done
-        except (TransportError, OSError) as error:  # a full disk, a node that is gone: no reason to leave the job
+        except (TransportError, OSError) as error:  # such as a full disk or a lost node: the application goes on
             self._tell_failure(error, f"{action.title}: ")
         except ActionRefused as error:
             self._tell_failure(error)
@@ -229,24 +229,24 @@ class HangtopApp(App[None], inherit_bindings=False):
             self.main.draw_frame()
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """What the command palette offers: every action that is valid here, and the themes."""
+        """Entries of the command palette: every action that is valid here, and the themes."""
         del screen
         for action in ACTIONS:
             if action.valid(self.panel.can) and not action.id.startswith("move."):
                 title = f"{action.title} ({' '.join(shown_keys(action.keys))})"
                 yield SystemCommand(title, action.help, partial(self._start_action, action.id))
-        yield SystemCommand("Theme", "Colours of the screen.", self.search_themes)
+        yield SystemCommand("Theme", "Choose the colours of the screen.", self.search_themes)
 
     def _start_action(self, name: str) -> None:
         self.run_worker(self.action_do(name), name=name, exit_on_error=False)
 
     async def go(self, place: Place) -> None:
-        """Go in, and draw."""
+        """Go to a place, and draw."""
         await self.switcher.go(place)
         self.tick()
 
     def show_session(self, session: Session) -> None:
-        """Show another moment: the session itself, or one that was made of its past."""
+        """Show a session: the head, or one that holds a moment of its past."""
         if session is not self.session:
             self.session = session
             self.model.show(session)
@@ -254,12 +254,12 @@ class HangtopApp(App[None], inherit_bindings=False):
                 panel.renew()
         self.tick()
 
-    # --- what is said ----------------------------------------------------------------------------------------------
+    # --- messages ----------------------------------------------------------------------------------------------
 
     def say(self, text: str, severity: SeverityLevel = "information") -> None:
-        """Show a short message; never read as markup."""
+        """Show a short message, without markup."""
         self.notify(harmless(text), severity=severity, markup=False, timeout=4 if severity == "information" else 8)
 
     def keep(self, title: str, content: Content) -> None:
-        """Keep an answer, to be read again."""
+        """Keep an answer for the list of results."""
         self.results.append((self.session.now(), title, content))

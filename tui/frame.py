@@ -1,4 +1,4 @@
-"""What stands around the panels: their titles by number, the way here, and the keys that matter."""
+"""Tabs, breadcrumbs and footer around the panels."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tui.panels.registry import PANELS
 from tui.widgets.lines import Bar, Piece
 
 WIDE = 100
-"""Cells from which on titles of panels stand apart, and findings are counted on theirs."""
+"""Screen width in cells from which tabs have gaps, and the tab of findings shows their number."""
 
 
 class PanelTabs(Tabs):
-    """Numbers and titles; the panel on top stands out by brackets as well as by colour."""
+    """Numbers and titles of the panels; brackets and colour mark the panel on top."""
 
     can_focus = False
 
@@ -27,7 +27,7 @@ class PanelTabs(Tabs):
         self._told: tuple[object, ...] = ()
 
     def tell(self, top: str, findings: int) -> None:
-        """Show which panel is on top, and how much was found."""
+        """Show which panel is on top, and the number of findings."""
         wide = self.app.size.width >= WIDE
         told = (top, findings, wide)
         if told == self._told or not self.is_mounted:
@@ -42,30 +42,30 @@ class PanelTabs(Tabs):
 
 
 class Crumbs(Bar):
-    """The way here, from panel to panel, and the filter; not there when there is neither."""
+    """The visited panels and the filter; hidden without both."""
 
     def tell(self, trail: Sequence[str], query: str) -> None:
-        """Show the way and the filter."""
+        """Show the visited panels and the filter."""
         self.display = bool(trail or query)
         pieces: list[Piece] = []
         for place, step in enumerate(trail):
             pieces += [(" › " if place else " ", Colour.ACCENT), (step, Colour.INFO)]
         if query:
             pieces += [("  filter ", Colour.DIM), (query, Colour.INFO)]
-        self.show([*pieces, ("   Esc takes it away" if query else "   Esc goes back", Colour.DIM)])
+        self.show([*pieces, ("   Esc clears it" if query else "   Esc goes back", Colour.DIM)])
 
 
 class KeyFooter(Footer):
-    """The keys that matter here."""
+    """The keys that are useful on this panel."""
 
     def __init__(self) -> None:
         super().__init__(show_command_palette=False, compact=True, id="footer")
         self.unable: Collection[str] = ()
-        """Actions that can do nothing at present but say why: their keys are left out."""
+        """Bindings of actions that would only be refused: the footer omits them."""
         self._bound: list[tuple[str, bool]] = []
 
     def bindings_changed(self, screen: Screen[object]) -> None:
-        """Make the keys anew where others are bound or can do something; Textual says so at every change of focus."""
+        """Rebuild the footer only if its keys changed; Textual calls this at every change of focus."""
         found = ((binding.action, able) for _, binding, able, _ in screen.active_bindings.values() if binding.show)
         bound = [(action, able) for action, able in found if action not in self.unable]
         if bound != self._bound:
@@ -73,5 +73,5 @@ class KeyFooter(Footer):
             super().bindings_changed(screen)
 
     def compose(self) -> ComposeResult:
-        """The keys that can do something at present."""
+        """The keys, without those in :attr:`unable`."""
         yield from (key for key in super().compose() if getattr(key, "action", "") not in self.unable)

@@ -1,4 +1,4 @@
-"""Frames of a stack in few cells."""
+"""Stack frames as short text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ _INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python3\.\d+)/")
 
 
 def where(frame: Frame) -> str:
-    """File and line; of installed packages and the standard library only what comes after their folder."""
+    """``file:line``, without the folder of installed packages or the standard library."""
     file = _INSTALLED.sub("", frame.file)
     return f"{file}:{frame.line}" if frame.line else file
 
 
 def short_stack(dump: StackDump, most: int) -> list[str]:
-    """``read_shard (data.py:88)``: frames of the main thread, the innermost first; those of the user's code alone."""
+    """``read_shard (data.py:88)``: frames of the main thread, innermost first; of the user's code, if there are any."""
     main = dump.main
     frames = [] if main is None else main.frames
     own = [frame for frame in frames if not _INSTALLED.match(frame.file)] or frames

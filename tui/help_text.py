@@ -1,4 +1,4 @@
-"""The help: every action with its keys, made from the registry."""
+"""The help: every action with its keys, made from the table of actions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tui.widgets.lines import Content
 _FILTER = (
     ("rank=3,7-9", "numbers, lists, ranges; words with * as in node=gpu0*"),
     ("util<10", "also <= > >=, with units: 2G, 80%, 90s, 5m"),
-    ("command~data", "what holds these letters"),
-    ("!state=S", "what does not match"),
+    ("command~data", "contains these letters"),
+    ("!state=S", "does not match"),
     ("reader", "words anywhere in the row; all terms must hold"),
 )
 _GROUPS = {"Overview": "overview", "Time": "overview", "Logs": "logs"}
 
 
 def help_dialog(name: str, panel: Panel) -> TextDialog:
-    """Make the help; the present panel's own keys come first, its columns, and the fields that its filter knows.
+    """Make the help: keys, starting with those of the present panel, its columns, and the fields of its filter.
 
-    Keys that need what this panel cannot do are dim.
+    Keys that do nothing on this panel are dim.
     """
     can = panel.can
     groups = list(dict.fromkeys(action.group for action in ACTIONS))

@@ -1,4 +1,4 @@
-"""The screen under all dialogs: verdict, panels by number, the way here, the panel on top, the keys."""
+"""The screen under all dialogs: banner, panel tabs, breadcrumbs, the panel on top, footer."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class MainScreen(Screen[None], inherit_bindings=False):
-    """It has no keys of its own: the application has those of all actions."""
+    """The main screen. The application binds all keys."""
 
     def __init__(self, model: ViewModel, first: str) -> None:
         super().__init__(id="_default")
         self.model, self.switcher = model, PanelSwitcher(model, first)
         self.banner, self.tabs, self.crumbs, self.footer = Banner(model), PanelTabs(first), Crumbs(), KeyFooter()
         self._keys: object = None
-        """What the footer's keys depend on."""
+        """The state for which the footer was made."""
 
     @property
     def hangtop(self) -> HangtopApp:
@@ -37,7 +37,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         return cast("HangtopApp", self.app)
 
     def compose(self) -> ComposeResult:
-        """From above."""
+        """The widgets, from top to bottom."""
         yield from (self.banner, self.tabs, self.crumbs, self.switcher, self.footer)
 
     def on_mount(self) -> None:
@@ -52,7 +52,7 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self.draw_frame()
 
     def draw_frame(self) -> None:
-        """Draw what stands around the panel: another one may be on top, or the cursor elsewhere in it."""
+        """Draw tabs, breadcrumbs and footer for the panel on top and its cursor."""
         panel, can_act = self.switcher.panel, self.model.session.can_act
         self.tabs.tell(self.switcher.top, self.model.causes)
         self.crumbs.tell(self.switcher.trail, panel.query_text)
@@ -64,23 +64,23 @@ class MainScreen(Screen[None], inherit_bindings=False):
 
     @on(PanelTabs.TabActivated)
     async def open_chosen(self, event: PanelTabs.TabActivated) -> None:
-        """A title was clicked."""
+        """Open the panel of a clicked tab."""
         if event.tab.id != self.switcher.top:
             await self.hangtop.action_do(f"panel.{event.tab.id}")
 
     @on(FilterLine.Left)
     def draw_filtered(self) -> None:
-        """The filter's line was left."""
+        """Draw after the filter line closed."""
         self.hangtop.tick()
 
     @on(Lines.Entered)
     async def enter_clicked(self) -> None:
-        """What is under the mouse was clicked twice."""
+        """Enter a double-clicked item."""
         await self.hangtop.action_do("enter")
 
     @on(TextWanted)
     def open_text(self, event: TextWanted) -> None:
-        """A panel has a text to be read."""
+        """Show a panel's text in a dialog."""
         from tui.dialogs.base import TextDialog
 
         self.hangtop.push_screen(TextDialog(event.title, event.content))

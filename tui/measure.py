@@ -1,7 +1,7 @@
-"""Figures that the state does not hold but implies: rates, shares and steps.
+"""Figures derived from the state: rates, shares and steps.
 
-Nodes send only what changed. So a value holds until the next look, and a rate whose last look is old is zero as long as
-the node still ticks.
+Nodes send only what changed. So a value is valid until the next sample, and a rate with an old last sample is zero
+while the node still ticks.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from hangtop.diagnosis.tables.thresholds import BAD_BITS, BAD_EVENT_REASONS
 from tui.ordering.rows import RankRow
 
 SILENT_TICKS = 3.0
-"""Ticks that may fail to come before a node's numbers look stale."""
+"""Missing ticks after which a node's values count as stale."""
 WITHOUT_CPU = 50
-"""Per cent of the time that a rank waits for a CPU from which on state R does not say that it runs."""
+"""Per cent of the time spent waiting for a CPU, from which state R does not mean that a rank runs."""
 
 
 def is_stale(node: Node, now: float, interval: float) -> bool:
-    """True when what is known of the node is old: the link is down, or its ticks have stopped coming."""
+    """True if the node's values are old: its link is down, or its ticks are missing."""
     if node.link not in {"live", "limited", "offline"}:
         return True
     return node.link != "offline" and node.seen_at is not None and now - node.seen_at > SILENT_TICKS * interval + 1.0
 
 
 def source_is_stale(node: Node, source: str) -> bool:
-    """True when the source stopped answering: its last values are still shown, but as old ones."""
+    """True if the source stopped answering: its last values are shown as old."""
     state = node.sources.get(source)
     return state is not None and state.state in {"late", "failed", "denied"}
 
 
 def cpu_percent(rank: Rank, node: Node, interval: float) -> float | None:
-    """CPU of a rank's own process over its last tick: 100 is one core; 0 when the node ticked on without a new look."""
-    looks, heard = rank.looks[-2:], node.seen_at  # how many there are in all is told only by unpacking them
+    """CPU of a rank's own process over its last tick: 100 is one core; 0 if the node ticked on without a new sample."""
+    looks, heard = rank.looks[-2:], node.seen_at  # counting all of them would unpack them
     if rank.gone_at is not None:
         return None
     if looks and heard is not None and heard - looks[-1].at > 2.5 * interval:
@@ -45,7 +45,7 @@ def cpu_percent(rank: Rank, node: Node, interval: float) -> float | None:
         return None
     before, last = looks
     span = last.at - before.at
-    if span > 2.5 * interval:  # nothing was sent in between, so it moved only within the last tick
+    if span > 2.5 * interval:  # nothing was sent in between, so the CPU was used within the last tick
         span = 1.5 * interval
     taken = _cpu_seconds(last.value) - _cpu_seconds(before.value)
     return max(0.0, 100.0 * taken / span) if span > 0 else None
@@ -56,7 +56,7 @@ def _cpu_seconds(pulse: RankPulse) -> float:
 
 
 def state_of(rank: Rank) -> str | None:
-    """Letter of its state; ``r`` where it is ready to run, and is without a CPU for most of the time."""
+    """Letter of the process state; ``r`` if it is runnable but waits for a CPU most of the time."""
     pulse = rank.looks.newest
     if pulse is None:
         return None
@@ -64,19 +64,19 @@ def state_of(rank: Rank) -> str | None:
 
 
 def inside_of(row: RankRow) -> InsidePulse | None:
-    """What a living rank says of itself by ``hangtop.inside``."""
+    """The newest report of ``hangtop.inside`` from a living rank."""
     inside = row.rank.inside
     return None if inside is None or row.rank.gone_at is not None else inside.pulse
 
 
 def _steps_of(row: RankRow) -> Steps | None:
-    """The log that tells of a rank's steps."""
+    """The log that counts a rank's steps."""
     pid = row.rank.process.pid
     return next((log for log in row.node.steps.values() if log.count.pid == pid and log.told), None)
 
 
 def last_step(row: RankRow) -> float | None:
-    """The last training step that a rank said is done: by ``hangtop.inside``, or by its log."""
+    """The last finished training step of a rank, from ``hangtop.inside`` or its log."""
     inside, log = inside_of(row), _steps_of(row)
     if inside is not None and inside.step is not None:
         return inside.step
@@ -84,7 +84,7 @@ def last_step(row: RankRow) -> float | None:
 
 
 def seconds_a_step(row: RankRow) -> float | None:
-    """How long a step takes, as the last ones of its log tell."""
+    """Mean seconds per step over the last steps in its log."""
     log = _steps_of(row)
     if log is None or len(log.told) < 2:
         return None
@@ -93,7 +93,7 @@ def seconds_a_step(row: RankRow) -> float | None:
 
 
 def row_of(gpu: Gpu) -> GpuSample | None:
-    """The latest row of a GPU; None also while nvidia-smi says something else in its place."""
+    """The newest sample of a GPU; None if nvidia-smi reports a fault instead."""
     return gpu.looks.newest if gpu.fault is None else None
 
 
@@ -105,11 +105,11 @@ def memory_percent(gpu: Gpu) -> float | None:
 
 
 TRAFFIC = ("_data", "_packets", "_wait")
-"""How names of counters end that tell of traffic or pressure: growth of all others that nodes send is trouble."""
+"""Suffixes of counters of traffic or pressure; growth of any other counter is an error."""
 
 
 def grown_errors(port: Port) -> dict[str, int]:
-    """Error counters that grew while watched, the most grown first."""
+    """Error counters that grew since the first sample, with their growth, largest first."""
     now, first = port.counters, port.first
     grown = [(name, by) for name in now if (by := now[name] - first.get(name, now[name])) > 0]
     errors = [item for item in grown if not item[0].endswith(TRAFFIC)]
@@ -121,7 +121,7 @@ _REASONS = {**BAD_EVENT_REASONS, 0x4: "power cap", 0x2: "app clocks", 0x10: "syn
 
 @lru_cache(256)
 def throttling(reasons: int | None) -> tuple[str, bool]:
-    """What a clock event mask says, the worst first, and whether that is trouble (power cap under load is normal)."""
+    """Text of a clock event mask, worst reason first, and whether it is a problem (a power cap under load is not)."""
     if reasons is None:
         return "–", False
     words = [word for bit, word in _REASONS.items() if reasons & bit]

@@ -1,4 +1,4 @@
-"""The panel on top, and the way back from where drilling down has led."""
+"""The panel on top, and the history of panels for going back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.view_model import ViewModel
 
 
 class PanelSwitcher(ContentSwitcher):
-    """Holds the panels that were opened, one of them on top."""
+    """Holds the opened panels, one of them on top."""
 
     def __init__(self, model: ViewModel, first: str) -> None:
         panel = BY_NAME[first].load()(model)
@@ -26,7 +26,7 @@ class PanelSwitcher(ContentSwitcher):
         return self.panels[self.top]
 
     async def show(self, name: str) -> Panel:
-        """Bring a panel to the front, making it when it is first asked for."""
+        """Bring a panel to the front; the first time, make it."""
         if name != self.top:
             if name not in self.panels:
                 self.panels[name] = BY_NAME[name].load()(self.model)
@@ -39,20 +39,20 @@ class PanelSwitcher(ContentSwitcher):
         return self.panel
 
     async def open(self, name: str) -> None:
-        """Open a panel by its key: whole, and with no way back."""
+        """Open a panel by its key: without a scope, and with an empty history."""
         self._way.clear()
         panel = await self.show(name)
         if panel.scope:
             _narrow(panel, "", panel.query_text)
 
     async def go(self, place: Place) -> None:
-        """Go in, remembering the way back."""
+        """Go to a place, and remember the present one for :meth:`back`."""
         before = self.panel
         self._way.append(Place(self.top, before.scope, before.here(), before.query_text))
         await self._stand(place)
 
     async def back(self) -> bool:
-        """Take the filter away, else go back one step; False when there is nowhere to go."""
+        """Clear the filter, else go back one step; False if there is no step."""
         if self.panel.query_text:
             _narrow(self.panel, self.panel.scope, "")
             return True
@@ -69,7 +69,7 @@ class PanelSwitcher(ContentSwitcher):
 
     @property
     def trail(self) -> list[str]:
-        """The panels that were gone through, the present one last, each with its scope; empty without a way."""
+        """Titles of the visited panels with their scopes, the present one last; empty without a history."""
         if not self._way:
             return []
         steps = [*((step.panel, step.scope) for step in self._way), (self.top, self.panel.scope)]

@@ -1,4 +1,4 @@
-"""The terminal: it may go away without a word, and is rung once for each alarm."""
+"""The terminal: a driver that survives its loss, and the bell, which rings once per alarm."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hangtop.diagnosis.finding import Verdict
 ALARM = frozenset({"hung", "crashed", "at_risk"})
 """Verdicts that ring."""
 WRITER = "textual-output"
-"""Name of Textual's thread that writes: once it has ended by an error, whoever writes on waits for ever."""
+"""Name of Textual's writer thread: after an error in it, further writes would block for ever."""
 LONGEST = 10.0
-"""Seconds that leaving may take when the terminal is gone."""
+"""Most seconds for an orderly exit after the terminal is gone."""
 
 
 class TerminalDriver(LinuxDriver):
@@ -34,26 +34,26 @@ class TerminalDriver(LinuxDriver):
             self._before(failed)
             return
         self._gone = True
-        # where the loop itself waits for the writer it never hears of it: then nodes notice that we are gone
+        # the loop itself may be blocked by the writer: then exit hard, and the nodes notice the closed connection
         end = threading.Timer(LONGEST, os._exit, (129,))
         end.daemon = True
         end.start()
         self._leave()
 
     def write(self, data: str) -> None:
-        """Write, as long as there is a terminal."""
+        """Write, unless the terminal is gone."""
         if not self._gone:
             super().write(data)
 
 
 class Alarm:
-    """Remembers which alarm was rung, so that one hang rings once."""
+    """Remembers the last alarm, so that one hang rings once."""
 
     def __init__(self) -> None:
         self._rung: tuple[object, ...] = ()
 
     def rings(self, verdict: Verdict | None) -> bool:
-        """Whether the verdict is a new alarm. A healthy verdict between two hangs makes the next one new."""
+        """True for a new alarm. After a healthy verdict, the same hang is a new alarm again."""
         if verdict is None or verdict.outcome not in ALARM:
             if verdict is not None and verdict.outcome in {"healthy", "starting"}:
                 self._rung = ()

@@ -1,4 +1,4 @@
-"""Which stretch of time is on view, and which moment of it: what zoom and scrub keys change, and charts draw."""
+"""The visible stretch of time and the shown moment, which the zoom and scrub keys change."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from hangtop.session.state import Change, marks
 from tui.looks.format import age, clock
 
 ZOOMS = {"1m": 60, "2m": 120, "5m": 300, "15m": 900, "1h": 3600, "6h": 21_600, "1d": 86_400}
-"""Seconds that can be on view."""
+"""Zoom levels, in seconds."""
 USUAL = 3
-"""Place of the longest stretch that is shown without being asked for."""
+"""Index of the widest zoom level that is chosen automatically."""
 
 
 class Window(NamedTuple):
-    """A stretch of time in columns."""
+    """A stretch of time, divided into columns."""
 
     begin: float
     step: float
@@ -29,30 +29,30 @@ class Window(NamedTuple):
         return self.begin + self.step * self.columns
 
     def column(self, at: float) -> int | None:
-        """The column in which a time lies; None outside."""
+        """The column of a time; None outside the window."""
         place = floor((at - self.begin) / self.step + 1e-6)
         return place if 0 <= place < self.columns else None
 
 
 class Timeline:
-    """One per application. ``head`` is the session whose history it is: what is live, or played."""
+    """The time state of the application; ``head`` is the live or played session."""
 
     def __init__(self, head: Session) -> None:
         self.head = head
         self.at: float | None = None
-        """The moment that is shown; None is now."""
+        """The chosen moment; None: the newest."""
         self._zoom: int | None = None
-        """Place in :data:`ZOOMS`; None until somebody chose: as much as there is."""
+        """Index in :data:`ZOOMS`; None until the user zooms: as much as is known."""
         self._marks: tuple[int, list[Change]] = (0, [])
 
     @property
     def span(self) -> int:
-        """Seconds on view."""
+        """Visible seconds."""
         return ZOOMS[self.name]
 
     @property
     def name(self) -> str:
-        """The same for people."""
+        """Name of the zoom level: ``5m``."""
         return list(ZOOMS)[self._place]
 
     @property
@@ -68,30 +68,30 @@ class Timeline:
         self._zoom = max(0, min(len(ZOOMS) - 1, self._place + step))
 
     def told(self) -> tuple[str, str]:
-        """Which moment is shown, and how that lies to the newest one; both empty for what is live and now."""
+        """Texts of the shown moment and its distance to the newest; both empty for the live present."""
         player, at = self.head.player, self.shown
         if self.at is not None:
             return f"⏸ {clock(at, millis=False)}", f"{age(self.now - at)} before the newest"
         if player is None:
             return "", ""
         if player.ended:
-            return f"■ {clock(at, millis=False)}", "its end"
+            return f"■ {clock(at, millis=False)}", "the end"
         return f"▶ {clock(at, millis=False)}", f"{age(player.until - at)} more are being read"
 
     @property
     def shown(self) -> float:
-        """The moment that is shown."""
+        """The shown moment, as a time."""
         return self.now if self.at is None else self.at
 
     @property
     def now(self) -> float:
-        """The newest moment that there is."""
+        """The newest known moment."""
         return self.head.now()
 
     def window(self, columns: int) -> Window:
-        """The stretch of time on view in so many columns: up to now, or around the moment that is shown before it.
+        """The visible stretch in so many columns: up to now, or around the chosen moment if that is earlier.
 
-        Its steps are the same as long as the zoom is, so that a chart moves by whole columns.
+        The width of a column depends only on the zoom, so that a chart moves by whole columns.
         """
         step = self.span / columns
         begin = step * (ceil(self.now / step) - columns)
@@ -101,7 +101,7 @@ class Timeline:
 
     @property
     def marks(self) -> list[Change]:
-        """What happened, the oldest first."""
+        """Events to mark, oldest first."""
         changes = self.head.state.changes
         if changes.total != self._marks[0]:
             self._marks = changes.total, marks(change for _, change in changes)

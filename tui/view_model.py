@@ -1,4 +1,4 @@
-"""What one tick draws: the session's state and what several panels need to know about it, worked out once."""
+"""The session's state and derived values that several panels share, computed once a tick."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ if TYPE_CHECKING:
     from hangtop.session.session import Session
 
 MOVING = frozenset({"healthy", "slow"})
-"""Verdicts of a job that was seen to move."""
+"""Verdicts of a job that moves."""
 LOUD = frozenset({"hung", "crashed", "at_risk", "slow"})
-"""Verdicts of a job in which something is wrong."""
+"""Verdicts of a job with a fault."""
 
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 class WaitLookup:
-    """The boxes by rank; made once a verdict, as of thousands of ranks each cell of the overview asks for its own."""
+    """Wait boxes by rank, made once per verdict, because every cell of the overview looks up its own."""
 
     def __init__(self, boxes: tuple[WaitBox, ...]) -> None:
         self.boxes = boxes
         self.place_of: Mapping[int, int] = {rank: place for place, box in enumerate(boxes) for rank in box.ranks}
-        """Place of its box by rank."""
+        """Index of the box, by rank."""
         self.blamed = frozenset(rank for box in boxes if box.blamed for rank in box.ranks)
         """Ranks of the boxes that the verdict blames."""
 
     def waits_for(self, rank: int) -> str:
-        """For whom a rank waits, in words; empty where it waits for nobody, or nobody knows."""
+        """The ranks that a rank waits for, as text; empty if there are none or they are unknown."""
         place = self.place_of.get(rank)
         others = () if place is None else self.boxes[place].waits_for
         return ", ".join(f"{letter_of(other)} {ranks_text(self.boxes[other].ranks)}" for other in others)
 
 
 def letter_of(place: int) -> str:
-    """Name of a box of the verdict by its place."""
+    """Letter of a wait box by its index."""
     return LETTERS[place] if place < len(LETTERS) else "+"
 
 
 class ViewModel:
-    """One per application; :meth:`turn` begins a tick, and what depends on the state is worked out when asked for."""
+    """One per application; :meth:`turn` begins a tick, and derived values are computed on demand."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -64,13 +64,13 @@ class ViewModel:
         self._owners: dict[str, list[tuple[Gpu, list[Rank]]]] = {}
 
     def show(self, session: Session) -> None:
-        """Draw another session's state from now on: nothing is kept of the last one."""
+        """Switch to another session, and drop everything derived from the last one."""
         self.session = session
         self._rows, self._book = Rows(), LogBook()
         self.turn()
 
     def turn(self) -> None:
-        """Begin a tick: forget what was worked out for the last one."""
+        """Begin a tick: drop the values computed in the last one."""
         self.now = self.session.now()
         for name in ("count", "rows", "suspects", "dumped", "nodes_of_rank", "book", "_dumps"):
             self.__dict__.pop(name, None)
@@ -81,34 +81,34 @@ class ViewModel:
         """The session's state."""
         return self.session.state
 
-    # --- what the verdict says ---------------------------------------------------------------------------------------
+    # --- the verdict ---------------------------------------------------------------------------------------
 
     @property
     def outcome(self) -> str:
-        """The verdict's word; empty before there is one."""
+        """The verdict's outcome; empty before the first verdict."""
         return "" if self.session.verdict is None else self.session.verdict.outcome
 
     @property
     def causes(self) -> int:
-        """How many things are wrong; what only follows from others is not counted."""
+        """Number of findings that are not consequences of others."""
         verdict = self.session.verdict
         return 0 if verdict is None else sum(not finding.cause for finding in verdict.findings)
 
     @property
     def waits(self) -> tuple[WaitBox, ...]:
-        """Who waits for whom at this moment; empty for a job that moves."""
+        """The verdict's wait boxes; empty for a job that moves."""
         return () if self.session.verdict is None else self.session.verdict.waits
 
     @property
     def waiting(self) -> WaitLookup:
-        """The same by rank; worked out once a verdict."""
+        """The wait boxes by rank, made once per verdict."""
         if self._waiting.boxes is not self.waits:
             self._waiting = WaitLookup(self.waits)
         return self._waiting
 
     @property
     def accusation(self) -> Finding | None:
-        """What the verdict puts first, where anything is wrong."""
+        """The first finding, if it is a fault."""
         verdict = self.session.verdict
         if verdict is None or not verdict.findings:
             return None
@@ -116,7 +116,7 @@ class ViewModel:
         return first if verdict.outcome in LOUD or first.severity == "critical" else None
 
     def accused_parts(self, kind: Literal["gpus", "ports"]) -> Iterator[tuple[Node, str]]:
-        """GPUs or ports that the verdict names first: each one's node, if it is known, and its name there."""
+        """GPUs or ports in the first finding: the node, if known, and the name on that node."""
         named = self.accusation
         for told in () if named is None else named.gpus if kind == "gpus" else named.ports:
             node, _, name = told.rpartition(":")
@@ -125,7 +125,7 @@ class ViewModel:
 
     @cached_property
     def suspects(self) -> list[RankRow]:
-        """Ranks that the verdict blames for a wait, or names first for anything that is wrong, if not all of them."""
+        """Ranks blamed for a wait, else ranks of the first finding, unless that names more than half of all."""
         first, blamed = self.accusation, self.waiting.blamed
         named = blamed or (frozenset(first.ranks) if first is not None else ())
         rows = [row for row in self.ranks if row.number in named] if named else []
@@ -133,7 +133,7 @@ class ViewModel:
 
     @property
     def suspected(self) -> Node | None:
-        """The node of the first suspect, else one that the verdict names first, if it does not name most of them."""
+        """Node of the first suspect, else of the first finding, unless that names more than half of all nodes."""
         if rows := self.suspects:
             return rows[0].node
         named = self.accusation
@@ -142,19 +142,19 @@ class ViewModel:
         return self.state.nodes.get(named.nodes[0])
 
     def hint(self, live: str) -> str:
-        """What stands in place of what is not there; where nobody can be asked, no key brings more."""
+        """Text for an empty panel; the live hint, which names keys, only if nodes can be asked."""
         if self.session.can_act:
             return live
-        return "nothing of this was known at this moment" if self.session.live else "nothing of this is in these files"
+        return "no data at this moment" if self.session.live else "no such data in these files"
 
-    # --- what there is -----------------------------------------------------------------------------------------------
+    # --- rows -----------------------------------------------------------------------------------------------
 
     def stale(self, node: Node) -> bool:
-        """True when the node's numbers are old."""
+        """True if the node's values are old."""
         return self.session.live and is_stale(node, self.now, self.state.interval)
 
     def silence(self, node: Node) -> float | None:
-        """Seconds since the node was heard; None when it never was."""
+        """Seconds since the node's last sample; None if there was none."""
         return None if node.seen_at is None else max(0.0, self.now - node.seen_at)
 
     @cached_property
@@ -176,7 +176,7 @@ class ViewModel:
 
     @property
     def ranks(self) -> tuple[RankRow, ...]:
-        """Every living process of a rank, and the last one of a rank that has none; by rank."""
+        """Every living process of a rank, and the last process of a rank without one; sorted by rank."""
         return self.rows.ranks
 
     @property
@@ -185,7 +185,7 @@ class ViewModel:
         return self.rows.gpus
 
     def strange(self, node: Node, pid: int) -> bool:
-        """True of a process that looks like a rank and is not of the job."""
+        """True for a process that looks like a rank but does not belong to the job."""
         unrelated = self.rows.unrelated
         return bool(unrelated) and (node.name, pid) in unrelated
 
@@ -196,7 +196,7 @@ class ViewModel:
 
     @cached_property
     def nodes_of_rank(self) -> dict[int, set[str]]:
-        """Names of the nodes on which each rank is."""
+        """Names of each rank's nodes."""
         found: dict[int, set[str]] = {}
         for row in self.ranks:
             found.setdefault(row.number, set()).add(row.node.name)
@@ -211,11 +211,11 @@ class ViewModel:
     # --- ranks, their stacks and their GPUs --------------------------------------------------------------------------
 
     def ranks_of(self, node: Node, gpu: Gpu) -> list[Rank]:
-        """Ranks whose process, or a helper's, is on the GPU."""
+        """Ranks that use the GPU, themselves or through a helper."""
         return next((owners for each, owners in self.owners(node) if each is gpu), [])
 
     def owners(self, node: Node) -> list[tuple[Gpu, list[Rank]]]:
-        """The same for all GPUs of a node."""
+        """All GPUs of a node, each with the ranks that use it."""
         found = self._owners.get(node.name)
         if found is None:
             found = self._owners[node.name] = owners_of(node)
@@ -223,27 +223,27 @@ class ViewModel:
 
     @cached_property
     def _dumps(self) -> dict[tuple[str, int], StackDump]:
-        """The newest look at each rank's own process."""
+        """The newest stack of each rank's own process, by node and pid."""
         return {(node, dump.rank_pid): dump for node, dump in self.state.stacks if dump.pid == dump.rank_pid}
 
     @cached_property
     def dumped(self) -> set[int]:
-        """Ranks of which there is a stack."""
+        """Ranks with a stack."""
         return {row.number for row in self.ranks if self.dump_of(row) is not None}
 
     def dump_of(self, row: RankRow) -> StackDump | None:
-        """The newest look at a rank's stack."""
+        """The newest stack of a rank."""
         return self._dumps.get((row.node.name, row.rank.process.pid))
 
     def leaf_of(self, row: RankRow) -> str | None:
-        """Function and line of a rank's own code that it was in when it was last looked at."""
+        """Innermost function and line of the user's code in the newest stack."""
         dump = None if row.rank.gone_at is not None else self.dump_of(row)
         return next(iter(short_stack(dump, 1)), None) if dump is not None else None
 
     def gpus_of(self, row: RankRow) -> list[Gpu]:
-        """GPUs that a rank's process, or a helper's, is on."""
+        """GPUs that a rank uses, itself or through a helper."""
         return [gpu for gpu, owners in self.owners(row.node) if row.rank in owners]
 
     def gpu_of(self, row: RankRow) -> Gpu | None:
-        """First GPU that a rank's process, or a helper's, is on."""
+        """The first GPU that a rank uses."""
         return next(iter(self.gpus_of(row)), None)

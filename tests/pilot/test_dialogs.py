@@ -55,7 +55,7 @@ async def test_a_dialog_fits_and_leaves_what_the_first_line_says(keys: str) -> N
     [
         ("a", "2 nodes, all_reduce to 16 MiB, about 5 s, gloo, loads the network", "python3 -I -S -B -u -c"),
         ("P", "2 nodes, MTU, loss and throughput between all of them", "python3 -I -S -B -u -c"),
-        ("r", "no rank can be asked for a dump", "nothing can be asked"),
+        ("r", "no rank can be asked for a dump", "to ask ranks for dumps"),
     ],
 )
 async def test_what_touches_the_job_says_so_in_a_line_and_shows_its_command(key: str, brief: str, command: str) -> None:
@@ -115,7 +115,7 @@ async def test_escape_stops_what_runs_and_it_cleans_up_first(monkeypatch: pytest
         await shown.pilot.press("a", "y")  # without waiting for its end
         await shown.pilot.pause(0.05)
         assert "pairs, round 1 of 3" in shown.text()
-        assert "Esc stops the run and cleans up on the nodes" in shown.text()
+        assert "Esc stops and cleans up on the nodes" in shown.text()
         await shown.press("escape")
         assert ended == ["cleaned up"]
         assert "CANCELLED  stopped on request" in shown.text()

@@ -125,7 +125,7 @@ async def test_in_a_recording_no_key_asks_a_node_and_the_reason_is_the_true_one(
         assert "Dump" not in footer
         for key in ("d", "D", "r", "K"):
             await shown.press(key)
-            assert "this shows what was recorded; no node can be asked" in shown.notices()[-1], key
+            assert "this is a recording; no node can be asked" in shown.notices()[-1], key
             assert "--read-only" not in shown.notices()[-1]
         assert session.dumped == []
 
@@ -135,5 +135,5 @@ async def test_a_recording_opens_on_its_findings_and_says_where_nothing_was_know
         assert "[Findings" in shown.lines()[1]
         for key in ("8", "9"):
             await shown.press(key)
-            assert "nothing of this was known at this moment" in shown.text()
+            assert "no data at this moment" in shown.text()
             assert "r asks for" not in shown.text()

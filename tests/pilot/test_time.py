@@ -121,7 +121,7 @@ async def test_any_moment_of_a_recording_is_shown(recorded: Path) -> None:
         while session.player is None or not session.player.ended:
             await pilot.pause(0.1)
         app.tick()
-        assert app.model.timeline.told() == ("■ 02:48:39", "its end")
+        assert app.model.timeline.told() == ("■ 02:48:39", "the end")
         await pilot.press("comma", "comma")
         await app.workers.wait_for_complete([each for each in app.workers if each.name == "moment"])
         assert app.session is not session

@@ -1,1 +1,1 @@
-"""What is shown over the panels: questions, confirmations, texts."""
+"""Dialogs over the panels: questions, confirmations, texts."""

@@ -1,4 +1,4 @@
-"""Dialogs that want an answer: a confirmation, one of several things, whether a host key is trusted."""
+"""Dialogs with an answer: a confirmation, a choice, trust in a host key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class ConfirmDialog(Dialog[bool]):
-    """Says in one line what will be done; ``e`` shows the exact command, only ``y`` runs it."""
+    """Describes an action in one line; ``e`` shows the exact command, only ``y`` runs it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer(True)", "run"),
@@ -43,11 +43,11 @@ class ConfirmDialog(Dialog[bool]):
         self.text = TextView(self._brief, ground=Background.BAR)
 
     def content(self) -> ComposeResult:
-        """What will be done, and why it asks."""
+        """The description and the risk."""
         yield self.text
 
     def action_exact(self) -> None:
-        """Show the exact command, or hide it again."""
+        """Show or hide the exact command."""
         hidden = self.text.content == self._brief
         self.text.show_from([*self._brief, *self._exact] if hidden else self._brief)
 
@@ -74,7 +74,7 @@ class HostKeyDialog(ConfirmDialog, inherit_bindings=False):
 
 
 class Choices(OptionList):
-    """A list whose cursor moves by letters, too."""
+    """A list whose cursor also moves with ``j`` and ``k``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("k", "cursor_up", "Up", show=False),
@@ -84,34 +84,34 @@ class Choices(OptionList):
 
 
 class ChoiceDialog(Dialog[int | None]):
-    """Its answer is the place in the list; ``notes`` are shown below and cannot be chosen."""
+    """A choice from a list, answered by its index; ``notes`` are shown below the list."""
 
     WIDE = True
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q", "answer(None)", "cancel")]
 
     def __init__(self, title: str, choices: Sequence[tuple[str, str]], notes: Sequence[str] = ()) -> None:
-        """``choices`` are titles, and what has to be known before one is chosen."""
+        """``choices`` are pairs of title and details."""
         super().__init__(title)
         self._choices, self._notes = choices, notes
 
     def content(self) -> ComposeResult:
-        """The list, and the notes."""
+        """The list and the notes."""
         yield Choices(*(_prompt(title, detail) for title, detail in self._choices), markup=False, compact=True)
         if self._notes:
             yield TextView([[(note, Colour.WARN)] for note in self._notes], ground=Background.BAR)
 
     def on_mount(self) -> None:
-        """Move in the list."""
+        """Focus the list."""
         self.query_one(Choices).focus()
 
     @on(OptionList.OptionSelected)
     def choose(self, event: OptionList.OptionSelected) -> None:
-        """Choose what the cursor is at."""
+        """Answer with the chosen index."""
         self.dismiss(event.option_index)
 
 
 def _prompt(title: str, detail: str) -> Prompt:
-    """Title and details, a line each."""
+    """The title, and the details in lines below it."""
     lines = [harmless(line) for line in detail.splitlines() if line.strip()]
     return Prompt.assemble(
         Prompt.styled(harmless(title), "bold"), *(Prompt.styled(f"\n  {line}", "dim") for line in lines)
@@ -119,7 +119,7 @@ def _prompt(title: str, detail: str) -> Prompt:
 
 
 async def ask_on_screen(app: App[None], question: HostKeyQuestion) -> bool | None:
-    """Show the question over whatever else is shown and wait for the answer; None when the screen is closing."""
+    """Show the question over everything else and wait for the answer; None if the screen is closing."""
     if not app.is_running:
         return None
     answer: asyncio.Future[bool | None] = asyncio.get_running_loop().create_future()

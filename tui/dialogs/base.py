@@ -1,4 +1,4 @@
-"""Base of all dialogs, and those that show text: something to read, and what runs with its answer."""
+"""The base of all dialogs, and dialogs of text: a fixed text, and the progress and answer of a probe."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from tui.widgets.textview import TextView
 T = TypeVar("T")
 
 FRAME = 6
-"""Lines of a dialog that are not its text: borders, title and keys."""
+"""Lines of a dialog besides its text: borders, title and keys."""
 FREE = 2
-"""First lines of the screen, which say the verdict."""
+"""Lines at the top of the screen that show the verdict."""
 
 
 class Dialog(ModalScreen[T]):
-    """A box over the panels. Its own bindings stand in its last line, and are pressed there by a click.
+    """A box over the panels, with its keys in the last line.
 
-    The first lines of the screen stay free: nobody should miss a verdict because a dialog is open.
+    The first lines of the screen stay free, so that an open dialog does not hide the verdict.
     """
 
     WIDE: ClassVar[bool] = False
@@ -49,18 +49,18 @@ class Dialog(ModalScreen[T]):
             yield Footer(show_command_palette=False, compact=True)
 
     def on_resize(self) -> None:
-        """Leave the first lines of the screen free."""
+        """Limit the height, so that the first lines of the screen stay free."""
         room = self.size.height - FREE
         self.query_one("#box").styles.max_height = max(1, room)
         for part in self.query("TextView, OptionList"):
             part.styles.max_height = max(3, room - FRAME)
 
     def action_answer(self, answer: T | None) -> None:
-        """Close it with this answer."""
+        """Close with this answer."""
         self.dismiss(answer)
 
     def copy(self, text: str, what: str) -> None:
-        """Copy a text and say so."""
+        """Copy a text and show a message."""
         self.app.copy_to_clipboard(text)
         self.notify(f"{what} copied", markup=False, timeout=2)
 
@@ -102,28 +102,28 @@ class TextDialog(Dialog[None]):
 
 
 class RunningDialog(TextDialog):
-    """Shows what is said while something runs, then the answer. Escape calls ``stop`` first, then closes."""
+    """Shows progress, then the answer. While it runs, Escape calls ``stop``; after that, Escape closes."""
 
     def __init__(self, title: str, stop: Callable[[], object]) -> None:
-        super().__init__(f"{title}   (Esc stops the run and cleans up on the nodes)", [])
+        super().__init__(f"{title}   (Esc stops and cleans up on the nodes)", [])
         self.running = True
         self._stop = stop
         self._began = time.monotonic()
 
     def say(self, line: str) -> None:
-        """Add a line of progress, with the seconds that have gone by."""
+        """Add a line of progress with the elapsed seconds."""
         took = f"{time.monotonic() - self._began:6.1f} s  "
         self.text.show_from([*self.text.content, [(took, Colour.DIM), (line, Colour.TEXT)]], end=True)
 
     def finish(self, title: str, content: Content) -> None:
-        """Show the answer in place of the progress."""
+        """Replace the progress by the answer."""
         self.running = False
         if self.is_attached:
             self.query_one("#title", Static).update(harmless(title))
             self.text.show_from(content)
 
     def action_close(self) -> None:
-        """Stop it; or close, when it has ended."""
+        """Stop the run, or close after its end."""
         if self.running:
             self.say("stopping …")
             self._stop()

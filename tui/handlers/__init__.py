@@ -1,1 +1,1 @@
-"""What the actions do, an idea a file. Each takes the application."""
+"""Functions that actions run; each takes the application."""

@@ -1,4 +1,4 @@
-"""The one way of everything that is asked of nodes or job: say what it does, ask, run it in view, keep the answer."""
+"""How keys run probes: describe the probe, ask, show its progress, keep its answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class ActionRefused(Exception):
-    """It cannot be done; the text says why."""
+    """The action cannot be done; the text says why."""
 
 
 def asks(make: Callable[[HangtopApp], Probe | Awaitable[Probe]]) -> Callable[[HangtopApp], object]:
-    """Make the handler that offers a probe; where it is refused, the application says why."""
+    """Make the handler that offers a probe; a refusal becomes a message of the application."""
 
     async def offered(app: HangtopApp) -> None:
         made = make(app)
@@ -28,7 +28,7 @@ def asks(make: Callable[[HangtopApp], Probe | Awaitable[Probe]]) -> Callable[[Ha
 
 
 def confirm(app: HangtopApp, told: tuple[str, str, str, str], go: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Ask before ``go`` is run, where there is a command to be shown; title, brief, command and risk are ``told``."""
+    """Run ``go``, after a confirmation if there is a command; ``told`` is title, brief, command and risk."""
     from tui.dialogs.asking import ConfirmDialog
 
     def take(yes: bool | None) -> None:
@@ -42,7 +42,7 @@ def confirm(app: HangtopApp, told: tuple[str, str, str, str], go: Callable[[], C
 
 
 async def run(app: HangtopApp, probe: Probe) -> None:
-    """Run a probe under a dialog that shows its progress, then its answer, and keep the answer."""
+    """Run a probe in a dialog that shows its progress, then its answer; keep the answer for later."""
     from hangtop.session.probes import run_probe
     from tui.dialogs.base import RunningDialog
     from tui.texts.findings import answer_text
@@ -57,12 +57,12 @@ async def run(app: HangtopApp, probe: Probe) -> None:
         app.keep(result.title, answer)
         dialog.finish(result.title, answer)
     finally:
-        if dialog.running and dialog.is_attached:  # it failed: the application says why
+        if dialog.running and dialog.is_attached:  # an error: the application shows it
             dialog.dismiss(None)
 
 
 def refusals() -> tuple[type[BaseException], ...]:
-    """What is raised where something cannot be asked for: a reason to read, no fault."""
+    """Exceptions that carry a reason for the user, and are not faults."""
     from hangtop.session.probes import ProbeRefused
 
     return ProbeRefused, ActionRefused

@@ -1,4 +1,4 @@
-"""Going about: panels, cursor, in and back, filter, copies; and what keys change in one panel alone."""
+"""Navigation: panels, cursor, enter and back, filter, copy; and keys of single panels."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def opens(name: str) -> Callable[[HangtopApp], object]:
 
 
 def in_panel(method: str, *args: Any) -> Callable[[HangtopApp], object]:
-    """Make the handler of what a panel does by itself; what it returns is said.
+    """Make the handler that calls a method of the panel on top; a text that the method returns is shown.
 
-    By name: a panel's module is imported when the panel is first opened.
+    The method is given by name because a panel's module is imported only when the panel is first opened.
     """
 
     def run(app: HangtopApp) -> None:
@@ -38,24 +38,24 @@ def in_panel(method: str, *args: Any) -> Callable[[HangtopApp], object]:
 
 
 def on_table(does: Callable[[Table[Any]], object]) -> Callable[[HangtopApp], object]:
-    """Make the handler of what a table can do."""
-    return lambda app: does(cast("TablePanel[Any]", app.panel).table)  # its key is alive there alone
+    """Make the handler that calls ``does`` with the panel's table."""
+    return lambda app: does(cast("TablePanel[Any]", app.panel).table)  # the key is bound only on tables
 
 
 async def enter(app: HangtopApp) -> None:
-    """Go into what is under the cursor."""
+    """Open the item under the cursor."""
     if (place := app.panel.enter()) is not None:
         await app.go(place)
 
 
 async def back(app: HangtopApp) -> None:
-    """Take the filter away, or go back."""
+    """Clear the filter, or go back."""
     if await app.switcher.back():
         app.tick()
 
 
 def show_details(app: HangtopApp) -> None:
-    """Show everything that is known of what is under the cursor."""
+    """Show all details of the item under the cursor."""
     from tui.dialogs.base import TextDialog
     from tui.panels.facts import facts_text
 
@@ -65,15 +65,15 @@ def show_details(app: HangtopApp) -> None:
 
 
 async def ask_filter(app: HangtopApp) -> None:
-    """Open the filter's line."""
+    """Open the line to type a filter."""
     from tui.panels.filterline import FilterLine
 
-    await app.screen.query(FilterLine).remove()  # one that is just being left, or was just opened
+    await app.screen.query(FilterLine).remove()  # a line that is just closing, or was just opened
     await app.screen.mount(FilterLine(app.panel), before="#footer")
 
 
 def copy(app: HangtopApp) -> None:
-    """Copy what is looked at: the panel's own text, else the details of what is under the cursor."""
+    """Copy the panel's own text for the selection, else the details of the selection."""
     chosen = app.panel.selection()
     facts = (f"{label}: {value}" if label else f"  {value}" for label, value in chosen.facts)
     text = chosen.text or "\n".join(filter(None, [chosen.title, *facts]))

@@ -1,4 +1,4 @@
-"""A report, answers to be read again, and lost nodes to be tried again."""
+"""The incident report, kept answers, and reconnecting to lost nodes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 async def write_report(app: HangtopApp) -> None:
-    """Write an incident report and say where."""
+    """Write an incident report and show its path."""
     from tui.texts.report import Report
 
     first, *others = await asyncio.to_thread(Report(app.model).write, app.options.report_folder)
@@ -27,7 +27,7 @@ def open_results(app: HangtopApp) -> None:
 
     kept = list(app.results)[::-1]
     if not kept:
-        raise ActionRefused("no result yet: answers of probes, flame graphs and recorder are kept here")
+        raise ActionRefused("no result yet: answers of probes, flame graphs and recorder will be listed here")
 
     def take(place: int | None) -> None:
         if place is not None:

@@ -1,4 +1,4 @@
-"""What can be measured or asked of nodes and job: each as a probe, which says what it does before it is run."""
+"""Probes that keys start: each describes itself before it runs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ FLAME_SECONDS = 10.0
 CAPTURE_SECONDS = 5.0
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 HOW_TO_ENABLE = (
-    "nothing can be asked: start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/tmp/fr_pipe_ and "
-    "TORCH_FR_DUMP_TEMP_FILE=/tmp/fr_ ; dumps that lie on the nodes are fetched all the same"
+    "to ask ranks for dumps, start the job with TORCH_NCCL_DEBUG_INFO_PIPE_FILE=/tmp/fr_pipe_ and "
+    "TORCH_FR_DUMP_TEMP_FILE=/tmp/fr_ ; existing dumps on the nodes are fetched anyway"
 )
 
 
@@ -42,10 +42,10 @@ def recorders(app: HangtopApp) -> Probe:
 
     living = [rank for rank in app.session.job().ranks if rank.gone_at is None]
     armed = [rank for rank in living if PIPE in rank.process.env]
-    brief = f"{count(len(armed), 'rank')}, one byte into the pipe of each, then the dumps are fetched; the job goes on"
+    brief = f"{count(len(armed), 'rank')}, one byte to the pipe of each, then the dumps are fetched; the job runs on"
     command = "\n".join(f"on {rank.node}: printf 1 > {rank.process.env[PIPE]}{rank.rank}.pipe" for rank in armed)
     if not armed:
-        brief, command = "no rank can be asked for a dump; those that lie on the nodes are fetched", HOW_TO_ENABLE
+        brief, command = "no rank can be asked for a dump; existing dumps on the nodes are fetched", HOW_TO_ENABLE
 
     async def ask(_: Say) -> ProbeResult:
         dumps = await app.session.job_sources.recorders(fresh=True)
@@ -64,12 +64,12 @@ def recorders(app: HangtopApp) -> Probe:
 
 
 async def flame_graph(app: HangtopApp) -> None:
-    """Sample the chosen ranks for some seconds, without pausing them: it only reads, so nobody is asked."""
+    """Sample the ranks under the cursor for some seconds, without pausing them and without a confirmation."""
     from hangtop.session.probes.flame import flame_probe
 
     ranks = set(app.panel.selection().ranks)
     if not ranks:
-        raise ActionRefused("no rank here: go to one")
+        raise ActionRefused("no rank under the cursor")
     probe = flame_probe(app.session, ranks, app.options.report_folder, seconds=FLAME_SECONDS)
     app.run_worker(run(app, probe), name=probe.title, exit_on_error=False)
 
@@ -89,7 +89,7 @@ def fabric(app: HangtopApp) -> Awaitable[Probe]:
 
 
 class Offer(NamedTuple):
-    """An entry of a list of what can be done; each one asks."""
+    """An entry of a list of probes; each asks before it runs."""
 
     title: str
     detail: str
@@ -105,24 +105,24 @@ MEASUREMENTS = (
 
 
 def open_measurements(app: HangtopApp) -> None:
-    """List what else can be measured."""
-    _choose(app, "What else can be measured", MEASUREMENTS)
+    """List more measurements."""
+    _choose(app, "More measurements", MEASUREMENTS)
 
 
 def open_repairs(app: HangtopApp) -> None:
-    """List what can be mended: orphans of earlier runs and stopped ranks."""
+    """List possible repairs: orphans of earlier runs and stopped ranks."""
     from hangtop.session.probes.repair import survey
 
     found = survey(app.session.job())
-    notes = [f"not known of {folded_names(one.nodes)}: {one.why}" for one in found.unknown]
+    notes = [f"unknown for {folded_names(one.nodes)}: {one.why}" for one in found.unknown]
     offers = [*_signals("End orphan", "TERM", found.orphans), *_signals("Continue stopped", "CONT", found.stopped)]
     if not offers:
         raise ActionRefused("; ".join(["no orphan and no stopped rank is seen", *notes]))
-    _choose(app, "What can be mended now", offers, notes)
+    _choose(app, "Possible repairs", offers, notes)
 
 
 def _signals(what: str, signal: Signal, found: Sequence[Repairable]) -> list[Offer]:
-    """A signal to all processes of a kind, then to each."""
+    """Offers to signal all of these processes at once, then each."""
     from hangtop.session.probes.repair import signal_probe
 
     def offer_of(title: str, detail: str, processes: Sequence[Repairable]) -> Offer:

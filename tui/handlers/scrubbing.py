@@ -1,4 +1,4 @@
-"""Going about in time: zoom, scrub, pause."""
+"""Time: zoom, scrub, pause."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tui.app import HangtopApp
 
 COLUMNS = 60
-"""Keys that it takes to go through all that is on view."""
+"""Key presses from one end of the visible time to the other."""
 
 
 def zooms(step: int) -> Callable[[HangtopApp], object]:
@@ -27,7 +27,7 @@ def zooms(step: int) -> Callable[[HangtopApp], object]:
 
 
 def scrubs(step: int) -> Callable[[HangtopApp], object]:
-    """Make the handler that goes forth (1) or back (-1) in time."""
+    """Make the handler that steps forward (1) or back (-1) in time."""
 
     async def run(app: HangtopApp) -> None:
         timeline = app.model.timeline
@@ -37,14 +37,14 @@ def scrubs(step: int) -> Callable[[HangtopApp], object]:
 
 
 async def toggle(app: HangtopApp) -> None:
-    """Stand still at this moment, or go on from the newest one."""
+    """Pause at this moment, or return to the newest."""
     timeline = app.model.timeline
     await show_moment(app, timeline.now if timeline.at is None else None)
     app.tick()
 
 
 async def show_moment(app: HangtopApp, at: float | None) -> None:
-    """Show this moment, as near to it as is known; None is the newest."""
+    """Show the nearest known moment; None is the newest."""
     timeline, past = app.model.timeline, app.head.recordings.past
     if at is not None and at >= timeline.now:
         at = None if timeline.at is not None else timeline.now
@@ -52,21 +52,21 @@ async def show_moment(app: HangtopApp, at: float | None) -> None:
         timeline.at = None
         app.show_session(app.head)
     elif past is None:
-        app.say(f"only now can be shown: {app.head.recordings.fault or 'no past is kept'}", "warning")
+        app.say(f"only the present can be shown: {app.head.recordings.fault or 'no past is kept'}", "warning")
     else:
         if at < past.first:
-            app.say(f"nothing is kept of before {clock(past.first, millis=False)}")
+            app.say(f"no earlier moment is kept than {clock(past.first, millis=False)}")
         timeline.at = max(at, past.first)
         app.tick()
         app.run_worker(_shown(app), name="moment", exit_on_error=False, exclusive=True, group="moment")
 
 
 async def _shown(app: HangtopApp) -> None:
-    """Make the moment that is wanted; where another is wanted by then, that one."""
+    """Play to the wanted moment and show it, unless another moment is wanted by then."""
     from hangtop.session.replay import SeekedSession
 
     timeline, head = app.model.timeline, app.head
-    await asyncio.sleep(0)  # of several keys at once only the last counts
+    await asyncio.sleep(0)  # of several keys pressed at once only the last counts
     at, past = timeline.at, head.recordings.opened()
     if at is None or past is None:
         return

@@ -1,4 +1,4 @@
-"""Looks at stacks."""
+"""Taking stacks."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
 
 def dump(*, everybody: bool = False) -> Callable[[HangtopApp], object]:
-    """Make the handler that looks at the stacks of all ranks, or of those at the cursor."""
+    """Make the handler that takes the stacks of all ranks, or of those under the cursor."""
 
     def run(app: HangtopApp) -> None:
         ranks = None if everybody else _chosen(app)
         living = {row.number for row in app.model.ranks if row.rank.gone_at is None}
         if not living or (ranks is not None and not ranks & living):
-            raise ActionRefused("no living rank to look at")
+            raise ActionRefused("no living rank here")
         number = len(living if ranks is None else ranks & living)
-        app.notify(f"looking at {count(number, 'rank')} …", markup=False, timeout=1.5)
+        app.notify(f"taking stacks of {count(number, 'rank')} …", markup=False, timeout=1.5)
         app.run_worker(_dumped(app, ranks), name="stacks", exit_on_error=False, exclusive=True)
 
     return run
@@ -31,7 +31,7 @@ def dump(*, everybody: bool = False) -> Callable[[HangtopApp], object]:
 def _chosen(app: HangtopApp) -> set[int]:
     ranks = app.panel.selection().ranks
     if not ranks:
-        raise ActionRefused("no rank here: D looks at all")
+        raise ActionRefused("no rank under the cursor: D takes the stacks of all")
     return set(ranks)
 
 

@@ -1,1 +1,1 @@
-"""What was told and what happened, of many ranks in one list."""
+"""Log lines and events of many ranks in one list."""

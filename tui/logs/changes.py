@@ -1,4 +1,4 @@
-"""What changed lately, with what happened to many ranks or nodes at once told in one line."""
+"""Recent events, with equal events of many ranks or nodes in one line."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from tui.looks.text import cells
 from tui.ordering.rows import natural
 
 TOGETHER = 2.0
-"""Seconds within which the same change of several ranks or nodes is one."""
+"""Seconds within which equal events of several ranks or nodes are merged."""
 LONG = 32
-"""Cells of names of nodes beyond which only their number is told: what happened to them stands behind them."""
+"""Most cells of node names; longer lists show only the number of nodes."""
 WIDELY = frozenset({"started", "back", "lost", "late"})
-"""What is told of several nodes in one line; of what ends it matters where it did first."""
+"""Kinds that are merged across nodes; other events keep their node, because the first node matters."""
 _SOURCE = re.compile(r"\w+: \w+ → \w+(?::|$)")
-"""A source of samples whose state is another one."""
+"""Text of a changed state of a source: ``gpus: ok → late``."""
 _RANK = re.compile(r"rank (\d+) (.*?)(?: \(pid \d+\))?$")
 
 
 def told(changes: Iterable[Change], most: int) -> list[Change]:
-    """The newest first, at most ``most``: ``ranks 0-7 started on node[1-4]``."""
+    """Merged events in the given order (newest first), at most ``most``: ``ranks 0-7 started on node[1-4]``."""
     groups: list[tuple[str, list[Change]]] = []
     for change in changes:
         match = _RANK.match(change.text)
@@ -40,7 +40,7 @@ def told(changes: Iterable[Change], most: int) -> list[Change]:
 
 
 def _line(happened: str, group: list[Change]) -> Change:
-    """All of a group: who, what, and then where."""
+    """One event for a group: ranks, text, nodes."""
     first, where = group[0], {change.node for change in group}
     nodes = folded_names(sorted(where, key=natural))
     if len(where) > 1 and cells(nodes) > LONG:
@@ -54,9 +54,9 @@ def _line(happened: str, group: list[Change]) -> Change:
 
 
 def chosen(changes: Kept[Change], most: int) -> list[Change]:
-    """At most ``most`` lines, the newest first.
+    """At most ``most`` events, newest first.
 
-    What matters to hangtop alone is none of it, and neither are its own sources that come late: 6 Nodes tells of them.
+    Without events of hangtop itself and changed states of sources, which panel 6 shows.
     """
     of_each_kind = (changes.of(kind) for kind in changes.owners() if kind != "hangtop")
     newest = merge(*of_each_kind, key=lambda change: -change.at)

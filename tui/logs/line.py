@@ -1,4 +1,4 @@
-"""One line of a log: who wrote it, when, and how bad it is by its words."""
+"""One log line with its rank, time and severity."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WARNING = re.compile(
 
 
 class LogLine(NamedTuple):
-    """One line. ``at`` and ``serial`` order it."""
+    """One line, ordered by ``at`` and ``serial``."""
 
     at: float
     serial: int
@@ -36,11 +36,11 @@ class LogLine(NamedTuple):
     """Line number in the source; 0 when unknown."""
     text: str
     before: bool = False
-    """Nobody knows when it was written, but it was before ``at``."""
+    """True if the line was written at an unknown time before ``at``."""
 
     @property
     def time(self) -> str:
-        """When it was written, as it is shown: twelve cells."""
+        """The time as shown, in twelve cells."""
         return f"<{clock(self.at, millis=False)}".ljust(12) if self.before else clock(self.at)
 
     @property
@@ -56,11 +56,11 @@ FIELDS: dict[str, Callable[[LogLine], Value]] = {
     "file": lambda line: line.source,
     "text": lambda line: line.text,
 }
-"""What a filter of log lines can name."""
+"""Fields that a filter of log lines can use."""
 
 
 def severity_of(text: str) -> int:
-    """How bad a line is, by its words."""
+    """Index into ``SEVERITIES``, by words in the text."""
     if _ERROR.search(text):
         return 2
     return 1 if _WARNING.search(text) else 0

@@ -1,6 +1,6 @@
-"""Lines of all logs merged by time, with the events of logs that nobody views line by line; pure, no drawing.
+"""Lines of all logs, merged by time, and events from logs whose raw lines are not fetched; pure, no drawing.
 
-The session keeps what came as batches; here it becomes lines, in order, filtered. Bounded: the oldest go first.
+The session keeps batches; the book turns them into ordered, filtered lines, and drops the oldest.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from tui.logs.line import FIELDS, LogLine, severity_of
 from tui.ordering.filter import Filter, parse
 
 KEPT = 20_000
-"""Lines held; a quarter goes at once when there are more."""
+"""Most lines held; beyond that, the oldest quarter is dropped at once."""
 SAME = 5.0
-"""Seconds that two events about one line may be apart."""
+"""Most seconds between two events from one line."""
 AT_ONCE = 4_000
-"""Lines taken in one tick; what a flood brings beyond is counted, not shown."""
+"""Most lines taken in one tick; the rest of a flood is only counted."""
 _CONTAINER = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?(?:Z|[+-]\d\d:\d\d) (?:stdout|stderr) [FP] ")
-"""What the kubelet, containerd and podman write before a line of a container."""
+"""Prefix that the kubelet, containerd and podman write before a container's line."""
 
 
 class LogBook:
-    """The lines. :meth:`take` once a tick, :meth:`show` when the filter changes."""
+    """The lines. Call :meth:`take` once a tick, :meth:`show` after a change of the filter."""
 
     def __init__(self) -> None:
         self.lines: list[LogLine] = []
         self.shown: list[LogLine] = []
         self.filter = Filter("", ())
         self.lowest = 0
-        """Lowest severity that is shown."""
+        """Lowest severity shown."""
         self.skipped = 0
-        """Lines that a flood brought and nobody took."""
+        """Number of lines that were dropped or not fetched in a flood."""
         self._test: Callable[[LogLine], bool] | None = None
         self._log_serial = self._event_serial = self._serial = 0
         self._told: dict[tuple[str, str, str], tuple[int, float]] = {}
-        """Number and time of lines that events told of, by node, file and text."""
+        """Line number and time of lines that came with events, by node, file and text."""
 
     def again(self) -> LogBook:
-        """An empty book with the same filter: for another moment, of which other lines are known."""
+        """An empty book with the same filter, for another moment."""
         book = LogBook()
         book.filter, book.lowest, book._test = self.filter, self.lowest, self._test
         return book
 
     def take(self, state: JobState) -> int:
-        """Take what is new; returns how many of the new lines are shown."""
+        """Take new lines; returns how many of them are shown."""
         new = [*self._new_events(state), *self._new_lines(state)]
         self.skipped += max(0, len(new) - AT_ONCE)
         passed = 0
@@ -77,7 +77,7 @@ class LogBook:
             yield from self._event(node, event, state.started)
 
     def _event(self, node: str, event: LogEvent, began: float) -> Iterator[LogLine]:
-        """Its lines, without those that another event told of: one in a traceback is told of alone, too."""
+        """Lines of an event, without lines that another event had: a line of a traceback can be an event of its own."""
         at = began if event.at is None else event.at
         for offset, text in enumerate(event.text.splitlines() or [""]):
             number = event.line + offset if event.line else 0
@@ -94,15 +94,15 @@ class LogBook:
         self._serial += 1
         return LogLine(at, self._serial, node, rank, severity_of(text), source, number, text, before)
 
-    # --- what is shown -------------------------------------------------------------------------------------------
+    # --- filter -------------------------------------------------------------------------------------------
 
     def _passes(self, line: LogLine) -> bool:
         return line.severity >= self.lowest and (self._test is None or self._test(line))
 
     def set_filter(self, text: str) -> None:
-        """Show what the filter lets through.
+        """Show only lines that pass the filter.
 
-        Raises :class:`~tui.ordering.filter.FilterError`, and changes nothing then.
+        Raises :class:`~tui.ordering.filter.FilterError`, without a change.
         """
         wanted = parse(text)
         self._test = wanted.bind(FIELDS, lambda line: line.text) if wanted.terms else None
@@ -110,21 +110,21 @@ class LogBook:
         self.show()
 
     def wants(self, node: str, rank: int | None, path: str) -> bool:
-        """True when the filter's terms about node, rank and file let lines of this file through."""
+        """True if lines of this file can pass the filter's terms on node, rank and file."""
         probe = LogLine(0.0, 0, node, rank, 0, path, 0, "")
         terms = [term for term in self.filter.terms if term.field in {"node", "rank", "file"}]
         return all(term.test(FIELDS[term.field](probe)) != term.negated for term in terms)
 
     def show(self) -> None:
-        """Work out anew what is shown."""
+        """Apply filter and severity to all lines."""
         self.shown = [line for line in self.lines if self._passes(line)]
 
     def place(self, line: LogLine) -> int:
-        """Where a line is among those shown, or would be."""
+        """Index of a line among the shown lines, or its insertion point."""
         return bisect_left(self.shown, line)
 
     def find(self, source: str, line: int, text: str) -> int | None:
-        """Place of the shown line that a proof names: by source and number, else by its words."""
+        """Index of the shown line that evidence names: by source and number, else by text; None if not shown."""
         first = text.strip().partition("\n")[0].strip()
         numbered = (one for one in self.lines if one.source == source and line and one.line == line)
         said = (one for one in self.lines if first and first in one.text)
@@ -133,7 +133,7 @@ class LogBook:
 
 
 def _printed(text: str) -> str:
-    """What a program itself wrote."""
+    """The text without a container runtime's prefix."""
     return _CONTAINER.sub("", text, count=1) if text[:1] == "2" else text
 
 

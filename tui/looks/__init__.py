@@ -1,1 +1,1 @@
-"""How things look: text, numbers and names in few cells, colours, glyphs."""
+"""Formats of text and numbers, colours, glyphs."""

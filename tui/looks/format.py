@@ -1,4 +1,4 @@
-"""Numbers as people read them. What is unknown is an en dash, never a zero."""
+"""Numbers as text. An unknown number is an en dash, never a zero."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 
 UNKNOWN = "–"
 SILENT = "silent"
-"""What is said of somebody on a node that does not respond: what was last heard of it may be true no more."""
+"""State of a rank or link on a node that does not respond, whose last known state may be outdated."""
 
 
 def age(seconds: float | None) -> str:
@@ -30,12 +30,12 @@ def clock(at: float, *, millis: bool = True) -> str:
 
 
 def size(count: float | None) -> str:
-    """Bytes with binary prefixes in at most five characters: ``512``, ``1.5K``, ``80.0G``, ``1023G``."""
+    """Bytes with binary prefixes, in at most five characters: ``512``, ``1.5K``, ``80.0G``, ``1023G``."""
     return _prefixed(count, 1024, ("", "K", "M", "G", "T", "P", "E"))
 
 
 def rate(per_second: float | None) -> str:
-    """Bytes a second, ``12.3M/s``."""
+    """Bytes per second: ``12.3M/s``."""
     return UNKNOWN if per_second is None else f"{size(per_second)}/s"
 
 
@@ -50,7 +50,7 @@ def watts(power: float) -> str:
 
 
 def _prefixed(value: float | None, step: int, prefixes: tuple[str, ...]) -> str:
-    """A number behind which one of the prefixes stands, so that it has at most four digits."""
+    """A number of at most four digits with a prefix."""
     if value is None:
         return UNKNOWN
     place = 0
@@ -70,12 +70,12 @@ def percent(value: float | None) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, for people: an error of the system without its number."""
+    """Text of an error; an OSError without its number."""
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 
 
 def ranks_word(number: int, of: int | None) -> str:
-    """``rank`` or ``ranks`` behind ``1 of 1``, ``3 of 4`` or a number alone."""
+    """``rank`` or ``ranks``, to follow ``1 of 1``, ``3 of 4`` or a single number."""
     return "rank" if (of or number) == 1 else "ranks"

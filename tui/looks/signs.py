@@ -1,4 +1,4 @@
-"""A glyph, a word and a colour for each state: what colours say stands there without them, too."""
+"""A glyph, a word and a colour for each state, so that no state is shown by colour alone."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from tui.looks.theme import Colour
 
 
 class Sign(NamedTuple):
-    """How a verdict, or something that happened, is shown."""
+    """The sign of a verdict or event."""
 
     glyph: str
     colour: Colour
     label: str
     """A word or two."""
     rank: int
-    """Of several in one place the highest is shown."""
+    """Priority: of several signs in one place, the highest is shown."""
     loud: int = 0
-    """Of a verdict that is an alarm: 1 for a warning, 2 for what is critical."""
+    """Alarm level of a verdict: 0 none, 1 warning, 2 critical."""
 
 
 _OUTCOMES = {
@@ -65,12 +65,12 @@ SEVERITIES: Mapping[str, tuple[str, Colour]] = {
 
 
 def is_outcome(kind: str) -> bool:
-    """Whether a change tells of a verdict."""
+    """True if the kind of a change is a verdict."""
     return kind in _OUTCOMES
 
 
 def sign_of(kind: str) -> Sign:
-    """How a verdict or a change of a kind is shown."""
+    """The sign of a verdict or kind of change."""
     return _SIGNS.get(kind) or Sign("·", Colour.DIM, kind.replace("_", " "), 1)
 
 

@@ -1,4 +1,4 @@
-"""Remote text as data: made harmless, measured in cells, cut and padded to a width."""
+"""Text from nodes: made harmless, measured in cells, cut and padded to a width."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from rich.cells import cell_len, set_cell_size
 Align = Literal["left", "right"]
 
 CUT = "…"
-"""Stands where text was cut off."""
+"""Marks cut text."""
 
 _REPLACED = "·"
 _PATH = re.compile(r"(/[^/\s()]+)(?:/[^/\s()]+){3,}/([^/\s()]+)")
-"""A path of six parts or more: its first and its last."""
+"""A path of five parts or more; its first and last part are the groups."""
 
 
 def harmless(text: str) -> str:
-    """Replace whatever could move the cursor, reorder text or fail to encode by a visible dot.
+    """Replace every character that could move the cursor, reorder text or fail to encode by a visible dot.
 
-    That is every character that Unicode does not call printable: control codes (ESC included), line and paragraph
-    separators, directional and zero-width format characters, surrogates, private use. Tabs and wide or hard spaces
+    These are all characters that Unicode does not call printable: control codes (including ESC), line and paragraph
+    separators, directional and zero-width format characters, surrogates, private use. A tab and any wide or hard space
     become one space.
     """
     if text.isprintable():
@@ -37,7 +37,7 @@ def _visible(character: str) -> str:
 
 
 def cells(text: str) -> int:
-    """Width of (harmless) text in terminal cells."""
+    """Width of harmless text in terminal cells."""
     return len(text) if text.isascii() else cell_len(text)
 
 
@@ -56,7 +56,7 @@ def fit(text: str, width: int, align: Align = "left") -> str:
 
 
 def clip(text: str, width: int) -> str:
-    """Harmless text of at most ``width`` cells: whole, or cut behind a word where one ends not too far before."""
+    """Harmless text of at most ``width`` cells: whole, or cut after a word if one ends in its second half."""
     text = harmless(text)
     if cells(text) <= width:
         return text
@@ -66,28 +66,28 @@ def clip(text: str, width: int) -> str:
 
 
 def short_paths(text: str) -> str:
-    """A sentence whose long paths are shortened in their middle: the function and the file say more."""
+    """The sentence with long paths shortened in the middle."""
     return _PATH.sub(lambda path: f"{path[1]}/{CUT}/{path[2]}", text)
 
 
 def line_of(text: str, width: int, place: int) -> str:
-    """One of the lines into which a sentence is broken, two cells from either side; empty where it has none."""
+    """Line number ``place`` of a sentence wrapped with margins of two cells; empty beyond its end."""
     lines = wrap(text, max(1, width - 4))
     return f"  {lines[place]}" if 0 <= place < len(lines) else ""
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Break harmless text into lines of at most ``width`` cells, at spaces where there are any."""
+    """Wrap text, made harmless, into lines of at most ``width`` cells, at spaces if possible."""
     lines: list[str] = []
     for paragraph in text.splitlines() or [""]:
         rest = harmless(paragraph)
         while cells(rest) > width:
             head = rest[:width] if rest.isascii() else set_cell_size(rest, width).rstrip()
-            # a wide character in a one-cell column must still make progress
+            # a wide character in a one-cell column must still be consumed
             head = head or rest[:1]
             space = len(head) if rest[len(head) :].startswith(" ") else head.rfind(" ")
             word = rest[space + 1 :].split(" ", 1)[0]
-            # a word that fits into a line of its own is not broken, however little stands before it
+            # do not break a word that fits into a line of its own
             end = space if space > width // 3 or (space > 0 and cells(word) <= width) else len(head)
             lines.append(rest[:end].rstrip())
             rest = rest[end:].lstrip()

@@ -1,7 +1,7 @@
-"""Colours: one theme of hangtop's own beside Textual's, and each as Rich styles for widgets that draw their own lines.
+"""Colours: hangtop's own theme, and any theme as Rich styles for widgets that draw their own lines.
 
-Meaning is never carried by colour alone: each one that says something goes with a glyph or a word. So the screen can
-be read in sixteen colours and in none (``NO_COLOR``).
+A glyph or word always repeats the meaning of a colour, so that the screen can be read in sixteen colours and without
+colours (``NO_COLOR``).
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from textual.theme import Theme
 
 
 class Colour(IntEnum):
-    """What a piece of text is; the theme says how that looks."""
+    """The role of a piece of text; the theme defines its style."""
 
     TEXT = 0
     DIM = 1
-    """Labels, units, what is there but does not matter now."""
+    """Labels, units, unimportant text."""
     STRONG = 2
     OK = 3
     WARN = 4
@@ -29,27 +29,27 @@ class Colour(IntEnum):
     INFO = 6
     """Names and links: nodes, paths, keys."""
     ACCENT = 7
-    """The one thing on the screen that is looked for."""
+    """The most important item on the screen."""
     GRAPH = 8
-    """Bars of a history."""
+    """Bars of a chart."""
 
 
 class Background(IntEnum):
-    """What a line lies on."""
+    """The background of a line."""
 
     PLAIN = 0
     CURSOR = 1
     STALE = 2
-    """Old data: dim and slanted whatever the colour, except alarms."""
+    """Old data: dim and italic in every colour, except alarms."""
     HEADER = 3
     BAR = 4
     """Banner, tabs, footer and dialogs."""
 
 
 HEAT_STEPS = 16
-"""Colours of the heat map where there are all colours."""
+"""Number of heat map colours, with full colours."""
 SIXTEEN = "ansi-dark"
-"""Textual's theme for terminals of sixteen colours, or none."""
+"""Textual's theme for terminals with sixteen colours or none."""
 OWN = Theme(
     name="hangtop",
     primary="#6cb6d9",
@@ -67,23 +67,23 @@ OWN = Theme(
 
 @dataclass(frozen=True, slots=True)
 class Palette:
-    """Every style that hangtop's own widgets draw with."""
+    """All styles of hangtop's own widgets."""
 
     styles: tuple[tuple[Style, ...], ...]
-    """By background, then colour."""
+    """Indexed by background, then colour."""
     heat: tuple[Style, ...]
-    """From low to high: a background, and a foreground that can be read on it."""
+    """From low to high; each a background with a readable foreground."""
     hues: tuple[Style, ...]
-    """Colours that tell ranks apart."""
+    """Colours for ranks."""
     alarm: tuple[Style, Style]
-    """The banner of a warning and of what is critical, whatever its pieces are."""
+    """Styles of the banner for a warning and for a critical verdict."""
 
     def of(self, colour: Colour, ground: Background = Background.PLAIN) -> Style:
         """Style of a colour on a background."""
         return self.styles[ground][colour]
 
     def heated(self, share: float) -> Style:
-        """The colour of the heat map for a share of what is most."""
+        """The heat map style for a share of the maximum, 0 to 1."""
         return self.heat[round(share * (len(self.heat) - 1))]
 
     def hue(self, rank: int) -> Style:
@@ -92,7 +92,7 @@ class Palette:
 
 
 class HasPalette(Protocol):
-    """Has the styles of the present theme: the application, for all that draws itself."""
+    """An object with the styles of the present theme: the application."""
 
     palette: Palette
 
@@ -138,11 +138,11 @@ def _palette(
     hues: Iterable[str],
     alarm: Iterable[str],
 ) -> Palette:
-    """Make a palette of styles as Rich writes them, by :class:`Colour` and by :class:`Background`."""
+    """Make a palette from Rich style strings, in the order of :class:`Colour` and :class:`Background`."""
     own, (warns, bad) = tuple(map(Style.parse, colours)), map(Style.parse, alarm)
 
     def one(colour: Colour, place: int, ground: Style) -> Style:
-        """On old data only an alarm keeps its colour; a reversed line has one colour for all."""
+        """The style of a colour on a background; on old data only an alarm keeps its colour."""
         if ground.reverse:
             return Style(bold=own[colour].bold) + ground
         stale = place == Background.STALE and colour is not Colour.BAD
@@ -162,6 +162,6 @@ _ANSI = _palette(
     ("", "reverse", "dim italic", "bold underline", ""),
     ("bright_white on black", *["bright_white on blue"] * 2, "black on cyan", "black on green"),
     ("cyan", "yellow", "green", "magenta", "bright_cyan", "bright_yellow"),
-    ("not dim reverse yellow", "not dim bold reverse red"),  # what is dim would hardly be read on an alarm
+    ("not dim reverse yellow", "not dim bold reverse red"),  # dim text would be hard to read on an alarm
 )
-"""For terminals of sixteen colours; without colours the application takes them away."""
+"""For terminals with sixteen colours; for NO_COLOR, the application removes them."""

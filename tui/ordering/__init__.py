@@ -1,1 +1,1 @@
-"""Which rows there are, which pass the filter, in which order and which groups."""
+"""Rows: their collection, filter and order."""

@@ -1,9 +1,9 @@
-"""The filter language of every table and of the logs: terms side by side that must all hold.
+"""The filter language of tables and logs: terms, separated by spaces, that must all hold.
 
     rank=3,7-9    gpu.util<10    node=gpu0*,cpu1    command~data    !state=S    reader
 
-``=`` takes lists, ranges of numbers and ``*``; ``~`` and a bare word look for letters, the one in a column, the other
-in the whole row. ``!term`` shows exactly what ``term`` does not; nothing else holds for what is unknown.
+``=`` takes lists, ranges of numbers and ``*``; ``~`` searches a column for letters, a bare word searches the whole row.
+``!term`` shows exactly the rows that ``term`` does not; an unknown value matches no other term.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ _COMPARISONS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": ope
 
 
 class FilterError(ValueError):
-    """The filter cannot be understood; the text says what to change."""
+    """An invalid filter; the text says what to change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """One condition. Without a field it is looked for in the whole row."""
+    """One condition on a field; on the whole row if the field is empty."""
 
     field: str
     test: Test
@@ -46,16 +46,16 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Conditions that must all hold. Without any it lets everything through."""
+    """Conditions that must all hold; without conditions, every row passes."""
 
     text: str
     terms: tuple[Term, ...]
 
     def bind(self, fields: Mapping[str, Callable[[R], Value]], whole: Callable[[R], str]) -> Callable[[R], bool]:
-        """Make the test of one kind of row.
+        """Make the test for one kind of row.
 
-        ``fields`` gives each field's value, ``whole`` the row's text. Raises :class:`FilterError` for a field that
-        such rows do not have.
+        ``fields`` get the value of each field, ``whole`` gets the row's text. Raises :class:`FilterError` for an
+        unknown field.
         """
         for term in self.terms:
             if term.field and term.field not in fields:
@@ -65,7 +65,7 @@ class Filter:
 
 
 def parse(text: str) -> Filter:
-    """Read a filter, its words at spaces. Raises :class:`FilterError`."""
+    """Parse a filter. Raises :class:`FilterError`."""
     return Filter(text.strip(), tuple(map(_term, text.split())))
 
 
@@ -97,14 +97,14 @@ def _compares(field: str, sign: str, wanted: str) -> Test:
 
 
 def quantity(text: str) -> float | None:
-    """Read a number with a unit: ``10``, ``2.5G`` (binary), ``80%``, ``5m`` (minutes); None when it is none."""
+    """Parse a number with a unit: ``10``, ``2.5G`` (binary), ``80%``, ``5m`` (minutes); None for other text."""
     match = _QUANTITY.match(text)
     factor = None if match is None else _UNITS.get(match[2])
     return None if match is None or factor is None else float(match[1]) * factor
 
 
 def _is_one_of(wanted: str) -> Test:
-    """Any of a list: numbers, ranges, words with ``*``."""
+    """The test for a comma-separated list of numbers, ranges, and words with ``*``."""
     choices = [_choice(item.lower()) for item in wanted.split(",") if item]
     if not choices:
         raise FilterError(f"“{wanted}” lists nothing")

@@ -1,4 +1,4 @@
-"""What there is, in order: rows of ranks and GPUs, the job in numbers, and how rows are sorted."""
+"""Rows of nodes, ranks and GPUs in order, the job in numbers, and sorting."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ class GpuRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """What there is, in order; made anew only when something appears or ends."""
+    """All rows in order; made anew only when one appears or ends."""
 
     roster: int = -1
     nodes: tuple[Node, ...] = ()
     ranks: tuple[RankRow, ...] = ()
-    """Every living process of a rank, and the last one of a rank that has none; by rank."""
+    """Every living process of a rank, and the last process of a rank without one; sorted by rank."""
     gpus: tuple[GpuRow, ...] = ()
     numbers: int = 0
-    """Different ranks."""
+    """Number of distinct ranks."""
     alive: int = 0
-    """Different ranks that live."""
+    """Number of distinct living ranks."""
     world_size: int | None = None
     unrelated: frozenset[tuple[str, int]] = frozenset()
-    """Who was known not to be of the job: their processes are in the list, and not counted."""
+    """Node and pid of processes outside the job; they are in the list, but not counted."""
 
 
 def rows_of(roster: int, nodes: tuple[Node, ...], unrelated: frozenset[tuple[str, int]]) -> Rows:
-    """All rows of nodes in their order."""
+    """All rows of these nodes, which are in order."""
     rows = [RankRow(node, rank) for node in nodes for rank in node.ranks.values()]
     alive = [row for row in rows if row.rank.gone_at is None]
     own = [row for row in alive if (row.node.name, row.rank.process.pid) not in unrelated] if unrelated else alive
@@ -82,17 +82,17 @@ class Count:
     nodes_up: int
     ranks: int
     ranks_alive: int
-    """That live as far as is known: ranks of nodes that do not respond are not among them."""
+    """Living ranks, without those on nodes that do not respond."""
     ranks_unheard: int
-    """That lived when their node was last heard, which is too long ago."""
+    """Ranks that lived in the last sample of a node that does not respond."""
     world_size: int | None
     oldest: float | None
-    """Seconds since the node that has not responded for longest was heard; None before any was heard."""
+    """Seconds since the last sample of the node that is silent for longest; None before any sample."""
     oldest_node: str
 
 
 def counted(rows: Rows, stale: Callable[[Node], bool], now: float) -> Count:
-    """Count; ``stale`` tells which nodes' numbers are old."""
+    """Count the job; ``stale`` is true for nodes with old values."""
     silent = (node for node in rows.nodes if node.ranks and stale(node))
     unheard = sum(len(with_a_number({rank.process.rank for rank in alive_on(node).values()})) for node in silent)
     heard, oldest = min(
@@ -116,12 +116,12 @@ def alive_on(node: Node) -> dict[int, Rank]:
 
 
 def with_a_number(numbers: Set[int]) -> Set[int]:
-    """Ranks that are counted: those with a number, as the size of the job counts them; where there is none, all."""
+    """The known rank numbers; without any, all, so that processes without a number are counted."""
     return {number for number in numbers if number >= 0} or numbers
 
 
 def owners_of(node: Node) -> list[tuple[Gpu, list[Rank]]]:
-    """Living ranks on each GPU; where the driver tells of no process, by what their settings give them."""
+    """The living ranks on each GPU; if the driver lists no process, by the ranks' environment."""
     alive, users = alive_on(node), node.gpu_users()
     if not any(gpu.processes for gpu in node.gpus.values()):
         users = {pid: (given,) for pid, rank in alive.items() if (given := given_gpu(rank.process)) is not None}
@@ -139,7 +139,7 @@ def ranks_on_node(node: Node) -> set[int]:
 
 
 def ordered(rows: Iterable[R], value: Callable[[R], Value], *, reverse: bool = False) -> list[R]:
-    """Sort by value: numbers before words, unknown ones last in both directions; equal ones keep their order."""
+    """Sort by value, stably: numbers before words, unknown values last in both directions."""
     numbers: list[tuple[float, R]] = []
     words: list[tuple[tuple[str | int, ...], R]] = []
     unknown: list[R] = []
@@ -158,5 +158,5 @@ def ordered(rows: Iterable[R], value: Callable[[R], Value], *, reverse: bool = F
 
 @lru_cache(65_536)
 def natural(text: str) -> tuple[str | int, ...]:
-    """Sort key of a name: ``node9`` before ``node10``. Words and numbers alternate, so keys always compare."""
+    """Sort key of a name: ``node9`` before ``node10``. Words and numbers alternate, so all keys are comparable."""
     return tuple(int(part) if place % 2 else part.lower() for place, part in enumerate(re.split(r"(\d{1,18})", text)))

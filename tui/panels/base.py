@@ -1,4 +1,4 @@
-"""What every panel can be asked to do by an action."""
+"""The base of all panels: methods that actions call."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ from tui.view_model import ViewModel
 from tui.widgets.lines import Content, Lines, Move
 
 Fact = tuple[str, str]
-"""A label and a value of the details; an empty label goes on with the one before."""
+"""A label and a value of the details; an empty label continues the one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where to go: a panel, what it is narrowed down to, and the row to stand on.
+    """Where to go: a panel, its scope, and the row to select.
 
-    ``scope`` is written in the filter language; Esc takes it away. ``select`` is the row's key.
+    ``scope`` is written in the filter language. ``select`` is the row's key.
     """
 
     panel: str
     scope: str = ""
     select: Hashable = None
     query: str = ""
-    """What was typed into the filter there, where one comes back."""
+    """The filter to restore when going back."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is under the cursor, as actions take it."""
+    """The item under the cursor, as actions use it."""
 
     node: str | None = None
     ranks: Set[int] = frozenset()
     title: str = ""
     facts: Sequence[Fact] = ()
-    """All that is known of it; empty where there are no details."""
+    """Its details; may be empty."""
     text: str = ""
-    """What is copied; empty: title and facts."""
+    """Text to copy; empty: title and facts."""
 
 
 class TextWanted(Message):
-    """A text is to be read over the panel."""
+    """A panel asks to show a text in a dialog."""
 
     def __init__(self, title: str, content: Content) -> None:
         super().__init__()
@@ -52,27 +52,27 @@ class TextWanted(Message):
 
 
 class Panel(Vertical):
-    """One panel. The methods answer actions; what a panel cannot do it does not name in ``CAN``."""
+    """One panel. Its methods serve actions; ``CAN`` names the capabilities that it has."""
 
     NAME: ClassVar[str] = ""
     CAN: ClassVar[frozenset[str]] = frozenset()
-    """Capabilities that actions ask for: ``filter``, ``sort``, ``enter``, ``copy``, ``node``, ``ranks`` …"""
+    """Capabilities that actions need: ``filter``, ``sort``, ``enter``, ``copy``, ``node``, ``ranks`` …"""
 
     def __init__(self, model: ViewModel, name: str = "") -> None:
         super().__init__(id=f"panel-{name or self.NAME}", classes=name or self.NAME)
         self.model = model
         self.scope = ""
         self.query_text = ""
-        """What was typed into the filter."""
+        """The typed filter."""
 
     @property
     def can(self) -> frozenset[str]:
-        """What it can do at present."""
+        """The present capabilities."""
         return self.CAN
 
     @property
     def main(self) -> Lines:
-        """The widget that has the focus when the panel comes to the front."""
+        """The widget that gets the focus when the panel comes to the front."""
         raise NotImplementedError
 
     def draw(self) -> None:
@@ -80,7 +80,7 @@ class Panel(Vertical):
         raise NotImplementedError
 
     def on_resize(self) -> None:
-        """Lay out anew, once the widgets inside know their sizes."""
+        """Draw again, once the widgets inside know their sizes."""
         self.call_after_refresh(self.draw)
 
     def shown(self) -> None:
@@ -90,22 +90,22 @@ class Panel(Vertical):
         """Another panel came to the front."""
 
     def renew(self) -> None:
-        """Another moment is shown than before: forget what was worked out for the last one."""
+        """Another moment is shown: drop what was computed for the last one."""
 
     def move(self, how: Move) -> None:
-        """Move the cursor of the part that has the focus, or scroll it."""
+        """Move the cursor of the focused part, or scroll it."""
         focused = self.screen.focused
         (focused if isinstance(focused, Lines) and focused in self.query(Lines) else self.main).move(how)
 
     def enter(self) -> Place | None:
-        """Go into what is under the cursor: the place to go to, or None when it was done here."""
+        """The place to go to from the item under the cursor; None if there is none or the panel handled it."""
         return None
 
     def set_filter(self, text: str) -> None:
         """Show only what the filter lets through. Raises :class:`~tui.ordering.filter.FilterError`."""
 
     def fields(self) -> list[str]:
-        """Names that a filter can use here."""
+        """Names of the fields for the filter."""
         return []
 
     def columns_told(self) -> list[tuple[str, str]]:
@@ -113,16 +113,16 @@ class Panel(Vertical):
         return []
 
     def narrowed(self) -> str:
-        """Scope and filter together, as one filter."""
+        """Scope and typed filter, as one filter."""
         return f"{self.scope} {self.query_text}".strip()
 
     def here(self) -> Hashable:
-        """Key of the row under the cursor, to come back to."""
+        """Key of the row under the cursor, for going back."""
         return None
 
     def select(self, key: Hashable) -> None:
-        """Stand on a row."""
+        """Put the cursor on a row."""
 
     def selection(self) -> Selection:
-        """What is under the cursor."""
+        """The item under the cursor."""
         return Selection()

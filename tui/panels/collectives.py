@@ -1,6 +1,6 @@
-"""Panel 9: what the ranks of every communicator have launched, those behind the others first.
+"""Panel 9: what the ranks of every communicator have launched, ranks behind the others first.
 
-Flight recorder dumps, watchdogs' time-outs, NCCL RAS and NCCL's log are shown alike: a table for each that tells.
+One table for each communicator and source: flight recorder dumps, watchdog timeouts, NCCL's RAS, NCCL's log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LABEL = 28
 
 
 class Standing(IntEnum):
-    """How far a rank has come in a communicator, in the order in which they are shown."""
+    """A rank's progress in a communicator, in the order of display."""
 
     BEHIND = 0
     UNTOLD = 1
@@ -39,27 +39,27 @@ LOOKS: Mapping[Standing, tuple[str, Colour]] = {
     Standing.WAITS: ("…", Colour.WARN),
     Standing.LAUNCHED: ("✔", Colour.OK),
 }
-"""What stands before the words: the mark says it without the colour."""
+"""Mark and colour of each standing."""
 
 
 class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
-    """Communicators, and in each a line for ranks that have launched the same."""
+    """Communicators, with one line for ranks that have launched the same."""
 
     NAME = "collectives"
     EMPTY = (
-        "no source has told of collectives yet: r asks the ranks for flight recorder dumps; "
-        "time-outs of watchdogs, NCCL RAS and NCCL's log are shown as they come"
+        "no source has reported collectives yet: r asks the ranks for flight recorder dumps; "
+        "watchdog timeouts, NCCL RAS and NCCL's log appear as they come"
     )
     CAN = frozenset({"enter", "copy", "node", "ranks"})
 
     def source(self) -> Hashable:
-        """The dumps of flight recorders, and the answers of RAS."""
+        """Times of the recorder dumps and RAS answers, and the number of ranks."""
         state = self.model.state
         dumps = tuple((rank, dump.at) for rank, dump in state.recorders.items())
         return dumps, tuple(look.at for look in state.ras), len(self.model.ranks)
 
     def maker(self) -> Callable[[], tuple[LaunchProgress, ...]]:
-        """Ask all sources. Communicators with ranks behind come first, then the largest."""
+        """Compute the progress from all sources: communicators with ranks behind first, then the largest."""
         session, snapshot = self.model.session, self.model.session.snapshot()
 
         def made() -> tuple[LaunchProgress, ...]:
@@ -74,7 +74,7 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
         self.bar.show(self._totals())
 
     def _items(self, number: int, progress: LaunchProgress) -> list[Item]:
-        """A heading, then a line for ranks that are alike."""
+        """A heading, then one line per set of ranks with the same progress."""
         alike: dict[tuple[Standing, str], list[int]] = defaultdict(list)
         behind, untold = set(progress.behind), set(progress.untold)
         for rank in sorted(progress.members):
@@ -109,7 +109,7 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
 
     def _totals(self) -> list[Piece]:
         if not self.made:
-            return [(" the tables are being made" if self.making else " no collective seen", Colour.STRONG)]
+            return [(" computing the tables" if self.making else " no collective seen", Colour.STRONG)]
         odd = sum(bool(one.behind) for one in self.made)
         return [
             (f" {count(len(self.made), 'table')}", Colour.STRONG),
@@ -117,7 +117,7 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
         ]
 
     def enter(self) -> Place | None:
-        """To the ranks of the line."""
+        """The ranks of the line, in the panel of ranks."""
         ranks = self.selection().ranks
         return Place("ranks", f"rank={folded(ranks)}", min(ranks)) if ranks else None
 

@@ -1,4 +1,4 @@
-"""Panel 4: every HCA port and network interface: state, traffic, and which error counters grow."""
+"""Panel 4: every HCA port and network interface: state, traffic, growing error counters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LinkRow(NamedTuple):
 
 
 def _blamed(model: ViewModel) -> Hashable:
-    """The port that the verdict names, else the first one of the node that it names, or on which its culprit is."""
+    """The port that the verdict names, else the first port of the suspected node."""
     named = ((node.name, name) for node, name in model.accused_parts("ports") if name in node.ports)
     suspected = model.suspected
     first = None if suspected is None else next(((suspected.name, name) for name in _links(suspected)), None)
@@ -37,7 +37,7 @@ def _blamed(model: ViewModel) -> Hashable:
 
 
 def _totals(model: ViewModel, rows: Sequence[LinkRow]) -> list[Piece]:
-    """How many ports are up, which errors grow, how much TCP resends."""
+    """Numbers of ports that are up, silent or with growing errors; the worst share of TCP retransmissions."""
     shown = [(row.node, row.link) for row in rows if isinstance(row.link, Port)]
     heard = [port for node, port in shown if not model.stale(node)]
     silent, growing = len(shown) - len(heard), sum(bool(grown_errors(port)) for port in heard)
@@ -62,7 +62,7 @@ def _totals(model: ViewModel, rows: Sequence[LinkRow]) -> list[Piece]:
 
 
 def _links(node: Node) -> dict[str, Port | NetworkInterface]:
-    """Ports of a node, and its interfaces that carry anything outside the machine."""
+    """Ports of a node, and its interfaces except loopback."""
     outward = {name: here for name, here in node.interfaces.items() if here.facts.kind != "loopback"}
     return {**node.ports, **outward}
 
@@ -86,10 +86,10 @@ def _errors(row: LinkRow) -> Piece:
 
 
 def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
-    """Columns of ports and interfaces; data rates are bytes a second."""
+    """Columns of ports and interfaces; data rates in bytes per second."""
 
     def state(row: LinkRow) -> Piece:
-        """As it is; what it was when its node was last heard is no state of it."""
+        """The present state; ``silent`` if the node does not respond."""
         if model.stale(row.node):
             return f"◌ {SILENT}", Colour.WARN
         if isinstance(row.link, Port):
@@ -101,16 +101,16 @@ def fabric_columns(model: ViewModel) -> Sequence[Column[LinkRow]]:
         Column("node", "node", 12, lambda row: row.node.name, most=32, colour=Colour.INFO),
         Column("port", "port", 12, lambda row: row.name, colour=Colour.STRONG),
         Column("state", "state", 12, lambda row: state(row)[0][2:], state,
-               help=f"of the link; {SILENT}: its node does not respond"),
+               help=f"state of the link; {SILENT}: its node does not respond"),
         Column("rate", "rate", 5, _either(lambda p: p.facts.rate, lambda i: i.facts.speed and i.facts.speed / 1000),
-               form=lambda value: f"{value:g}", align="right", help="Gb/s that the link is trained to"),
+               form=lambda value: f"{value:g}", align="right", help="negotiated Gb/s of the link"),
         Column("in", "in/s", 6, lambda row: row.link.received_per_s, form=size, align="right",
-               help="bytes a second"),
-        Column("out", "out/s", 6, lambda row: row.link.sent_per_s, form=size, align="right", help="bytes a second"),
+               help="bytes per second"),
+        Column("out", "out/s", 6, lambda row: row.link.sent_per_s, form=size, align="right", help="bytes per second"),
         Column("errors", "errors grown", 13, _either(lambda p: sum(grown_errors(p).values()), lambda i: i.drops_grown),
-               _errors, most=40, help="counters that grew while it was watched"),
+               _errors, most=40, help="error counters that grew while watched"),
         Column("wait", "wait/s", 6, _either(lambda p: p.rate("port_xmit_wait"), lambda _: ""), form=size, align="right",
-               help="ticks a second in which data waited for credit: pressure, not an error"),
+               help="ticks per second in which data waited for credit: congestion, not an error"),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""What the details tell of a rank, a GPU, a port and a node: what several sources say, then the samples."""
+"""Details of a rank, a GPU, a port and a node: combined facts first, then the fields of samples."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tui.view_model import ViewModel, letter_of
 from tui.widgets.lines import Content
 
 FRAMES, LINES = 6, 4
-"""Frames and lines of a rank's log that are told in brief."""
+"""Stack frames and log lines of a rank in its brief facts."""
 LABEL = 28
-"""Cells of the column of labels at the most."""
+"""Most cells of the label column."""
 
 
 FORMS: Mapping[str, Callable[[Any], str]] = {
@@ -40,13 +40,13 @@ FORMS: Mapping[str, Callable[[Any], str]] = {
     "wchan": lambda name: "none" if name == "0" else name,
     "event_reasons": lambda mask: throttling(mask)[0] or "nothing",
 }
-"""How values of samples are told, by the name of the field; all others as they are."""
+"""Formats of values by field name; other values use ``str``."""
 TITLES = {"event_reasons": "held back by", "waited": "waits for a CPU", "wchan": "kernel wait"}
 HIDDEN = frozenset(
     "gpu index rank uid env versions odd own_pid label library started main_cpu idle_since"
     " helpers_bytes voluntary_switches involuntary_switches local_world_size master_addr master_port".split()
 )
-"""Fields that are told in another way, or say nothing to people."""
+"""Fields that are shown elsewhere, or mean nothing to users."""
 
 
 def facts_text(facts: Sequence[Fact]) -> Content:
@@ -60,7 +60,7 @@ def facts_text(facts: Sequence[Fact]) -> Content:
 
 
 def _told(sample: NamedTuple) -> dict[str, str]:
-    """The fields of a sample in words; what is unknown or empty is left out."""
+    """The fields of a sample as text, without unknown and empty ones."""
     known = ((field, value) for field, value in sample._asdict().items() if value not in (None, "", [], {}))
     return {
         field: " ".join(map(str, value)) if isinstance(value, list) else FORMS.get(field, str)(value)
@@ -69,7 +69,7 @@ def _told(sample: NamedTuple) -> dict[str, str]:
 
 
 def facts_of(*samples: NamedTuple | None) -> list[Fact]:
-    """The fields of samples by their names; of those with one name the first."""
+    """The fields of samples by their titles; the first sample with a title wins."""
     told: dict[str, str] = {}
     for sample in samples:
         for field, text in {} if sample is None else _told(sample).items():
@@ -83,7 +83,7 @@ def _list(label: str, values: Iterable[str]) -> list[Fact]:
 
 
 def _lines(label: str, form: str, samples: Iterable[NamedTuple]) -> list[Fact]:
-    """A line a sample, its fields put into ``form``."""
+    """One line per sample, with its fields in ``form``."""
     return _list(label, (form.format_map(defaultdict(str, _told(sample))).strip() for sample in samples))
 
 
@@ -92,13 +92,13 @@ def _pairs(label: str, values: Mapping[str, str]) -> list[Fact]:
 
 
 def rank_facts(row: RankRow, model: ViewModel) -> list[Fact]:
-    """A rank's process."""
+    """Details of a rank's process."""
     process, rank = row.rank.process, row.rank
     if process.rank >= 0:
         who = f"{process.rank} of {number(process.world_size)}"
     else:
         why = process.label or f"{process.library} is mapped"
-        who = f"unknown ({why}, and nothing tells its number)"
+        who = f"unknown ({why}, without a rank number)"
     return [
         ("rank", who),
         ("node", row.node.name),
@@ -115,7 +115,7 @@ def rank_facts(row: RankRow, model: ViewModel) -> list[Fact]:
 
 
 def rank_brief(row: RankRow, model: ViewModel) -> list[Fact]:
-    """What a person asks of a rank first: where it is, its stack, its last lines, its GPU."""
+    """The first facts of a rank: its wait, stack, last log lines and GPU."""
     place = model.waiting.place_of.get(row.number)
     facts: list[Fact] = []
     if place is not None:
@@ -129,7 +129,7 @@ def rank_brief(row: RankRow, model: ViewModel) -> list[Fact]:
 
 
 def _inside(row: RankRow, model: ViewModel) -> list[Fact]:
-    """What it tells of itself, and what checks in it found."""
+    """Step, phase and check results from ``hangtop.inside``."""
     inside = row.rank.inside
     if inside is None:
         return []
@@ -141,7 +141,7 @@ def _inside(row: RankRow, model: ViewModel) -> list[Fact]:
 
 
 def gpu_facts(node: Node, gpu: Gpu, model: ViewModel) -> list[Fact]:
-    """A GPU, its health and who is on it."""
+    """Details of a GPU, its health and its processes."""
     owners = ", ".join(rank_text(rank.process.rank) for rank in model.ranks_of(node, gpu)) or "none"
     return [
         *([("fault", gpu.fault.text)] if gpu.fault is not None else []),
@@ -154,7 +154,7 @@ def gpu_facts(node: Node, gpu: Gpu, model: ViewModel) -> list[Fact]:
 
 
 def link_facts(node: Node, link: Port | NetworkInterface, model: ViewModel) -> list[Fact]:
-    """A port with its counters and the states it went through, or a network interface and what it lost."""
+    """Details of an HCA port with its past states, or of a network interface with its drops; both with counters."""
     if isinstance(link, NetworkInterface):
         tcp = f"{thousands(node.segments_per_s)} segments/s, {thousands(node.retransmitted_per_s)} sent again/s"
         traffic = f"in {rate(link.received_per_s)}, out {rate(link.sent_per_s)}, +{link.drops_grown} dropped"
@@ -174,7 +174,7 @@ def _counters(link: Counted) -> list[Fact]:
 
 
 def node_facts(node: Node, model: ViewModel) -> list[Fact]:
-    """A node, its connection, its sources and what they said."""
+    """Details of a node: its connection, sources and readings."""
     hello, host, tick = node.hello, node.host, node.tick
     facts: list[Fact] = [
         ("link", f"{node.link} for {age(model.now - node.since) if node.since else UNKNOWN} {node.why}"),
@@ -185,7 +185,7 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
         python = f"Python {hello.python or 'none'}"
         facts.append(("host", f"{hello.hostname}, {hello.machine}, Linux {hello.kernel}, {python}"))
     if hello is not None and tick is not None:
-        agent = f"pid {hello.pid}, {tick.cpu:.1f} CPU-s, {size(tick.rss)}, a look takes {tick.took * 1000:.0f} ms"
+        agent = f"pid {hello.pid}, {tick.cpu:.1f} CPU-s, {size(tick.rss)}, a tick takes {tick.took * 1000:.0f} ms"
         facts.append(("hangtop there", agent))
     facts += _list("gpus", map(_gpu, node.gpus.values()))
     if host is not None:

@@ -1,4 +1,4 @@
-"""The line where a filter is typed: it takes effect while it is typed, and what is wrong is said beside it."""
+"""The line for typing a filter, which takes effect while typing; errors are shown next to it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from tui.panels.base import Panel
 
 
 class FilterLine(Horizontal):
-    """Enter keeps the filter, Esc puts back the one before."""
+    """The filter line: Enter keeps the filter, Esc restores the previous one."""
 
     class Left(Message):
-        """The filter is as it stays."""
+        """The line closed, and the filter is final."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "the filter before", priority=True)]
 
@@ -30,13 +30,13 @@ class FilterLine(Horizontal):
         self._before = panel.query_text
 
     def compose(self) -> ComposeResult:
-        """A slash, the input, what can be typed."""
+        """A slash, the input, and a hint."""
         yield Static(" / ", markup=False)
         yield Input(self._panel.query_text, select_on_focus=False, compact=True)
         yield Static("", id="hint", markup=False)
 
     def on_mount(self) -> None:
-        """Type at once."""
+        """Focus the input."""
         self._hint("")
         self.query_one(Input).focus()
 
@@ -46,7 +46,7 @@ class FilterLine(Horizontal):
 
     @on(Input.Changed)
     def filter(self, event: Input.Changed) -> None:
-        """Filter while typing; an error leaves what was shown."""
+        """Filter while typing; an invalid filter changes nothing."""
         try:
             self._panel.set_filter(event.value)
         except FilterError as error:
@@ -56,12 +56,12 @@ class FilterLine(Horizontal):
 
     @on(Input.Submitted)
     async def keep(self, event: Input.Submitted) -> None:
-        """Keep the filter; one that is wrong stays to be mended."""
+        """Keep the filter and close; stay open for an invalid filter."""
         if self._panel.query_text == event.value:
             await self._close()
 
     async def action_leave(self) -> None:
-        """Put the filter before back."""
+        """Restore the previous filter and close."""
         self._panel.set_filter(self._before)
         await self._close()
 

@@ -1,4 +1,4 @@
-"""Panel 7: what the diagnosis found, with its proof, how sure it is, what to do and what to press next."""
+"""Panel 7: findings with their evidence, certainty, advice and next keys."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _LINE = re.compile(r"(.+):(\d+)$")
 
 
 class FindingsPanel(TablePanel[Finding]):
-    """The list above, the proof below."""
+    """The list of findings above, the evidence of the current one below."""
 
     def draw_details(self) -> None:
-        """The proof has the lines that the list leaves, and below it what could not be read."""
+        """Draw the evidence in the lines that the list leaves, and below it the unknown sources."""
         verdict, content = self.model.session.verdict, self._proof()
         gaps = verdict.unknown if verdict is not None else ()
         content += [[], [(" not known", Colour.DIM)]] if gaps else []
@@ -36,14 +36,14 @@ class FindingsPanel(TablePanel[Finding]):
         self.more.show(content)
 
     def _proof(self) -> Content:
-        """Of the finding under the cursor; that on which the verdict rests has who waits for whom beside it."""
+        """Evidence of the current finding; for the first finding, with the wait tree."""
         row, waits = self.table.current, self.model.waits
         if row is None:
             return []
         return finding_text(row, waits if row is next(iter(_rows(self.model)), None) and len(waits) > 1 else ())
 
     def move(self, how: Move) -> None:
-        """Move the cursor; left and right scroll the proof."""
+        """Move the cursor; left and right scroll the evidence."""
         if how in ("left", "right"):
             step = self.more.size.height // 2 or 1
             self.more.scroll_to(y=self.more.top + (step if how == "right" else -step), animate=False)
@@ -51,20 +51,20 @@ class FindingsPanel(TablePanel[Finding]):
             super().move(how)
 
     def selection(self) -> Selection:
-        """The finding under the cursor; its proof is copied, and told at leisure."""
+        """The current finding; its evidence is the text to copy, and its details."""
         proof = text_of(self._proof())
         chosen = super().selection()
         return replace(chosen, facts=[("", proof)] if proof else [], text=proof)
 
 
 def _columns(model: ViewModel) -> Sequence[Column[Finding]]:
-    """How bad, what, how sure, where, in one line."""
+    """Severity, kind, certainty, place, summary and cause."""
     del model
     return (
         Column("severity", "", 1, lambda row: row.severity, lambda row: SEVERITIES[row.severity]),
         Column("kind", "finding", 12, lambda row: row.kind, most=28, colour=Colour.STRONG),
         Column("sure", "sure", 8, lambda row: row.certainty,
-               help="proven, likely or possible: by how many sources"),
+               help="proven, likely or possible"),
         Column("where", "where", 8, where, colour=Colour.INFO, most=24),
         Column("summary", "summary", 20, lambda row: row.summary, most=1000),
         Column("cause", "follows from", 22, lambda row: row.cause or None, colour=Colour.DIM, most=22),
@@ -78,14 +78,14 @@ def _rows(model: ViewModel) -> Sequence[Finding]:
 def _why_none(model: ViewModel) -> str:
     verdict = model.session.verdict
     if verdict is None:
-        return "no verdict yet: it takes a few looks"
+        return "no verdict yet: it takes a few seconds"
     unknown = verdict.outcome == "unknown"
-    how = "too little is known to say how the job is" if unknown else f"the job is {outcome_words(verdict.outcome)}"
+    how = "too little is known for a verdict" if unknown else f"the job is {outcome_words(verdict.outcome)}"
     return f"nothing found: {how}"
 
 
 def _totals(model: ViewModel, rows: Sequence[Finding]) -> list[Piece]:
-    """How many causes of which severity, and how many findings only follow from them; what could not be read."""
+    """Numbers of causes by severity, of consequences, and of sources that could not be read."""
     verdict = model.session.verdict
     if verdict is None:
         return [(" no verdict yet", Colour.STRONG)]
@@ -105,7 +105,7 @@ def _totals(model: ViewModel, rows: Sequence[Finding]) -> list[Piece]:
 
 
 def key_of(finding: Finding) -> Hashable:
-    """What a finding is known by: kind and where."""
+    """Identity of a finding: kind and place."""
     return finding.kind, where(finding)
 
 
@@ -119,7 +119,7 @@ def where(finding: Finding) -> str:
 
 
 def proof_of(finding: Finding, model: ViewModel) -> Place:
-    """Where the proof of a finding is to be seen: what its first evidence names, else whom it names."""
+    """The place that shows a finding's evidence: by its first piece of evidence, else by what the finding names."""
     for evidence in finding.evidence:
         if evidence.observer is Observer.STACKS:
             return Place("stacks", "", next(iter(finding.ranks), None))
@@ -147,10 +147,10 @@ FINDINGS = TableSpec(
     key=key_of,
     node=lambda row: next(iter(row.nodes), None),
     ranks=lambda _, row: set(row.ranks),
-    stale=lambda _, row: False,  # noqa: ARG005 (the verdict is made anew all the time)
+    stale=lambda _, row: False,  # noqa: ARG005 (the verdict is always fresh)
     facts=lambda _, row: (row.kind, []),
     enter=lambda model, row: proof_of(row, model),
-    # under a new verdict nobody should read on about what was found before
+    # a new verdict moves the cursor to its first finding
     blamed=lambda model: next((key_of(row) for row in _rows(model)), None),
     totals=_totals,
     empty=_why_none,

@@ -1,4 +1,4 @@
-"""Panel 3: every GPU, who is on it, and what holds it back."""
+"""Panel 3: every GPU, its ranks, and what throttles it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _why_none(model: ViewModel) -> str:
 
 
 def _blamed(model: ViewModel) -> Hashable:
-    """The GPU that the verdict names, else that of the first rank that it names."""
+    """The GPU that the verdict names, else the GPU of the first suspect."""
     for node, index in model.accused_parts("gpus"):
         if index.isdecimal() and int(index) in node.gpus:
             return node.name, int(index)
@@ -38,7 +38,7 @@ def _blamed(model: ViewModel) -> Hashable:
 
 
 def _totals(model: ViewModel, rows: Sequence[GpuRow]) -> list[Piece]:
-    """How many, how busy, how much power, what is wrong."""
+    """Number, mean utilisation, power and faults of the GPUs."""
     heard = [row for row in rows if not model.stale(row.node)]
     seen = [found for row in heard if (found := row_of(row.gpu)) is not None]
     shares = [found.utilization for found in seen if found.utilization is not None]
@@ -63,13 +63,13 @@ def _totals(model: ViewModel, rows: Sequence[GpuRow]) -> list[Piece]:
 
 
 def _owner(model: ViewModel, row: GpuRow) -> Place:
-    """The rank that is on it."""
+    """The first rank that uses the GPU, in the panel of ranks."""
     owners = model.ranks_of(row.node, row.gpu)
     return Place("ranks", f"node={row.node.name}", owners[0].process.rank if owners else None)
 
 
 def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
-    """Columns over one job."""
+    """Columns of GPUs."""
 
     def sample(get: Callable[[GpuSample], Value]) -> Callable[[GpuRow], Value]:
         return lambda row: None if (found := row_of(row.gpu)) is None else get(found)
@@ -90,14 +90,14 @@ def gpu_columns(model: ViewModel) -> Sequence[Column[GpuRow]]:
         Column("gpu", "gpu", 3, lambda row: row.gpu.index, align="right", colour=Colour.STRONG),
         Column("rank", "rank", 6, ranks, ranks_piece, align="right"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
-               help="share of time in which some kernel ran; one that only waits counts as well"),
+               help="share of time in which a kernel ran, even one that only waits"),
         Column("gpu.mem", "mem", 4, lambda row: memory_percent(row.gpu), form=percent, align="right",
                help="memory in use"),
         Column("power", "power", 5, sample(lambda s: s.power), form=number, align="right", help="W"),
         Column("temp", "temp", 4, sample(lambda s: s.temperature), align="right", help="°C"),
         Column("clock", "clock", 5, sample(lambda s: s.sm_clock), align="right", help="MHz of the SMs"),
         Column("held", "held back by", 13, lambda row: _reasons(row)[0], _reasons, most=28,
-               help="why its clocks are lower than they could be, or it has no figures"),
+               help="reason for reduced clocks, or for missing figures"),
         Column("ecc", "ecc", 4, sample(lambda s: s.ecc_uncorrected), align="right",
                help="uncorrected memory errors since the driver started"),
         Column("pcie", "pcie", 6, sample(lambda s: s.pcie_width), _pcie, help="generation × width"),

@@ -1,4 +1,4 @@
-"""A panel of items of ranks under a line of totals, made in another thread of what the session knows."""
+"""A panel of items with ranks under a line of totals, computed in another thread."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ T = TypeVar("T")
 
 
 class ItemPanel(Panel, Generic[T]):
-    """Items, and which ranks are in the one under the cursor; what they hold, the panel makes and lays out."""
+    """Base of panels of items; a subclass computes their data (:meth:`maker`) and writes them (:meth:`lay_out`)."""
 
     EMPTY = ""
-    """What to do where there are none."""
+    """Text without items: what to do."""
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)
         self.bar = Bar()
         self.view = ItemList(self.EMPTY)
         self.wanted: int | None = None
-        """A rank to stand on as soon as there is an item that has it."""
+        """A rank to select as soon as an item has it."""
         self.made: T | None = None
-        """What the items tell."""
+        """The computed data of the items."""
         self.making = False
-        """Whether it is being made: of thousands of ranks that takes seconds, and the next wait until then."""
+        """True while data is computed; for thousands of ranks that takes seconds, and no second computation starts."""
         self._seen: Hashable = None
-        """What it was made of."""
+        """The :meth:`source` of the computed data."""
 
     @property
     def main(self) -> Lines:
@@ -47,19 +47,19 @@ class ItemPanel(Panel, Generic[T]):
         yield self.view
 
     def source(self) -> Hashable:
-        """What it is made of: another value, and it is made anew."""
+        """Identity of the input: a new value starts a new computation."""
         raise NotImplementedError
 
     def maker(self) -> Callable[[], T]:
-        """Take what is known now, and give what makes of it what is shown: never on the loop."""
+        """Copy the present input, and return the function that computes the data; it runs outside the event loop."""
         raise NotImplementedError
 
     def lay_out(self) -> None:
-        """Write items and totals."""
+        """Write items and totals from :attr:`made`."""
         raise NotImplementedError
 
     def draw(self) -> None:
-        """Make what is new, and draw."""
+        """Start a computation if the input is new, and draw."""
         if (seen := self.source()) != self._seen and not self.making:
             self._seen, self.making = seen, True
             self.run_worker(self._make(), name=f"make {self.NAME}", exit_on_error=False)
@@ -71,18 +71,18 @@ class ItemPanel(Panel, Generic[T]):
             made = await asyncio.to_thread(self.maker())
         finally:
             self.making = False
-        if session is not self.model.session:  # another moment is shown by now
+        if session is not self.model.session:  # the screen shows another moment now
             self.renew()
             return
         self.made = made
         self.lay_out()
 
     def renew(self) -> None:
-        """Make what was known then."""
+        """Compute again at the next draw."""
         self._seen = None
 
     def feed(self, items: Sequence[Item]) -> None:
-        """Show them, and stand on the rank that was wanted before its item was there."""
+        """Show the items, and select the wanted rank if it is among them."""
         self.view.empty = self.model.hint(self.EMPTY)
         self.view.feed(items)
         if self.wanted is not None and self.view.items:
@@ -90,17 +90,17 @@ class ItemPanel(Panel, Generic[T]):
             self.wanted = None
 
     def nodes_of(self, ranks: Iterable[int]) -> str:
-        """Nodes of some ranks: all names when they are few."""
+        """Nodes of some ranks: up to two names, else their number."""
         names = sorted({name for rank in ranks for name in self.model.nodes_of_rank.get(rank, ())})
         return " ".join(names) if len(names) <= 2 else count(len(names), "node")
 
     def here(self) -> Hashable:
-        """A rank of the item under the cursor."""
+        """The lowest rank of the current item."""
         item = self.view.current
         return min(item.ranks) if item is not None and item.ranks else None
 
     def select(self, key: Hashable) -> None:
-        """Stand on the item of a rank, now or when it is there."""
+        """Select the item of a rank, now or as soon as it exists."""
         if isinstance(key, int):
             self.wanted = key
             self.view.select_rank(key)
@@ -110,7 +110,7 @@ class ItemPanel(Panel, Generic[T]):
         raise NotImplementedError
 
     def selection(self) -> Selection:
-        """The ranks of the item under the cursor, and the first one's node."""
+        """The ranks of the current item, and the node of the lowest."""
         item, first = self.view.current, self.here()
         node = next((row.node.name for row in self.model.ranks if row.number == first), None)
         return Selection(node, frozenset() if item is None else item.ranks, text=self.whole_text())

@@ -1,4 +1,4 @@
-"""What came of the job in a line: is it moving, how fast, is anything odd; or since when it stands still."""
+"""The job in one line: whether and how fast it moves, or since when it stands still."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tui.widgets.lines import Piece
 from tui.widgets.metrics import WAITS, Metric, metrics_of
 
 MANY = 256
-"""Ranks up to which all are asked since when they stand still, where nobody is blamed."""
+"""Most ranks that are checked for the time of the stop if no rank is blamed."""
 
 
 def job_line(model: ViewModel) -> list[Piece]:
-    """Parts of the line, the most telling first."""
+    """Parts of the line, the most important first."""
     verdict = model.session.verdict
     if verdict is None or not model.ranks:
         return []
@@ -47,16 +47,16 @@ def job_line(model: ViewModel) -> list[Piece]:
         colour = Colour.WARN if moving < alive else Colour.OK
         pieces.append((f"{moving:,.0f} of {count(alive, 'rank')} moving", colour))
     elif not alive and ended == len(model.ranks):
-        pieces.append(("no rank runs any more", Colour.TEXT))
+        pieces.append(("all ranks have ended", Colour.TEXT))
     if (pace := steps.per_second(known_until)) is not None and pace > 0:
-        pieces.append((f"{1 / pace:.3g} s a step" if pace < 1 else f"{pace:.3g} steps/s", Colour.TEXT))
+        pieces.append((f"{1 / pace:.3g} s/step" if pace < 1 else f"{pace:.3g} steps/s", Colour.TEXT))
     odd = model.causes
     told = f"{count(odd, 'finding')}, next: 7 proof" if odd else "nothing odd"
     return [*pieces, *step, (told, Colour.WARN if odd else Colour.DIM)]
 
 
 def _failed(model: ViewModel) -> str:
-    """When the first whom the verdict names failed: as was told of it, else when it was seen to be gone."""
+    """When the accused rank failed: from the evidence, else from the end of its process."""
     evidence = model.accusation.evidence if model.accusation is not None else ()
     at = [line.at for line in evidence if line.at is not None]
     gone = [row.rank.gone_at for row in model.suspects if row.rank.gone_at is not None]
@@ -65,14 +65,14 @@ def _failed(model: ViewModel) -> str:
 
 
 def stopped_since(model: ViewModel, rows: Iterable[RankRow]) -> float | None:
-    """Since when the first of these ranks stands still."""
+    """The earliest time since which one of these ranks stands still."""
     stopped = model.timeline.head.history.stopped
     found = (stopped.get((row.node.name, row.rank.process.pid)) for row in rows)
     return min((since for since in found if since is not None and since <= model.now), default=None)
 
 
 def figures(model: ViewModel, metric: Metric) -> list[Piece]:
-    """The chosen figure from least to most, or the letters of who waits; what is missing."""
+    """The range of the chosen figure, or the wait boxes by letter; then the number of GPUs without figures."""
     if not (model.ranks or model.gpus):
         return [("no GPU and no rank is known", Colour.STRONG)]
     pieces: list[Piece] = []
@@ -93,7 +93,7 @@ def figures(model: ViewModel, metric: Metric) -> list[Piece]:
 
 
 def change_line(change: Change) -> list[Piece]:
-    """One change for people: when, where, what."""
+    """One change as a line: time, node, text."""
     sign = sign_of(change.kind)
     return [
         (f" {clock(change.at, millis=False)} ", Colour.DIM),

@@ -1,4 +1,4 @@
-"""Panel 5: the logs of all ranks merged by time, with kernel lines and everything else that says something."""
+"""Panel 5: the logs of all ranks and the kernel logs, merged by time."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tui.widgets.lines import Bar, Lines, Move, Piece
 from tui.widgets.loglines import LogView
 
 EVERYTHING = "*"
-"""Asks the nodes for raw lines of every followed file, sampled."""
+"""Asks the nodes for sampled raw lines of every followed file."""
 
-EMPTY = "no line yet: logs of ranks are found through their stdout and stderr; --log names others"
+EMPTY = "no line yet: hangtop follows the stdout and stderr of ranks; --log adds files"
 
 
 class Proof(NamedTuple):
-    """A line that proves something: where it stands, and its words in case the numbers differ."""
+    """A log line in evidence: its place, and its text in case line numbers differ."""
 
     source: str
     line: int
@@ -34,7 +34,7 @@ class Proof(NamedTuple):
 
 
 class LogsPanel(Panel):
-    """The log view under a line that says what is followed."""
+    """A line of totals, and the log view."""
 
     NAME = "logs"
     CAN = frozenset({"filter", "copy", "details", "node", "ranks", "log"})
@@ -46,7 +46,7 @@ class LogsPanel(Panel):
         self.view = LogView(self.book)
         self._files = 0
         self._asked: tuple[Rows, int, Filter] | None = None
-        """What the files on view were worked out from: of 16,384 that takes a while, and mostly nothing is new."""
+        """Input of the last computation of the wanted files: for 16,384 files it is slow, and rarely needed."""
         self._wanted: Proof | None = None
 
     @property
@@ -60,12 +60,12 @@ class LogsPanel(Panel):
         yield self.view
 
     def shown(self) -> None:
-        """Ask for the lines of the files on view."""
+        """Ask the nodes for the raw lines of the shown files."""
         self._asked = None
         self._ask()
 
     def hidden(self) -> None:
-        """Raw lines cost the nodes something: none are wanted now."""
+        """Stop asking for raw lines, which cost the nodes CPU."""
         self.model.session.node_settings.view_logs(set())
 
     def _ask(self) -> None:
@@ -91,7 +91,7 @@ class LogsPanel(Panel):
         return None if known is None else known.process.rank
 
     def draw(self) -> None:
-        """Take the new lines and draw."""
+        """Take new lines and draw."""
         new = self.book.take(self.model.state)
         self._ask()
         self.view.empty = self.model.hint(EMPTY)
@@ -101,18 +101,18 @@ class LogsPanel(Panel):
         self._tell()
 
     def renew(self) -> None:
-        """Read what was written until then."""
+        """Start with an empty book, and read the lines up to the shown moment."""
         self.book = self.view.book = self.book.again()
         self.view.following = True
 
     def _tell(self) -> None:
-        """Say which lines are shown, of how many, and what is missing."""
+        """Show which lines are visible, of how many, and what is missing."""
         view, book, moment, line = self.view, self.book, self.model.timeline.at, self.view.current
         pieces: list[Piece] = [(" ● following", Colour.OK)]
         if moment is not None:
             pieces = [(f" ⏸ lines until {clock(moment, millis=False)}", Colour.INFO)]
         elif not self.model.session.live:
-            pieces = [(" ■ the whole logs", Colour.INFO)]
+            pieces = [(" ■ whole logs", Colour.INFO)]
         elif not view.following:
             new = f" · {view.unseen:,} new" if view.unseen else ""
             pieces = [(" ⏸ paused", Colour.WARN), (new, Colour.ACCENT)]
@@ -125,20 +125,20 @@ class LogsPanel(Panel):
         left_out = sum(file.left_out for node in self.model.nodes for file in node.log_files.values())
         for there, text in (
             (book.lowest, f"{SEVERITIES[book.lowest]} and worse"),
-            (book.skipped, f"{book.skipped:,} lines not fetched, they came too fast"),
+            (book.skipped, f"{book.skipped:,} lines skipped: they came too fast"),
             (left_out, f"▲ {size(left_out)} not read on the nodes"),
         ):
             pieces += [(f"   {text}", Colour.WARN)] if there else []
         self.bar.show(pieces)
 
     def move(self, how: Move) -> None:
-        """Move the cursor; the end follows."""
+        """Move the cursor; the end follows new lines."""
         self._wanted = None
         self.view.move(how)
         self._tell()
 
     def set_filter(self, text: str) -> None:
-        """Show only what the filter lets through, within the scope."""
+        """Show only lines that pass the filter and the scope."""
         before, self.query_text = self.query_text, text
         try:
             self.book.set_filter(self.narrowed())
@@ -149,22 +149,22 @@ class LogsPanel(Panel):
         self._ask()
 
     def fields(self) -> list[str]:
-        """What a filter of lines can name."""
+        """Names of the fields of a line."""
         return list(FIELDS)
 
     def next_severity(self) -> None:
-        """Show all, then warnings and errors, then errors alone."""
+        """Show all lines, then warnings and errors, then only errors."""
         self.book.lowest = (self.book.lowest + 1) % len(SEVERITIES)
         self.book.show()
         self.view.changed()
         self._tell()
 
     def here(self) -> Hashable:
-        """The line, when it stands still."""
+        """The line under the cursor, unless the view follows new lines."""
         return None if self.view.following else self.view.current
 
     def select(self, key: Hashable) -> None:
-        """Stand on a line: one seen before, or the one that a proof names."""
+        """Put the cursor on a line: a known one, or the line of a :class:`Proof`, now or as soon as it arrives."""
         if isinstance(key, Proof):
             self._wanted = None if self._stand(key) else key
         elif isinstance(key, tuple) and key in self.book.shown:
@@ -174,7 +174,7 @@ class LogsPanel(Panel):
         place = self.book.find(proof.source, proof.line, proof.text)
         if place is not None:
             self.view.jump(place)
-        # until it is laid out nobody knows how much has room behind it
+        # before the layout the number of visible lines is unknown
         return place is not None and self.view.size.height > 0
 
     def selection(self) -> Selection:

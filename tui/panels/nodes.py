@@ -1,4 +1,4 @@
-"""Panel 6: every node's connection and sources: what is known, what is not, and why."""
+"""Panel 6: every node's connection and sources."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from tui.widgets.lines import Piece
 
 LINKS: tuple[LinkWord, ...] = ("live", "limited", "offline", "connecting", "stale", "lost")
 OWN = psutil.Process()
-"""hangtop on this machine, which must cost little: its share of a core since the last drawing, its memory."""
+"""The hangtop process, for its CPU since the last draw and its memory."""
 
 
 def _totals(model: ViewModel, nodes: Sequence[Node]) -> list[Piece]:
-    """How many are in which state, and what hangtop itself costs on this machine."""
+    """Numbers of nodes by state, and the cost of hangtop on this machine."""
     own = ""
     if model.session.live:
         own = f"   hangtop here {OWN.cpu_percent():.0f}% of a core, {size(OWN.memory_info().rss)}"
@@ -47,12 +47,12 @@ def _link_piece(row: Node) -> Piece:
 
 
 def _says(row: Node) -> Piece:
-    """Why the link is as it is; else sources that do not answer first: what is absent is no fault."""
+    """The reason for the link's state; else the sources by state, failing ones first. An absent source is no fault."""
     if row.why:
         return row.why, Colour.WARN
     if not row.sources:
         return UNKNOWN, Colour.DIM
-    # by their names: they tell of themselves in any order, and nodes that are alike should look alike
+    # sorted by name, so that equal nodes show the same text
     sources = sorted(row.sources.values(), key=lambda state: state.source)
     wrong = [f"{s.source} {s.state}" for s in sources if s.state in {"late", "failed"}]
     text = f"{sum(s.state == 'ok' for s in sources)} ok"
@@ -63,7 +63,7 @@ def _says(row: Node) -> Piece:
 
 
 def node_columns(model: ViewModel) -> Sequence[Column[Node]]:
-    """Columns over one model."""
+    """Columns of nodes."""
 
     def used_memory(row: Node) -> Value:
         if row.host is None or not row.host.memory_total:
@@ -79,18 +79,18 @@ def node_columns(model: ViewModel) -> Sequence[Column[Node]]:
     return (
         Column("node", "node", 14, lambda row: row.name, most=32, colour=Colour.STRONG),
         Column("link", "link", 12, lambda row: row.link, _link_piece),
-        Column("for", "for", 6, stood, form=age, align="right", help="how long the link has been in this state"),
-        Column("age", "heard", 6, unheard, form=age, align="right", help="since the last sample came"),
+        Column("for", "for", 6, stood, form=age, align="right", help="time in this state of the link"),
+        Column("age", "heard", 6, unheard, form=age, align="right", help="time since the last sample"),
         Column("says", "sources", 16, lambda row: _says(row)[0], _says, most=60,
-               help="which sources answer; of a node that is not live why"),
+               help="sources that answer; for a node that is not live, the reason"),
         Column("ranks", "ranks", 5, lambda row: sum(r.gone_at is None for r in row.ranks.values()), align="right"),
         Column("gpus", "gpus", 4, lambda row: len(row.gpus), align="right"),
         Column("load", "load", 5, lambda row: row.host.load if row.host else None,
                form=lambda value: number(value, 1), align="right",
-               help="processes that run or wait for storage, over 1 min"),
+               help="processes that run or wait for storage, mean over 1 min"),
         Column("mem", "mem", 4, used_memory, form=percent, align="right", help="memory in use"),
         Column("io", "io %", 4, lambda row: row.host.pressure_io if row.host else None, form=number, align="right",
-               help="share of the last 10 s in which some task waited for I/O"),
+               help="share of the last 10 s in which a task waited for I/O"),
         Column("clock", "clock", 8, lambda row: row.clock_offset, form=lambda value: f"{value:+.3f}", align="right",
                help="seconds that its clock is ahead of this machine's"),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Panel 1: the whole job over time and at this moment: charts, heat map, who waits, what happened, every rank."""
+"""Panel 1: the job over time and now: charts, heat map, wait tree, events, ranks."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from tui.widgets.lines import Bar, Content, Lines, Piece
 from tui.widgets.textview import TextView
 
 BESIDE = 110
-"""Cells from which on parts stand beside each other."""
+"""Width in cells from which parts are side by side."""
 CHARTS = ((42, 15), (30, 11), (24, 8), (15, 3))
-"""Lines of the charts of a panel with at least so many lines."""
+"""(Least lines of the panel, lines of its charts)."""
 TREE = 6
-"""Lines from which on below the map there is room for more than what happened."""
+"""Lines below the map from which there is room for more than events."""
 ACCUSED = 4
-"""Ranks whose last lines are shown."""
+"""Most suspects whose last lines are shown."""
 LISTED = 16
-"""Ranks that are listed one by one: a node reads the logs of its ranks for that."""
+"""Most ranks that are listed, because nodes read their logs for it."""
 _TONES = (Colour.TEXT, Colour.WARN, Colour.BAD)
 
 
 class OverviewPanel(Panel):
-    """Time above; the heat map; who waits for whom, what happened, and the ranks or their last lines."""
+    """From the top: charts, heat map, wait tree, events, and ranks or last log lines."""
 
     NAME = "overview"
     CAN = frozenset({"enter", "metric", "node", "ranks", "details"})
@@ -52,12 +52,12 @@ class OverviewPanel(Panel):
             part.can_focus = False
         self.lower = Container(id="lower")
         self._told: tuple[object, int, int] = (None, 0, 0)
-        """Of which changes, how many and in how many lines it was told last what happened."""
+        """Changes, their number and the lines for which events were last drawn."""
         self._viewed: set[str] = set()
-        """Log files whose lines were asked for."""
+        """Log files whose raw lines were asked for."""
 
     def compose(self) -> ComposeResult:
-        """What came of the job, time, the map, waits, changes, and ranks."""
+        """Job line, charts, map, waits, events, and ranks."""
         yield self.bar
         yield self.time
         yield self.heat
@@ -87,7 +87,7 @@ class OverviewPanel(Panel):
         self._draw_ranks()
 
     def _share_room(self) -> None:
-        """What tells most gets its lines first: charts, the map, then who waits; what happened and ranks the rest."""
+        """Distribute the lines: charts, then map, then wait tree; events and ranks get the rest."""
         wide = self.size.width >= BESIDE
         left = self.size.height - 2
         charts = next((lines for least, lines in CHARTS if left >= least), 0)
@@ -107,7 +107,7 @@ class OverviewPanel(Panel):
         self.happened.styles.height = "1fr" if wide or not self.lines.display else max(2, below // 3)
 
     def _fitting(self, parts: list[Piece]) -> list[Piece]:
-        """Parts side by side, each whole or not at all."""
+        """Parts side by side; a part that does not fit is left out."""
         pieces: list[Piece] = []
         room = self.size.width
         for text, colour in parts:
@@ -119,11 +119,11 @@ class OverviewPanel(Panel):
 
     def _draw_waits(self) -> None:
         verdict = self.model.session.verdict
-        nobody = ", none surely stands out" if verdict is not None and verdict.names_nobody else ""
+        nobody = ", no rank clearly stands out" if verdict is not None and verdict.names_nobody else ""
         self.waits.show(wait_tree(self.model.waits), f"which ranks wait for which{nobody}")
 
     def _draw_happened(self) -> None:
-        """What happened, the newest first."""
+        """Draw recent events, newest first."""
         changes, most = self.model.state.changes, max(1, self.happened.size.height - 1)
         if self._told == (changes, changes.total, most):
             return
@@ -131,7 +131,7 @@ class OverviewPanel(Panel):
         self.happened.show([change_line(one) for one in listed] or [[(" nothing yet", Colour.DIM)]], "what happened")
 
     def _draw_ranks(self) -> None:
-        """Last lines of ranks that the verdict names, else each rank; nodes are asked for lines that are on view."""
+        """Draw the last lines of suspects, else a list of ranks; ask the nodes for the lines that are shown."""
         named, room = self.model.suspects[:ACCUSED], max(1, self.lines.size.height - 1)
         rows = named or self.model.ranks[: min(LISTED, room - 1)]
         if named:
@@ -153,7 +153,7 @@ class OverviewPanel(Panel):
         return content or [[(" none was read", Colour.DIM)]]
 
     def _each_rank(self, rows: Sequence[RankRow]) -> Content:
-        """Step, seconds a step and last line of each rank."""
+        """Step, seconds per step and last line of each rank."""
         if not rows:
             return []
         content: Content = [[("  rank     step  s/step  last line", Colour.DIM)]]
@@ -170,29 +170,29 @@ class OverviewPanel(Panel):
             self.model.session.node_settings.view_logs(wanted)
 
     def hidden(self) -> None:
-        """No raw lines are wanted now."""
+        """Stop asking for raw lines."""
         self._view_logs(set())
 
     # --- keys ----------------------------------------------------------------------------------------------------
 
     def next_metric(self) -> None:
-        """Show another figure in the cells."""
+        """Show the next figure in the cells."""
         self.heat.next_metric()
         self.draw()
 
     def enter(self) -> Place | None:
-        """To the node's ranks, standing on the cell's."""
+        """The node's ranks, with the cursor on the cell's rank."""
         if (current := self.heat.current) is None:
             return None
         node, cell = current
         return Place("ranks", f"node={node.name}", cell.number if cell else None)
 
     def here(self) -> Hashable:
-        """The cell."""
+        """Indices of node and cell."""
         return self.heat.node_at, self.heat.cell_at
 
     def select(self, key: Hashable) -> None:
-        """Stand on a cell."""
+        """Put the cursor on a cell."""
         match key:
             case (int(node), int(cell)):
                 heat = self.heat
@@ -200,7 +200,7 @@ class OverviewPanel(Panel):
                 heat.node_at, heat.cell_at = node, cell
 
     def selection(self) -> Selection:
-        """The rank under the cursor, or its node with all ranks."""
+        """The rank under the cursor, else its node with all ranks."""
         from tui.panels.facts import node_facts, rank_facts
 
         if (current := self.heat.current) is None:

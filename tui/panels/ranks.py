@@ -1,4 +1,4 @@
-"""Panel 2: what a person asks of every rank first, then its process, then the kernel's words."""
+"""Panel 2: every rank: its step and wait first, then GPU, process and kernel figures."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ STATES = {
     "ended": ("ended", Colour.WARN),
     SILENT: (f"◌ {SILENT}", Colour.WARN),
 }
-"""A process state's letter and its meaning; D and T do not go away by themselves."""
+"""Text and colour by the letter of a process state; D and T do not end by themselves."""
 EMPTY = (
-    "no rank seen yet: a rank is a process with RANK and WORLD_SIZE (or Slurm's, Open MPI's) in its environment, "
-    "or one with torch, JAX or NCCL mapped"
+    "no rank seen yet: a rank is a process with RANK and WORLD_SIZE (or those of Slurm, Open MPI) in its environment, "
+    "or with torch, JAX or NCCL mapped"
 )
 
 
 def _totals(model: ViewModel, rows: Sequence[RankRow]) -> list[Piece]:
-    """How many ranks, in which states."""
+    """Numbers of ranks, by state."""
     count = model.count
     alive, what = (count.ranks_alive, "alive") if model.session.live else (count.ranks, "known")
     of = "" if count.world_size is None else f" of {count.world_size:,}"
@@ -83,7 +83,7 @@ def _log(model: ViewModel, row: RankRow) -> Place:
 
 
 def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
-    """Columns over one model; values of GPUs are those of the first GPU that the process is on."""
+    """Columns of ranks; GPU values are those of the first GPU that the rank uses."""
 
     def gpu_value(get: Callable[[Gpu], Value]) -> Callable[[RankRow], Value]:
         return lambda row: None if (gpu := model.gpu_of(row)) is None else get(gpu)
@@ -92,7 +92,7 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
         return gpu_value(lambda gpu: None if (found := row_of(gpu)) is None else get(found))
 
     def who(row: RankRow) -> Piece:
-        """Number; of a process without one its pid behind a question mark."""
+        """The rank number, or ``?pid`` for a process without one."""
         text, colour = (str(row.number), Colour.STRONG) if row.number >= 0 else (f"?{_pid(row)}", Colour.WARN)
         return text, Colour.DIM if model.strange(row.node, row.rank.process.pid) else colour
 
@@ -111,7 +111,7 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
         return (UNKNOWN, Colour.DIM) if text is None else (str(text), Colour.BAD if blamed else Colour.TEXT)
 
     def state(row: RankRow) -> Value:
-        """What a rank did when its node was last heard is no state of it."""
+        """The present state; ``silent`` if the node does not respond."""
         if row.rank.gone_at is not None:
             return "ended"
         return SILENT if model.stale(row.node) else state_of(row.rank)
@@ -122,33 +122,33 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
 
     return (
         Column("rank", "rank", 5, lambda row: row.number, who, align="right", colour=Colour.STRONG,
-               help="number of the rank; dim where the process belongs to another job"),
+               help="rank number; dim if the process belongs to another job"),
         Column("node", "node", 5, lambda row: row.node.name, most=24, colour=Colour.INFO),
         Column("step", "step", 7, last_step, form=number, align="right",
-               help="the last training step that it said is done: by its log, or by hangtop.inside"),
+               help="last finished training step, from its log or hangtop.inside"),
         Column("doing", "now", 16, doing, doing_piece, most=42,
-               help="where the rank is: behind the letter of its group of ranks that wait alike; else its phase, or "
-                    "the code of the last look at its stack"),
+               help="the letter and wait of its group of ranks; else its phase, or the place in the code of its "
+                    "last stack"),
         Column("waits", "waits for", 10, lambda row: model.waiting.waits_for(row.number) or None, most=18,
-               colour=Colour.WARN, help="the ranks that it waits for, by their letter"),
+               colour=Colour.WARN, help="the ranks that it waits for, with the letter of their group"),
         Column("still", "still", 7, lambda row: _still(model, row), form=age, align="right", colour=Colour.WARN,
-               help="for how long the rank has not moved: the one that stopped first is waited for"),
+               help="time without motion; the others often wait for the rank that stopped first"),
         Column("gpu", "gpu", 3, gpu_value(lambda gpu: gpu.index), align="right", help="index of its GPU on the node"),
         Column("gpu.util", "util", 4, sample(lambda s: s.utilization), form=percent, align="right",
-               help="share of time in which some kernel ran on its GPU; one that only waits counts as well"),
+               help="share of time in which a kernel ran on its GPU, even one that only waits"),
         Column("gpu.mem", "mem", 4, gpu_value(memory_percent), form=percent, align="right",
                help="memory of its GPU in use"),
         Column("state", "state", 9, state, state_piece,
-               help="R on a CPU, S sleeps, D waits in the kernel and cannot be ended, T stopped, Z ended; "
+               help="R on a CPU, S sleeps, D waits in the kernel and cannot be killed, T stopped, Z zombie; "
                     f"{SILENT}: its node does not respond"),
         Column("pace", "s/step", 6, seconds_a_step, form=lambda value: f"{value:.3g}", align="right",
-               help="seconds a step, as its log told the last ones"),
+               help="seconds per step over the last steps in its log"),
         Column("cpu", "cpu %", 5, lambda row: cpu_percent(row.rank, row.node, model.state.interval), form=number,
                align="right", help="CPU of the process; 100 is one core"),
         Column("quiet", "log quiet", 9, lambda row: None if row.rank.log_at is None else model.now - row.rank.log_at,
-               form=age, align="right", help="since its logs last grew"),
+               form=age, align="right", help="time since its logs last grew"),
         Column("wchan", "kernel wait", 12, _pulse(lambda pulse: None if pulse.wchan in {"", "0"} else pulse.wchan),
-               most=28, help="kernel function that the main thread sleeps in"),
+               most=28, help="kernel function in which the main thread sleeps"),
         Column("rss", "rss", 6, _pulse(lambda pulse: pulse.rss), form=size, align="right", help="memory in RAM"),
         Column("pid", "pid", 8, _pid, align="right"),
         Column("cmd", "command", 12, lambda row: row.rank.process.command, most=200, colour=Colour.DIM),

@@ -1,4 +1,4 @@
-"""Panel 8: all ranks' stacks merged: who is where, the fewest first, with what sets them apart."""
+"""Panel 8: the stacks of all ranks merged into groups, the smallest first, with the differing frames marked."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from tui.view_model import MOVING
 from tui.widgets.lines import Piece
 
 WHOLE = 16
-"""Ranks of a group whose stacks are shown whole at once."""
+"""Most ranks of a group whose full stacks are shown at once."""
 
 
 class LooksMerged(NamedTuple):
-    """The looks that count, and their groups."""
+    """The stacks that count, and their groups."""
 
     entries: list[Entry]
     merged: Merged
 
 
 class StacksPanel(ItemPanel[LooksMerged]):
-    """Groups under a line that says what was looked at and when."""
+    """Groups of ranks under a line of totals."""
 
     NAME = "stacks"
-    EMPTY = "no stack taken yet: D looks at all ranks (it reads and does not pause them), d at those under the cursor"
+    EMPTY = "no stack taken yet: D takes the stacks of all ranks without pausing them, d of those under the cursor"
     CAN = frozenset({"enter", "copy", "node", "ranks"})
 
     def source(self) -> Hashable:
-        """The looks at stacks."""
+        """The number of stacks, and the time of the newest."""
         stacks = self.model.state.stacks
         return len(stacks), stacks[-1][1].at if stacks else 0.0
 
     def maker(self) -> Callable[[], LooksMerged]:
-        """Merge them; those from before the job came to stand still say nothing about it."""
+        """Merge the newest stacks, without those taken before the job stopped."""
         rows = (self.model.suspects or self.model.ranks[:MANY]) if self.model.waits else ()
         found = entries(self.model.state, stopped_since(self.model, rows))
         return lambda: LooksMerged(found, merge(found))
@@ -63,7 +63,7 @@ class StacksPanel(ItemPanel[LooksMerged]):
         return [(told, Colour.STRONG), (looks, Colour.INFO), (taken, Colour.WARN if old > 60 else Colour.TEXT)]
 
     def enter(self) -> Place | None:
-        """Show the full stacks of the group's ranks, one below the other."""
+        """Show the full stacks of the group's ranks in a dialog."""
         item = self.view.current
         if item is not None and self.made is not None:
             looks = self.made.entries

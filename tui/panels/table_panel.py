@@ -1,4 +1,4 @@
-"""Panels that are one table under a line of totals, with the details of its row where the table leaves lines free."""
+"""Panels with a line of totals, one table, and the details of the current row if there is room."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ from tui.widgets.textview import TextView
 R = TypeVar("R")
 
 LEAST = 5
-"""Lines that a table leaves free from which on the details of its row stand there."""
+"""Free lines below the table from which the details of its row are shown."""
 CAN = frozenset({"filter", "sort", "enter", "copy", "details", "node", "ranks"})
 
 
 @dataclass(frozen=True, slots=True)
 class TableSpec(Generic[R]):
-    """What a panel of rows is: its rows, their columns, and what is known of one."""
+    """The definition of a table panel: rows, columns, and functions of one row."""
 
     name: str
     noun: str
-    """One row, in words."""
+    """The noun for one row."""
     columns: Callable[[ViewModel], Sequence[Column[R]]]
     rows: Callable[[ViewModel], Sequence[R]]
     key: Callable[[R], Hashable]
-    """What a row is known by from tick to tick."""
+    """Identity of a row across ticks."""
     node: Callable[[R], str | None]
-    """Name of its node."""
+    """Name of the row's node."""
     ranks: Callable[[ViewModel, R], set[int]]
-    """Ranks that it stands for."""
+    """Ranks of the row."""
     stale: Callable[[ViewModel, R], bool]
-    """Whether its numbers are old."""
+    """True if the row's values are old."""
     facts: Callable[[ViewModel, R], tuple[str, list[Fact]]]
-    """Title and all that is known of it."""
+    """Title and details of the row."""
     enter: Callable[[ViewModel, R], Place | None]
-    """What lies behind it."""
+    """Where Enter leads."""
     blamed: Callable[[ViewModel], Hashable]
-    """Key of the row that the verdict blames; None where there is none."""
+    """Key of the row that the verdict blames; None without one."""
     totals: Callable[[ViewModel, Sequence[R]], list[Piece]]
-    """The line above the table, about these rows: those that a filter lets through, or all."""
+    """The line above the table, for the rows that pass the filter."""
     empty: Callable[[ViewModel], str]
-    """What is said where there is no row."""
-    brief: Callable[[ViewModel, R], list[Fact]] = lambda model, row: []  # noqa: ARG005 (of most rows all facts are told)
-    """What is told of a row before all that is known of it, in the lines that the table leaves."""
+    """Text of a table without rows."""
+    brief: Callable[[ViewModel, R], list[Fact]] = lambda model, row: []  # noqa: ARG005 (most panels have none)
+    """Facts that come before the details below the table."""
     can: frozenset[str] = CAN
     frozen: int = 2
-    """Columns that never scroll away."""
+    """Number of columns that never scroll away."""
 
     def __call__(self, model: ViewModel) -> Panel:
         """Make the panel."""
@@ -76,13 +76,13 @@ class TablePanel(Panel, Generic[R]):
             spec.columns(model), key=spec.key, stale=lambda row: spec.stale(model, row), frozen=spec.frozen
         )
         self._touched = False
-        """Whether somebody moved the cursor: until then it stands on what the verdict blames."""
+        """True once the user moved the cursor; until then it is on the blamed row."""
         self._stood: Hashable = None
-        """The row that it was put on for that."""
+        """Key of the blamed row that the cursor was last put on."""
 
     @property
     def can(self) -> frozenset[str]:
-        """What its rows can do."""
+        """The capabilities of the spec."""
         return self.spec.can
 
     @property
@@ -91,17 +91,17 @@ class TablePanel(Panel, Generic[R]):
         return self.table
 
     def compose(self) -> ComposeResult:
-        """The line of totals, the table, and the details of its row."""
+        """The line of totals, the table, and the details of the current row."""
         yield self.bar
         yield self.table
         yield self.more
 
     def shown(self) -> None:
-        """Another row may be blamed than when somebody moved the cursor."""
+        """Follow the blamed row again if it is another one than when the user moved the cursor."""
         self._touched = self._touched and self.spec.blamed(self.model) == self._stood
 
     def renew(self) -> None:
-        """Rows of another moment are shown."""
+        """Forget which columns the rows of the last moment needed."""
         self.table.view.forget()
 
     def draw(self) -> None:
@@ -116,7 +116,7 @@ class TablePanel(Panel, Generic[R]):
         self.draw_around()
 
     def draw_around(self) -> None:
-        """Draw totals, and the details of the row under the cursor."""
+        """Draw the totals and the details of the current row."""
         rows, totals = self.table.rows, self.spec.totals(self.model, self.table.rows)
         if self.narrowed():
             of = f" {len(rows):,} of {count(self.table.total, self.spec.noun)} shown"
@@ -125,7 +125,7 @@ class TablePanel(Panel, Generic[R]):
         self.draw_details()
 
     def draw_details(self) -> None:
-        """The details of the row under the cursor, where the table leaves lines free."""
+        """Draw the details of the current row, if the table leaves enough free lines."""
         free = self.size.height - 1 - (len(self.table.rows) + 2)
         row = self.table.current if free >= LEAST else None
         self.more.display = row is not None
@@ -136,37 +136,37 @@ class TablePanel(Panel, Generic[R]):
 
     @on(Table.Changed)
     def touch(self) -> None:
-        """Somebody moved the cursor, or ordered the rows: the totals are as they were."""
+        """Note that the user moved the cursor or sorted the rows, and draw the details."""
         self._touched = True
         self.draw_details()
 
     def set_filter(self, text: str) -> None:
-        """Show only what the filter lets through, within the scope."""
+        """Show only rows that pass the filter and the scope."""
         self.table.set_filter(f"{self.scope} {text}".strip())
         self.query_text = text
         if self.is_mounted:
             self.draw_around()
 
     def fields(self) -> list[str]:
-        """The columns' titles, as filters write them."""
+        """The field names of the columns."""
         return [column.fields[0] for column in self.table.columns]
 
     def columns_told(self) -> list[tuple[str, str]]:
-        """Every column, for the help."""
+        """Title and meaning of every column, for the help."""
         return [(column.title or column.key, column.help) for column in self.table.columns]
 
     def enter(self) -> Place | None:
-        """To what lies behind the row."""
+        """Where Enter leads from the current row."""
         row = self.table.current
         return None if row is None else self.spec.enter(self.model, row)
 
     def here(self) -> Hashable:
-        """Key of the row under the cursor."""
+        """Key of the current row."""
         row = self.table.current
         return None if row is None else self.spec.key(row)
 
     def select(self, key: Hashable) -> None:
-        """Stand on a row: by its key, or by a rank that it stands for."""
+        """Put the cursor on a row, by its key or by one of its ranks."""
         rows = self.spec.rows(self.model)
         if isinstance(key, int):
             key = next((self.spec.key(row) for row in rows if key in self.spec.ranks(self.model, row)), None)
@@ -175,7 +175,7 @@ class TablePanel(Panel, Generic[R]):
         self.table.select(key)
 
     def selection(self) -> Selection:
-        """The row under the cursor; a line of its words is copied."""
+        """The current row; its text is its cells in one line."""
         row, spec = self.table.current, self.spec
         if row is None:
             return Selection()
@@ -184,5 +184,5 @@ class TablePanel(Panel, Generic[R]):
 
 
 def counts(told: Sequence[tuple[int, str, Colour]]) -> list[Piece]:
-    """What there is any of, side by side."""
+    """Pieces for the texts whose number is not zero."""
     return [(f"   {text}", colour) for number, text, colour in told if number]

@@ -1,4 +1,4 @@
-"""Findings, and answers of probes, as text: what, where, proof, what to do, what to press next."""
+"""Findings and answers of probes as text: summary, advice, evidence, next keys."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hangtop.session.probes import ProbeResult
 
 MOST = 64
-"""Boxes of who waits for whom that are told one by one."""
+"""Most boxes of a wait tree that are listed."""
 
 
 def plain(lines: Iterable[str]) -> Content:
@@ -27,7 +27,7 @@ def plain(lines: Iterable[str]) -> Content:
 
 
 def wait_tree(boxes: Sequence[WaitBox]) -> Content:
-    """A line a box: who holds the others up first, below each who waits for it; at most 64."""
+    """One line per wait box: a box that holds up others, and below it the boxes that wait for it; at most 64."""
     lines: Content = []
     for row in tree_rows(boxes, MOST):
         colour = Colour.BAD if boxes[row.place].blamed else Colour.TEXT
@@ -37,7 +37,7 @@ def wait_tree(boxes: Sequence[WaitBox]) -> Content:
 
 
 def finding_text(finding: Finding, chain: Sequence[WaitBox] = ()) -> Content:
-    """One finding; ``chain`` is who waits for whom. Lines are whole: whoever shows them breaks them."""
+    """One finding; ``chain`` are the wait boxes to show with it. Lines are not wrapped."""
     glyph, colour = SEVERITIES[finding.severity]
     lines: Content = [
         [(f" {glyph} {finding.kind}", colour), (f"   {finding.severity}, {finding.certainty}", Colour.DIM)],
@@ -66,7 +66,7 @@ def findings_text(found: Iterable[Finding]) -> Content:
 
 
 def answer_text(result: ProbeResult) -> Content:
-    """A probe's result: the outcome, figures, and what was found."""
+    """A probe's result: outcome, figures, unknown nodes, and findings."""
     head: Content = [[(outcome_words(result.outcome).upper(), Colour.STRONG), (f"  {result.summary}", Colour.TEXT)], []]
-    lines = [*result.lines, *(f"not known on {', '.join(one.nodes)}: {one.why}" for one in result.unknown)]
+    lines = [*result.lines, *(f"unknown for {', '.join(one.nodes)}: {one.why}" for one in result.unknown)]
     return [*head, *plain(lines), [], *findings_text(result.findings)]

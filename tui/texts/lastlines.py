@@ -1,4 +1,4 @@
-"""The newest lines of the logs of ranks: of those whom the verdict blames, or of one."""
+"""The newest log lines of some ranks."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tui.ordering.rows import RankRow
 from tui.view_model import ViewModel
 
 READ = 2_000
-"""Lines of all logs among which they are looked for."""
+"""Newest lines of all logs that are searched."""
 
 
 def lines_of(model: ViewModel, rows: Sequence[RankRow], wanted: int) -> list[LogLine]:
-    """The newest lines of these ranks."""
+    """The newest lines of these ranks, at most ``wanted``, newest first."""
     paths, ranks = paths_of(rows), {row.number for row in rows}
     newest = islice(reversed(model.book.lines), READ)
     return list(islice((line for line in newest if line.rank in ranks or line.source in paths), wanted))
 
 
 def last_line_of_each(model: ViewModel, rows: Sequence[RankRow]) -> list[str]:
-    """The newest line of each of these ranks; empty where none was read."""
+    """The newest line of each of these ranks; empty without one."""
     owner = {path: row.number for row in rows for path in paths_of([row])}
     found: dict[int | None, str] = {}
     for line in islice(reversed(model.book.lines), READ):
@@ -30,7 +30,7 @@ def last_line_of_each(model: ViewModel, rows: Sequence[RankRow]) -> list[str]:
 
 
 def paths_of(rows: Sequence[RankRow]) -> set[str]:
-    """Files that these ranks write."""
+    """Paths of the log files that these ranks write."""
     found = set[str]()
     for row in rows:
         process = row.rank.process

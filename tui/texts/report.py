@@ -1,4 +1,4 @@
-"""The incident report: what hangtop knows at this moment, for people (text) and scripts (JSON)."""
+"""The incident report: everything that hangtop knows at this moment, as text and as JSON."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tui.texts.stacked import newest_of
 from tui.view_model import ViewModel
 
 LINES = 400
-"""Warnings and errors of the logs that are quoted, the newest ones."""
+"""Newest warnings and errors of the logs that are quoted."""
 
 
 class Report:
-    """Everything that a report needs, taken at once; :meth:`write` may then take its time in another thread."""
+    """A report: the constructor copies all that it needs; :meth:`write` may run in another thread."""
 
     def __init__(self, model: ViewModel) -> None:
         self._job: Job = model.session.job()
@@ -36,7 +36,7 @@ class Report:
         """Write the files and return where they are. Raises :class:`OSError`."""
         from hangtop.cli.answer import Answer, as_json, as_text
 
-        answer = Answer(self._verdict, self._job, 0.0)  # it was there before it was asked for
+        answer = Answer(self._verdict, self._job, 0.0)  # the verdict was already there
         stamp = time.strftime("%Y%m%d-%H%M%S", time.localtime(self._job.now))
         text, data = folder / f"hangtop-{stamp}.txt", folder / f"hangtop-{stamp}.json"
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def _sections(state: JobState, job: Job) -> Iterator[str]:
     found = zip(job.stack_nodes, job.stacks, strict=True)
     ranks = job.stack_ranks
     named = [(ranks[node, dump.rank_pid], dump) for node, dump in found if (node, dump.rank_pid) in ranks]
-    # looks from before it stood still would say that it moves
+    # stacks from before the stop would show motion
     since = job.now - job.stood_still if job.live and job.stood_still is not None else None
     yield as_text(merge(newest_of(named, since))) if named else "none was taken (D takes them)"
     yield _title("nodes")

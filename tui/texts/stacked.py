@@ -1,4 +1,4 @@
-"""The dumps at hand as the merge wants them, and the merge as items of lines; pure, no drawing."""
+"""Selects stacks for merging, and turns merged groups into items of lines; pure, no drawing."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tui.widgets.itemlist import Item
 from tui.widgets.lines import Content, Piece
 
 Entry = tuple[int, StackDump]
-"""Global rank and one look at its process or at a helper of it."""
+"""Global rank, and one stack of its process or of a helper."""
 
 TOGETHER = 15.0
-"""Seconds: dumps of a rank that are older than its newest by more than this belong to an earlier look."""
+"""Seconds: a stack that is older than the rank's newest by more than this belongs to an earlier look."""
 SETTLED = 1.0
-"""Seconds by which it is not known when exactly a rank stopped."""
+"""Seconds of uncertainty in the time when a rank stopped."""
 
 HOW = {
-    "nonblocking": "read without pausing it",
-    "blocking": "paused for a moment while it was read",
-    "native": "paused for a moment, with native frames",
+    "nonblocking": "read without a pause",
+    "blocking": "paused briefly for the read",
+    "native": "paused briefly, with native frames",
     "none": "no stack could be read",
 }
-"""How a stack was taken, by :attr:`collectors.samples.stacks.StackDump.method`."""
+"""Text by :attr:`collectors.samples.stacks.StackDump.method`."""
 
 
 def entries(state: JobState, since: float | None = None) -> list[Entry]:
-    """The latest look at every rank, several samples of it and its helpers included, of those that count."""
+    """The latest look at every rank: all its samples, with helpers; see :func:`newest_of`."""
     numbers = {(node.name, pid): rank.process.rank for node in state.nodes.values() for pid, rank in node.ranks.items()}
     return newest_of(
         [(numbers[node, dump.rank_pid], dump) for node, dump in state.stacks if (node, dump.rank_pid) in numbers], since
@@ -42,10 +42,10 @@ def entries(state: JobState, since: float | None = None) -> list[Entry]:
 
 
 def newest_of(found: list[Entry], since: float | None = None) -> list[Entry]:
-    """Of each rank the latest look, several samples of it included.
+    """The latest look at each rank, with all its samples.
 
-    ``since`` is when the job came to stand still: of a rank that was looked at after that, what was seen before, or
-    just then, is left out, for beside it the later looks would say that it moves.
+    ``since`` is the time when the job stopped. If a rank has a sample from after that, samples from before it are left
+    out: together they would show motion.
     """
     newest: dict[int, float] = {}
     for rank, dump in found:
@@ -59,10 +59,10 @@ def newest_of(found: list[Entry], since: float | None = None) -> list[Entry]:
 
 
 def group_item(group: StackGroup, nodes: str, waiting: WaitLookup, *, moves: bool) -> Item:
-    """A group of ranks that do the same: what the verdict says of them, else what their frames tell.
+    """An item for a group of ranks with equal stacks: their wait from the verdict, else from their frames.
 
-    Frames of a rank that waits below Python, for its GPU or a thread, do not say in what: another source does. Where
-    the job ``moves``, two looks that meet a rank at one line do not say that it is frozen.
+    The verdict comes first because frames of a rank that waits below Python do not show the operation. If the job
+    ``moves``, two samples at one line do not mean that a rank is frozen.
     """
     doing, many = group.activity, len(group.ranks)
     places = {waiting.place_of.get(rank) for rank in group.ranks}
@@ -97,7 +97,7 @@ def group_item(group: StackGroup, nodes: str, waiting: WaitLookup, *, moves: boo
 
 
 def _notes(doing: Activity, what: str, moves: bool) -> list[Piece]:
-    """How they stand, beyond ``what`` is said already."""
+    """Notes on motion, CPU and kernel waits that ``what`` does not contain."""
     notes: list[Piece] = []
     if doing.moving or (doing.moving is not None and not moves):
         notes.append((" · moving" if doing.moving else " · frozen", Colour.OK if doing.moving else Colour.WARN))
@@ -111,7 +111,7 @@ def _notes(doing: Activity, what: str, moves: bool) -> list[Piece]:
 
 
 def full_stack(rank: int, dumps: Iterable[StackDump]) -> Content:
-    """Everything that the newest look at a rank saw: its own threads, then its helpers'."""
+    """The newest full stack of a rank: its own threads, then those of its helpers."""
     latest: dict[int, StackDump] = {}
     for dump in dumps:
         if dump.pid not in latest or latest[dump.pid].at <= dump.at:
@@ -140,7 +140,7 @@ def full_stack(rank: int, dumps: Iterable[StackDump]) -> Content:
 
 
 def _standing(dump: StackDump) -> str:
-    """Where the kernel has it; one text, so that a line that is too long breaks behind a comma."""
+    """Process state, system call and kernel wait in one text, so that a long line breaks after a comma."""
     parts = [f"state {dump.state or UNKNOWN}", f"system call {dump.syscall or UNKNOWN}"]
     parts += [f"kernel wait {dump.wchan}"] if dump.wchan else []
     parts += [_on(dump.waiting_on)] if dump.waiting_on else []
@@ -148,7 +148,7 @@ def _standing(dump: StackDump) -> str:
 
 
 def _on(waiting_on: str) -> str:
-    """What a call waits for, for people: of a sleep how long that will last yet."""
+    """What a call waits on, as text; for a sleep, the time left."""
     seconds = target_of(waiting_on).seconds
     if seconds is None:
         return f"on {waiting_on}"

@@ -1,1 +1,1 @@
-"""Widgets that draw their own lines, straight from the state, once a tick."""
+"""Widgets that draw their own lines once a tick, straight from the state."""

@@ -1,6 +1,6 @@
-"""Line 1: the verdict, and at its right end how far the picture is complete and how old its oldest part.
+"""Line 1: the verdict, and at the right end the numbers of nodes and ranks and the age of the oldest data.
 
-A verdict that is an alarm is said whole: where its sentence is longer than the line, a second line has the rest.
+A second line shows the rest of an alarm that is longer than the line.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from tui.view_model import ViewModel
 from tui.widgets.lines import Bar, Content, Piece, width_of
 
 LEAST = 20
-"""Lines of a screen from which on a sentence may take a second one."""
+"""Height of the screen from which the banner may have a second line."""
 OLD = 3.0
-"""Seconds after which the age of the oldest data, or of a question to connect, is worth a word."""
+"""Seconds after which the age of the oldest data, or the wait for a connection, is shown."""
 
 
 class Banner(Bar):
-    """The first line or two, always."""
+    """The first one or two lines of the screen."""
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(id="banner", ground=Background.BAR)
         self.model = model
 
     def resized(self) -> None:
-        """Lay out for the new width."""
+        """Draw for the new width."""
         self.draw()
 
     def draw(self) -> None:
-        """Draw the line, or the two."""
+        """Draw one or two lines."""
         width, verdict = self.size.width, self.model.session.verdict
         if not width:
             return
@@ -61,7 +61,7 @@ class Banner(Bar):
         self.show(*lines)
 
     def _waited_for(self) -> str:
-        """The node that takes longest to connect; what is known until there is a verdict."""
+        """Text before the first verdict: the node that takes longest to connect."""
         asking = [node for node in self.model.nodes if node.link == "connecting" and node.since]
         slowest = min(asking, key=lambda node: node.since, default=None)
         if slowest is None or (waited := self.model.now - slowest.since) < OLD:
@@ -69,7 +69,7 @@ class Banner(Bar):
         return f"waiting {age(waited)} for {slowest.name}{f' and {len(asking) - 1} more' if len(asking) > 1 else ''}"
 
     def _right(self, room: int) -> list[Piece]:
-        """What stands at the right edge: the label and the moment always, before them what there is room for."""
+        """Pieces at the right edge: label and moment always, before them what fits into ``room`` cells."""
         count, session = self.model.count, self.model.session
         moment = self.model.timeline.told()[0]
         label = session.options.label
@@ -80,7 +80,7 @@ class Banner(Bar):
         told: list[Piece] = []
         if session.options.read_only and session.can_act:
             told.append(("read-only", Colour.INFO))
-        # files may tell of a job without telling of its nodes or processes: that is no job of 0 ranks
+        # files may describe a job without its nodes or processes: do not show 0 ranks
         if session.live or count.nodes or count.ranks:
             whole = f"/{count.world_size:,}" if count.world_size is not None else ""
             nodes = f"{count.nodes_up:,}/{count.nodes:,}" if session.live else f"{count.nodes:,}"

@@ -1,4 +1,4 @@
-"""The job over time: verdict, figures as bars, what happened as marks, and the moment that is shown."""
+"""The job over time: verdicts, figures as bars, events as marks, and the shown moment."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from tui.view_model import ViewModel
 from tui.widgets.lines import Lines, Piece, ruled, strip_of
 
 LABEL = 16
-"""Cells to the left of a chart: its name, and what it is now."""
+"""Cells to the left of a chart, for its name and value."""
 SMALL = 8
-"""Lines from which on there is a title, and each figure has several lines."""
+"""Height from which there is a title, and each figure has several lines."""
 FEW = 4
-"""Figures that are shown before their lines become more than two."""
+"""Figures that are shown before any gets more than two lines."""
 BLOCKS = " ▁▂▃▄▅▆▇█"
-"""Bars of nothing to eight eighths of a line (Unicode block 2580)."""
+"""Bars from zero to eight eighths of a line (Unicode block 2580)."""
 _REVERSE = Style(reverse=True)
 
 
 def _short(value: float) -> str:
-    """Three digits."""
+    """A number in about three digits."""
     return f"{value:.0f}" if value >= 99.5 or value == int(value) else f"{value:.3g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One line of the chart, by the name of its series."""
+    """One figure of the chart."""
 
     name: str
     title: str
     text: Callable[[float], str] = _short
-    """A value for people, in few cells."""
+    """Formats a value in few cells."""
     of: str = ""
-    """The series whose newest value is the top of the scale."""
+    """Name of the series whose newest value is the top of the scale."""
     always: bool = True
-    """Shown also where it has been zero all the time."""
+    """Also shown if all values are zero."""
 
 
 FIGURES = (
@@ -61,11 +61,11 @@ FIGURES = (
     Figure("gpu_memory", "GPU mem", size),
     Figure("memory", "memory", size),
 )
-"""The most telling first."""
+"""The most important figure first."""
 
 
 class TimeChart(Lines, can_focus=False):
-    """Draws as many figures as there is room for."""
+    """The chart: draws as many figures as fit."""
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(id="time")
@@ -74,7 +74,7 @@ class TimeChart(Lines, can_focus=False):
         self._rows: list[Strip] = []
 
     def draw(self) -> None:
-        """Take the latest figures and draw."""
+        """Lay out the latest figures and draw."""
         width, height = self.size
         self._rows = []
         if width > LABEL + 8 and height:
@@ -83,7 +83,7 @@ class TimeChart(Lines, can_focus=False):
         self.redraw()
 
     def resized(self) -> None:
-        """Lay out for another size."""
+        """Draw for the new size."""
         self.draw()
 
     def paint(self, y: int, width: int) -> Strip:
@@ -102,7 +102,7 @@ class TimeChart(Lines, can_focus=False):
         return [*rows, self._marked(width)]
 
     def _figures(self, most: int) -> list[tuple[Figure, list[Span | None]]]:
-        """Figures that say something."""
+        """The first ``most`` figures with data."""
         window, series = self._window, self.model.timeline.head.history.series
         found: list[tuple[Figure, list[Span | None]]] = []
         for figure in FIGURES:
@@ -115,7 +115,7 @@ class TimeChart(Lines, can_focus=False):
         return found
 
     def _plotted(self, figure: Figure, spans: list[Span | None], rows: int, width: int) -> list[Strip]:
-        """Name and value left of the bars; the top of the scale below them where the bars have several lines."""
+        """Name and value to the left of the bars; if the bars have several lines, with the top of the scale below."""
         history, at = self.model.timeline.head.history, self.model.timeline.at
         series = history.series[figure.name]
         value = series.newest if at is None else series.at(at)
@@ -138,7 +138,7 @@ class TimeChart(Lines, can_focus=False):
         return strips
 
     def _line(self, pieces: list[Piece], width: int) -> Strip:
-        """A label, and a line of the chart with the moment that is shown."""
+        """A line of the chart with its label; the shown moment is reversed."""
         strip = strip_of(pieces, width, self.palette)
         at = self.model.timeline.at
         column = None if at is None else self._window.column(at)
@@ -157,7 +157,7 @@ class TimeChart(Lines, can_focus=False):
         return strip_of(ruled(f" time {shown}", keys, width), width, self.palette)
 
     def _verdicts(self, width: int) -> Strip:
-        """The worst verdict of each column, by its first letter."""
+        """The glyph of the worst verdict in each column."""
         window = self._window
         read = self.model.timeline.head.history.series["verdict"].spans
         pieces: list[Piece] = [(" verdict".ljust(LABEL), Colour.DIM)]
@@ -167,7 +167,7 @@ class TimeChart(Lines, can_focus=False):
         return self._line(pieces, width)
 
     def _marked(self, width: int) -> Strip:
-        """How far back it reaches, and what happened; of several in one column the worst."""
+        """The line of events: the worst event of each column, and the age of the first column."""
         placed: dict[int, Change] = {}
         for mark in self.model.timeline.marks:
             column = self._window.column(mark.at)
@@ -186,10 +186,10 @@ class TimeChart(Lines, can_focus=False):
 
 
 def bars(values: Sequence[float | None], rows: int, top: float) -> list[str]:
-    """Draw a bar a cell from 0 to ``top`` in steps of an eighth of a line; the first text is the uppermost of ``rows``.
+    """Bars, one per cell, from 0 to ``top`` in steps of an eighth of a line, as ``rows`` texts from top to bottom.
 
-    A value above zero has an eighth at the least; where nothing is known (None) there is no bar. The uppermost eighth
-    stays free: bars do not touch the chart above.
+    A value above zero gets at least one eighth, None gets no bar. The uppermost eighth stays free, so that bars do not
+    touch the chart above.
     """
     steps = len(BLOCKS) - 1
     most = steps * rows - 1
@@ -201,9 +201,9 @@ def bars(values: Sequence[float | None], rows: int, top: float) -> list[str]:
 
 
 def rounded_up(value: float, *, binary: bool = False) -> float:
-    """The next of 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten: the top of a scale that does not move all the time.
+    """The next of 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten: the top of a scale that rarely changes.
 
-    Of bytes (``binary``) such a number of their prefix.
+    ``binary``: such a number times a power of 1024.
     """
     if value <= 0:
         return 1.0

@@ -1,4 +1,4 @@
-"""Columns of a table: which are in view, how they share its width, and how their cells are drawn."""
+"""Columns of a table: their cells, and how the visible ones share the width."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ from tui.widgets.lines import Piece
 R = TypeVar("R")
 
 SIGN = 4
-"""Cells at the right end of the header that say how many columns lie there: `` 12›``."""
+"""Cells at the right end of the header for the number of hidden columns: `` 12›``."""
 LOOKED = 256
-"""Rows, beside those in view, in which a value is looked for of columns in which none has had one."""
+"""Rows, besides the visible ones, that are searched for a value of a column that had none so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[R]):
     """One column: a field of the filter, a sort order and a cell.
 
-    ``value`` is what is compared. The cell shows it as it is, or through ``form`` (a number's), or what ``show`` makes
-    of the whole row.
+    ``value`` is for comparisons. The cell shows the result of ``show`` for the row, else the value, a number through
+    ``form``.
     """
 
     key: str
     title: str
     width: int
-    """Cells at the least."""
+    """Least width in cells."""
     value: Callable[[R], Value]
     show: Callable[[R], Piece] | None = None
     form: Callable[[float], str] | None = None
     align: Align = "left"
     colour: Colour = Colour.TEXT
     most: int = 0
-    """Not 0: as wide as the longest of its texts in view, up to this."""
+    """If not 0: the column grows with its longest visible text, up to this."""
     help: str = ""
-    """What the title does not say: shown for the column that orders the rows, and in the help."""
+    """Meaning of the column, for the help."""
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the field; the title as filters write it first: ``local rank`` is ``local_rank``."""
+        """Names of the field, first the title in filter form: ``local rank`` is ``local_rank``."""
         title = self.title.lower().replace(" %", "%").replace(" ", "_")
         return tuple(dict.fromkeys((title or self.key, self.key)))
 
     def piece(self, row: R) -> Piece:
-        """Text and colour of one cell, whole."""
+        """Uncut text and colour of one cell."""
         if self.show is not None:
             return self.show(row)
         value = self.value(row)
@@ -59,20 +59,20 @@ class Column(Generic[R]):
         return str(value) if self.form is None or isinstance(value, str) else self.form(value), self.colour
 
     def says(self, row: R) -> bool:
-        """Whether the cell says anything: an unknown or empty one does not."""
+        """True unless the cell is unknown or empty."""
         text = self.piece(row)[0].strip()
         return bool(text) and text != UNKNOWN
 
 
 class Layout(NamedTuple, Generic[R]):
-    """The columns that are drawn with their cells, and how many more there are to the left and to the right."""
+    """The visible columns with their widths, and the numbers of hidden columns to the left and right."""
 
     shown: list[tuple[Column[R], int]]
     left: int
     right: int
 
     def column_at(self, x: int) -> Column[R] | None:
-        """The column at a cell of a line."""
+        """The column at cell ``x`` of a line; None beyond the last column."""
         begin = 1
         for column, size in self.shown:
             if begin <= x <= begin + size:
@@ -82,11 +82,11 @@ class Layout(NamedTuple, Generic[R]):
 
 
 class ColumnsInView(Generic[R]):
-    """The first ``frozen`` columns never scroll away; one in which no row has had a value so far is left out."""
+    """The columns to draw: the first ``frozen`` never scroll away, and columns without any value are omitted."""
 
     def __init__(self, columns: Sequence[Column[R]], frozen: int) -> None:
         self.columns = list(columns)
-        """Those that say something, or of which that is not known yet."""
+        """Columns with values, and those not yet searched."""
         self._every = tuple(columns)
         self._frozen = self._first = frozen
         self._told: set[str] = set()
@@ -94,7 +94,7 @@ class ColumnsInView(Generic[R]):
         self._right = 0
 
     def look(self, rows: Sequence[R], in_view: Sequence[R], ordering: str) -> None:
-        """See which columns say something, and how wide those are whose width depends on what is in view."""
+        """Find columns with values, and fit the widths of growing columns to the visible rows."""
         for column in self._every:
             if column.key not in self._told and any(map(column.says, chain(in_view, islice(rows, LOOKED)))):
                 self._told.add(column.key)
@@ -106,24 +106,24 @@ class ColumnsInView(Generic[R]):
         self.columns = [column for column in self._every if not rows or column.key in kept]
 
     def forget(self) -> None:
-        """Begin anew: rows of another moment are shown."""
+        """Forget values and widths, because rows of another moment are shown."""
         self._told.clear()
         self._sizes.clear()
 
     def scroll(self, step: int) -> None:
-        """Let a column disappear to the left, or come back; nothing happens where none is left over to the right."""
+        """Scroll by one column; not further right than the last column."""
         if step < 0 or self._right:
             self._first = max(self._frozen, min(self._first + step, len(self.columns) - 1))
 
     def layout(self, width: int, ordering: str) -> Layout[R]:
-        """Share ``width`` cells out: the frozen columns, the one that orders the rows, then as many as fit.
+        """Distribute ``width`` cells: frozen columns, the column that orders the rows, then as many as fit.
 
-        The last one is cut down to its least width where that lets it be seen at all.
+        A growing column shrinks to its least width if only that fits.
         """
         ahead = [*self.columns[: self._frozen], *(one for one in self.columns[self._frozen :] if one.key == ordering)]
         rest = [one for one in self.columns[self._first :] if one.key != ordering]
         shown = self._fitting([*ahead, *rest], width - 1)
-        if len(shown) < len(ahead) + len(rest):  # beside the sign that more lies there is room for fewer
+        if len(shown) < len(ahead) + len(rest):  # leave room for the number of hidden columns
             shown = self._fitting([*ahead, *rest], width - 1 - SIGN)
         self._right = len(ahead) + len(rest) - len(shown)
         return Layout(shown, len(self.columns) - len(ahead) - len(rest), self._right)

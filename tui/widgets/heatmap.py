@@ -1,7 +1,7 @@
-"""Nodes × GPUs as one grid: rank and value in every cell, the background as a help to the eye.
+"""Nodes × GPUs as one grid: rank and value in every cell, with the background as heat.
 
-A node has a block of cells, as telling as there is room for: rank and value, the value, or a digit in tenths of what
-is most. In a job of many nodes each has one cell.
+A node has a block of cells. By the room that there is, a cell shows rank and value, the value, or a digit in tenths of
+the maximum. In a job of many nodes, each node has one cell.
 """
 
 from __future__ import annotations
@@ -24,34 +24,34 @@ from tui.widgets.lines import Lines, Move, step_of, strip_of
 from tui.widgets.metrics import OF_GPUS, Cell, Metric, cell_of, cells_of, metrics_of
 
 MANY = 128
-"""Nodes beyond which a node has one cell."""
+"""Number of nodes beyond which a node has one cell."""
 ACROSS = (200, 160, 128, 100, 80, 64, 50, 40, 32, 25, 20, 16, 10)
-"""Such nodes side by side: numbers that make the first name of a line easy to count on from."""
+"""Numbers of one-cell nodes per line that make it easy to count from the first name of a line."""
 UNSEEN = 4
-"""Cells of a node as long as no GPU and no rank is known: they say how its connection is."""
+"""Cells of a node without a known GPU or rank, for the state of its connection."""
 _HERE = Style(underline=True, bold=True)
 
 
 class Grid(NamedTuple):
-    """How nodes lie on the screen, line by line."""
+    """The layout of nodes on the screen, in cells and lines."""
 
     label: int
-    """Cells of a node's name, sign included; where a node is one cell it names a line by its first node."""
+    """Cells of a node's name with its sign; with one-cell nodes, of the first node of a line."""
     rank: int
-    """Cells of a rank's number; 0 where there is no room for any."""
+    """Cells of a rank's number; 0 without room for it."""
     value: int
     """Cells of a value."""
     block: int
     """Cells from one node to the next."""
     across: int
-    """Nodes side by side."""
+    """Nodes per line."""
     lines: int
     far: bool = False
-    """Whether a node is one cell."""
+    """True if a node is one cell."""
 
 
 def grid_of(model: ViewModel, metric: Metric, width: int, limit: int) -> Grid:
-    """The grid that tells most within so many lines, else the smallest."""
+    """The most detailed grid within ``limit`` lines, else the smallest."""
     nodes = len(model.nodes)
     longest = max((cells(node.name) for node in model.nodes), default=4)
     label = min(longest, 16 if width < 100 else 28) + 3
@@ -71,7 +71,7 @@ def grid_of(model: ViewModel, metric: Metric, width: int, limit: int) -> Grid:
 
 
 class HeatMap(Lines):
-    """The grid. Only visible nodes are worked out."""
+    """The heat map. Computes only visible nodes."""
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(id="heat")
@@ -79,13 +79,13 @@ class HeatMap(Lines):
         self.chosen: Metric | None = None
         self.node_at = self.cell_at = 0
         self.moved = False
-        """Whether somebody moved the cursor: until then it stands on whoever holds the others up."""
+        """True once the user moved the cursor; until then it is on the first suspect."""
         self.limit = 10
-        """Lines that it may take before it scrolls."""
+        """Most lines before the map scrolls."""
         self.grid = Grid(8, 1, 4, 40, 1, 1)
         self._rows: tuple[Node, ...] = ()
         self._cells_of: dict[str, list[Cell]] = {}
-        """Cells of this drawing by node: a cursor that moves needs no new ones."""
+        """Cells of this draw, by node; moving the cursor reuses them."""
 
     def draw(self) -> None:
         """Take the latest nodes and draw."""
@@ -114,12 +114,12 @@ class HeatMap(Lines):
         return self.chosen if self.chosen in metrics else metrics[0]
 
     def next_metric(self) -> None:
-        """Choose another figure."""
+        """Choose the next figure."""
         if self._rows:
             metrics = metrics_of(self.model, self._rows[0])
             self.chosen = metrics[(metrics.index(self.metric) + 1) % len(metrics)]
 
-    # --- where nodes lie -----------------------------------------------------------------------------------------
+    # --- cursor -----------------------------------------------------------------------------------------
 
     def stand_on(self, node: Node, rank: int | None) -> None:
         """Put the cursor on a rank's cell."""
@@ -137,7 +137,7 @@ class HeatMap(Lines):
 
     @property
     def current(self) -> tuple[Node, Cell | None] | None:
-        """Node and cell under the cursor; no cell where a node has but one."""
+        """Node and cell under the cursor; without a cell if nodes have one cell or the node has none."""
         if self.node_at >= len(self._rows):
             return None
         node = self._rows[self.node_at]
@@ -145,7 +145,7 @@ class HeatMap(Lines):
         return node, found[min(self.cell_at, len(found) - 1)] if found else None
 
     def move(self, how: Move) -> None:
-        """Move from cell to cell and over to the node beside, or from line to line."""
+        """Move from cell to cell, on to the next node, or from line to line."""
         if self._rows:
             last = len(self._cells(self._rows[self.node_at])) - 1
             way = {"left": -1, "right": 1}.get(how, 0)
@@ -161,7 +161,7 @@ class HeatMap(Lines):
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
-        """Select a cell; twice enters it."""
+        """Select a cell; a double click enters it."""
         grid = self.grid
         column, inside = divmod(event.x - grid.label * grid.far, grid.block)
         index = (self.top + event.y) * grid.across + column
@@ -185,7 +185,7 @@ class HeatMap(Lines):
         return Strip(line).crop(0, width)
 
     def _label(self, node: Node, here: int | bool) -> list[Segment]:
-        """Name of a node, or of the line that begins with it."""
+        """The name of a node, with its link's sign or the cursor."""
         grid, palette = self.grid, self.palette
         under = here if grid.far else here == self.node_at
         glyph, colour = ("▸", Colour.ACCENT) if under else (" ", Colour.DIM) if grid.far else link_sign(node.link)

@@ -1,4 +1,4 @@
-"""A list of items of several lines each with a cursor: groups of stacks, tables of collectives."""
+"""A list with a cursor, of items of several lines: groups of stacks, tables of collectives."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from tui.widgets.textview import broken
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Lines that belong together; the first is the heading."""
+    """Lines with a heading first."""
 
     lines: tuple[list[Piece], ...]
     ranks: frozenset[int] = frozenset()
     key: Hashable = None
-    """Tells it from other items of the same ranks."""
+    """Distinguishes items of the same ranks."""
     apart: bool = False
-    """An empty line stands before it, and the cursor is seen on its heading alone."""
+    """Has an empty line before it, and shows the cursor only on its heading."""
 
 
 class ItemList(Lines):
-    """Draws items below each other with a cursor on one."""
+    """The list."""
 
     def __init__(self, empty: str) -> None:
         super().__init__()
@@ -35,10 +35,10 @@ class ItemList(Lines):
         self.cursor = 0
         self.items: Sequence[Item] = ()
         self._rows: list[tuple[int, list[Piece]]] = []
-        """Place of the item that each line belongs to, and what is written."""
+        """For each line, the index of its item (-1: none) and its pieces."""
 
     def feed(self, items: Sequence[Item]) -> None:
-        """Take the items; the cursor stays on the one with the same ranks and key."""
+        """Replace the items; the cursor stays on the item with the same ranks and key."""
         kept = self.current
         self.items = items
         same = (at for at, item in enumerate(items) if kept and (item.ranks, item.key) == (kept.ranks, kept.key))
@@ -47,7 +47,7 @@ class ItemList(Lines):
         self.redraw()
 
     def resized(self) -> None:
-        """Break the lines for this width."""
+        """Wrap the lines for the present width."""
         self._rows = []
         for place, item in enumerate(self.items):
             if place and item.apart:
@@ -62,13 +62,13 @@ class ItemList(Lines):
         return self.items[self.cursor] if self.cursor < len(self.items) else None
 
     def select_rank(self, rank: int) -> None:
-        """Stand on the smallest item with this rank."""
+        """Put the cursor on the smallest item with this rank."""
         with_it = [(len(item.ranks), place) for place, item in enumerate(self.items) if rank in item.ranks]
         if with_it:
             self.go(min(with_it)[1])
 
     def go(self, place: int) -> None:
-        """Stand on an item, and bring all of it into view."""
+        """Put the cursor on an item, and scroll it into view."""
         if self.items:
             self.cursor = max(0, min(len(self.items) - 1, place))
             self.resized()
@@ -93,7 +93,7 @@ class ItemList(Lines):
         return strip_of([("▌" if here else " ", Colour.ACCENT), *pieces], width, self.palette, ground)
 
     def on_click(self, event: events.Click) -> None:
-        """Stand on an item; twice enters it."""
+        """Select an item; a double click enters it."""
         at = self.top + event.y
         if at < len(self._rows) and self._rows[at][0] >= 0:
             self.go(self._rows[at][0])

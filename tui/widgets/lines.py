@@ -1,6 +1,6 @@
-"""Base of every drawing widget: lines painted on demand, of which only those that changed are sent.
+"""The base of all drawing widgets: paints lines on demand, and sends only changed lines.
 
-Over a slow link that keeps the screen usable: a tick in which one number of one row changed writes one line.
+This keeps the screen usable over a slow link: a tick that changes one number writes one line.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from tui.looks.text import cells, fit, harmless
 from tui.looks.theme import Background, Colour, HasPalette, Palette
 
 Move = Literal["up", "down", "page_up", "page_down", "first", "last", "left", "right"]
-"""Ways to move that keys ask for."""
+"""Moves of cursor or view."""
 
 Piece = tuple[str, Colour]
-"""Harmless or remote text, and what it is."""
+"""A text (may come from a node) and its colour."""
 Content = list[list[Piece]]
-"""Lines to read."""
+"""Lines of text."""
 
 
 def step_of(how: Move, page: int) -> int:
-    """Lines or rows to go for a key; whoever goes stops at the ends."""
+    """Lines or rows of a move, which may exceed the ends; ``page`` is the size of a page."""
     page, far = max(1, page), 1 << 30
     steps = {"up": -1, "down": 1, "page_up": -page, "page_down": page, "first": -far, "last": far}
     return steps.get(how, 0)
 
 
 class Lines(ScrollView, can_focus=True, inherit_bindings=False):
-    """A widget of lines. Subclasses say how many there are (:meth:`resize_to`) and paint one (:meth:`paint`).
+    """A widget of lines. Subclasses set their number (:meth:`resize_to`) and paint one (:meth:`paint`).
 
-    It has no keys of its own: the actions of the registry move whatever has the focus.
+    It binds no keys: actions move the focused widget.
     """
 
     class Entered(Message):
-        """A row, a group, a box or a cell was clicked twice."""
+        """A row, item or cell was double-clicked."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
@@ -57,26 +57,26 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         raise NotImplementedError
 
     def resized(self) -> None:
-        """Lay out for another size; called at once, for the first size comes after the first drawing."""
+        """Lay out for a new size; called before the next paint, because the first size comes after the first draw."""
 
     def move(self, how: Move) -> None:
-        """Move the cursor, or scroll where there is none."""
+        """Move the cursor; here, without one, scroll."""
         self.scroll_to(y=self.top + step_of(how, self.size.height - 1), animate=False, force=True)
 
     @property
     def room(self) -> int:
-        """Cells of a line that a scrollbar leaves free, whether there is one or not."""
+        """Width of a line without a scrollbar's cells, whether or not there is one."""
         return max(0, self.size.width - self.styles.scrollbar_size_vertical)
 
     def resize_to(self, height: int) -> None:
-        """Say how many lines there are."""
+        """Set the number of lines."""
         if self.virtual_size.height != height:
             self.virtual_size = Size(self.size.width, height)
             if self.styles.height is not None and self.styles.height.is_auto:
                 self.refresh(layout=True)
 
     def redraw(self) -> None:
-        """Paint the visible lines anew, and send those that changed."""
+        """Paint the visible lines, and send the changed ones."""
         width, height = self.size
         before, self._painted = self._painted, {}
         if width and height:
@@ -85,14 +85,14 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
                 self.refresh(*(Region(0, y, width, 1) for y in changed))
 
     def repaint(self) -> None:
-        """Paint everything anew: colours, size or columns changed."""
+        """Paint and send everything, after a change of colours, size or columns."""
         self._painted.clear()
         self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        """The line as it was painted."""
+        """The painted line, from the cache if possible."""
         width = self.size.width
-        if width != self._painted_width:  # before the message of the new size is handled
+        if width != self._painted_width:  # the message of the new size is not handled yet
             self._painted, self._painted_width = {}, width
         strip = self._painted.get(y)
         if strip is None:
@@ -100,18 +100,18 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         return strip
 
     def notify_style_update(self) -> None:
-        """Colours changed."""
+        """Drop painted lines after a change of colours."""
         super().notify_style_update()
         self._painted.clear()
 
     def on_resize(self) -> None:
-        """Lay out for the new size at once; lines that were taken while it was hidden are painted now."""
+        """Repaint and lay out for the new size."""
         self.repaint()
         if self.size.width:
             self.resized()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Other lines are visible now."""
+        """Drop painted lines after scrolling."""
         self._painted.clear()
         super().watch_scroll_y(old_value, new_value)
 
@@ -121,7 +121,7 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
         return round(self.scroll_y)
 
     def bring(self, y: int, margin: int = 0) -> None:
-        """Scroll so that content line ``y`` is visible below ``margin`` lines that stay."""
+        """Scroll content line ``y`` into view, below ``margin`` fixed lines."""
         height = self.size.height - margin
         if y < self.top:
             self.scroll_to(y=y, animate=False, force=True)
@@ -130,17 +130,17 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 
 
 class Bar(Lines, can_focus=False):
-    """One or a few lines of pieces: totals above a table, titles."""
+    """One or a few fixed lines, such as totals above a table."""
 
     def __init__(self, *, id: str | None = None, ground: Background = Background.PLAIN) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)
         self.ground = ground
         self.over: Style | None = None
-        """A style over everything: the ground of an alarm."""
+        """A style over all lines, for an alarm."""
         self.content: Content = []
 
     def show(self, *lines: list[Piece]) -> None:
-        """Take the lines and draw what differs."""
+        """Replace the lines and draw the differences."""
         if list(lines) != self.content:
             self.content = list(lines)
             self.redraw()
@@ -152,7 +152,7 @@ class Bar(Lines, can_focus=False):
 
 
 def strip_of(pieces: list[Piece], width: int, palette: Palette, ground: Background = Background.PLAIN) -> Strip:
-    """Paint pieces side by side and fill up to ``width``, cutting what is over."""
+    """Paint pieces side by side, padded or cut to ``width``."""
     styles = palette.styles[ground]
     segments: list[Segment] = []
     left = width
@@ -170,12 +170,12 @@ def strip_of(pieces: list[Piece], width: int, palette: Palette, ground: Backgrou
 
 
 def width_of(pieces: list[Piece]) -> int:
-    """Cells of pieces side by side."""
+    """Width of pieces side by side, in cells."""
     return sum(cells(text) for text, _ in pieces)
 
 
 def ruled(title: str, right: str, width: int) -> list[Piece]:
-    """A title at the left and a hint at the right of a line across; the hint gives way first."""
+    """A horizontal rule with a title at the left and a hint at the right, which is dropped if it does not fit."""
     line = width - cells(title) - cells(right)
     return [(title, Colour.DIM), ("─" * line + right if line >= 0 else "─" * max(0, width - cells(title)), Colour.DIM)]
 

@@ -1,4 +1,4 @@
-"""The log view: many files' lines merged by time, each rank in its colour, following or standing still."""
+"""The log view: lines of many files merged by time, each rank in its colour, following or paused."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from tui.looks.theme import Background, Colour
 from tui.widgets.lines import Lines, Move, step_of, strip_of
 
 SIDEWAYS = 20
-"""Cells that the text moves with ``left`` and ``right``."""
+"""Cells by which ``left`` and ``right`` scroll the text."""
 WHO = 12
-"""Cells of rank or node at most."""
+"""Most cells of a rank or node name."""
 
 _GLYPHS = ((" ", Colour.TEXT), ("▲", Colour.WARN), ("✖", Colour.BAD))
 
 
 class LogView(Lines):
-    """Draws a :class:`LogBook`. While it follows, the cursor is on the newest line; moving up stops that."""
+    """Draws a :class:`LogBook`. While it follows, the cursor is on the newest line; moving up stops following."""
 
     def __init__(self, book: LogBook) -> None:
         super().__init__(id="log")
         self.book = book
         self.empty = ""
-        """What is said where no line is known."""
+        """Text without any line."""
         self.following = True
         self.unseen = 0
-        """Lines that came since it stopped following."""
+        """New lines since it stopped following."""
         self._at: LogLine | None = None
         self._left = 0
         self._last_place = 0
         self._who = 2
 
     def feed(self, new: int) -> None:
-        """Take note of ``new`` lines in the book and draw."""
+        """Note ``new`` lines at the end of the book, and draw."""
         shown = self.book.shown
         if new:
             self._who = max(self._who, *(cells(line.writer) for line in shown[-new:]))
@@ -56,7 +56,7 @@ class LogView(Lines):
         self.feed(0)
 
     def _hold(self) -> None:
-        """Keep the lines where they stand while older ones go and late ones come in between."""
+        """Keep the view in place while old lines are dropped and late lines are inserted."""
         if self._at is not None:
             place = self.book.place(self._at)
             if place != self._last_place:
@@ -65,7 +65,7 @@ class LogView(Lines):
 
     @property
     def cursor(self) -> int:
-        """Place of the line under the cursor."""
+        """Index of the line under the cursor."""
         last = len(self.book.shown) - 1
         return last if self._at is None else max(0, min(last, self.book.place(self._at)))
 
@@ -89,7 +89,7 @@ class LogView(Lines):
             self.go(self.cursor + step_of(how, self.size.height - 1))
 
     def go(self, place: int) -> None:
-        """Stand on a line; that stops following."""
+        """Put the cursor on a line, and stop following."""
         shown = self.book.shown
         if not shown:
             return
@@ -101,12 +101,12 @@ class LogView(Lines):
         self.redraw()
 
     def jump(self, place: int) -> None:
-        """Stand on a line that was asked for, with what comes behind it: of a traceback the error."""
+        """Put the cursor on a line, with the lines after it in view: for a traceback, the error."""
         self.bring(min(len(self.book.shown) - 1, place + self.size.height // 2))
         self.go(place)
 
     def changed(self) -> None:
-        """The filter changed: other lines are shown."""
+        """Draw after a change of the filter."""
         self.unseen = 0
         if self._at is not None:
             self._last_place = self.book.place(self._at)
@@ -148,12 +148,12 @@ class LogView(Lines):
         return self.empty
 
     def on_click(self, event: events.Click) -> None:
-        """Stand on a line."""
+        """Put the cursor on the clicked line."""
         if self.top + event.y < len(self.book.shown):
             self.go(self.top + event.y)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Scrolling away from the end, by the wheel or the scrollbar, stops following."""
+        """Stop following after scrolling away from the end with the wheel or the scrollbar."""
         super().watch_scroll_y(old_value, new_value)
         if self.following and new_value < min(old_value, self.max_scroll_y):
             self.following, self.unseen = False, 0

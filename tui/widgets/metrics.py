@@ -1,4 +1,4 @@
-"""What the cells of the heat map say: a figure of a GPU, of a rank on a node without GPUs, or whom a rank waits for."""
+"""Cells of the heat map: a figure of a GPU, a figure of a rank on a node without GPUs, or a rank's wait box."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tui.view_model import ViewModel, letter_of
 
 
 class Cell(NamedTuple):
-    """One cell: whose it is, what is written in it, and how hot it is (0 to 1; None for no colour)."""
+    """One cell: its rank, text and heat (0 to 1; None for no heat)."""
 
     number: int | None
     """Global rank."""
@@ -28,12 +28,12 @@ class Cell(NamedTuple):
 
     @property
     def rank(self) -> str:
-        """The rank's number in few cells."""
+        """Text of the rank number; ``·`` without a rank, ``?`` without a number."""
         return "·" if self.number is None else str(self.number) if self.number >= 0 else "?"
 
     @property
     def sign(self) -> str:
-        """One character: a tenth of what is most, a letter, or what is wrong."""
+        """One character: tenths of the maximum, a letter, or ``!`` for an error."""
         if self.heat is not None:
             return str(min(9, int(self.heat * 10)))
         return "!" if self.value == "ERR" else self.value[:1]
@@ -41,20 +41,20 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A figure; ``full`` is the value of the hottest colour."""
+    """A figure; ``full`` is the value of the highest heat."""
 
     title: str
     unit: str
     digits: int
     of_gpu: Callable[[Gpu], float | None] | None = None
     of_rank: Callable[[RankRow, float], float | None] | None = None
-    """Of the row and the interval."""
+    """Takes the row and the interval."""
     full: Callable[[Gpu | None], float] = lambda _: 100.0
     field: str = ""
-    """Of a row; what nvidia-smi says instead of a number is kept under this name."""
+    """Field of the sample; its ``odd`` lists fields for which nvidia-smi gave no number."""
 
     def text(self, value: float) -> str:
-        """A value in a cell."""
+        """Text of a value."""
         return f"{min(value, 9999):.0f}"
 
     def values(self, model: ViewModel, node: Node) -> list[float]:
@@ -84,11 +84,11 @@ OF_GPUS = (
     Metric("temperature", "°C", 3, _row("temperature"), full=lambda _: 90.0, field="temperature"),
 )
 OF_RANKS = (Metric("CPU", "%", 3, of_rank=lambda row, interval: cpu_percent(row.rank, row.node, interval)),)
-"""To add a figure of the map, add its line."""
+"""To add a figure, add its entry."""
 
 
 def metrics_of(model: ViewModel, node: Node) -> tuple[Metric, ...]:
-    """The figures that a node's cells can show; of a job that hangs first who waits."""
+    """The figures for a node's cells; the waits first, if the verdict has any."""
     own = OF_GPUS if node.gpus else OF_RANKS
     return (WAITS, *own) if model.waits else own
 
@@ -100,7 +100,7 @@ def ranks_on(node: Node) -> list[RankRow]:
 
 
 def cells_of(model: ViewModel, node: Node, metric: Metric) -> list[Cell]:
-    """All cells of a node: its GPUs, or its ranks where it has none."""
+    """All cells of a node: its GPUs, else its ranks."""
     if metric.of_rank is not None:
         return [_figure(row.number, metric, metric.of_rank(row, model.state.interval), None) for row in ranks_on(node)]
     owned = [(gpu, owners[0].process.rank if owners else None, len(owners)) for gpu, owners in model.owners(node)]

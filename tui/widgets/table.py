@@ -1,6 +1,6 @@
-"""A table of fixed-width columns drawn line by line: sorted, filtered, scrolled both ways.
+"""A table of fixed-width columns, drawn line by line: sorted, filtered, scrolled in both directions.
 
-Textual's own DataTable takes 300 ms a refresh at 48 rows of 17 columns, this one less than 20.
+A refresh of 48 rows × 17 columns takes less than 20 ms; with Textual's DataTable it takes 300 ms.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ R = TypeVar("R")
 
 
 class Table(Lines, Generic[R]):
-    """Rows of one kind; panels feed it once a tick. The cursor stays on its row when the order changes."""
+    """The table; panels feed it once a tick. The cursor stays on its row when the order changes."""
 
     class Changed(Message):
-        """The cursor stands on another row, or another column orders the rows."""
+        """The cursor or the sort order changed."""
 
     def __init__(
         self,
@@ -41,12 +41,12 @@ class Table(Lines, Generic[R]):
         self.columns = tuple(columns)
         self.view = ColumnsInView(self.columns, frozen)
         self.rows: list[R] = []
-        """What the filter lets through, in order."""
+        """Rows that pass the filter, in order."""
         self.total = 0
-        """Rows before the filter."""
+        """Number of rows before the filter."""
         self.cursor = 0
         self.sort_key = ""
-        """Key of the column that orders the rows; empty keeps the order in which they were fed."""
+        """Key of the column that orders the rows; empty: the order of the fed rows."""
         self.reverse = False
         self.filter = Filter("", ())
         self.empty = "nothing here yet"
@@ -58,7 +58,7 @@ class Table(Lines, Generic[R]):
     # --- rows ----------------------------------------------------------------------------------------------------
 
     def feed(self, rows: Sequence[R]) -> None:
-        """Take the latest rows and draw."""
+        """Replace the rows and draw."""
         self._fed, self.total = rows, len(rows)
         self._arrange()
         in_view = self.rows[self.top : self.top + self.size.height]
@@ -66,7 +66,7 @@ class Table(Lines, Generic[R]):
         self.redraw()
 
     def resized(self) -> None:
-        """Lay out for another size."""
+        """Draw for the new size."""
         self.feed(self._fed)
 
     def _arrange(self) -> None:
@@ -89,7 +89,7 @@ class Table(Lines, Generic[R]):
         return self.rows[self.cursor] if self.cursor < len(self.rows) else None
 
     def select(self, key: Hashable, *, middle: bool = False) -> None:
-        """Put the cursor on a row, now or when it comes; ``middle`` brings rows around it into view, too."""
+        """Put the cursor on a row, now or when it appears; ``middle``: also bring rows around it into view."""
         self._current = key
         self._arrange()
         if middle:
@@ -104,9 +104,9 @@ class Table(Lines, Generic[R]):
     # --- filter and order ----------------------------------------------------------------------------------------
 
     def set_filter(self, text: str) -> None:
-        """Show only what the filter lets through.
+        """Show only rows that pass the filter.
 
-        Raises :class:`~tui.ordering.filter.FilterError`, and changes nothing then.
+        Raises :class:`~tui.ordering.filter.FilterError`, without a change.
         """
         wanted = parse(text)
         fields = {name: column.value for column in self.columns for name in column.fields}
@@ -116,11 +116,11 @@ class Table(Lines, Generic[R]):
         self.repaint()
 
     def words(self, row: R) -> str:
-        """The row's text, as plain words of a filter look for it."""
+        """The text of a row, which bare words of a filter search."""
         return " ".join(column.piece(row)[0] for column in self.columns)
 
     def sort_by(self, key: str) -> None:
-        """Order by a column, which is shown then; the same once more turns the order round."""
+        """Sort by a column, and make it visible; the same column again reverses the order."""
         self.reverse = not self.reverse if key == self.sort_key else False
         self.sort_key = key
         self._arrange()
@@ -128,20 +128,20 @@ class Table(Lines, Generic[R]):
         self.post_message(self.Changed())
 
     def sort_next(self) -> None:
-        """Order by the next of the columns shown."""
+        """Sort by the next visible column."""
         keys = [column.key for column in self.view.columns]
         place = keys.index(self.sort_key) if self.sort_key in keys else -1
         self.sort_key = ""
         self.sort_by(keys[(place + 1) % len(keys)])
 
     def turn_order(self) -> None:
-        """Order the other way round."""
+        """Reverse the order."""
         self.sort_by(self.sort_key or self.columns[0].key)
 
     # --- moving --------------------------------------------------------------------------------------------------
 
     def move(self, how: Move) -> None:
-        """Move the cursor, or the columns with ``left`` and ``right``."""
+        """Move the cursor; ``left`` and ``right`` scroll the columns."""
         if how in ("left", "right"):
             self.view.scroll(1 if how == "right" else -1)
             self.repaint()
@@ -149,7 +149,7 @@ class Table(Lines, Generic[R]):
         self.go(self.cursor + step_of(how, self.size.height - 2))
 
     def go(self, place: int) -> None:
-        """Put the cursor on a row by its place."""
+        """Put the cursor on a row by its index."""
         if self.rows:
             self.cursor = max(0, min(len(self.rows) - 1, place))
             self._current = self._key(self.rows[self.cursor])
@@ -158,7 +158,7 @@ class Table(Lines, Generic[R]):
             self.post_message(self.Changed())
 
     def on_click(self, event: events.Click) -> None:
-        """The header orders, a row is selected, twice enters it."""
+        """Sort by a clicked header, select a clicked row; a double click enters it."""
         place = self.top + event.y - 1
         if event.y == 0:
             if (column := self._layout().column_at(event.x)) is not None:
@@ -174,7 +174,7 @@ class Table(Lines, Generic[R]):
         return self.view.layout(self.room, self.sort_key)
 
     def paint(self, y: int, width: int) -> Strip:
-        """The header stays on top, the rows scroll under it."""
+        """Paint the header at the top, else a row."""
         if y == 0:
             return self._heading(self._layout())
         place = self.top + y - 1
@@ -186,7 +186,7 @@ class Table(Lines, Generic[R]):
         return strip_of([(line_of(text, width, y - 2), Colour.DIM)], width, self.palette)
 
     def _heading(self, layout: Layout[R]) -> Strip:
-        """Titles, an arrow behind that of the column that orders the rows; signs of what lies to left and right."""
+        """The titles, with an arrow at the sort column, and signs for hidden columns to the left and right."""
         plain, strong = (self.palette.of(colour, Background.HEADER) for colour in (Colour.TEXT, Colour.ACCENT))
         line, used = [Segment("‹" if layout.left else " ", plain)], 1
         for column, size in layout.shown:

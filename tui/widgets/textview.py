@@ -1,4 +1,4 @@
-"""Text that is broken to the width it has: under a title within a panel, or alone in a dialog."""
+"""Wrapped text, under a title within a panel or alone in a dialog."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tui.widgets.lines import Content, Lines, Piece, ruled, strip_of
 
 
 class TextView(Lines):
-    """Lines of pieces, broken where they are too long; as high as they need and there is room for."""
+    """Lines of pieces, wrapped to the width; as high as they need, if there is room."""
 
     def __init__(
         self,
@@ -23,34 +23,34 @@ class TextView(Lines):
         super().__init__(id=id)
         self.content = content or []
         self.title = ""
-        """Stands in the first line, and stays there; empty: there is no such line."""
+        """Fixed first line; empty: no such line."""
         self._ground, self._hint = ground, hint
         self._broken: Content = []
 
     def show(self, content: Content, title: str = "") -> None:
-        """Show something else at the same place."""
+        """Replace the content, at the same scroll position."""
         if (content, title) != (self.content, self.title):
             self.content, self.title = content, title
             self.resized()
             self.redraw()
 
     def show_from(self, content: Content, *, end: bool = False) -> None:
-        """Show something else from its beginning, or its end."""
+        """Replace the content, scrolled to its beginning or its end."""
         self.show(content)
         self.scroll_to(y=self.virtual_size.height if end else 0, animate=False, force=True)
 
     def resized(self) -> None:
-        """Break the lines for this width."""
+        """Wrap the lines for the present width."""
         self._broken = self._lines(self.size.width)
         self.resize_to(len(self._broken) + bool(self.title))
 
     def _lines(self, width: int) -> Content:
-        """Lines that fit, without empty ones at the end; a cell is left free for the scrollbar."""
+        """Wrapped lines, without empty ones at the end; one cell stays free for the scrollbar."""
         end = max((place for place, line in enumerate(self.content, 1) if line), default=0)
         return [part for line in self.content[:end] for part in broken(line, max(20, width - 1))]
 
     def get_content_height(self, container: object, viewport: object, width: int) -> int:
-        """As many lines as there are when they are this wide."""
+        """The number of wrapped lines at this width."""
         del container, viewport
         return max(1, len(self._lines(width)))
 
@@ -66,7 +66,7 @@ class TextView(Lines):
 
 
 def broken(line: list[Piece], width: int) -> Content:
-    """Lines of at most ``width`` cells. What goes on stands below the text behind a label, else below its beginning."""
+    """Wrap a line into lines of at most ``width`` cells, continued below the text after a label or below its start."""
     if sum(cells(harmless(text)) for text, _ in line) <= width:
         return [line]
     hang = " " * _hang([harmless(text) for text, _ in line], width // 3)
@@ -88,7 +88,7 @@ def broken(line: list[Piece], width: int) -> Content:
 
 
 def _hang(texts: list[str], most: int) -> int:
-    """Cells before lines that go on: of all labels, else of the first, else of the first text's indentation."""
+    """Indentation of continued lines: all labels, else the first label, else the first text's own indentation."""
     labels = [
         sum(map(cells, texts[:end])) for end in (len(texts) - 1, 1) if len(texts) > 1 and texts[end - 1][-1:] == " "
     ]
@@ -96,7 +96,7 @@ def _hang(texts: list[str], most: int) -> int:
 
 
 def _head(text: str, room: int, *, fresh: bool) -> str:
-    """The words that fit into ``room`` cells; only on a fresh line a word is cut that is longer than the line."""
+    """The words that fit into ``room`` cells; only a ``fresh`` line cuts a word that is longer than the line."""
     if room <= 0:
         return ""
     head = wrap(text, room)[0]
