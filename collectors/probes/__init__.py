@@ -1,1 +1,1 @@
-"""Asked for by a key or a command: stacks, flame graphs, allreduce, path, traces, preflight."""
+"""Probes, run by a key or a command: stacks, flame graphs, all_reduce, path, InfiniBand, preflight, recorder, RAS."""

@@ -1,1 +1,1 @@
-"""The all_reduce probe: all nodes together, then pairs of nodes to find the bad one; NCCL's own log, nccl-tests."""
+"""The all_reduce probe: all nodes together, then pairs of nodes to find the bad node; NCCL's log, nccl-tests."""

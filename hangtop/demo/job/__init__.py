@@ -1,1 +1,1 @@
-"""The demo's training jobs: real torch ranks over gloo, in the shapes that users write, with faults to plant."""
+"""The demo's training job: real torch ranks over gloo, written as users write jobs, with faults to plant."""

@@ -1,1 +1,1 @@
-"""Stacks: what frames mean, what a rank is doing, and one merged picture of many ranks."""
+"""Stacks: the meaning of frames, the activity of a rank, and the merged stacks of many ranks."""

@@ -1,1 +1,1 @@
-"""All findings to one answer: the root cause first, consequences behind it, one word over all."""
+"""From all findings to one verdict: root causes first, consequences after them, and one word for the job."""

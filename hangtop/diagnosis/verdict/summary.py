@@ -75,7 +75,7 @@ def _without_ranks(job: Job, nodes: str) -> str:
 
 
 def _unsettled(job_status: JobStatus, waiting: str) -> str:
-    """What was seen of living ranks, and what would tell a quiet computation from a stand-still."""
+    """Text on what was seen of living ranks, and on what would settle whether they compute or stand still."""
     nothing = "nothing was seen to move and nothing is known to be wrong"
     hidden = {rank: name for name in job_status.job.nodes for rank in out_of_sight(job_status.job, name)}
     unseen = f"nothing is known about {ranks_on(hidden, hidden.values())} now" if hidden else ""

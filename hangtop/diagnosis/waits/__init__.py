@@ -1,1 +1,1 @@
-"""Who waits for whom: what each rank does, the graph of waits, and what tells it."""
+"""Which rank waits for which: the status of each rank, the wait graph, and the evidence."""

@@ -1,4 +1,4 @@
-"""Who waits for whom: follow every wait to its end and find the ranks that hold the others up.
+"""The wait graph: follow every wait to its end and find the ranks that hold the others up.
 
 A rank that does not wait ends the chain and is the culprit, even if few ranks wait for it. When every rank waits, sends
 and receives may form a cycle; otherwise the ranks at another point of the program than the rest are the culprits
