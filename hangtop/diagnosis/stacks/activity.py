@@ -31,12 +31,7 @@ class _Look(NamedTuple):
 
 
 def activity(dumps: Sequence[StackDump]) -> Activity:
-    """What a rank does, from all dumps of its process and its helpers: any number of looks, in any order.
-
-    Raises :class:`ValueError` for no dumps at all.
-    """
-    if not dumps:
-        raise ValueError("no dumps")
+    """What a rank does, from one or more dumps of its process and its helpers, in any order."""
     ordered = sorted(dumps, key=lambda dump: dump.at)
     mine = [dump for dump in ordered if dump.pid == dump.rank_pid] or ordered
     mine = [dump for dump in mine if not dump.error.startswith(("torn", "timeout"))] or mine  # only failed looks
