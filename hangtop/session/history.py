@@ -72,29 +72,24 @@ bytes in use of all GPUs; bytes that the ranks hold in memory; bytes a second th
 send; TCP segments a second that were sent again; the place of the verdict's word in :data:`WORDS`."""
 
 
-def add_figures(found: dict[str, float], node: Node) -> None:
-    """Add the figures of a node's devices and ranks, as far as they are known."""
-
-    def add(name: str, value: float | None) -> None:
-        if value is not None:
-            found[name] = found.get(name, 0.0) + value
-
+def figures_of(node: Node) -> Iterator[tuple[str, float | None]]:
+    """The figures of a node's devices and ranks, each to be added up; None where it is not known."""
     for gpu in node.gpus.values():
         row = gpu.looks.newest
         if row is not None and gpu.fault is None:
-            add("gpu_memory", row.memory_used or 0)
-            add("power", row.power)
-            add("used", row.utilization)
-            add("gpus", None if row.utilization is None else 1)
+            yield "gpu_memory", row.memory_used
+            yield "power", row.power
+            yield "used", row.utilization
+            yield "gpus", None if row.utilization is None else 1
     for rank in node.ranks.values():
         if rank.gone_at is None and rank.looks.newest is not None:
-            add("memory", rank.looks.newest.rss)
+            yield "memory", rank.looks.newest.rss
     for port in node.ports.values():
-        add("ports", port.sent_per_s)
+        yield "ports", port.sent_per_s
     sent = [each.sent_per_s for each in node.interfaces.values() if each.facts.kind not in LOCAL]
     # of a bridge and what is behind it the busier
-    add("network", max((rate for rate in sent if rate is not None), default=None))
-    add("retransmitted", node.retransmitted_per_s)
+    yield "network", max((rate for rate in sent if rate is not None), default=None)
+    yield "retransmitted", node.retransmitted_per_s
 
 
 WORDS: tuple[Outcome, ...] = (
@@ -129,7 +124,9 @@ class History:
         alive = moving = 0
         nodes = [node for node in state.nodes.values() if node.link in {"live", "limited"} and node.seen_at is not None]
         for number, node in enumerate(nodes, 1):
-            add_figures(found, node)
+            for name, value in figures_of(node):
+                if value is not None:
+                    found[name] = found.get(name, 0.0) + value
             for pid, known in progress.tracks.get(node.name, {}).items():
                 if now - known.seen_at <= SILENT * progress.between + 1.0:
                     alive += 1

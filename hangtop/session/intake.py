@@ -168,14 +168,12 @@ class Intake:
         A clock that was set since the flush before is known before the times of this one are read.
         """
         at = arrived
-        for sample in [
-            sample for sample in flush if type(sample) in (Tick, Hello)
-        ]:  # sent at once after they were made
-            assert isinstance(sample, Tick | Hello)
-            if isinstance(sample, Hello) or node.name not in self._offsets:
-                self._offsets[node.name] = ClockOffset()
-            node.clock_offset = self._offsets[node.name].learn(sample.clock, arrived)
-            at = min(arrived, sample.clock - node.clock_offset)
+        for sample in flush:
+            if type(sample) is Hello or type(sample) is Tick:  # sent at once after they were made
+                if type(sample) is Hello or node.name not in self._offsets:
+                    self._offsets[node.name] = ClockOffset()
+                node.clock_offset = self._offsets[node.name].learn(sample.clock, arrived)
+                at = min(arrived, sample.clock - node.clock_offset)
         return at
 
     def link(self, change: LinkChange) -> None:

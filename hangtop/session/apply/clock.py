@@ -26,18 +26,15 @@ class ClockOffset:
 
     def __init__(self) -> None:
         self._seen: deque[float] = deque(maxlen=WINDOW)
-        self._largest = self._last = float("-inf")
+        self._last = float("-inf")
 
     def learn(self, clock: float, arrived: float) -> float:
         """Take one answer and return the offset: seconds that the node's clock is ahead of ours."""
         if clock < self._last:
             self._seen.clear()
-            self._largest = float("-inf")
-        self._last, shown = clock, clock - arrived
-        forgotten = self._seen[0] if len(self._seen) == WINDOW else shown
-        self._seen.append(shown)
-        self._largest = max(self._seen) if forgotten >= self._largest else max(self._largest, shown)
-        return self._largest
+        self._last = clock
+        self._seen.append(clock - arrived)
+        return max(self._seen)
 
 
 def shift_of(offset: float | None) -> float:

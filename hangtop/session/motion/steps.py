@@ -37,9 +37,9 @@ class JobSteps:
         """Take what the logs of a node tell; ``unrelated`` are processes of other runs."""
         for log in node.steps.values():
             if log.count.pid is None or (node.name, log.count.pid) not in unrelated:
-                self._take_log(log, seen=node.link in {"live", "limited"})
+                self._take_log(log)
 
-    def _take_log(self, log: Steps, *, seen: bool) -> None:
+    def _take_log(self, log: Steps) -> None:
         every, longest = _every(log), log.count.longest if log.count.name in NUMBERED else None
         if log.told and (self.best is None or _worth(log) > _worth(self.best)):
             self.best = log
@@ -47,7 +47,7 @@ class JobSteps:
             self.every = min(every, self.every or every)
         if longest is not None:
             self.longest = min(longest, self.longest or longest)
-        if log.grown_at is not None and seen:
+        if log.grown_at is not None:
             self.grown_at = max(log.grown_at, self.grown_at or log.grown_at)
 
     @property
