@@ -107,7 +107,7 @@ async def shoot(theme: str) -> None:
 
 def disturbed(session: Session) -> float:
     """When a node last came late, or was lost."""
-    return max((change.at for kind in ("late", "lost") for change in session.state.changes.of(kind)), default=0.0)
+    return max((change.at for kind, change in session.state.changes if kind in {"late", "lost"}), default=0.0)
 
 
 async def until(true: Callable[[], bool], seconds: float = VERDICT_SECONDS) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from operator import itemgetter
+from itertools import takewhile
 from typing import Generic, Literal, TypeVar
 
 from collectors.samples.collectives import RasReport, RecorderDump
@@ -37,8 +37,8 @@ class Kept(Generic[T]):
 
     def __init__(self, memory: int = MEMORY) -> None:
         self._memory = memory
-        self._of: dict[str, deque[tuple[int, T]]] = {}
-        """Those of each owner, each with its number since the beginning."""
+        self._items: deque[tuple[int, str, T]] = deque()
+        """Each with its number since the beginning, and its owner."""
         self._bytes: Counter[str] = Counter()
         self._held = 0
         self.total = 0
@@ -46,35 +46,24 @@ class Kept(Generic[T]):
 
     def add(self, owner: str, item: T) -> None:
         """Add one."""
-        self._of.setdefault(owner, deque()).append((self.total, item))
+        self._items.append((self.total, owner, item))
         self.total += 1
-        size = size_of(item)
-        self._bytes[owner] += size
-        self._held += size
+        self._count(owner, size_of(item))
         if self._held > self._memory:
             largest = max(self._bytes, key=self._bytes.__getitem__)
-            own = self._of[largest]
-            gone = sum(size_of(own.popleft()[1]) for _ in range((len(own) + 1) // 2))
-            self._bytes[largest] -= gone
-            self._held -= gone
+            own = [(number, item) for number, owner, item in self._items if owner == largest]
+            gone = dict(own[: (len(own) + 1) // 2])
+            self._items = deque(entry for entry in self._items if entry[0] not in gone)
+            self._count(largest, -sum(map(size_of, gone.values())))
 
-    def owners(self) -> list[str]:
-        """Who has any."""
-        return [owner for owner, own in self._of.items() if own]
-
-    def of(self, owner: str) -> Iterator[T]:
-        """Those of one owner, the newest first."""
-        return (item for _, item in reversed(self._of.get(owner, ())))
+    def _count(self, owner: str, size: int) -> None:
+        self._bytes[owner] += size
+        self._held += size
 
     def since(self, total: int) -> list[tuple[str, T]]:
         """Those that came after so many, in order, each with its owner, as far as they are kept."""
-        later = []
-        for owner, own in self._of.items():
-            for number, item in reversed(own):
-                if number < total:
-                    break
-                later.append((number, owner, item))
-        return [(owner, item) for _, owner, item in sorted(later, key=itemgetter(0))]
+        later = [*takewhile(lambda entry: entry[0] >= total, reversed(self._items))]
+        return [(owner, item) for _, owner, item in reversed(later)]
 
     def only(self, wanted: Callable[[T], bool]) -> Kept[T]:
         """Those of which something is true."""
@@ -85,10 +74,13 @@ class Kept(Generic[T]):
         return found
 
     def __iter__(self) -> Iterator[tuple[str, T]]:
-        return iter(self.since(0))
+        return ((owner, item) for _, owner, item in self._items)
+
+    def __reversed__(self) -> Iterator[tuple[str, T]]:
+        return ((owner, item) for _, owner, item in reversed(self._items))
 
     def __len__(self) -> int:
-        return sum(map(len, self._of.values()))
+        return len(self._items)
 
 
 # --- what happened ----------------------------------------------------------------------------------------------------

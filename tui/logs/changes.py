@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from heapq import merge
 
 from hangtop.diagnosis.phrasing import count, folded_names, ranks_text
 from hangtop.session.state import Change, Kept
@@ -58,6 +57,5 @@ def chosen(changes: Kept[Change], most: int) -> list[Change]:
 
     Without events of hangtop itself and changed states of sources, which panel 6 shows.
     """
-    of_each_kind = (changes.of(kind) for kind in changes.owners() if kind != "hangtop")
-    newest = merge(*of_each_kind, key=lambda change: -change.at)
+    newest = (change for kind, change in reversed(changes) if kind != "hangtop")
     return told((change for change in newest if _SOURCE.match(change.text) is None), most)

@@ -90,6 +90,14 @@ def nodes_of(session: Session, job: Job) -> tuple[list[NodeAccess], dict[str, st
     return there, absent
 
 
+def unknowns(what: str, told: Iterable[tuple[str, str]]) -> tuple[Unknown, ...]:
+    """What is not known of nodes, each with why: those with one reason together."""
+    by_why: dict[str, set[str]] = {}
+    for node, why in told:
+        by_why.setdefault(why, set()).add(node)
+    return tuple(Unknown(what, tuple(sorted(nodes)), why) for why, nodes in by_why.items())
+
+
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Rows below their heads: the first and the last column to the left, the others to the right. Nothing for none."""
     lines = [heads, *rows]

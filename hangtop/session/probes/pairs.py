@@ -12,13 +12,12 @@ from hangtop.diagnosis.finding import Finding, Unknown
 from hangtop.diagnosis.firewall import with_firewall
 from hangtop.diagnosis.phrasing import count, folded_names, listed
 from hangtop.diagnosis.probes import findings, outcome, path_findings, report_of
-from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_of, table
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_of, table, unknowns
 from hangtop.session.session import Session
 
 LOADS = "The probe loads the network of these nodes for some seconds."
 PATHS = ("path", "connect µs", "round trip µs", "MTU", "GB/s", "resent", "by")
 PORTS = ("port", "state", "link layer", "largest MTU", "MTU")
-DIRECTIONS = ("direction", "Gb/s", "")
 
 
 def measured(
@@ -109,16 +108,12 @@ def infiniband_result(
         report = report._replace(outcome="failed", why="nothing could be measured")
     ports = [port for _, there in sorted(looked.items()) for port in there.ports]
     left = sorted(set(looked) - {name for one in directions for name in (one.a, one.b)})
-    not_possible: dict[str, set[str]] = {}
     told = [(node, why) for node, one in looked.items() for why in one.why]
     told += [(rank.node, rank.why) for rank in report.ranks if rank.state == "absent"]
-    for node, why in told:
-        not_possible.setdefault(why, set()).add(node)
     lines = [
         *table(PORTS, [(f"{one.node}:{one.name}", one.state, one.link_layer, str(one.max_mtu), str(one.active_mtu))
                        for one in ports]),
-        *table(DIRECTIONS, [(f"{one.a} → {one.b}", _text(one.throughput, "{:.2f}", 8e-9), one.error)
-                            for one in directions]),
+        *table(PATHS, map(_path_row, directions)),
         *(f"{one.a} → {one.b}  {line}" for one in directions for line in one.shown),
     ]  # fmt: skip
     return measured(
@@ -126,5 +121,5 @@ def infiniband_result(
         f"{count(len(report.pairs), 'pair')}, all well" + (f"; not measured: {listed(left)}" if left else ""), lines,
         {"backend": "infiniband", "ports": [port._asdict() for port in ports],
          "directions": [one._asdict() for one in directions]},
-        [Unknown("infiniband", tuple(sorted(nodes)), why) for why, nodes in not_possible.items()],
+        unknowns("infiniband", told),
     )  # fmt: skip

@@ -14,7 +14,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count, duration, size
 from hangtop.diagnosis.rules.nodes import left_over
-from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say
+from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, unknowns
 from hangtop.session.session import Session
 
 ENTRY = "collectors.probes.remote.repair"
@@ -59,23 +59,22 @@ class RepairSurvey(NamedTuple):
 
 def survey(job: Job) -> RepairSurvey:
     """Look what can be mended; that changes nothing."""
-    silent: dict[str, list[str]] = {}
+    told = []
     for name, node in sorted(job.nodes.items()):
         known = node.sources.get("ranks")
         if known is None or known.state != "ok":
             why = node.why or (known.why if known else "")
-            silent.setdefault(f"which ranks are the job's is not known there: {why}".rstrip(": "), []).append(name)
-    dark = {name for names in silent.values() for name in names}
-    lost, stopped = [], []
-    for rank in (*job.ranks, *job.others):
-        if rank.gone_at is not None or rank.node in dark:
-            continue
-        if why := left_over(rank, job.others) if rank in job.others else "":
-            lost.append(_repairable(job, rank, why))
-        elif rank in job.ranks and rank.looks and rank.looks[-1].value.state == "T":
-            stopped.append(_repairable(job, rank, "a stop signal holds it (state T)"))
-    unknown = tuple(Unknown("ranks", tuple(names), why) for why, names in silent.items())
-    return RepairSurvey(tuple(lost), tuple(stopped), unknown)
+            told.append((name, f"which ranks are the job's is not known there: {why}".rstrip(": ")))
+    dark = dict(told)
+    others, own = (
+        [rank for rank in ranks if rank.gone_at is None and rank.node not in dark] for ranks in (job.others, job.ranks)
+    )
+    stopped = [rank for rank in own if rank.looks and rank.looks[-1].value.state == "T"]
+    return RepairSurvey(
+        tuple(_repairable(job, rank, why) for rank in others if (why := left_over(rank, job.others))),
+        tuple(_repairable(job, rank, "a stop signal holds it (state T)") for rank in stopped),
+        unknowns("ranks", told),
+    )
 
 
 def _repairable(job: Job, rank: Rank, why: str) -> Repairable:
