@@ -96,25 +96,23 @@ class Recordings:
 
     def close(self) -> None:
         """End it; a past in which no node spoke is removed."""
-        recorder, self._recorder = self._recorder, None
-        if recorder is None:
-            return
-        try:
-            recorder.close(self._now())
-        except OSError as error:
-            self.fault = str(error)
-        if not self._named and any(node.seen_at for node in self._state.nodes.values()):
-            self.kept = recorder.path
-        elif not self._named:
-            recorder.path.unlink(missing_ok=True)
+        self._end("")
 
     def _end(self, why: str) -> None:
-        """Keep it no longer; of a past nothing is left, as the disk may be full."""
-        self.fault = why
-        self._state.note(self._now(), why)
+        """End it, and say why, if it is a fault; of a past nothing is left then, as the disk may be full."""
         recorder, self._recorder = self._recorder, None
-        if recorder is not None and not self._named:
-            recorder.path.unlink(missing_ok=True)
+        if recorder is not None:
+            try:
+                recorder.close(self._now())
+            except OSError as error:
+                why = why or str(error)
+            if not self._named and not why and any(node.seen_at for node in self._state.nodes.values()):
+                self.kept = recorder.path
+            elif not self._named:
+                recorder.path.unlink(missing_ok=True)
+        if why:
+            self.fault = why
+            self._state.note(self._now(), why)
 
 
 def past_folder() -> Path:

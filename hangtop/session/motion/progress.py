@@ -23,8 +23,8 @@ from hangtop.session.motion.rank_progress import MotionSign, RankProgress
 from hangtop.session.motion.steps import JobSteps
 from hangtop.session.state import JobState
 
-PAUSE = 2.0
-"""Seconds: shorter pauses are the rhythm of looking, not of the job."""
+PAUSE, PAUSES = 1.0, 256
+"""Seconds of a pause in which several looks may fall, as a watch begins with them, and how many are remembered."""
 HALF_LIFE = 600.0
 """Seconds in which a pause that does not come again is half forgotten."""
 LAG = 3.0
@@ -39,8 +39,6 @@ LOOKED_OFTEN = 2
 """Looks at a still rank after which it is known to be still."""
 LONGEST_RHYTHM = 60.0
 """Seconds: a longer pause is none that comes with every step."""
-LONG_PAUSE, LONG_PAUSES = 1.0, 256
-"""Seconds of a pause in which several looks may fall, as a watch begins with them, and how many are remembered."""
 OVERDUE = 3.0
 """So many times the rhythm in which a log told steps before the last one is the last sign of life."""
 SHARE, FLOOR = 0.1, 10e6
@@ -69,13 +67,13 @@ class Progress:
         """The most bytes per second each way that a node's port or interface was seen to exchange."""
         self._steps = JobSteps(0.0)
         self._now = 0.0
-        self.pauses: deque[tuple[float, float]] = deque(maxlen=LONG_PAUSES)
-        """When the last pauses of :data:`LONG_PAUSE` seconds and more began, and when the job came back from them."""
+        self.pauses: deque[tuple[float, float]] = deque(maxlen=PAUSES)
+        """When the last pauses of :data:`PAUSE` seconds and more began, and when the job came back from them."""
 
     @property
     def usual_pause(self) -> float | None:
         """The longest pause that the job took and came back from, as it fades; None while it has taken none."""
-        lasted = [(end - begin, self._now - end) for begin, end in self.pauses if end - begin >= PAUSE]
+        lasted = [(end - begin, self._now - end) for begin, end in self.pauses]
         return max((seconds * 0.5 ** (past / HALF_LIFE) for seconds, past in lasted), default=None)
 
     def steps_per_s(self, now: float) -> float | None:
@@ -155,7 +153,7 @@ class Progress:
         """Take how long the ranks were still; what they came back from was a pause until then, whenever known."""
         before, then = self.stood_still, self._now
         self.stood_still, self._now = still, now
-        if before is not None and still is not None and LONG_PAUSE <= before > still + 0.1:
+        if before is not None and still is not None and PAUSE <= before > still + 0.1:
             self.pauses.append((then - before, now - still))
 
     def _stillness(self, now: float, still: float, *, never: bool) -> float:
