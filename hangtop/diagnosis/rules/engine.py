@@ -124,8 +124,7 @@ class EventRow:
     def _finding(self, events: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...],
                  gpus: tuple[str, ...]) -> Finding:  # fmt: skip
         text = self.summary.format(
-            who=ranks_text(ranks if self.ranks_in else ranks or ranks_in(events)) or "a rank",
-            node=listed(nodes), on=f" {on_nodes(nodes)}" if nodes else "",
+            who=ranks_text(ranks) or "a rank", node=listed(nodes), on=f" {on_nodes(nodes)}" if nodes else "",
             gpu=f"GPU {gpus[0].partition(':')[2]}" if gpus else "a GPU",
         )  # fmt: skip
         return Finding(

@@ -191,8 +191,7 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
             "init_hang", "critical", 0.75,
             f"NCCL communicator {comm} was begun by {ranks_text(waiting)} and never completed"
             f"{f'; {ranks_text(absent)} of it never began' if absent else ''}",
-            ranks=() if split else absent, evidence=lines([*waiting.values()])[:3],
-            advice=COME,
+            ranks=() if split else absent, evidence=lines([*waiting.values()]), advice=COME,
         )  # fmt: skip
 
 
