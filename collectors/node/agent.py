@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from typing import Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from collectors.node import loader, watchdog, wire
 from collectors.node.changes import ChangeFilter
@@ -179,16 +179,15 @@ class Agent:
         )
 
 
-def main(arguments: "Optional[Dict[str, object]]") -> None:
+def main(arguments: Dict[str, Any]) -> None:
     """Entry of the payload.
 
     ``arguments``: ``settings`` (fields of :class:`Settings`), ``sources`` (names; default all),
     ``silence`` (seconds without a heartbeat to live); all optional.
     """
-    said = arguments or {}
-    fields, names, silence = (said.get(name) for name in ("settings", "sources", "silence"))
+    fields, names = arguments.get("settings"), arguments.get("sources") or SOURCES
     Agent(
-        names=[name for name in SOURCES if not isinstance(names, list) or name in names],
-        silence=silence if isinstance(silence, int) else watchdog.SILENCE,
-        settings=Settings(*fields) if isinstance(fields, list) else DEFAULT,
+        names=[name for name in SOURCES if name in names],
+        silence=arguments.get("silence", watchdog.SILENCE),
+        settings=Settings(*fields) if fields else DEFAULT,
     ).run()

@@ -12,7 +12,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Callable, Dict, NoReturn, Optional
+from typing import Any, Callable, Dict, NoReturn, Optional
 
 from collectors.node.wire import Answered, say
 
@@ -59,10 +59,10 @@ def watch(on_data: Optional[Callable[[bytes], None]] = None, seconds: int = SILE
     threading.Thread(target=hear, name="stdin", daemon=True).start()
 
 
-def program(main: Callable[[Dict[str, object]], None]) -> Callable[[Dict[str, object]], None]:
+def program(main: Callable[[Dict[str, Any]], None]) -> Callable[[Dict[str, Any]], None]:
     """Frame of a program that is asked once: it lives as long as heartbeats come, and leaves when it has said all."""
 
-    def entry(arguments: Dict[str, object]) -> None:
+    def entry(arguments: Dict[str, Any]) -> None:
         watch()
         main(arguments)
         say(Answered())

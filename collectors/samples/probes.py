@@ -11,7 +11,7 @@ class Observation(NamedTuple):
     """One answer of a one-shot check of a node: a value, or why there is none."""
 
     name: str
-    """``loopback``, ``connect``, ``limit`` …: see ``collectors.node.machine.preflight``."""
+    """``connect``, ``limit``, ``pcie`` …: see ``collectors.node.machine.preflight``."""
     subject: str
     """What was looked at: ``10.0.0.1:29500``, ``memlock``, ``/etc/nccl.conf``; empty where the name says it all."""
     value: Value

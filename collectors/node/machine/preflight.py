@@ -13,7 +13,7 @@ import socket
 import struct
 import threading
 from contextlib import suppress
-from typing import Dict, Iterator, List, Optional, Set, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
 from collectors.node import redact, watchdog
 from collectors.node.files import list_folder, read_or_none, read_text
@@ -27,7 +27,6 @@ from collectors.samples.probes import Observation
 
 def look(master: str) -> Iterator[Observation]:
     """What this node says of itself."""
-    yield Observation("loopback", "", True, tcp.loopback())
     # what a login gets here, and so a rank started by ssh: soft and hard limit, -1 is unlimited
     yield Observation("limit", "memlock", list(resource.getrlimit(resource.RLIMIT_MEMLOCK)), "")
     with suppress(OSError):
@@ -90,20 +89,15 @@ def _accept(listener: socket.socket) -> None:
 
 
 @watchdog.program
-def main(arguments: Dict[str, object]) -> None:
+def main(arguments: Dict[str, Any]) -> None:
     """Entry. ``listen``: ports, ``connect``: [host, port] pairs, ``master``; ``look``: whether to look."""
-    answers = list(listen([int(str(port)) for port in _list(arguments, "listen")]))
+    answers = list(listen(arguments.get("listen", [])))
     say(*answers)
-    targets = [(str(pair[0]), int(pair[1])) for pair in _list(arguments, "connect") if isinstance(pair, list)]
-    looked = look(str(arguments.get("master", ""))) if arguments.get("look", True) else iter(())
+    targets = [(host, port) for host, port in arguments.get("connect", [])]
+    looked = look(arguments.get("master", "")) if arguments.get("look", True) else iter(())
     say(*looked, *reach(targets))
     if any(isinstance(one.value, int) for one in answers):
         watchdog.stay()
-
-
-def _list(arguments: Dict[str, object], name: str) -> List[object]:
-    value = arguments.get(name, [])
-    return value if isinstance(value, list) else []
 
 
 # --- PCIe -----------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import base64
 import errno
 import socket
 import time
-from typing import Dict, List
+from typing import Any, Dict, List
 
 from collectors.node import watchdog
 from collectors.node.processes.namespaces import in_network_of
@@ -76,15 +76,14 @@ def _connect(host: str, port: int, timeout: float) -> socket.socket:
 
 
 @watchdog.program
-def main(arguments: Dict[str, object]) -> None:
+def main(arguments: Dict[str, Any]) -> None:
     """Entry. ``pid``: the rank to ask from, ``host`` and ``port`` as it would reach them.
 
     Only an address of the rank's own machine is asked.
     """
-    host, (pid, port) = str(arguments["host"]), (int(str(arguments[name])) for name in ("pid", "port"))
     answer, why = b"", ""
     try:
-        answer = ask(pid, host, port)
+        answer = ask(arguments["pid"], arguments["host"], arguments["port"])
     except socket.timeout:
         why = "no answer in %g s" % SECONDS
     except OSError as error:

@@ -14,7 +14,7 @@ import errno
 import os
 import stat
 import time
-from typing import Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, Optional, Sequence
 
 from collectors.node import watchdog
 from collectors.node.files import link, opened, read_named, read_or_none
@@ -148,9 +148,7 @@ def dumps(ranks: Sequence[Sequence[float]], fresh: bool) -> Iterator[RecorderFil
 
 
 @watchdog.program
-def main(arguments: Dict[str, object]) -> None:
+def main(arguments: Dict[str, Any]) -> None:
     """Entry. ``ranks``: [rank, pid, start time] each, ``fresh``: whether to ask the ranks for a new dump."""
-    ranks = arguments.get("ranks")
-    rows: List[List[float]] = ranks if isinstance(ranks, list) else []
-    for file in dumps(rows, bool(arguments.get("fresh"))):
+    for file in dumps(arguments["ranks"], arguments["fresh"]):
         say(file)

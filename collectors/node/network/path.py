@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import Callable, Dict, Optional, Tuple
+from typing import Any, Callable, Dict, Optional, Tuple
 
 from collectors.node import watchdog
 from collectors.node.network import tcp
@@ -147,18 +147,17 @@ def _arrives(probe: socket.socket, size: int) -> bool:
     return False
 
 
-def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
+def measure(name: str, target: Dict[str, Any], seconds: float) -> PathFigure:
     """Everything about one direction; what fails is said in ``error``, what was measured before it stays."""
-    host, port, udp = str(target["host"]), int(str(target["tcp"])), int(str(target["udp"]))
-    figure = PathFigure(name, str(target["name"]))
+    host, figure = target["host"], PathFigure(name, target["name"])
     try:
         started = time.monotonic()
-        with socket.create_connection((host, port), timeout=tcp.CONNECT_SECONDS) as connection:
+        with socket.create_connection((host, target["tcp"]), timeout=tcp.CONNECT_SECONDS) as connection:
             took, source = time.monotonic() - started, str(connection.getsockname()[0])
             interface, local = interface_of(source)
             trip, _ = kernel_figures(connection)
             figure = figure._replace(connect=took, round_trip=trip, local_mtu=local, interface=interface)
-            figure = figure._replace(mtu=path_mtu(host, udp, local or 9000))
+            figure = figure._replace(mtu=path_mtu(host, target["udp"], local or 9000))
             rate = throughput(connection, seconds)
             return figure._replace(throughput=rate, retransmitted=kernel_figures(connection)[1])
     except OSError as error:
@@ -166,13 +165,12 @@ def measure(name: str, target: Dict[str, object], seconds: float) -> PathFigure:
 
 
 @watchdog.program
-def main(arguments: Dict[str, object]) -> None:
+def main(arguments: Dict[str, Any]) -> None:
     """Entry. ``listen``: be a listener until nobody needs it; ``name``, ``targets``, ``seconds``: be a tester."""
     if arguments.get("listen"):
         _listen()
-    targets = arguments.get("targets")
-    for target in targets if isinstance(targets, list) else []:
-        say(measure(str(arguments.get("name", "")), target, float(str(arguments.get("seconds", 0.5)))))
+    for target in arguments["targets"]:
+        say(measure(arguments["name"], target, arguments["seconds"]))
 
 
 def _listen() -> None:

@@ -14,7 +14,7 @@ import shutil
 import struct
 import subprocess
 import sys
-from typing import Callable, Dict, Mapping, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Mapping, NamedTuple, Optional, Tuple
 
 from collectors.node import loader, watchdog
 from collectors.node.files import is_ours, link, read_or_none
@@ -147,17 +147,16 @@ def borrow(pid: Optional[int], wanted: str) -> Borrowed:
     return Borrowed(environment_of(os.environ), usual, None)
 
 
-def main(arguments: Dict[str, object]) -> None:
+def main(arguments: Dict[str, Any]) -> None:
     """Entry. ``pid``: a rank to imitate, ``python``: interpreter instead, ``env``: settings on top, ``command``: argv.
 
     ``command`` has ``{python}`` where the interpreter goes; the blob ``child`` is written to the child's standard input
     before anything else.
     """
     watchdog.arm()  # heartbeats are heard once the child is there
-    pid, extra, words = arguments.get("pid"), arguments.get("env"), arguments.get("command")
-    lent = borrow(pid if isinstance(pid, int) else None, str(arguments.get("python") or ""))
-    environment = {**lent.environment, **(extra if isinstance(extra, dict) else {})}
-    argv = [str(word).replace("{python}", lent.python) for word in (words if isinstance(words, list) else [])]
+    lent = borrow(arguments["pid"], arguments["python"])
+    environment = {**lent.environment, **arguments["env"]}
+    argv = [word.replace("{python}", lent.python) for word in arguments["command"]]
     setup = watchdog.child_setup(become=lent.become)
     if setup is None:
         sys.exit("hangtop: this node's Python has no ctypes, so a probe could not be ended reliably")

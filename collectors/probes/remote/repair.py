@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Dict, List, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from collectors.node import watchdog
 from collectors.node.processes.procfs import CLOCK_TICKS, boot_time, read_stat
@@ -98,10 +98,7 @@ def continue_all(targets: List[SignalTarget]) -> List[Signalled]:
 
 
 @watchdog.program
-def main(arguments: Dict[str, object]) -> None:
+def main(arguments: Dict[str, Any]) -> None:
     """Entry point. ``signal``: ``TERM`` or ``CONT``; ``targets``: [pid, start] pairs; ``grace``: seconds."""
-    rows = arguments["targets"]
-    assert isinstance(rows, list)
-    targets = [SignalTarget(int(str(pid)), float(str(started))) for pid, started in rows]
-    grace = float(str(arguments["grace"]))
-    say(*(continue_all(targets) if arguments["signal"] == "CONT" else end_all(targets, grace)))
+    targets = [SignalTarget(pid, started) for pid, started in arguments["targets"]]
+    say(*(continue_all(targets) if arguments["signal"] == "CONT" else end_all(targets, arguments["grace"])))

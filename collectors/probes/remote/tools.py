@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import time
-from typing import Dict, List
+from typing import Any, Dict, List
 
 from collectors.node import watchdog
 from collectors.node.child import Child, find, output
@@ -62,18 +62,18 @@ def result(words: List[str], seconds: float) -> Observation:
 
 
 @watchdog.program
-def main(arguments: Dict[str, object]) -> None:
+def main(arguments: Dict[str, Any]) -> None:
     """Entry point. ``find``: tools (adds firewalls); ``serve``: command of a server; ``run``: command, ``seconds``."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores SIGPIPE, and children would, too
     names, server, words = arguments.get("find"), arguments.get("serve"), arguments.get("run")
     answers: List[Observation] = []
-    if isinstance(names, list):
-        answers += [Observation("tool", str(name), find(str(name)), "") for name in names]
+    if names is not None:
+        answers += [Observation("tool", name, find(name), "") for name in names]
         answers += firewalls()
-    if isinstance(server, list):
-        answers.append(serve([str(word) for word in server]))
-    if isinstance(words, list):
-        answers.append(result([str(word) for word in words], float(str(arguments.get("seconds", 15.0)))))
+    if server:
+        answers.append(serve(server))
+    if words:
+        answers.append(result(words, arguments["seconds"]))
     say(*answers)
-    if isinstance(server, list) and not answers[-1].error:
+    if server and not answers[-1].error:
         watchdog.stay()

@@ -73,7 +73,8 @@ def test_a_ranks_process_cannot_be_left_behind(rank: Rank) -> None:
     process = subprocess.Popen(command, stdin=-1, stdout=-1)
     assert process.stdin is not None
     assert process.stdout is not None
-    arguments = {"pid": rank(PATH="/usr/bin:/bin"), "command": ["sh", "-c", "echo $$; exec sleep 300"]}
+    words = ["sh", "-c", "echo $$; exec sleep 300"]
+    arguments = {"pid": rank(PATH="/usr/bin:/bin"), "python": "", "env": {}, "command": words}
     process.stdin.write(payload.pack("collectors.node.processes.launch", arguments))
     process.stdin.flush()
     child = int(process.stdout.readline())
