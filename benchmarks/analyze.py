@@ -1,6 +1,6 @@
-"""``hangtop analyze`` on a large NCCL INFO log, one core, beside ``grep -c opCount``.
+"""``hangtop analyze`` on a large NCCL INFO log, on one core, compared with ``grep -c opCount``.
 
-Run: ``python -m benchmarks.analyze [MEGABYTES]`` (1,000 by default; that many are written to the temporary folder).
+Run: ``python -m benchmarks.analyze [MEGABYTES]`` (default 1,000; the log is written to the temporary folder).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ HANGTOP = str(Path(sys.executable).with_name("hangtop"))
 
 
 def lines(size: int, *, small_talk: float = 0.05, seed: int = 1) -> Iterator[str]:
-    """About ``size`` bytes of log: the initialisation, then collectives, and a share of lines that say nothing."""
+    """About ``size`` bytes of log: initialisation, then collectives, and a share ``small_talk`` of other lines."""
     rnd = random.Random(seed)
     comms = [[f"0x{0x55D000000000 + rnd.randrange(1 << 36):x}" for _ in OPERATIONS] for _ in range(RANKS)]
     written = 0
@@ -61,7 +61,7 @@ def lines(size: int, *, small_talk: float = 0.05, seed: int = 1) -> Iterator[str
 
 
 def write(path: Path, size: int, *, block: int = 32 << 20) -> int:
-    """Write a log of at least ``size`` bytes; a block of it is made once and repeated. Gives its size."""
+    """Write a log of at least ``size`` bytes, by repeating one block; returns its size."""
     text = "".join(lines(block)).encode()
     with path.open("wb") as file:
         written = 0
@@ -73,7 +73,7 @@ def write(path: Path, size: int, *, block: int = 32 << 20) -> int:
 def measured(command: Sequence[str]) -> tuple[float, float, float]:
     """Wall seconds, CPU seconds and peak resident megabytes of a command, on one core."""
     began = time.perf_counter()
-    # not to /dev/null: grep stops at the first match when nobody wants its output
+    # not to /dev/null: there grep stops at the first match
     process = subprocess.Popen(["taskset", "-c", "0", *command], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.read()
@@ -82,7 +82,7 @@ def measured(command: Sequence[str]) -> tuple[float, float, float]:
 
 
 def main() -> None:
-    """Write the log, read it with both, print the table."""
+    """Write the log, measure both commands, and report."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
     with tempfile.TemporaryDirectory() as folder:

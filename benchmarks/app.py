@@ -25,13 +25,13 @@ from hangtop.session.session import Session
 from tui.app import HangtopApp, ScreenOptions
 
 PRESSES = 24
-"""Keys pressed on each panel."""
+"""Key presses per panel."""
 SETTLE = 10.0
-"""Seconds after the last node is live in which nothing is measured."""
+"""Seconds from the last live node to the measurement."""
 WATCH = 20.0
-"""Seconds with nobody at the keys: first for the CPU, then as many for the stalls; watching for them costs CPU."""
+"""Seconds without key presses, first for the CPU, then again for the stalls, whose detection costs CPU."""
 LONGEST = 60.0
-"""Seconds after which it is measured with the nodes that are live by then: a busy machine takes minutes for 2,048."""
+"""Most seconds to wait for all nodes; then the live ones are measured. A busy machine needs minutes for 2,048."""
 LIVE = {64: 2.0}
 CPU = {64: 10.0, 2048: 60.0}
 FLOORS = {64: "4 %", 2048: "streams 20 to 30 %, heat map 2.5 %"}
@@ -39,7 +39,7 @@ FLOORS = {64: "4 %", 2048: "streams 20 to 30 %, heat map 2.5 %"}
 
 @dataclass
 class Coming:
-    """When nodes became live, in seconds since :attr:`began`."""
+    """Times at which nodes became live, in seconds since :attr:`began`."""
 
     wanted: int
     began: float = field(default_factory=time.perf_counter)
@@ -47,7 +47,7 @@ class Coming:
     all: asyncio.Event = field(default_factory=asyncio.Event)
 
     def watch(self, session: Session) -> None:
-        """Listen to what the session is told."""
+        """Observe the session's link changes."""
         tell = session.link
 
         def link(change: LinkChange) -> None:
@@ -61,7 +61,7 @@ class Coming:
 
 
 async def measure(nodes: int) -> list[FigureRow]:
-    """All figures for one size."""
+    """All figures for one number of nodes."""
     with simulated_nodes(nodes) as simulated:
         options = SessionOptions(targets=(f"sim[0000-{nodes - 1:04d}]",), ssh_config=simulated.ssh_config)
         coming = Coming(nodes)
@@ -83,14 +83,14 @@ async def measure(nodes: int) -> list[FigureRow]:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of a while: CPU in per cent of a core, and the longest stall in milliseconds."""
+    """Cost over a time: CPU in per cent of a core, and the longest stall in milliseconds."""
 
     cpu: float
     stall: float
 
 
 async def at_rest() -> Cost:
-    """The overview, with nobody at the keys."""
+    """The cost of the overview without key presses."""
     cpu, began = time.process_time(), time.perf_counter()
     await asyncio.sleep(WATCH)
     spent = 100 * (time.process_time() - cpu) / (time.perf_counter() - began)
@@ -101,7 +101,7 @@ async def at_rest() -> Cost:
 
 
 async def at_work(pilot: Pilot[None], painted: Painted) -> tuple[list[Press], Cost]:
-    """Somebody in a hurry goes through all panels."""
+    """Fast key presses on all panels, and their cost."""
     stalls = Stalls()
     cpu, began = time.process_time(), time.perf_counter()
     presses: list[Press] = []
@@ -115,7 +115,7 @@ async def at_work(pilot: Pilot[None], painted: Painted) -> tuple[list[Press], Co
 def rows(
     nodes: int, coming: Coming, said: tuple[float, float], quiet: Cost, busy: tuple[list[Press], Cost]
 ) -> list[FigureRow]:
-    """The table."""
+    """The rows of the report."""
     connecting, memory = said
     presses, work = busy
     size, big = f"whole application, {nodes:,} nodes × 8 GPUs", nodes > 64
@@ -137,7 +137,7 @@ def rows(
 
 
 def main() -> None:
-    """Measure the sizes given, or 64 and 2,048; each has a file of its own."""
+    """Measure the given sizes, or 64 and 2,048, each into its own file."""
     for size in [int(word) for word in sys.argv[1:]] or [64, 2048]:
         report(f"app_{size}", apart(measure, [size]))
 

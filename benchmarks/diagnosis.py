@@ -1,7 +1,7 @@
-"""What one verdict costs: CPU of a pass of all rules.
+"""CPU of one verdict, which runs all rules.
 
-Jobs on paper of 64 and 2,048 nodes × 8 GPUs: one that is well, one in which all ranks but one wait in all_reduce and
-were looked at twice, one in which all wait. Run: ``python -m benchmarks.diagnosis [NODES …]``.
+Synthetic jobs of 64 and 2,048 nodes × 8 GPUs: healthy; all ranks but one wait in all_reduce; all ranks wait. The
+stacks of both hung jobs have two samples. Run: ``python -m benchmarks.diagnosis [NODES …]``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from tests.support.screens import NOW, PID, Paper
 
 PASSES = 5
 TICKS = 30
-"""Seconds that were watched before."""
+"""Watched seconds before the verdict."""
 ODD = 11
-"""Number of the rank that does not wait."""
+"""The rank that does not wait."""
 
 
 class StuckPaper(Paper):
@@ -39,12 +39,12 @@ class StuckPaper(Paper):
 
 
 def healthy(nodes: int) -> Job:
-    """A job that is well."""
+    """A healthy job."""
     return Paper(nodes=nodes, gpus=8).session(TICKS).job()
 
 
 def held_up(nodes: int) -> Job:
-    """All ranks but one wait in all_reduce, as two looks at each show."""
+    """All ranks but one wait in all_reduce."""
     return _stood(nodes, ODD)
 
 
@@ -67,11 +67,11 @@ JOBS: dict[str, tuple[Callable[[int], Job], Outcome]] = {
     "one rank holds up the others": (held_up, "hung"),
     "all wait": (stalled, "hung"),
 }
-"""How each is made, and what the verdict must be."""
+"""The function that makes each job, and the expected verdict."""
 
 
 def measure(nodes: int) -> list[FigureRow]:
-    """All figures for one size."""
+    """All figures for one number of nodes."""
     rows = []
     for name, (make, outcome) in JOBS.items():
         job = make(nodes)
@@ -79,7 +79,7 @@ def measure(nodes: int) -> list[FigureRow]:
         gc.freeze()
         seconds = []
         for _ in range(PASSES):
-            fresh = replace(job)  # what one pass works out must not serve the next
+            fresh = replace(job)  # do not reuse values cached by the last pass
             began = time.thread_time()
             verdict = diagnose(fresh)
             seconds.append(time.thread_time() - began)
@@ -91,7 +91,7 @@ def measure(nodes: int) -> list[FigureRow]:
 
 
 def main() -> None:
-    """Measure the sizes given, or 64 and 2,048."""
+    """Measure the given sizes, or 64 and 2,048."""
     sizes = [int(word) for word in sys.argv[1:]] or [64, 2048]
     report("diagnosis", [row for nodes in sizes for row in measure(nodes)])
 

@@ -1,8 +1,8 @@
-"""From the shell to the first frame, and to the nodes: `hangtop` beside a bare Textual application, in a terminal.
+"""Time from the shell to the first frame, and to live nodes, compared with a bare Textual application.
 
-What counts is what the screen says: "1/1 nodes" or "64/64 nodes" in its first line, over real SSH connections to
-simulated nodes. All starts find their byte code cached, as that of an installed package is, even where the environment
-forbids writing any (a checkout's would be compiled anew at each start). Run: ``python -m benchmarks.first_frame``.
+The end of a measurement is a text on the screen, such as "64/64 nodes" in the first line, over SSH connections to
+simulated nodes. Byte code is cached, as for an installed package, even if the environment forbids writing it.
+Run: ``python -m benchmarks.first_frame``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.simulated_nodes import simulated_nodes
 
 ROUNDS = 9
 LONGEST = 20.0
-"""Seconds after which a start has failed."""
+"""Seconds after which a start counts as failed."""
 
 BARE = """
 from textual.app import App
@@ -44,7 +44,7 @@ BARE_FLOOR = "bare Textual 0.15 to 0.21 s"
 
 
 class Start(NamedTuple):
-    """What is started, the words that the screen is waited for, and how soon they should be there."""
+    """A command, the text that ends its measurement, and the budget in seconds."""
 
     command: list[str]
     words: bytes
@@ -53,7 +53,7 @@ class Start(NamedTuple):
 
 
 def starts(ssh_config: Path) -> dict[str, Start]:
-    """All of them; the nodes are those of the configuration."""
+    """All starts, by name; simulated nodes are in the configuration."""
     to_nodes = [HANGTOP, "-F", str(ssh_config)]
     return {
         "bare Textual application": Start([sys.executable, "-c", BARE], b"bare-application", None, ""),
@@ -65,13 +65,13 @@ def starts(ssh_config: Path) -> dict[str, Start]:
 
 
 def environment(cache: str) -> dict[str, str]:
-    """This process's environment with a terminal of many colours, and byte code kept in the folder ``cache``."""
+    """This process's environment, with a true-colour terminal and a byte code cache in ``cache``."""
     terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "PYTHONPYCACHEPREFIX": cache}
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | terminal
 
 
 def until(command: Sequence[str], words: bytes, environ: Mapping[str, str]) -> float:
-    """Seconds from starting a command in a terminal of 120 × 40 until it has drawn these words."""
+    """Seconds from the start of a command in a terminal of 120 × 40 cells until it drew ``words``."""
     ours, theirs = pty.openpty()
     ioctl(theirs, TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
     began = time.perf_counter()
@@ -92,7 +92,7 @@ def until(command: Sequence[str], words: bytes, environ: Mapping[str, str]) -> f
 
 
 def main() -> None:
-    """Measure, turn about, so that the machine's mood hits all alike; the first round fills the cache."""
+    """Measure in turn, so that load affects all starts equally; the first round fills the cache."""
     with simulated_nodes(64) as simulated, tempfile.TemporaryDirectory() as cache:
         environ = environment(cache)
         wanted = starts(simulated.ssh_config)

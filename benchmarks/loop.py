@@ -1,6 +1,6 @@
-"""What several benchmarks look at: stalls of the event loop, the time from a key to its repaint, this process's memory.
+"""Shared measurements: stalls of the event loop, the time from a key to its repaint, memory.
 
-Each size is measured in a process of its own (:func:`apart`): memory that the one before has left would count.
+Each size is measured in its own process (:func:`apart`), without the memory of the size before.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from benchmarks.report import FigureRow
 from tui.app import HangtopApp
 
 SIZE = (200, 60)
-"""Of the terminal, in cells."""
+"""Size of the terminal, in cells."""
 PANELS = {"overview": "1", "ranks": "2", "gpus": "3", "fabric": "4", "nodes": "6"}
 KEYS = ("down", "up", "pagedown", "pageup", "right", "left", "down", "up")
-"""A round that ends where it began, so that every key has something to repaint."""
+"""A round trip of the cursor, so that every key has something to repaint."""
 OVERVIEW_KEYS = tuple({"right": "l", "left": "h"}.get(key, key) for key in KEYS)
-"""The same where the arrows belong to time."""
+"""The same round trip with letters instead of left and right arrows."""
 
 ROUNDS = 3
-"""Times that a message goes from the application to the screen and through a refresh before a key counts as done."""
+"""Round trips of a message through the application, the screen and a refresh before a key counts as done."""
 LONGEST = 8.0
-"""Seconds after which no more keys are pressed on a panel: a machine that has other things to do takes its time."""
+"""Most seconds of key presses per panel, for a busy machine."""
 
 
 class Stalls:
-    """How long the loop works without a pause, in CPU time of all threads.
+    """The longest time that the loop is blocked, in CPU time of all threads of this process.
 
-    What other processes take does not count; a thread of ours that keeps the loop from running does.
+    CPU of other processes does not count; a thread of ours that blocks the loop does.
     """
 
     def __init__(self) -> None:
@@ -52,12 +52,12 @@ class Stalls:
             self.late.append(time.process_time() - began)
 
     def worst(self) -> float:
-        """Longest since the last call, in milliseconds."""
+        """The longest stall since the last call, in milliseconds."""
         late, self.late = self.late, []
         return max(late, default=0.0) * 1000
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop the measurement."""
         self._task.cancel()
 
 
@@ -66,20 +66,19 @@ class Press(NamedTuple):
 
     taken: float
     cpu: float
-    """CPU time of this process: what others took from it meanwhile does not count."""
+    """CPU time of this process, without that of other processes."""
 
 
 class Painted:
-    """Tells when the next paint is done.
+    """Detects the next paint.
 
-    Without a terminal Textual leaves out the last step, making the sequences that are written there; it is done here,
-    so that it counts.
+    Without a terminal, Textual does not make the escape sequences; this class makes them, so that they count.
     """
 
     def __init__(self, app: HangtopApp) -> None:
         self._done = asyncio.Event()
         self._shown = False
-        real: Callable[..., None] = app._display  # noqa: SLF001 (the one place through which every paint goes)
+        real: Callable[..., None] = app._display  # noqa: SLF001 (every paint goes through it)
 
         def display(screen: object, renderable: object) -> None:
             real(screen, renderable)
@@ -91,7 +90,7 @@ class Painted:
         app._display = display  # type: ignore[method-assign]  # noqa: SLF001
 
     async def key(self, pilot: Pilot[None], key: str) -> Press | None:
-        """From a key to the paint after it; None for one that had nothing to repaint, and so waits for no paint."""
+        """The time from a key to its paint; None for a key without anything to repaint."""
         self._done.clear()
         self._shown = False
         app = pilot.app
@@ -103,14 +102,14 @@ class Painted:
         return press if self._shown else None
 
     def _when_idle(self, app: App[None], rounds: int) -> None:
-        """Give up waiting once application and screen have handled what the key set going, and have painted it."""
+        """End the wait once application and screen have handled the key and its consequences."""
         if rounds:
             app.call_later(app.screen.call_after_refresh, self._when_idle, app, rounds - 1)
         else:
             self._done.set()
 
     async def keys(self, pilot: Pilot[None], presses: int, keys: Sequence[str] = KEYS) -> list[Press]:
-        """The same for many keys, at the pace of somebody in a hurry."""
+        """The times of many keys, pressed in quick succession."""
         times: list[Press] = []
         end = time.monotonic() + LONGEST
         for number in range(presses):
@@ -124,7 +123,7 @@ class Painted:
 
 
 def key_rows(size: str, presses: Sequence[Press], floor: str) -> list[FigureRow]:
-    """What the table says of keys."""
+    """The rows of the report on keys."""
     taken = [press.taken for press in presses]
     return [
         FigureRow(f"{size}: key to repaint", "ms", tuple(taken), None, floor),
@@ -136,13 +135,13 @@ def key_rows(size: str, presses: Sequence[Press], floor: str) -> list[FigureRow]
 
 
 def resident() -> float:
-    """Megabytes of this process."""
+    """Resident memory of this process, in MB."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def share(values: Sequence[float], of: float) -> float:
-    """The value that this share of them does not exceed."""
+    """The quantile ``of`` (0 to 1) of the values."""
     return sorted(values)[min(len(values) - 1, int(len(values) * of))]
 
 

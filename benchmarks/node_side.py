@@ -1,10 +1,10 @@
-"""What the node side costs a node: CPU and memory over a minute, beside 8 ranks and 500 other processes.
+"""CPU and memory of the node side over a minute, on a node with 8 ranks and 500 other processes.
 
     python -m benchmarks.node_side [--seconds 60] [--others 500] [--ranks 8] [--sources ranks,host]
 
-The ranks are plain Python processes that carry a rank's environment, sleep, and write ten log lines a second; the
-others only sleep. CPU is what the node side itself and its ended children used, per minute, without its first seconds;
-the machine should be idle besides.
+The ranks are plain Python processes with a rank's environment, which sleep and write ten log lines a second; the others
+only sleep. CPU is that of the node side and its ended children, per minute, without the first seconds. The machine
+should otherwise be idle.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SETTLE = 8.0
 """Seconds at the start that count as start-up."""
 
 WINDOW = 10.0
-"""Seconds over which one figure of CPU is taken."""
+"""Seconds per figure of CPU."""
 
 RANK = """
 import os, sys, time
@@ -41,7 +41,7 @@ while True:
 
 
 class AgentRun:
-    """One run of the agent on this machine and what it printed."""
+    """One run of the agent on this machine, with its output."""
 
     def __init__(self, only: str, sources: list[str] | None) -> None:
         self.started = time.monotonic()
@@ -59,7 +59,7 @@ class AgentRun:
         threading.Thread(target=self._read, daemon=True).start()
 
     def watch(self, seconds: float) -> None:
-        """Keep it alive for some seconds, then end its input."""
+        """Send heartbeats for some seconds, then close the input."""
         while time.monotonic() - self.started < seconds:
             time.sleep(2)
             self._send(b"\n")
@@ -86,7 +86,7 @@ class AgentRun:
 
 
 def start_processes(ranks: int, others: int, folder: Path) -> list[subprocess.Popen[bytes]]:
-    """Ranks with their logs, and strangers."""
+    """Start ranks with logs, and other processes."""
     processes = []
     for rank in range(ranks):
         env = os.environ | {
@@ -100,7 +100,7 @@ def start_processes(ranks: int, others: int, folder: Path) -> list[subprocess.Po
 
 
 def cpu_by_window(ticks: list[tuple[float, list[float]]]) -> tuple[float, ...]:
-    """CPU seconds of a minute, by each window of the run: what else this machine does moves single ones."""
+    """CPU seconds per minute in each window of the run; other load on the machine affects single windows."""
     rates = []
     at, spent = ticks[0][0], ticks[0][1][3]
     for now, fields in ticks:
@@ -111,12 +111,12 @@ def cpu_by_window(ticks: list[tuple[float, list[float]]]) -> tuple[float, ...]:
 
 
 def main() -> None:
-    """Run it once and print figures."""
+    """Run the agent once, and report."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=60.0)
     options.add_argument("--ranks", type=int, default=8)
     options.add_argument("--others", type=int, default=500)
-    options.add_argument("--sources", help="only these, to see what each costs")
+    options.add_argument("--sources", help="only these sources, to see the cost of each")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         processes = start_processes(given.ranks, given.others, Path(folder))

@@ -1,4 +1,4 @@
-"""What every benchmark prints and writes: a table for people, JSON beside it, the machine named."""
+"""The report of a benchmark: a printed table and a JSON file, with the machine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RESULTS = Path(__file__).parent / "results"
 
 @dataclass(frozen=True, slots=True)
 class FigureRow:
-    """One measured figure: median of ``samples``, beside the floor and the budget of the design where there are any."""
+    """One measured figure: samples, with the budget of the design and the floor, if there are any."""
 
     name: str
     unit: str
@@ -29,7 +29,7 @@ class FigureRow:
 
 
 def machine() -> str:
-    """One line that names this machine: processor, cores, system, Python."""
+    """One line on this machine: processor, cores, system, Python."""
     model = platform.processor() or platform.machine()
     for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
         if line.startswith("model name"):

@@ -1,11 +1,11 @@
-"""Thousands of nodes that are not there: one process whose SSH servers send what agents would send, once a second each.
+"""Thousands of simulated nodes: one process with an SSH server that sends an agent's samples, once a second per node.
 
-    with simulated_nodes(2048) as simulated:        # a process of its own
+    with simulated_nodes(2048) as simulated:        # in its own process
         Fleet(resolve(simulated.names), …, FleetOptions(settings, simulated.ssh_config))
 
-Eight ranks on eight GPUs a node, all moving; the first flush carries what does not move. Nodes tick spread over the
-second, as real ones are told to. Nobody is authenticated: handshakes are measured against a real sshd, elsewhere. As
-OpenSSH's sshd, and unlike asyncssh, they send no packet to be ignored before each of their own.
+Each node has eight moving ranks on eight GPUs; the first flush carries the constant samples. Nodes tick spread over the
+second, like real ones. The server accepts every login; other benchmarks measure handshakes with a real sshd. Like
+OpenSSH's sshd, and unlike asyncssh, the server sends no ignored packet before each of its own.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ EACH = 8
 PID = 41_000
 VARIANTS = 16
 SLOTS = 100
-"""Parts of a second in which nodes tick."""
+"""Number of time slots in a second, over which the ticks of nodes are spread."""
 
 _REPOSITORY = Path(__file__).resolve().parents[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """Where the nodes are."""
+    """The simulated nodes."""
 
     names: tuple[str, ...]
     ssh_config: Path
     pid: int
-    """Of the process that plays them."""
+    """Pid of the process that simulates them."""
 
 
 @contextlib.contextmanager
 def simulated_nodes(count: int) -> Iterator[Simulated]:
-    """Start the process, and end it with the block."""
+    """Start the process of the nodes, and end it with the block."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         words = [sys.executable, "-m", "benchmarks.simulated_nodes", str(count), str(folder)]
@@ -71,16 +71,16 @@ def simulated_nodes(count: int) -> Iterator[Simulated]:
             players.communicate()
 
 
-# --- what a node says ------------------------------------------------------------------------------------------------
+# --- samples of a node ------------------------------------------------------------------------------------------------
 
 
 def lines(samples: list[NamedTuple]) -> bytes:
-    """Samples as the node side writes them."""
+    """Samples, encoded as by the node side."""
     return b"".join(wire.lines((type(sample).__name__, wire.fields(sample)) for sample in samples))
 
 
 def standing(number: int, count: int, now: float) -> bytes:
-    """What a node sends once."""
+    """The samples that a node sends once."""
     buses = [f"00000000:{local:02X}:00.0" for local in range(EACH)]
     first = number * EACH
     samples: list[NamedTuple] = [
@@ -105,7 +105,7 @@ def standing(number: int, count: int, now: float) -> bytes:
 
 
 def moving(variant: int) -> bytes:
-    """What a node sends every second, without its tick; the variants differ in every figure."""
+    """The samples that a node sends every second, without its tick; variants differ in every figure."""
     dice = random.Random(variant)
     samples: list[NamedTuple] = [
         pulse(
@@ -132,11 +132,11 @@ def moving(variant: int) -> bytes:
     return lines(samples)
 
 
-# --- the process that plays them -------------------------------------------------------------------------------------
+# --- the process of the nodes -------------------------------------------------------------------------------------
 
 
 class Players:
-    """All nodes; each connection becomes the next of them."""
+    """All nodes; each connection becomes the next node."""
 
     def __init__(self, count: int) -> None:
         self.count = count
@@ -145,7 +145,7 @@ class Players:
         self._variants = [moving(variant) for variant in range(VARIANTS)]
 
     async def play(self) -> None:
-        """Tick for ever, a slot at a time."""
+        """Send ticks for ever, slot by slot."""
         began = time.monotonic()
         step = 0
         while True:
@@ -178,7 +178,7 @@ class SimulatedChannel(asyncssh.SSHServerSession[bytes]):
         self._channel: asyncssh.SSHServerChannel[bytes] | None = None
 
     def write(self, data: bytes) -> None:
-        """Say something, unless nobody listens any more."""
+        """Write to the channel, unless it is closing."""
         if self._channel is not None and not self._channel.is_closing():
             self._channel.write(data)
 
@@ -187,17 +187,17 @@ class SimulatedChannel(asyncssh.SSHServerSession[bytes]):
         self._channel = chan
 
     def data_received(self, data: bytes, _datatype: asyncssh.DataType) -> None:
-        """Obey the settings; the payload and the heartbeats say nothing to a player."""
+        """Take the interval from the settings; ignore payload and heartbeats."""
         if asked := _INTERVAL.findall(data):
             self.every = max(1, round(float(asked[-1])))
 
     def exec_requested(self, command: str) -> bool:
-        """Run something: only the node side is played."""
+        """Accept a command; only the node side gets a stream."""
         self._streams = "hangtop" in command
         return True
 
     def session_started(self) -> None:
-        """Begin."""
+        """Start the stream, or exit at once."""
         assert self._channel is not None
         if not self._streams:
             self._channel.exit(0)
@@ -209,28 +209,28 @@ class SimulatedChannel(asyncssh.SSHServerSession[bytes]):
         self._players.slots[self.number * SLOTS // self._players.count].add(self)
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """End."""
+        """Stop the stream."""
         self._channel = None
         self._players.slots[self.number * SLOTS // self._players.count].discard(self)
 
 
 class SimulatedServer(asyncssh.SSHServer):
-    """A node's sshd that lets everybody in."""
+    """A node's SSH server, which accepts every login."""
 
     def __init__(self, players: Players) -> None:
         self._players = players
 
     def begin_auth(self, _username: str) -> bool:
-        """Ask for nothing."""
+        """Require no authentication."""
         return False
 
     def session_requested(self) -> SimulatedChannel:
-        """Give a channel."""
+        """Make a channel."""
         return SimulatedChannel(self._players)
 
 
 def speak_as_sshd() -> None:
-    """Leave out the packets to be ignored: they would double what a stream costs to read, and no sshd sends them."""
+    """Suppress asyncssh's ignored packets: no sshd sends them, and they double the reader's cost."""
     send: Callable[..., None] = asyncssh.SSHServerConnection.send_packet
 
     def send_packet(connection: asyncssh.SSHServerConnection, kind: int, *parts: bytes, **named: object) -> None:
@@ -241,7 +241,7 @@ def speak_as_sshd() -> None:
 
 
 def _end_with_input() -> None:
-    """End with whoever started this, however that one ends."""
+    """End with the parent process, even if it crashes."""
     sys.stdin.read()
     os._exit(0)
 

@@ -1,10 +1,9 @@
-"""How often ``hangtop triage`` is right about jobs whose fault is known, and how long it takes to say so.
+"""How often ``hangtop triage`` is right about jobs with a known fault, and how long it takes.
 
     python -m benchmarks.verdict [--suite gloo|device] [--only NAME …]     # root, sshd, namespaces, a C compiler
 
 The jobs are those of the tests, with their healthy twins: ``gloo`` waits in torch, ``device`` below Python as over
-NCCL. Each is asked about from a cold start: interpreter, connections, watching, stacks, verdict. Wrong answers are
-printed.
+NCCL. Each answer starts cold: interpreter, connections, watching, stacks, verdict. Wrong answers are printed.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ class JudgedAnswer(NamedTuple):
     healthy: bool
     right: bool
     raised: bool
-    """A finding that is more than information."""
+    """True if any finding is worse than ``info``."""
     took_s: float
 
 
 def judged(answers: Batches, jobs: dict[str, RealJob], only: Sequence[str]) -> Iterator[JudgedAnswer]:
-    """The rows of jobs, one at a time; a wrong answer is printed."""
+    """Judge jobs one at a time; print wrong answers."""
     for name, job in jobs.items():
         if only and name not in only:
             continue
@@ -61,7 +60,7 @@ SUITES = {"gloo": gloo, "device": device}
 
 
 def rows(suite: str, answers: Sequence[JudgedAnswer]) -> Iterator[FigureRow]:
-    """The table of one suite."""
+    """The rows of one suite."""
     faults, healthy = [one for one in answers if not one.healthy], [one for one in answers if one.healthy]
     if faults:
         name = f"{suite}: {len(faults)} faults"
@@ -75,7 +74,7 @@ def rows(suite: str, answers: Sequence[JudgedAnswer]) -> Iterator[FigureRow]:
 
 
 def main() -> None:
-    """Play what is asked for, print and write."""
+    """Run the chosen jobs, and report."""
     reads = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reads.add_argument("--suite", choices=SUITES)
     reads.add_argument("--only", action="append", default=[], choices=[*HANGING, *MOVING, *DEVICE], metavar="NAME")
