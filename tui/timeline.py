@@ -71,12 +71,12 @@ class Timeline:
         """Texts of the shown moment and its distance to the newest; both empty for the live present."""
         player, at = self.head.player, self.shown
         if self.at is not None:
-            return f"⏸ {clock(at, millis=False)}", f"{age(self.now - at)} before the newest"
+            return f"⏸ {clock(at)}", f"{age(self.now - at)} before the newest"
         if player is None:
             return "", ""
         if player.ended:
-            return f"■ {clock(at, millis=False)}", "the end"
-        return f"▶ {clock(at, millis=False)}", f"{age(player.until - at)} more are being read"
+            return f"■ {clock(at)}", "the end"
+        return f"▶ {clock(at)}", f"{age(player.until - at)} more are being read"
 
     @property
     def shown(self) -> float:

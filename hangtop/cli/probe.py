@@ -82,7 +82,7 @@ async def capture(run: NodeRun, seconds: float, folder: Path) -> Probe:
     return capture_probe(run.session, folder, seconds=seconds)
 
 
-@node_command("flame", hidden=("interval", "patience", "logs", "sudo", "read_only"))
+@node_command("flame")
 @RANKS
 @seconds_option(10.0, 600, "Seconds of sampling.")
 @OUT

@@ -86,7 +86,7 @@ class Kept(Generic[T]):
 # --- what happened ----------------------------------------------------------------------------------------------------
 
 ChangeKind = (
-    Literal["started", "ended", "stopped", "lost", "back", "late", "gpu", "port", "kernel", "dump", "repair"]
+    Literal["started", "ended", "stopped", "lost", "back", "late", "gpu", "port", "kernel", "dump"]
     | Literal["hangtop", "other"]
     | Outcome
 )

@@ -33,7 +33,7 @@ def open_results(app: HangtopApp) -> None:
         if place is not None:
             app.push_screen(TextDialog(kept[place][1], kept[place][2]))
 
-    choices = [(title, f"{clock(at, millis=False)}, {age(app.model.now - at)} ago") for at, title, _ in kept]
+    choices = [(title, f"{clock(at)}, {age(app.model.now - at)} ago") for at, title, _ in kept]
     app.push_screen(ChoiceDialog("Results", choices), take)
 
 

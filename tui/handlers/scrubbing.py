@@ -55,7 +55,7 @@ async def show_moment(app: HangtopApp, at: float | None) -> None:
         app.say(f"only the present can be shown: {app.head.recordings.fault or 'no past is kept'}", "warning")
     else:
         if at < past.first:
-            app.say(f"no earlier moment is kept than {clock(past.first, millis=False)}")
+            app.say(f"nothing from before {clock(past.first)} is kept")
         timeline.at = max(at, past.first)
         app.tick()
         app.run_worker(_shown(app), name="moment", exit_on_error=False, exclusive=True, group="moment")

@@ -41,7 +41,7 @@ class LogLine(NamedTuple):
     @property
     def time(self) -> str:
         """The time as shown, in twelve cells."""
-        return f"<{clock(self.at, millis=False)}".ljust(12) if self.before else clock(self.at)
+        return f"<{clock(self.at)}".ljust(12) if self.before else clock(self.at, millis=True)
 
     @property
     def writer(self) -> str:

@@ -23,8 +23,8 @@ def age(seconds: float | None) -> str:
     return f"{whole // 86_400}d{whole % 86_400 // 3600:02}h"
 
 
-def clock(at: float, *, millis: bool = True) -> str:
-    """Local time of day, ``02:47:10.123``."""
+def clock(at: float, *, millis: bool = False) -> str:
+    """Local time of day: ``02:47:10``, with ``millis`` ``02:47:10.123``."""
     text = time.strftime("%H:%M:%S", time.localtime(at))
     return f"{text}.{int(at % 1 * 1000):03}" if millis else text
 

@@ -39,7 +39,6 @@ _SIGNS = {
     "started": Sign("▸", Colour.TEXT, "started", 2),
     "back": Sign("●", Colour.OK, "back", 2),
     "dump": Sign("◆", Colour.INFO, "dump", 3),
-    "repair": Sign("◆", Colour.INFO, "repair", 3),
     "late": Sign("▲", Colour.WARN, "late", 4),
     "ended": Sign("▾", Colour.WARN, "ended", 4),
     "stopped": Sign("▲", Colour.WARN, "stopped", 5),

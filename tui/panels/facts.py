@@ -43,7 +43,7 @@ FORMS: Mapping[str, Callable[[Any], str]] = {
 """Formats of values by field name; other values use ``str``."""
 TITLES = {"event_reasons": "held back by", "waited": "waits for a CPU", "wchan": "kernel wait"}
 HIDDEN = frozenset(
-    "gpu index rank uid env versions odd own_pid label library started main_cpu idle_since"
+    "gpu index rank uid env versions odd own_pid label library started main_cpu"
     " helpers_bytes voluntary_switches involuntary_switches local_world_size master_addr master_port".split()
 )
 """Fields that are shown elsewhere, or mean nothing to users."""

@@ -32,7 +32,7 @@ def job_line(model: ViewModel) -> list[Piece]:
     if model.waits:
         since = stopped_since(model, model.suspects or model.ranks[:MANY])
         waiting = sum(len(box.ranks) for box in model.waits if box.waits_for)
-        when = "" if since is None else f"since {clock(since, millis=False)}, {age(model.now - since)}"
+        when = "" if since is None else f"since {clock(since)}, {age(model.now - since)}"
         waits = f"{count(waiting, 'rank')} {'waits' if waiting == 1 else 'wait'}" if waiting else ""
         keys = "next: 7 proof, 8 stacks, x report"
         return [(when, Colour.TEXT), *step, (waits, Colour.TEXT), (keys, Colour.INFO)]
@@ -61,7 +61,7 @@ def _failed(model: ViewModel) -> str:
     at = [line.at for line in evidence if line.at is not None]
     gone = [row.rank.gone_at for row in model.suspects if row.rank.gone_at is not None]
     failed = min(at or gone, default=None)
-    return "" if failed is None else f"failed {clock(failed, millis=False)}, {age(model.now - failed)} ago"
+    return "" if failed is None else f"failed {clock(failed)}, {age(model.now - failed)} ago"
 
 
 def stopped_since(model: ViewModel, rows: Iterable[RankRow]) -> float | None:
@@ -96,7 +96,7 @@ def change_line(change: Change) -> list[Piece]:
     """One change as a line: time, node, text."""
     sign = sign_of(change.kind)
     return [
-        (f" {clock(change.at, millis=False)} ", Colour.DIM),
+        (f" {clock(change.at)} ", Colour.DIM),
         (f"{sign.glyph} ", sign.colour),
         (f"{change.node} " if change.node else "", Colour.INFO),
         (f"{sign.label} " if is_outcome(change.kind) else "", sign.colour),

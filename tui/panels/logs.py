@@ -110,13 +110,13 @@ class LogsPanel(Panel):
         view, book, moment, line = self.view, self.book, self.model.timeline.at, self.view.current
         pieces: list[Piece] = [(" ● following", Colour.OK)]
         if moment is not None:
-            pieces = [(f" ⏸ lines until {clock(moment, millis=False)}", Colour.INFO)]
+            pieces = [(f" ⏸ lines until {clock(moment)}", Colour.INFO)]
         elif not self.model.session.live:
             pieces = [(" ■ whole logs", Colour.INFO)]
         elif not view.following:
             new = f" · {view.unseen:,} new" if view.unseen else ""
             pieces = [(" ⏸ paused", Colour.WARN), (new, Colour.ACCENT)]
-            pieces += [] if line is None else [(f" at {clock(line.at)}, End follows again", Colour.DIM)]
+            pieces += [] if line is None else [(f" at {clock(line.at, millis=True)}, End follows again", Colour.DIM)]
         of = "" if len(book.shown) == len(book.lines) else f" of {len(book.lines):,}"
         pieces += [
             (f"   {len(book.shown):,}{of} lines", Colour.TEXT),
@@ -185,7 +185,7 @@ class LogsPanel(Panel):
         number = f":{line.line}" if line.line else ""
         rank = "no rank" if line.rank is None else rank_text(line.rank)
         facts = [
-            ("before" if line.before else "at", clock(line.at)),
+            ("before" if line.before else "at", clock(line.at, millis=True)),
             ("from", rank if line.rank is not None and line.rank < 0 else f"{rank} on {line.node}"),
             ("file", f"{line.source}{number}"),
             ("severity", SEVERITIES[line.severity]),

@@ -144,7 +144,7 @@ class OverviewPanel(Panel):
     def _last_lines(self, rows: Sequence[RankRow], most: int) -> Content:
         content: Content = [
             [
-                (f"{'<' if line.before else ' '}{clock(line.at, millis=False)} ", Colour.DIM),
+                (f"{'<' if line.before else ' '}{clock(line.at)} ", Colour.DIM),
                 (f"{line.writer} ", Colour.INFO),
                 (line.text, _TONES[line.severity]),
             ]

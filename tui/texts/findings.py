@@ -51,7 +51,7 @@ def finding_text(finding: Finding, chain: Sequence[WaitBox] = ()) -> Content:
         lines += [[], [("   which ranks wait for which", Colour.DIM)]]
         lines += [[("    ", Colour.DIM), *line] for line in wait_tree(chain)]
     for evidence in finding.evidence:
-        when = "" if evidence.at is None else f"  {clock(evidence.at, millis=False)}"
+        when = "" if evidence.at is None else f"  {clock(evidence.at)}"
         lines += [[], [(f"   {evidence.source}", Colour.INFO), (when, Colour.DIM)]]
         lines += [[(f"     {line}", Colour.TEXT)] for line in evidence.text.splitlines()]
     if finding.next:

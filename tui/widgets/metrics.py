@@ -12,7 +12,7 @@ from tui.looks.format import UNKNOWN
 from tui.looks.signs import link_sign
 from tui.looks.theme import Colour
 from tui.measure import cpu_percent, memory_percent, row_of
-from tui.ordering.rows import RankRow
+from tui.ordering.rows import RankRow, alive_on
 from tui.view_model import ViewModel, letter_of
 
 
@@ -95,8 +95,7 @@ def metrics_of(model: ViewModel, node: Node) -> tuple[Metric, ...]:
 
 def ranks_on(node: Node) -> list[RankRow]:
     """Living ranks of a node, by number."""
-    alive = [RankRow(node, rank) for rank in node.ranks.values() if rank.gone_at is None]
-    return sorted(alive, key=lambda row: row.number)
+    return sorted((RankRow(node, rank) for rank in alive_on(node).values()), key=lambda row: row.number)
 
 
 def cells_of(model: ViewModel, node: Node, metric: Metric) -> list[Cell]:
