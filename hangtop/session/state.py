@@ -123,7 +123,7 @@ def marks(changes: Iterable[Change]) -> list[Change]:
 
 # --- all of it --------------------------------------------------------------------------------------------------------
 
-LEAST_LOOKS, LOOKS_OF_ALL = 10, 8192
+LEAST_LOOKS, LOOKS_OF_ALL = 6, 8192
 """Looks at one GPU or rank that are kept in any job, and those at one of each node together: each takes 0.6 KB."""
 
 

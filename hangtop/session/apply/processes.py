@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from sys import intern
+from typing import Any
+
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.ranks import Helper, ProcessGone, RankProcess, RankPulse
 from hangtop.diagnosis.node import Inside, Rank
@@ -20,6 +23,7 @@ def rank(here: SampleContext, sample: RankProcess) -> None:
     here.node.unconfirmed -= {sample.pid}
     ranks = here.node.ranks
     known = ranks.get(sample.pid)
+    sample = RankProcess(*map(_with_known_texts, sample))
     if sample.rank < 0:
         sample = sample._replace(rank=Unnumbered(here.node.name, sample.pid))
     here.node.roster += 1
@@ -34,6 +38,13 @@ def rank(here: SampleContext, sample: RankProcess) -> None:
         del ranks[ended]
     ranks[sample.pid] = Rank(here.node.name, sample)
     here.note(f"{rank_text(sample.rank)} started", "started")
+
+
+def _with_known_texts(value: Any) -> Any:
+    """The same value, of texts that others have too: thousands of ranks run one command in one environment."""
+    if isinstance(value, dict):
+        return {intern(name): intern(text) for name, text in value.items()}
+    return intern(value) if isinstance(value, str) else value
 
 
 def pulse(here: SampleContext, sample: RankPulse) -> None:

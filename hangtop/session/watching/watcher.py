@@ -7,6 +7,7 @@ settled answer (:mod:`~hangtop.session.watching.triage`).
 from __future__ import annotations
 
 import asyncio
+import gc
 import importlib
 import random
 import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from hangtop.diagnosis.finding import Unknown, Verdict
 
 if TYPE_CHECKING:
+    from hangtop.diagnosis.job import Job
     from hangtop.diagnosis.node import Node
     from hangtop.session.session import Session
 
@@ -133,9 +135,8 @@ class Watcher:
         """Make a verdict and publish it; where the rules fail on what a node sent, that is the verdict."""
         from hangtop.diagnosis.verdict.verdict import diagnose
 
-        nodes: dict[str, Node] = {}
-        copying = await _in_slices(self._session.copying(nodes))
-        snapshot = self._session.snapshot(nodes)
+        gc.disable()  # what a verdict is made of has no cycles: to look for some in it would stop the loop as well
+        copying, snapshot = await self._snapshot()
 
         def judged() -> Verdict:
             began = time.thread_time()
@@ -147,7 +148,15 @@ class Watcher:
             verdict = await asyncio.to_thread(judged)  # so that no key press waits
         except Exception as error:  # noqa: BLE001 - one fault must not end the watch
             verdict = failed("the diagnosis", error)
+        finally:
+            gc.enable()
         return self._session.publish(verdict)
+
+    async def _snapshot(self) -> tuple[float, Job]:
+        """All of this moment, copied in slices, and the seconds of CPU that this took."""
+        nodes: dict[str, Node] = {}
+        cost = await _in_slices(self._session.copying(nodes))
+        return cost, self._session.snapshot(nodes)
 
     # --- what is due -------------------------------------------------------------------------------------------------
 
@@ -220,9 +229,7 @@ class Watcher:
             return
         from hangtop.diagnosis.waits.job_status import native_wanted
 
-        nodes: dict[str, Node] = {}
-        await _in_slices(session.copying(nodes))
-        snapshot = session.snapshot(nodes)
+        _, snapshot = await self._snapshot()
         if ranks := await asyncio.to_thread(lambda: native_wanted(session.job_of(snapshot))):
             self._ask("native look", session.job_sources.stacks(ranks, native=True))
             await self._answers("native look", seconds=NATIVE_SECONDS)
