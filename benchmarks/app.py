@@ -1,8 +1,8 @@
-"""The whole application: real screen, real SSH connections to simulated nodes that stream from another process.
+"""The whole application: the real screen, with SSH connections to simulated nodes in another process.
 
-For 64 nodes × 8 GPUs at 1 Hz, and 2,048 of which each is read every 4 s: when the first node and all nodes are live,
-what it then costs with nobody at the keys, and how soon keys are answered. Run: ``python -m benchmarks.app [NODES …]``;
-2,048 nodes take some two minutes.
+For 64 nodes × 8 GPUs at 1 Hz, and 2,048 nodes that are read every 4 s each: the time until the first node and all nodes
+are live, the cost without key presses, and the time from a key to its repaint. Run: ``python -m benchmarks.app
+[NODES …]``; 2,048 nodes take about two minutes.
 """
 
 from __future__ import annotations
