@@ -20,14 +20,18 @@ from benchmarks.report import FigureRow, report
 ROUNDS = 3
 RANKS = 8
 OPERATIONS = ("AllReduce", "ReduceScatter", "AllGather")
+SMALL_TALK = 0.05
+"""Share of log lines that are no collective."""
+BLOCK = 32 << 20
+"""Bytes of the block of log that is repeated."""
 BUDGET_MB_S = 150.0
 BUDGET_RSS_MB = 250.0
 HANGTOP = str(Path(sys.executable).with_name("hangtop"))
 
 
-def lines(size: int, *, small_talk: float = 0.05, seed: int = 1) -> Iterator[str]:
-    """About ``size`` bytes of log: initialisation, then collectives, and a share ``small_talk`` of other lines."""
-    rnd = random.Random(seed)
+def lines(size: int) -> Iterator[str]:
+    """About ``size`` bytes of log: initialisation, then collectives, and a share of other lines."""
+    rnd = random.Random(1)
     comms = [[f"0x{0x55D000000000 + rnd.randrange(1 << 36):x}" for _ in OPERATIONS] for _ in range(RANKS)]
     written = 0
     for rank in range(RANKS):
@@ -51,7 +55,7 @@ def lines(size: int, *, small_talk: float = 0.05, seed: int = 1) -> Iterator[str
             )
             written += len(line)
             yield line
-            if rnd.random() < small_talk:
+            if rnd.random() < SMALL_TALK:
                 chatter = (
                     f"{head}Channel {count % 16:02}/0 : {rank}[{rank}] -> {(rank + 1) % 8}[{rank}] via P2P/CUMEM\n"
                 )
@@ -60,9 +64,9 @@ def lines(size: int, *, small_talk: float = 0.05, seed: int = 1) -> Iterator[str
         count += 1
 
 
-def write(path: Path, size: int, *, block: int = 32 << 20) -> int:
+def write(path: Path, size: int) -> int:
     """Write a log of at least ``size`` bytes, by repeating one block; returns its size."""
-    text = "".join(lines(block)).encode()
+    text = "".join(lines(BLOCK)).encode()
     with path.open("wb") as file:
         written = 0
         while written < size:

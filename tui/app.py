@@ -71,8 +71,8 @@ class HangtopApp(App[None], inherit_bindings=False):
     CSS_PATH = "app.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings()]
 
-    def __init__(self, session: Session, options: ScreenOptions | None = None) -> None:
-        self.options = options or ScreenOptions()
+    def __init__(self, session: Session, options: ScreenOptions) -> None:
+        self.options = options
         self._plain = bool(os.environ.get("NO_COLOR"))
         super().__init__(driver_class=TerminalDriver, ansi_color=True if self._plain else None)
         self.head = self.session = session

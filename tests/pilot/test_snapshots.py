@@ -51,4 +51,4 @@ def test_a_hung_job_looks_as_it_did(snap_compare: SnapCompare, keys: str, size: 
 
 def test_a_screen_without_colours_says_the_same(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
-    assert snap_compare(HangtopApp(stuck_job()), terminal_size=WIDE, run_before=drawn)
+    assert snap_compare(HangtopApp(stuck_job(), ScreenOptions()), terminal_size=WIDE, run_before=drawn)

@@ -33,7 +33,7 @@ HOW = {
 """Text by :attr:`collectors.samples.stacks.StackDump.method`."""
 
 
-def entries(state: JobState, since: float | None = None) -> list[Entry]:
+def entries(state: JobState, since: float | None) -> list[Entry]:
     """The latest look at every rank: all its samples, with helpers; see :func:`newest_of`."""
     numbers = {(node.name, pid): rank.process.rank for node in state.nodes.values() for pid, rank in node.ranks.items()}
     return newest_of(
@@ -41,7 +41,7 @@ def entries(state: JobState, since: float | None = None) -> list[Entry]:
     )
 
 
-def newest_of(found: list[Entry], since: float | None = None) -> list[Entry]:
+def newest_of(found: list[Entry], since: float | None) -> list[Entry]:
     """The latest look at each rank, with all its samples.
 
     ``since`` is the time when the job stopped. If a rank has a sample from after that, samples from before it are left
