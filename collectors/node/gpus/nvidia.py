@@ -105,7 +105,7 @@ class Gpus(Source):
             if row is not None:
                 self._answered, self._failure = True, ""
                 self._said.clear()
-                yield from self._roster.row(row)
+                yield from self._roster.row(*row)
                 continue
             self._said.append(line)
             if rejected_field(line) is None:

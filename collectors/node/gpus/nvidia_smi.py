@@ -59,13 +59,6 @@ _MASK = r"0x[0-9a-fA-F]{1,16}"
 _TRUTHS = {"yes": True, "1": True, "no": False, "0": False}
 
 
-class SmiRow(NamedTuple):
-    """One GPU's row."""
-
-    facts: GpuFacts
-    sample: GpuSample
-
-
 def choose(rejected: Collection[str] = ()) -> Dict[str, str]:
     """Columns to ask for, nvidia-smi's name by ours: of each the newest name that the driver has not rejected."""
     chosen = ((key, [name for name in names if name not in rejected]) for key, (_, *names) in COLUMNS.items())
@@ -102,7 +95,7 @@ def split(line: str, keys: Sequence[str]) -> Dict[str, str]:
     return dict(zip(keys, cells)) if len(cells) == len(keys) else {}
 
 
-def build_row(cells: Dict[str, str]) -> Optional[SmiRow]:
+def build_row(cells: Dict[str, str]) -> Optional[Tuple[GpuFacts, GpuSample]]:
     """Row of cells by the keys of :data:`COLUMNS`; None without an index: it could not be told whose it is."""
     values: Dict[str, Any] = {}
     odd: Dict[str, str] = {}
@@ -116,7 +109,7 @@ def build_row(cells: Dict[str, str]) -> Optional[SmiRow]:
         return None
     values.update(gpu=values["index"], bus_id=values["bus_id"].lower(), odd=odd or None)
     facts = GpuFacts._make(values[name] for name in GpuFacts._fields)
-    return SmiRow(facts, GpuSample._make(values[name] for name in GpuSample._fields))
+    return facts, GpuSample._make(values[name] for name in GpuSample._fields)
 
 
 def build_app(cells: Dict[str, str]) -> Optional[GpuProcess]:
@@ -145,10 +138,9 @@ class GpuRoster:
         """The round in which each GPU gave its last row."""
         self._faults: Dict[Tuple[Optional[int], str], str] = {}
 
-    def row(self, row: SmiRow) -> Iterator[NamedTuple]:
+    def row(self, facts: GpuFacts, sample: GpuSample) -> Iterator[NamedTuple]:
         """Samples of a row, and what it changes in the faults."""
-        facts = row.facts
-        lost = next(filter(GONE.search, (row.sample.odd or {}).values()), None)
+        lost = next(filter(GONE.search, (sample.odd or {}).values()), None)
         if lost is not None:  # it is listed with this error in every column
             yield from self._fault(GpuFault(facts.gpu, facts.bus_id, lost))
             return
@@ -158,7 +150,7 @@ class GpuRoster:
         self._known[key], self._rounds[key] = facts, self._round
         if self._faults.pop((facts.gpu, facts.bus_id), ""):
             yield GpuFault(facts.gpu, facts.bus_id, "")
-        yield from row
+        yield from (facts, sample)
         missing = [other for name, other in self._known.items() if self._rounds[name] < self._round - 1]
         for other in missing:
             if (other.gpu, other.bus_id) not in self._faults:

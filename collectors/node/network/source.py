@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from typing import Dict, Iterator, NamedTuple, Optional, Set
+from typing import Dict, Iterator, NamedTuple, Set
 
-from collectors.node.files import read_or_none
+from collectors.node.files import read_or_none, text
 from collectors.node.network.interfaces import counters, interfaces
 from collectors.node.source import Shared, Source
 from collectors.samples.host import Counters
 
 FACTS_EVERY = 30.0
 """Seconds between two looks at what hardly moves in interfaces."""
+TCP = (b"OutSegs", b"RetransSegs")
 INTERFACES = 48
 """Interfaces that are told of at most; virtual ones without an address are left out before."""
 
@@ -38,17 +39,12 @@ class NetworkSource(Source):
             yield from worth
         yield from (Counters(name, "interface", one) for name, one in counted.items() if name in self._shown)
         tcp = parse_snmp_tcp(read_or_none(self.proc + "/net/snmp") or b"")
-        if tcp is not None:
+        if tcp:
             yield Counters("", "tcp", tcp)
 
 
-def parse_snmp_tcp(data: bytes) -> Optional[Dict[str, int]]:
-    """Segments sent and retransmitted, of the two ``Tcp:`` lines of /proc/net/snmp."""
-    rows = [line.split()[1:] for line in data.split(b"\n") if line.startswith(b"Tcp:")]
-    if len(rows) != 2:
-        return None
-    values = dict(zip(rows[0], rows[1]))
-    try:
-        return {"OutSegs": int(values[b"OutSegs"]), "RetransSegs": int(values[b"RetransSegs"])}
-    except (KeyError, ValueError):
-        return None
+def parse_snmp_tcp(data: bytes) -> Dict[str, int]:
+    """Segments sent and retransmitted, of the two ``Tcp:`` lines of /proc/net/snmp; empty where it is not told."""
+    rows = [line.split() for line in data.split(b"\n") if line.startswith(b"Tcp:")]
+    told = zip(*rows[:2]) if len(rows) > 1 else ()
+    return {text(name): int(value[:20]) for name, value in told if name in TCP and value.isdigit()}

@@ -2,8 +2,8 @@
 
 import pytest
 
-from collectors.node.gpus.nvidia_smi import APP_FIELDS, GpuRoster, SmiRow, build_app, build_row, choose, split
-from collectors.samples.gpus import GpuFault
+from collectors.node.gpus.nvidia_smi import APP_FIELDS, GpuRoster, build_app, build_row, choose, split
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuSample
 
 KEYS = list(choose())
 H200 = {
@@ -21,7 +21,7 @@ def line(**cells: str) -> str:
     return ", ".join({**H200, **cells}[key] for key in KEYS)
 
 
-def row(**cells: str) -> SmiRow:
+def row(**cells: str) -> tuple[GpuFacts, GpuSample]:
     found = build_row(split(line(**cells), KEYS))
     assert found is not None
     return found
@@ -37,14 +37,14 @@ def test_a_row_without_units() -> None:
 
 @pytest.mark.parametrize("absent", ["[N/A]", "[Not Supported]", "[Insufficient Permissions]", ""])
 def test_what_is_not_available_is_unknown_and_nothing_odd(absent: str) -> None:
-    sample = row(utilization=absent, memory_temperature=absent, event_reasons=absent, remap_pending=absent).sample
+    sample = row(utilization=absent, memory_temperature=absent, event_reasons=absent, remap_pending=absent)[1]
     assert (sample.utilization, sample.memory_temperature, sample.event_reasons, sample.remap_pending) == (None,) * 4
     assert sample.odd is None
 
 
 def test_an_odd_value_is_shown_as_what_it_is() -> None:
     odd = {"utilization": "[Unknown Error]", "power": "ERR!", "remap_failure": "[GPU requires reset]"}
-    sample = row(**odd).sample
+    sample = row(**odd)[1]
     assert (sample.utilization, sample.power, sample.remap_failure, sample.odd) == (None, None, None, odd)
 
 
@@ -55,9 +55,9 @@ def test_another_line_is_no_row(text: str) -> None:
 
 def test_a_row_of_a_lost_gpu_says_so() -> None:
     lost = row(utilization="[GPU is lost]", power="[GPU is lost]")
-    assert list(GpuRoster().row(lost)) == [GpuFault(0, "00000000:83:00.0", "[GPU is lost]")]
+    assert list(GpuRoster().row(*lost)) == [GpuFault(0, "00000000:83:00.0", "[GPU is lost]")]
     odd = row(utilization="[Unknown Error]")
-    assert list(GpuRoster().row(odd)) == [*odd]
+    assert list(GpuRoster().row(*odd)) == [*odd]
 
 
 @pytest.mark.parametrize(
