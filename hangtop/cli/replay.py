@@ -51,10 +51,11 @@ def command(
 
 
 def _print_events(path: Path) -> None:
-    from hangtop.session.replay import changes_of
+    from hangtop.session.replay import played
 
-    for change in changes_of(path):
-        click.echo(json.dumps(asdict(change)))
+    for _, change in played(path, judged=True).state.changes:
+        if change.kind != "hangtop":
+            click.echo(json.dumps(asdict(change)))
 
 
 def _print_samples(path: Path) -> None:

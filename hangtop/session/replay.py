@@ -17,7 +17,6 @@ from collectors.samples.stacks import StackDump
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import OTHERS, Entry, Recording
 from hangtop.session.session import Feed, Session
-from hangtop.session.state import Change
 
 LOOK = 1.0
 """Recorded seconds between two looks at progress: those of a live session, …"""
@@ -154,11 +153,6 @@ def played(path: Path, seconds: float = inf, *, judged: bool = False) -> Session
         if due and judged:
             session.diagnose()
     return session
-
-
-def changes_of(path: Path) -> list[Change]:
-    """What happened in a recording: verdicts, links of nodes and what became of ranks. Raises as :func:`played`."""
-    return [change for _, change in played(path, judged=True).state.changes if change.kind != "hangtop"]
 
 
 class SeekedSession(Session):

@@ -13,7 +13,7 @@ from collectors.samples.stream import Settings
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job, alarm_after
 from hangtop.diagnosis.node import Node, Rank
-from hangtop.session.history import History, says
+from hangtop.session.history import History
 from hangtop.session.intake import Intake
 from hangtop.session.job_selection import select_job, with_ranks
 from hangtop.session.motion.progress import SLICE
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 STACKS_KEPT = 90.0
 """Seconds for which a dump is at hand while the job moves: nine looks of those that are taken every ten seconds. While
 it stands still, all since then are."""
-OnVerdict = Callable[[Verdict | None, Verdict], None]
-"""Called with the verdict before and the new one, when what it says changed."""
 
 
 class Feed:
@@ -71,7 +69,6 @@ class Session(Intake):
         self.options = options
         self.ask_person: Asker | None = None
         """Asks whoever watches; None where nobody can be asked."""
-        self.on_verdict: list[OnVerdict] = []
         self.verdict: Verdict | None = None
         self._feed = feed or Feed()
         self.history = History()
@@ -199,19 +196,13 @@ class Session(Intake):
         return self.publish(diagnose(self.job()))
 
     def publish(self, verdict: Verdict) -> Verdict:
-        """Make this the session's verdict, and tell who wants to know when it says something else than before.
-
-        Returns it as it was published: its commands can be pasted.
-        """
+        """Make this the session's verdict, and return it as it was published: its commands can be pasted."""
         if self.can_act:
             verdict = completed(verdict, self.options, self.state.nodes)
         before, self.verdict = self.verdict, verdict
         self.history.judged(self.now(), verdict)
         if before is None or before.outcome != verdict.outcome:
             self.state.note(self.now(), verdict.summary, verdict.outcome)
-        if before is None or says(before) != says(verdict):
-            for tell in self.on_verdict:
-                tell(before, verdict)
         return verdict
 
     @property
