@@ -228,6 +228,16 @@ class Sketch:
         self.made_nodes[name] = made_node(name, self.made_nodes[name], **fields)
         return self
 
+    def gpus(self, *rows: Sequence[Mapping[str, Any]]) -> Sketch:
+        """Give each rank a GPU of its own, with what it showed, oldest first."""
+        made: dict[str, list[Gpu]] = {}
+        for number, shown in enumerate(rows):
+            own = made.setdefault(self.home(number), [])
+            own.append(gpu(len(own), shown, pids=[1000 + number]))
+        for name, gpus in made.items():
+            self.node(name, gpus=tuple(gpus))
+        return self
+
     def says(self, kind: str, rank: int | None = None, at: float | None = None, **data: Any) -> Sketch:
         """Add a log event of a rank; ``ago`` in ``data`` sets its time before now."""
         text = str(data.pop("text", f"line of {kind}"))

@@ -5,21 +5,19 @@ from __future__ import annotations
 import pytest
 
 from hangtop.diagnosis.job import JobMotion
-from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, c10d, gpu
+from tests.support.jobs import ALL_REDUCE, NOW, READING, Sketch, c10d
 
 GPUS = JobMotion(True, "4 ranks computing, GPUs at 87% of their power", by_gpus=True)
 STEPS = JobMotion(True, "2 ranks, steps 1,204 to 1,219 in 4 s", 1219, NOW - 0.2)
 SYNCHRONIZE = ["synchronize /env/site-packages/torch/cuda/__init__.py:985", "step train.py:85", "main train.py:9"]
+COMPUTE = [{"utilization": 100, "power": 610.0}] * 6
 
 
 def computing(seconds: float, motion: JobMotion) -> Sketch:
     """All ranks are at one line for so long, and their GPUs draw the power of work."""
     job = Sketch(span=seconds, watched=seconds, motion=motion, stood_still=0.5 if motion.moving else seconds)
     job.ranks().at(SYNCHRONIZE, state="R").pulse(cores=1.0)
-    for number in (0, 1):
-        rows = [{"utilization": 100, "power": 610.0}] * 6
-        job.node(f"node{number + 1}", gpus=tuple(gpu(i, rows, pids=[1000 + 2 * number + i]) for i in range(2)))
-    return job
+    return job.gpus(*[COMPUTE] * 4)
 
 
 @pytest.mark.parametrize("motion", [GPUS, JobMotion()], ids=["seen to move", "not seen to move"])
@@ -35,10 +33,8 @@ def test_the_power_of_gpus_alone_is_no_health_of_ranks_that_stand_still(motion: 
 def test_a_gpu_that_computes_proves_nothing_for_the_others() -> None:
     job = computing(10.0, JobMotion())
     job.ranks().at(READING, syscall="read", waiting_on="/data/a").pulse(cores=0.0)
-    rows = [{"utilization": 0, "power": 75.0}] * 6
-    job.node("node2", gpus=tuple(gpu(i, rows, pids=[1002 + i]) for i in range(2)))
-    job.node("node1", gpus=(gpu(0, rows, pids=[1000]), job.made_nodes["node1"].gpus[1]))
-    assert job.verdict().outcome == "unknown"
+    idle = [{"utilization": 0, "power": 75.0}] * 6
+    assert job.gpus(idle, COMPUTE, idle, idle).verdict().outcome == "unknown"
 
 
 def test_a_rank_that_stands_still_in_a_wait_while_the_others_step_on_is_told_beside_their_steps() -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from hangtop.diagnosis.collectives.sources import waits_of
-from tests.support.jobs import Sketch, after, alarms, first
+from tests.support.jobs import COMPUTING, READING, Sketch, after, alarms, first
 
 
 class Event(NamedTuple):
@@ -255,3 +255,44 @@ def test_a_wait_is_followed_into_another_group() -> None:
     assert first(job.verdict()).ranks == (3,)
     edges = waits_of(job.job())
     assert {(edge.waiter, edge.for_ranks, edge.certain) for edge in edges} == {(0, (1,), True), (1, (3,), True)}
+
+
+# --- numbers beyond all ranks -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [1 << 20, 1 << 40])
+@pytest.mark.parametrize("group", ["default_pg", "dp"])
+def test_a_number_beyond_all_ranks_is_no_rank_and_fills_no_memory(number: int, group: str) -> None:
+    """Anybody may have written it; whoever counts up to it takes all that this machine has."""
+    job = after(0)
+    for place in (0, 1, number + 1):
+        job.says("torch.watchdog_timeout", None, op="ALLREDUCE", seq=9, group_rank=place, group_name=group, guid="0")
+        job.says("nccl.init", None, phase="start", comm_id="0xa", group_rank=place, size=number + 1)
+        job.says("hccl.timeout", None, group_rank=place, size=number + 1)
+        job.says("horovod.stall", None, ready=[place], missing=[])
+        job.says("launcher.exit", None, tasks=[0, number + 1])
+    named = {rank for finding in job.verdict().findings for rank in finding.ranks}
+    assert max(named, default=0) <= 1
+
+
+# --- ranks that live, and nodes -----------------------------------------------------------------------------------
+
+
+def test_of_a_rank_that_lives_and_says_nothing_it_is_not_said_that_its_log_was_not_read() -> None:
+    job = Sketch()
+    job.ranks(0, 1, 3).gone(ago=8.0)
+    job.ranks(2).at(READING)
+    for rank in (0, 1, 3):
+        job.says("torch.watchdog_timeout", rank, ago=9, op="ALLREDUCE", seq=7, group_name="default_pg")
+    told = [one.summary for one in job.verdict().findings if one.kind == "watchdog_timeout"]
+    assert told
+    assert not any("were not read" in one for one in told)
+
+
+def test_storage_that_does_not_answer() -> None:
+    job = Sketch()
+    job.ranks().at(COMPUTING)
+    job.says("kernel.storage", node="node2", ago=30, system="NFS", server="fs1", ok=False)
+    assert first(job.verdict()).kind == "storage_stalled"
+    job.says("kernel.storage", node="node2", ago=3, system="NFS", server="fs1", ok=True)
+    assert alarms(job.verdict()) == []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
+from collectors.samples.stream import SourceState
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.rules.slow import slowness_judged
 from hangtop.diagnosis.waits.job_status import status_of_job
@@ -102,3 +104,128 @@ def test_who_may_be_slow_is_looked_at_again_before_it_is_called_chance() -> None
     assert not slowness_judged(status_of_job(job.job()))
     job.ranks(2).at(BACKWARD, SLUGGISH, SLUGGISH, BACKWARD, BACKWARD)
     assert slowness_judged(status_of_job(job.job()))
+
+
+# --- waits that only GPUs tell ------------------------------------------------------------------------------------
+
+
+OWN_LINE = ["train_step train.py:85", "main train.py:9"]
+"""``loss.item()``."""
+
+
+def stepping(power: float) -> Sketch:
+    """Four ranks in steps of a second; but for rank 2, which reads, all are at one line, with GPUs at this power."""
+    job = Sketch(patience=60.0, watched=60.0, stood_still=0.0, span=6.0)
+    job.ranks().at(OWN_LINE, state="R").pulse(cores=1.0)
+    job.ranks(2).at(READING, syscall="read").pulse(cores=0.0)
+    job.motion = JobMotion(moving=True, proof="steps 4 to 9 in 5 s", last_step=9, step_s=1.0)
+    busy = [{"utilization": 90.0, "power": power}] * 8
+    return job.gpus(busy, busy, [{"utilization": 3.0, "power": 80.0}] * 8, busy)
+
+
+def test_ranks_whose_gpus_spin_wait_for_the_one_that_reads() -> None:
+    found = first(stepping(125.0).verdict())
+    assert (found.kind, found.ranks) == ("straggler_rank", (2,))
+    assert "read" in found.summary
+
+
+def test_ranks_whose_gpus_compute_are_not_said_to_wait() -> None:
+    job = stepping(640.0)
+    assert "straggler_rank" not in [found.kind for found in job.verdict().findings]
+    assert alarms(job.verdict()) == []
+
+
+def test_a_rank_that_prepares_before_the_first_step_is_not_slow() -> None:
+    """It computes in a pool of processes, say; the others spin in one wait for it, and nobody was told a step."""
+    job = stepping(125.0)
+    job.motion = JobMotion(moving=True, proof="1 rank computing, reading or writing")
+    assert "straggler_rank" not in [found.kind for found in job.verdict().findings]
+
+
+# --- one GPU that computes while the others wait for it -----------------------------------------------------------
+
+
+SPIN = {"utilization": 100, "power": 120.0}
+COMPUTE = {"utilization": 100, "power": 640.0}
+SYNCHRONIZE = ["synchronize /env/site-packages/torch/cuda/__init__.py:985", "train_step train.py:85", "main train.py:9"]
+WAITS = [COMPUTE, SPIN, SPIN, SPIN, SPIN] * 5
+"""A step takes five seconds, four of which it waits."""
+LATE = [COMPUTE] * 25
+
+
+def steps(*rows: Sequence[dict[str, float]]) -> Sketch:
+    """Four ranks that all wait for their own GPUs in every look; rank n's GPU shows the n-th row, a look a second."""
+    job = Sketch(patience=60.0, watched=60.0, stood_still=2.0, span=6.0)
+    job.ranks().at(SYNCHRONIZE, state="R").pulse(cores=1.0)
+    job.motion = JobMotion(moving=True, proof="steps 4 to 9 in 25 s", last_step=9, step_s=5.0)
+    return job.gpus(*rows)
+
+
+def test_the_others_wait_for_the_gpu_that_computes() -> None:
+    verdict = steps(WAITS, WAITS, LATE, WAITS).verdict()
+    found = first(verdict)
+    assert (verdict.outcome, found.kind, found.ranks) == ("slow", "straggler_rank", (2,))
+    assert "rank 2 worked for 100% of it, the others waited for 80%" in found.evidence[0].text
+
+
+def test_gpus_that_all_compute_wait_for_nobody() -> None:
+    assert alarms(steps(LATE, LATE, LATE, LATE).verdict()) == []
+    busy = [COMPUTE, COMPUTE, COMPUTE, SPIN, SPIN] * 5
+    assert alarms(steps(busy, busy, LATE, busy).verdict()) == []
+
+
+@pytest.mark.parametrize("takes", [8.0, None])
+def test_within_a_few_long_steps_now_one_computes_and_now_another(takes: float | None) -> None:
+    job = steps(WAITS, WAITS, LATE, WAITS)
+    job.motion = replace(job.motion, step_s=takes)
+    assert alarms(job.verdict()) == []
+
+
+# --- a rank that does not get its CPU -----------------------------------------------------------------------------
+
+
+def training(*, state: str = "ok", link: str = "live") -> Sketch:
+    """Four ranks that train; the source ``cpus`` of their nodes answers, or is in another state."""
+    made = Sketch(patience=60.0, watched=60.0)
+    made.ranks().at(COMPUTING, state="R").pulse(cores=0.5, switches=40.0).waits_for_cpu(0)
+    made.motion = JobMotion(moving=True, proof="steps 4 to 9 in 5 s", last_step=9, step_s=1.0)
+    for number in (1, 2):
+        made.node(f"node{number}", link=link, sources={"ranks": SourceState("ranks", state, "", NOW - 60.0)})
+    return made
+
+
+def test_ranks_that_are_bound_to_one_cpu() -> None:
+    seen = training()
+    seen.ranks(2, 3).waits_for_cpu(50, allowed="3", nice=19)
+    found = first(seen.verdict())
+    assert (found.kind, found.ranks, found.nodes) == ("cpu_starved", (2, 3), ("node2",))
+    assert "may run on CPUs 3, nice 19" in found.summary
+
+
+@pytest.mark.parametrize("shares", [(60, 60, 60, 60), (60, 60, 60, 0), (20, 20, 20, 40)])
+def test_ranks_that_wait_like_the_others_are_not_told_apart(shares: tuple[int, ...]) -> None:
+    seen = training()
+    for rank, share in enumerate(shares):
+        seen.ranks(rank).waits_for_cpu(share, allowed="3")
+    assert alarms(seen.verdict()) == []
+
+
+@pytest.mark.parametrize(("state", "link"), [("absent", "live"), ("ok", "lost")])
+def test_kernels_that_do_not_count_and_nodes_that_are_gone_say_nothing(state: str, link: str) -> None:
+    seen = training(state=state, link=link)
+    seen.ranks(3).waits_for_cpu(60, allowed="3")
+    assert "cpu_starved" not in alarms(seen.verdict())
+
+
+def test_a_machine_that_is_busy_everywhere_is_no_reason() -> None:
+    seen = training()
+    seen.ranks(2).waits_for_cpu(60, allowed="0-63")
+    assert alarms(seen.verdict()) == []
+
+
+def test_nothing_is_compared_with_ranks_whose_first_window_is_not_over() -> None:
+    seen = training()
+    seen.ranks(2, 3).waits_for_cpu(50, nice=10)
+    for rank in (0, 1):
+        seen.own(rank).waited = None
+    assert "cpu_starved" not in alarms(seen.verdict())

@@ -11,6 +11,7 @@ from hangtop.diagnosis.job import JobMotion
 from tests.support.jobs import (
     ALL_REDUCE,
     BACKWARD,
+    BARRIER,
     COMPUTING,
     LOCKED,
     MOVING,
@@ -20,9 +21,8 @@ from tests.support.jobs import (
     alarms,
     c10d,
     first,
-    gpu,
     kinds,
-)  # fmt: skip
+)
 
 _TORCH = "/venv/lib/python3.11/point-packages/torch"
 _FUNCTIONAL = "/venv/lib/python3.11/site-packages/torch/distributed/_functional_collectives.py"
@@ -99,9 +99,7 @@ def test_spinning_counts_only_with_spinning_gpus(row: dict[str, float], told: li
     job = Sketch()
     job.ranks().at(ITEM, state="R").pulse(cores=1.0)
     assert alarms(job.verdict()) == []
-    for name, ranks in (("node1", (0, 1)), ("node2", (2, 3))):
-        job.node(name, gpus=tuple(gpu(i, [row] * 5, pids=[1000 + rank]) for i, rank in enumerate(ranks)))
-    assert alarms(job.verdict()) == told
+    assert alarms(job.gpus(*[[row] * 5] * 4).verdict()) == told
 
 
 @pytest.mark.parametrize(
@@ -133,10 +131,7 @@ def test_ranks_that_all_sleep_in_their_own_code_have_the_time_of_a_long_step(sti
     """Between micro-batches, or until a service answers: each wakes by itself."""
     job = Sketch(stood_still=still)
     job.ranks().at(["accumulate train.py:60", "main train.py:9"], syscall="clock_nanosleep").pulse(switches=0.5)
-    for number in (1, 2):
-        empty = [{"utilization": 0, "power": 75.0}] * 4
-        job.node(f"node{number}", gpus=tuple(gpu(i, empty, pids=[998 + 2 * number + i]) for i in range(2)))
-    assert alarms(job.verdict()) == told
+    assert alarms(job.gpus(*[[{"utilization": 0, "power": 75.0}] * 4] * 4).verdict()) == told
 
 
 def test_what_all_wait_in_is_not_stalled_before_the_last_of_them_has_been_there_for_as_long() -> None:
@@ -200,3 +195,14 @@ def test_ranks_that_wait_for_one_that_evaluates_in_a_loop_that_counts_wait_for_i
     job.ranks(2).pulse(cores=0.9, switches=40.0)
     verdict = job.verdict()
     assert (verdict.outcome, first(verdict).ranks) == ("waiting", (2,)), verdict.summary
+
+
+# --- a rank that nobody looked into -------------------------------------------------------------------------------
+
+
+def test_a_rank_that_nobody_looked_into_and_that_saves_is_no_stall() -> None:
+    job = Sketch(watched=60.0, span=14.0, stood_still=14.0, patience=10.0)
+    job.ranks().at(BARRIER)
+    job.ranks(3).unread("timeout: py-spy did not come back")
+    job.ranks(3).pulse(written=5e6, switches=20)
+    assert "job_stalled" not in kinds(job.verdict())

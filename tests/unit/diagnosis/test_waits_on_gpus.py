@@ -31,14 +31,8 @@ def spinning(**fields: Any) -> Sketch:
 
 
 def with_gpus(job: Sketch, *rows: dict[str, Any]) -> Sketch:
-    """Give rank n the GPU with the n-th row, two a node."""
-    for number in (1, 2):
-        own = rows[2 * number - 2 : 2 * number]
-        job.node(
-            f"node{number}",
-            gpus=tuple(gpu(i, [row] * 4, pids=[1000 + 2 * (number - 1) + i]) for i, row in enumerate(own)),
-        )
-    return job
+    """Give rank n the GPU with the n-th row."""
+    return job.gpus(*([row] * 4 for row in rows))
 
 
 def found(job: Sketch) -> Finding:
