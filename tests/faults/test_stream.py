@@ -24,8 +24,6 @@ FLOODS = f"(it names ranks beyond|it sends more than|{LIVE})"
 """On a machine that is busy the harm may be too slow to be over any limit: then the node is live, and that is right."""
 SAYS = {
     "standard error without end": LIVE,
-    "a clock that jumps": LIVE,
-    "extreme values of the right types": "Expected `",
     "ever more ranks": FLOODS,
     "valid samples as fast as it can": FLOODS,
     "escape codes in every text": LIVE,

@@ -81,11 +81,12 @@ def cluster() -> Iterator[Cluster]:
 
 @asynccontextmanager
 async def fleet(
-    cluster: Cluster, seen: Seen, via: str | None = None, *, names: Sequence[str] = (), config: Path | None = None
-) -> AsyncIterator[Fleet]:
+    cluster: Cluster, seen: Seen, via: str | None = None, *, names: Sequence[str] = (), config: Path | None = None,
+    interval: float = 1.0,
+) -> AsyncIterator[Fleet]:  # fmt: skip
     """All nodes, or those named, by hangtop's own SSH where no other way is given."""
     config = config or cluster.ssh_config
-    options = FleetOptions(SETTINGS, config, way=way_of(via, config))
+    options = FleetOptions(SETTINGS._replace(interval=interval), config, way=way_of(via, config))
     made = Fleet(resolve(names or cluster.names), sink=seen, ask=Person().ask, options=options)
     await made.start()
     try:
@@ -185,10 +186,10 @@ async def test_nodes_come_live_and_their_faults_are_mended(cluster: Cluster, way
 async def test_what_hangtop_runs_in_a_container_with_a_rank_is_no_rank(cluster: Cluster) -> None:
     """``docker exec`` gives the container's environment to whatever it starts there."""
     seen = Seen()
-    async with fleet(cluster, seen, by_nsenter(cluster, rank_env(0, 3))) as made:
+    async with fleet(cluster, seen, by_nsenter(cluster, rank_env(0, 3)), interval=0.25) as made:
         await seen.wait(lambda: all(len(seen.of(name, Tick)) > 1 for name in cluster.names))
-        beside = asyncio.ensure_future(made.transport("node1").run(["sh", "-c", "ls /; sleep 4 | sed -n 1p"]))
-        await seen.wait(lambda: all(len(seen.of(name, Tick)) > 6 for name in cluster.names), 30)
+        beside = asyncio.ensure_future(made.transport("node1").run(["sh", "-c", "ls /; sleep 2 | sed -n 1p"]))
+        await seen.wait(lambda: all(len(seen.of(name, Tick)) > 12 for name in cluster.names), 30)
         await beside
         assert [sample for name in cluster.names for sample in seen.of(name, RankProcess)] == []
 

@@ -11,18 +11,24 @@ import pytest
 
 from tests.support.devices import devices_of
 from tests.support.faulty import Nurseries
-from tests.support.real_jobs import DEVICE, HANGING, MOVING, Batches
+from tests.support.real_jobs import DEVICE, HANGING, MOVING, PAUSING, Batches
 from tests.support.simulated_nccl.library import compiler
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
-TABLES = {"hanging": HANGING, "moving": MOVING, "below_python": DEVICE}
+TABLES = {"hanging": HANGING, "pausing": PAUSING, "moving": MOVING, "below_python": DEVICE}
 """Jobs by the fixture that has the answers about them."""
 
 
 @pytest.fixture(scope="module")
 def hanging(nursery: Nurseries) -> Batches:
     return Batches(nursery, HANGING, at_once=2)
+
+
+@pytest.fixture(scope="module")
+def pausing(nursery: Nurseries) -> Batches:
+    """Each is watched for as long as triage watches at most: all at once, they leave the processors alone."""
+    return Batches(nursery, PAUSING, at_once=len(PAUSING))
 
 
 @pytest.fixture(scope="module")

@@ -100,4 +100,3 @@ def test_orphans_end_and_stopped_ranks_go_on() -> None:
         left = states(node)
         assert pid not in left
         assert (left[stopped], left[well]) == ("S", "S")
-        assert repair(cluster, "list")[0] == 0

@@ -98,10 +98,12 @@ HANGING: dict[str, RealJob] = {
     "pair_disagrees": _hung("mesh.py", "pair_disagrees", 1, "collective_mismatch", "reduce", 0, 1),
     "both_receive": _hung("mesh.py", "both_receive", 2, "p2p_deadlock", "recv", 2, 3),
 }
-MOVING: dict[str, RealJob] = {
+PAUSING: dict[str, RealJob] = {
     "compiles_for_30_s": RealJob("vision.py", "trace", 2, MAY_WAIT),
     "saves_for_30_s": RealJob("lm.py", "slow_save", 0, MAY_WAIT),
     "steps_of_20_s": RealJob("lm.py", words=MAY_WAIT, word="up", env=(("HX_PAUSE", "20"),)),
+}
+MOVING: dict[str, RealJob] = {
     "fast_trainer": RealJob("vision.py", word="moves"),
     "fast_mesh": RealJob("mesh.py", word="moves"),
     "slow_rank": RealJob("vision.py", "slow", 2, ("slow",), ("straggler_rank",), (2,), "augment_again", word="moves"),

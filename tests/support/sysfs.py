@@ -13,8 +13,6 @@ def write_port(
     *,
     state: str = "4: ACTIVE",
     phys_state: str = "5: LinkUp",
-    link_layer: str = "InfiniBand",
-    rate: str = "400 Gb/sec (4X NDR)",
     counters: Mapping[str, int | str] | None = None,
     hw_counters: Mapping[str, int | str] | None = None,
     adapters: Path | None = None,
@@ -26,8 +24,8 @@ def write_port(
     adapter = (adapters or sys / "class/infiniband") / device
     home = adapter / "ports" / str(port)
     home.mkdir(parents=True, exist_ok=True)
-    files = {"state": state, "phys_state": phys_state, "link_layer": link_layer, "rate": rate, "lid": "0x6b7"}
-    for name, text in {**files, "sm_lid": "0x1"}.items():
+    files = {"state": state, "phys_state": phys_state, "link_layer": "InfiniBand", "rate": "400 Gb/sec (4X NDR)"}
+    for name, text in {**files, "lid": "0x6b7", "sm_lid": "0x1"}.items():
         (home / name).write_text(f"{text}\n")
     (adapter / "fw_ver").write_text("28.39.1002\n")
     (adapter / "hca_type").write_text("MT4129\n")

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from collectors.samples.inside import InsideFinding, InsideResult
-from hangtop.diagnosis.job import JobMotion
 from tests.support.jobs import MOVING, NOW, Sketch, alarms
-
-STILL = JobMotion(False)
 
 
 def result(check: str = "same", ago: float = 3.0, **fields: Any) -> InsideResult:

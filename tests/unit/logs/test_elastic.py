@@ -3,7 +3,6 @@
 import pytest
 
 from tests.support.logs import fixture, of_kind, only, parse
-from tests.support.reports import entry, report
 
 
 def test_each_entry_of_the_block_is_an_event() -> None:
@@ -40,6 +39,12 @@ def test_a_restart() -> None:
     assert [e.data["failed_rank"] for e in of_kind(events, "elastic.failure")] == [0, 1]
 
 
+REPORT = (
+    f"train.py FAILED\n{'-' * 60}\nFailures:\n  <NO_OTHER_FAILURES>\n{'-' * 60}\n"
+    "Root Cause (first observed failure):\n[0]:\n  time      : 2026-05-12_09:27:52\n  host      : n7\n"
+    "  rank      : 5 (local_rank: 1)\n  exitcode  : 1 (pid: 4156)\n"
+    f"  error_file: /tmp/te/attempt_0/1/error.json\n  traceback : {{}}\n{'=' * 60}\n"
+)
 QUOTED = """Traceback (most recent call last):
     File "/x/stage.py", line 69, in forward
       out = layer(x)
@@ -55,7 +60,7 @@ QUOTED = """Traceback (most recent call last):
 
 def test_what_the_report_quotes_is_the_exception_of_its_rank() -> None:
     first = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 40.00 MiB."
-    events = parse(report(entry(5, 1, QUOTED.format(first=first), error_file="/tmp/te/attempt_0/1/error.json")))
+    events = parse(REPORT.format(QUOTED.format(first=first)))
     failure, raised = only(events, "elastic.failure"), only(events, "python.exception")
     assert (raised.rank, raised.host, raised.at, raised.line) == (5, "n7", failure.at, failure.line)
     assert (raised.data["type"], raised.data["frame"], raised.data["signature"]) == (
