@@ -60,6 +60,8 @@ def test_the_same_in_one_merged_log(tmp_path: Path) -> None:
     (tmp_path / "slurm-99.out").write_text(merged)
     verdict, _, _ = judged(tmp_path)
     assert (verdict.outcome, verdict.findings[0].ranks) == ("hung", (1,))
+    (tmp_path / "slurm-99.out").write_text(merged + "Training completed.\n")
+    assert judged(tmp_path)[0].outcome == "healthy", "a finished run has no mismatch"
 
 
 def test_a_healthy_nccl_log_raises_no_alarm(tmp_path: Path) -> None:

@@ -91,15 +91,6 @@ def test_the_first_cause_in_a_log(tmp_path: Path, text: str, kind: str, ranks: t
     assert told in found.summary
 
 
-def test_a_finished_run_is_no_mismatch(tmp_path: Path) -> None:
-    counted = "n1:{pid}:9 [0] NCCL INFO AllReduce: opCount {n:x} sendbuff 0x1 recvbuff 0x1 count 4 datatype 7 op 0 root 0 comm 0x{pid} [nranks=2] stream 0x1\n"  # noqa: E501
-    init = "n1:{pid}:9 [0] NCCL INFO ncclCommInitRank comm 0x{pid} rank {rank} nranks 2 cudaDev 0 busId 1 commId 0xab - Init COMPLETE\n"  # noqa: E501
-    log = init.format(pid=11, rank=0) + init.format(pid=12, rank=1)
-    log += "".join(counted.format(pid=pid, n=n) for pid, last in ((11, 9), (12, 7)) for n in range(last))
-    assert roots(verdict(tmp_path, a=log))[0][0] == "collective_mismatch"
-    assert verdict(tmp_path, a=log + "Training completed.\n").outcome == "healthy"
-
-
 def test_of_those_who_lost_a_peer_it_is_said_who_left_no_word(tmp_path: Path) -> None:
     lost = "[rank{0}]: RuntimeError: [/x/gloo/transport/tcp/pair.cc:553] Connection closed by peer [10.0.0.7]:21177\n"
     for local in range(4):

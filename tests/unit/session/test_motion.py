@@ -154,15 +154,9 @@ def test_gpus_that_compute_are_motion_however_evenly_they_do() -> None:
     gpus(job)
     shine(job, 20, 610.0, 100)
     assert motion(job) == (True, "4 ranks computing on their GPUs")
-    assert job.progress.stood_still == 0.0
-
-
-@pytest.mark.parametrize(("host", "alone"), [(spins, True), (works, False)])
-def test_gpus_are_the_only_sign_where_their_hosts_do_nothing(host: Behaviour, *, alone: bool) -> None:
-    job = Job()
-    gpus(job)
-    shine(job, 20, 610.0, 100, host=host)
-    assert job.progress.motion.by_gpus is alone
+    assert (job.progress.stood_still, job.progress.motion.by_gpus) == (0.0, True)
+    shine(job, 20, 610.0, 100, host=works)
+    assert job.progress.motion.by_gpus is False, "their hosts work, too"
 
 
 @pytest.mark.parametrize(
@@ -222,10 +216,7 @@ def test_to_look_again_and_again_is_no_motion(wait: Behaviour, worked: int) -> N
 
 
 def test_one_busy_rank_proves_nothing_for_the_others() -> None:
-    """The culprit loops; so do two of eight."""
-    job = Job()
-    job.run(20, spins, r2=works)
-    assert motion(job) == (False, "")
+    """Nor do two of eight."""
     job = Job(ranks=8)
     job.run(20, polls, r2=works, r3=works)
     assert motion(job) == (False, "")
@@ -268,8 +259,11 @@ def test_a_node_that_falls_silent_proves_nothing_any_more() -> None:
     assert motion(job)[0] is not True
     assert job.progress.stood_still == pytest.approx(3, abs=1)
     job.intake.link(LinkChange("node1", "lost", "timed out", job.now))
+    job.now += 600
     job.progress.look(job.now)
-    assert motion(job) == (None, "")
+    assert (*motion(job), job.progress.stood_still) == (None, "", None)
+    job.intake.link(LinkChange("node1", "live", "", job.now))
+    assert job.run(1, works) == 0.0
 
 
 # --- since when ------------------------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.fleet.sink import LinkChange
 from collectors.samples.ranks import RankPulse
 from hangtop.session.motion.progress import HALF_LIFE, Progress
 from hangtop.session.options import SessionOptions
@@ -44,17 +43,6 @@ def test_of_a_node_that_is_read_every_four_seconds_the_same_is_told(behaviour: B
     still = job.run(61, behaviour)
     assert still == 0.0 if behaviour is works else still == pytest.approx(61, abs=4)
     assert job.progress.usual_pause is None
-
-
-def test_what_is_not_seen_is_not_still() -> None:
-    job = Job()
-    job.run(5, works)
-    job.intake.link(LinkChange("node1", "lost", "timed out", job.now))
-    job.now += 600
-    job.progress.look(job.now)
-    assert job.progress.stood_still is None
-    job.intake.link(LinkChange("node1", "live", "", job.now))
-    assert job.run(1, works) == 0.0
 
 
 def test_what_a_node_says_between_two_looks_is_no_look_in_which_its_ranks_slept() -> None:
