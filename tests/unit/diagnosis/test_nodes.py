@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import LinkWord, Node, Rank
 from hangtop.diagnosis.rules.nodes import node_unreachable
 from hangtop.session.job_selection import with_ranks
+from tests.support.jobs import ALL_REDUCE, MOVING, READING, Sketch
 from tests.support.made import process
 
 LOST: LinkWord = "lost"
@@ -39,3 +43,30 @@ def test_ranks_of_a_node_that_was_never_seen_are_those_that_run_nowhere_else(siz
 def test_where_others_answer_each_node_that_does_not_is_told() -> None:
     found = list(node_unreachable(job(("live", ""), (LOST, "no address for n2"), (LOST, "no address for n3"))))
     assert [one.nodes for one in found] == [("n2",), ("n3",)]
+
+
+# --- another job on the same nodes --------------------------------------------------------------------------------
+
+
+def beside(**differs: Any) -> Sketch:
+    """A job that moves, and its four processes once more, of another run."""
+    job = Sketch()
+    job.ranks().at(ALL_REDUCE, READING).pulse(switches=40, cores=0.9)
+    job.motion = MOVING
+    for one in job.job().ranks:
+        own = one.process._replace(pid=one.process.pid + 500, command="python other.py", **{"parent": 77, **differs})
+        job.others.append(replace(one, process=own))
+    return job
+
+
+def test_another_job_is_told_with_what_chooses_it() -> None:
+    verdict = beside(master_port=29777).verdict()
+    assert verdict.outcome == "healthy"
+    (told,) = [one for one in verdict.unknown if one.source == "another job"]
+    assert told.nodes == ("node1", "node2")
+    assert told.why == "4 ranks of another run, not judged (python other.py): --job MASTER_PORT=29777 chooses it"
+
+
+def test_what_an_earlier_run_left_is_no_other_job() -> None:
+    verdict = beside(master_port=29777, adopted=True, launcher="torchrun").verdict()
+    assert not [one for one in verdict.unknown if one.source == "another job"]

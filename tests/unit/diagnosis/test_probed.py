@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import pytest
 
+from collectors.samples.inside import InsideFinding, InsideResult
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
-from tests.support.jobs import ALL_REDUCE, NOW, Sketch, first
+from tests.support.jobs import ALL_REDUCE, MOVING, NOW, Sketch, alarms, first
 
 NODES = ("node1", "node2", "node3", "node4")
 
@@ -46,3 +48,33 @@ def test_a_slow_node_is_the_root_of_a_stall() -> None:
 )  # fmt: skip
 def test_without_a_fresh_measurement_that_says_so_the_stall_stays(reports: tuple[ProbeReport, ...]) -> None:
     assert first(verdict(stalled(), *reports)).kind == "collective_stalled"
+
+
+# --- what ranks tell by their pages -------------------------------------------------------------------------------
+
+
+def result(check: str = "same", ago: float = 3.0, **fields: Any) -> InsideResult:
+    finding = InsideFinding(
+        "replicas_differ", "critical", "fc.weight differs on rank 2", [2], ["1 of 64 elements", "1.0 and 1.0001"], "x"
+    )
+    given = InsideResult(1000, check, NOW - ago, [0, 1, 2, 3], False, 0.1, "1 differs", [finding])
+    return given._replace(**fields)
+
+
+def test_what_a_check_found_is_told_once_for_all_ranks() -> None:
+    job = Sketch(world=4, motion=MOVING, stood_still=0.0)
+    job.ranks().tells(10, "forward", results=[result()])
+    verdict = job.verdict()
+    found = [one for one in verdict.findings if one.kind == "replicas_differ"]
+    assert [(one.summary, one.ranks, one.certainty) for one in found] == [
+        ("fc.weight differs on rank 2", (2,), "proven")
+    ]
+    assert verdict.outcome == "at_risk"
+    assert [line.text for line in found[0].evidence] == ["1 of 64 elements", "1.0 and 1.0001"]
+
+
+def test_a_later_check_that_finds_nothing_takes_it_back() -> None:
+    job = Sketch(world=4, motion=MOVING, stood_still=0.0)
+    job.ranks().tells(10, "forward", results=[result(ago=1.0, ok=True, findings=[])])
+    job.ranks(3).tells(10, "forward", results=[result(ago=60.0)])
+    assert alarms(job.verdict()) == []
