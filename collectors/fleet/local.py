@@ -12,9 +12,6 @@ from weakref import WeakSet
 
 from collectors.fleet.transport import Output, Process, Transport, TransportError, os_reason
 
-_NOT_FOUND = ("/bin/sh", "-c", "exit 127")
-"""Ends as a shell does where there is no such command: the caller looks at the status, over SSH and here."""
-
 
 class LocalProcess(Process, asyncio.SubprocessProtocol):
     """A command running here."""
@@ -95,8 +92,6 @@ class Local(Transport):
             _, process = await asyncio.get_running_loop().subprocess_exec(
                 lambda: LocalProcess(on_stdout, on_stderr), *command, start_new_session=True
             )
-        except FileNotFoundError:
-            return await self.start(_NOT_FOUND, on_stdout=on_stdout, on_stderr=on_stderr)
         except OSError as error:
             raise TransportError(f"{self.name}: {command[0]} cannot be started: {os_reason(error)}") from None
         self._processes.add(process)

@@ -165,6 +165,4 @@ def os_reason(error: OSError) -> str:
     if error.errno == errno.EMFILE:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return f"hangtop may open no further file on this machine: its limit (ulimit -n) is {soft}"
-    if error.errno == errno.ENFILE:
-        return "no further file can be opened on this machine: all programs together are at its limit (fs.file-max)"
     return error.strerror or type(error).__name__

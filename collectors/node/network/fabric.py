@@ -14,7 +14,7 @@ from typing import Dict, Iterator, List, NamedTuple, Optional
 from collectors.node.child import output
 from collectors.node.files import list_folder, read, read_text
 from collectors.node.network.ib_tools import LARGEST, WORDS, parse_perfquery
-from collectors.node.source import Absent, NotResponding, Shared, Source
+from collectors.node.source import Absent, Shared, Source, Unavailable
 from collectors.samples.host import Counters, PortFacts
 from collectors.samples.stream import Fault
 
@@ -87,9 +87,7 @@ class Fabric(Source):
         """Extended counters of a port."""
         try:
             printed, why = output("perfquery", "-x", "-C", port.device, "-P", str(port.port), seconds=PATIENCE)
-        except Absent:
-            return
-        except NotResponding as reason:
+        except Unavailable as reason:
             printed, why = "", str(reason)
         values = parse_perfquery(printed)
         if values:

@@ -21,11 +21,11 @@ def reason(error: OSError) -> str:
     return "%s (%s)" % (os.strerror(error.errno), errno.errorcode.get(error.errno, str(error.errno)))
 
 
-def connect(host: str, port: int, seconds: float = CONNECT_SECONDS) -> Tuple[Optional[float], str]:
+def connect(host: str, port: int) -> Tuple[Optional[float], str]:
     """Seconds that a connect took, or the reason why there was none (``refused``: the host answers, nobody listens)."""
     started = time.monotonic()
     try:
-        with socket.create_connection((host, port), timeout=seconds):
+        with socket.create_connection((host, port), timeout=CONNECT_SECONDS):
             return time.monotonic() - started, ""
     except ConnectionRefusedError:
         return None, "refused"

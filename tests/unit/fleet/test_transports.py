@@ -75,10 +75,18 @@ async def test_status_output_and_input(opened: Opened, tmp_path: Path) -> None:
         assert (done.status, done.stdout) == (3, b"in\x00put")
         assert b"err\n" in done.stderr
         assert (await node.run(["sh", "-c", "kill -KILL $$"])).status == -9
-        assert (await node.run(["no-such-command"])).status == 127
         assert (await node.run(["head", "-c", "300000", "/dev/zero"], limit=1000)).stdout == bytes(1000)
         marks = b"\x1eE0123\x1eB\x1e" * 20000
         assert (await node.run(["cat"], stdin=marks)).stdout == marks
+
+
+async def test_a_command_that_is_not_there(opened: Opened, tmp_path: Path) -> None:
+    async with opened(tmp_path) as node:
+        if opened is by_itself:  # no shell starts it
+            with pytest.raises(TransportError, match="no-such-command cannot be started: No such file or directory"):
+                await node.run(["no-such-command"])
+        else:
+            assert (await node.run(["no-such-command"])).status == 127
 
 
 async def test_a_command_that_does_not_end_is_left(opened: Opened, tmp_path: Path) -> None:
