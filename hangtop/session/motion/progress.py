@@ -46,7 +46,7 @@ SHARE, FLOOR = 0.1, 10e6
 job."""
 LOCAL = ("loopback",)
 """Kinds of interfaces that no other node is behind: over them all programs of a node talk to one another."""
-SLICE = 48
+SLICE = 12
 """Nodes that are looked at in one go: some 2 ms."""
 
 
