@@ -114,11 +114,12 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
     Without native frames, ``handle.wait()``, a lock and a wait for the GPU look the same. A single rank at such a line
     is stuck on something of its own. Most ranks at one line wait for an operation that all ranks began, whether the
     kernel shows them asleep, spinning or polling. All ranks at one line may also be in a long step in C code. A rank at
-    the line of a waiting rank has the same wait.
+    the line of a waiting rank has the same wait; a rank at a socket only if that wait is the start of a communicator,
+    as in NCCL's bootstrap: else it may ask a server.
     """
     quiet = job.live and (job.stood_still or 0.0) >= WORTH_SAYING_S and not job.motion.moving
     found: dict[int, RankStatus] = {}
-    at_line: dict[str, list[RankStatus]] = defaultdict(list)
+    at_line: dict[str, list[tuple[RankStatus, Activity]]] = defaultdict(list)
     waits_at: dict[str, Activity] = {}
     dumped = [(one, one.activity) for one in statuses if one.activity is not None]
     for one, doing in dumped:
@@ -129,16 +130,19 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
                 full = doing.taken_as(Meaning.GPU_FULL)
                 found[one.rank] = with_activity(one, full)
                 waits_at.setdefault(one.where, full)
-            elif _is_opaque(doing):
-                at_line[one.where].append(one)
+            elif _is_opaque(doing) or _may_start(doing):
+                at_line[one.where].append((one, doing))
     for where, own in at_line.items():
+        opaque = [one for one, doing in own if _is_opaque(doing)]
         if where in waits_at:
-            meant = ((one, with_meaning(one.activity, waits_at[where])) for one in own if one.activity is not None)
-            found |= {one.rank: with_activity(one, doing) for one, doing in meant}
-        elif 1 < len(own) < len(dumped) <= 2 * len(own):
+            told = waits_at[where]
+            alike = [(one, doing) for one, doing in own if told.kind == "init" or not _may_start(doing)]
+            found |= {one.rank: with_activity(one, with_meaning(doing, told)) for one, doing in alike}
+        elif 1 < len(opaque) < len(dumped) <= 2 * len(opaque):
             elsewhere = any(one.state not in (*WAITS, "unseen") and one.where != where for one in statuses)
-            if all(one.in_c_code or one.motion.blocked for one in own) or ((stands(job) or not job.live) and elsewhere):
-                found |= {one.rank: one._replace(state="waiting") for one in own}
+            asleep = all(one.in_c_code or one.motion.blocked for one in opaque)
+            if asleep or ((stands(job) or not job.live) and elsewhere):
+                found |= {one.rank: one._replace(state="waiting") for one in opaque}
     return found
 
 
@@ -173,6 +177,11 @@ def _is_opaque(doing: Activity) -> bool:
     return open_ended and not doing.by_frame and bool(doing.where) and not doing.error
 
 
+def _may_start(doing: Activity) -> bool:
+    """Whether C code below a user line is at a socket, as in the start of a communicator."""
+    return doing.meaning is Meaning.NETWORK and not (doing.by_frame or doing.native or doing.error)
+
+
 def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
     """One rank per point at which Python frames do not show what happens, the largest point first.
 
@@ -185,7 +194,9 @@ def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
     for one, doing in present:
         if not doing.error:
             by_point[doing.place, doing.where, one.load].append((one.rank, doing))
-    left_open = (point for point in by_point.values() if all(doing.native_would_tell for _, doing in point))
+    left_open = (
+        point for point in by_point.values() if all(doing.native_would_tell or _may_start(doing) for _, doing in point)
+    )
     stay = filter(None, ([rank for rank, doing in point if not doing.moving] for point in left_open))
     groups = sorted(stay, key=lambda ranks: (-len(ranks), ranks))
     return (*torn, *(ranks[0] for ranks in groups[: MOST - len(torn)]))

@@ -22,7 +22,7 @@ from collectors.samples.ranks import Helper
 from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.phrasing import duration, listed, size
 from hangtop.diagnosis.stacks.kernel import FILE_LOCKS
-from hangtop.diagnosis.stacks.states import Activity, Meaning
+from hangtop.diagnosis.stacks.states import Activity, Meaning, target_of
 from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
 from hangtop.diagnosis.waits.rank_status import RankStatus
@@ -82,15 +82,20 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
         return WakeSet(WakeProgress.WORKS, works)
     if doing is None or doing.error:
         return WakeSet(WakeProgress.UNKNOWN, "" if doing is None else doing.label)
-    thread, on = _outside_thread(doing, waiters), _blocked_on(doing)
-    on = on if thread in on else thread
+    thread, on = _thread_at_work(doing, waiters), _blocked_on(doing)
+    if thread is not None:
+        told = f"its thread {thread.name} is in {thread.syscall}"
+        told += f" on {thread.waiting_on}" if thread.waiting_on else ""
+        on = on if told in on else told
     looks = status.process.looks if status.process is not None else ()
     if len(status.readings) < LATE_LOOKS or (looks and not status.motion.span):
         return WakeSet(WakeProgress.UNKNOWN, on)
     children = tuple(status.process.helpers.values()) if status.process is not None else ()
     if doing.waits == "helper" and not children and len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S:
         return WakeSet(WakeProgress.UNKNOWN, on)  # a node finds new processes every few seconds
-    inside = not thread and _blocked_inside(status, doing, children)
+    # a thread at a pipe waits inside the job, unless a child process at the far end waits for something outside
+    thread_inside = thread is None or (target_of(thread.waiting_on).pipe and all(map(_child_inside, children)))
+    inside = thread_inside and _blocked_inside(status, doing, children)
     return WakeSet(WakeProgress.INSIDE if inside else WakeProgress.OUTSIDE, on)
 
 
@@ -149,19 +154,16 @@ def _child_inside(child: Helper) -> bool:
     return child.state in (*ENDED, *STOPPED) or call in _AT_A_PIPE or call in ("futex", "wait4")
 
 
-def _outside_thread(doing: Activity, waiters: Sequence[RankStatus]) -> str:
-    """Text on a thread that may unblock the main thread from outside, with its system call; empty without one.
+def _thread_at_work(doing: Activity, waiters: Sequence[RankStatus]) -> ThreadWait | None:
+    """The thread that may unblock the main thread when its system call returns; None without one.
 
     A thread in a call in which most waiters have a thread, too (a heartbeat, a logger), does not count.
     """
     if doing.syscall != "futex":
-        return ""
+        return None
     usual = Counter(call for other in waiters for look in other.readings[-1:] for call in set(map(_call, look.beside)))
-    for thread in doing.beside:
-        if usual[_call(thread)] * 2 <= len(waiters) and thread.syscall not in _IN_LOOPS:
-            on = f" on {thread.waiting_on}" if thread.waiting_on else ""
-            return f"its thread {thread.name} is in {thread.syscall}{on}"
-    return ""
+    theirs = (one for one in doing.beside if usual[_call(one)] * 2 <= len(waiters))
+    return next((one for one in theirs if one.syscall not in _IN_LOOPS), None)
 
 
 def _call(thread: ThreadWait) -> tuple[str, str]:
