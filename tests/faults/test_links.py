@@ -116,7 +116,7 @@ def test_a_lost_node_is_told_with_the_reason_and_comes_back(name: str, scene: Sc
         told = watch.wait_link("node2", "lost", why, since=struck, seconds=100.0)
         scene.undo.close()
         live = watch.wait_link("node2", "live", since=told.at, seconds=100.0)
-        watch.wait_entry("node2", TICK, since=live.at)
+        assert watch.wait_entry("node2", TICK, since=live.at)
 
 
 # --- its samples go on -------------------------------------------------------------------------------------------
@@ -174,4 +174,4 @@ def test_samples_go_on_under_what_is_short_there(name: str, scene: Scene) -> Non
         watch.wait_entry("node2", TICK, since=began + 10.0)
         over = time.time()
         scene.undo.close()
-        watch.wait_entry("node2", TICK, since=over)
+        assert watch.wait_entry("node2", TICK, since=over)

@@ -93,3 +93,4 @@ def test_however_it_ends_nothing_of_it_stays_on_a_node(name: str, cut: bool, sce
             scene.undo.callback(scene.struck.restore)
         ENDS[name](watch)
         watch.wait_ended()
+    assert watch.ended, "and the scene found nothing of it on any node"

@@ -221,3 +221,4 @@ async def test_max_startups_drops_are_retried(cluster: Cluster) -> None:
     seen = Seen()
     async with fleet(cluster, seen, names=names, config=config):
         await seen.wait(lambda: all(seen.now(name).link == "live" for name in names))
+    assert seen.bad == []

@@ -78,8 +78,8 @@ def test_a_command_of_the_readme(line: str, answers: Answers) -> None:
 @pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
 def test_the_live_screen(environment: dict[str, str]) -> None:
     with Tmux([*HANGTOP, "node[1-2]"], env=environment) as terminal:
-        terminal.wait_for("4 ranks on 2 nodes")
+        assert terminal.wait_for("4 ranks on 2 nodes")
         terminal.press("2")
-        terminal.wait_for("rank")
+        assert terminal.wait_for("rank")
         terminal.press("q")
         terminal.wait_until_ended()

@@ -56,16 +56,14 @@ def mutated(rng: random.Random, target: Target) -> bytes:
     return bytes(data[:LONGEST])
 
 
-def survive(target: Target, data: bytes) -> None:
-    """Read an input; what it raises fails the test, as does a second reading, too, that takes too long."""
-    allowed = SECONDS + SECONDS_PER_BYTE * len(data)
+def survived(target: Target, data: bytes) -> bool:
+    """Whether an input is read in time, at the first or at the second try."""
     for _ in range(2):
         began = time.thread_time()
         target.read(data)
-        took = time.thread_time() - began
-        if took < allowed:
-            return
-    raise AssertionError(f"{took:.2f} s for {len(data)} bytes")
+        if time.thread_time() - began < SECONDS + SECONDS_PER_BYTE * len(data):
+            return True
+    return False
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -74,7 +72,7 @@ def test_mutated_inputs_are_survived(name: str) -> None:
     for _ in range(INPUTS):
         data = mutated(rng, TARGETS[name])
         try:
-            survive(TARGETS[name], data)
+            assert survived(TARGETS[name], data)
         except Exception as error:
             error.add_note(f"to be kept in {FIXTURES}/fuzz/{name}: {data!r}")
             raise
@@ -82,4 +80,4 @@ def test_mutated_inputs_are_survived(name: str) -> None:
 
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("fuzz/*/*")), ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_what_once_failed_is_survived(path: Path) -> None:
-    survive(TARGETS[path.parent.name], path.read_bytes())
+    assert survived(TARGETS[path.parent.name], path.read_bytes())

@@ -163,6 +163,7 @@ async def test_a_declined_question_is_asked_again_when_the_person_wants_it(user:
             await seen.until("node0", "lost", "was not accepted")
             made.retry("node0")
             await seen.until("node0", "live")
+    assert len(person.questions) == 2
 
 
 def failing(found: bytes, *, greets: bool, status: int | str) -> Host:
@@ -208,6 +209,7 @@ async def test_why_a_node_side_does_not_run_is_told(user: Home, host: Host, why:
         user.node("node0", host)
         async with fleet(user, ["node0"], seen):
             await seen.wait(lambda: any(change.link == "lost" and why in change.why for change in seen.changes))
+    assert seen.bad == []
 
 
 async def test_this_machine_without_ssh() -> None:

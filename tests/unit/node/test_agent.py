@@ -131,6 +131,7 @@ def test_a_control_line_that_makes_no_sense_is_a_fault_and_nothing_else() -> Non
         agent.send(b"\xff\x00\n[[[[\n" + b'["Settings",[0]]\n')
         agent.wait_for(lambda it: sum(fault.times for fault in it.of(Fault) if fault.source == "control") >= 3)
         agent.wait_for(lambda it: it.of(HostSample))
+        assert agent.process.poll() is None
 
 
 def test_every_source_of_the_registry_loads_and_says_how_it_is() -> None:

@@ -17,15 +17,17 @@ from collectors.node.processes import process_state
 from collectors.node.processes.process_state import ProcessState
 
 
-def seen(code: str, *words: str, until: Callable[[ProcessState], bool], meanwhile: Callable[[], object]) -> None:
-    """Run a program until it is seen as it should be."""
+def seen(code: str, *words: str, until: Callable[[ProcessState], bool], meanwhile: Callable[[], object]) -> bool:
+    """Run a program until it is seen as it should be, or for half a minute."""
     with subprocess.Popen([sys.executable, "-S", "-c", code, *words], stdout=subprocess.DEVNULL) as process:
         try:
             meanwhile()
             ends = time.monotonic() + 30
             while (state := process_state.of(process.pid)) is None or not until(state):
-                assert time.monotonic() < ends, state
+                if time.monotonic() > ends:
+                    return False
                 time.sleep(0.02)
+            return True
         finally:
             process.kill()
 
@@ -42,7 +44,7 @@ def test_a_process_that_waits_for_what_this_one_sends(code: str, calls: tuple[st
         port = server.getsockname()[1]
         told = f"tcp 127.0.0.1:{port}, process {os.getpid()} ("
         accepted: list[socket.socket] = []
-        seen(
+        assert seen(
             code,
             str(port),
             until=lambda state: state.waiting_on.startswith(told) and state.syscall in calls,
@@ -53,7 +55,7 @@ def test_a_process_that_waits_for_what_this_one_sends(code: str, calls: tuple[st
 
 def test_a_process_that_waits_for_a_connection() -> None:
     code = "import socket; socket.create_server(('127.0.0.1', 0)).accept()"
-    seen(
+    assert seen(
         code,
         until=lambda state: state.waiting_on.startswith("a connection at tcp 127.0.0.1:"),
         meanwhile=lambda: None,
@@ -66,7 +68,7 @@ def test_a_process_that_waits_for_a_file_lock(tmp_path: Path) -> None:
         fcntl.flock(kept, fcntl.LOCK_EX)
         code = "import fcntl, sys; fcntl.flock(open(sys.argv[1], 'w'), fcntl.LOCK_EX)"
         told = f"{path}, locked by process {os.getpid()} ({Path('/proc/self/comm').read_text().strip()})"
-        seen(code, str(path), until=lambda state: state[2:4] == ("flock", told), meanwhile=lambda: None)
+        assert seen(code, str(path), until=lambda state: state[2:4] == ("flock", told), meanwhile=lambda: None)
 
 
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="sleeps by a length of time before CPython 3.11")
@@ -75,7 +77,7 @@ def test_a_process_that_sleeps() -> None:
         words = state.waiting_on.split()
         return words[:3] + words[4:] == "its clock for s more".split() and 30 <= int(words[3]) <= 90
 
-    seen("import time; time.sleep(90)", until=tells, meanwhile=lambda: None)
+    assert seen("import time; time.sleep(90)", until=tells, meanwhile=lambda: None)
 
 
 LISTED = """\
