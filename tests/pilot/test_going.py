@@ -13,9 +13,9 @@ from tui.app import HangtopApp, ScreenOptions
 from tui.panels.registry import PANELS
 
 
-@pytest.mark.parametrize("size", [(80, 24), (160, 50)])
-async def test_every_panel_opens_by_its_number_at_every_size(size: tuple[int, int]) -> None:
-    async with screen(size=size) as shown:
+@pytest.mark.parametrize(("size", "theme"), [((80, 24), "hangtop"), ((160, 50), "textual-light")])
+async def test_every_panel_opens_by_its_number_at_every_size(size: tuple[int, int], theme: str) -> None:
+    async with screen(Paper().session(), ScreenOptions(theme=theme), size=size) as shown:
         for number, entry in enumerate(PANELS, 1):
             await shown.press(str(number))
             assert f"[{entry.title}" in shown.lines()[1]

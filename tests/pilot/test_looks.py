@@ -51,16 +51,6 @@ async def test_a_node_that_falls_silent_looks_stale_and_says_how_old_it_is() -> 
         assert "30s" in shown.lines()[5]
 
 
-@pytest.mark.parametrize("theme", ["textual-light"])
-async def test_every_theme_draws_every_panel(theme: str) -> None:
-    session = Paper(slow=11).session()
-    session.verdict = hung()
-    async with screen(session, ScreenOptions(theme=theme), size=(100, 30)) as shown:
-        for number in range(1, 9):
-            await shown.pilot.press(str(number))
-        assert "HUNG" in shown.lines()[0]
-
-
 async def test_without_colour_nothing_has_a_colour_and_everything_can_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     session = Paper(slow=11).session()

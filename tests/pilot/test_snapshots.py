@@ -47,8 +47,3 @@ async def drawn(pilot: Pilot[None]) -> None:
 def test_a_hung_job_looks_as_it_did(snap_compare: SnapCompare, keys: str, size: tuple[int, int]) -> None:
     app = HangtopApp(stuck_job(), ScreenOptions(theme="hangtop"))
     assert snap_compare(app, press=keys.split(), terminal_size=size, run_before=drawn)
-
-
-def test_a_screen_without_colours_says_the_same(snap_compare: SnapCompare, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert snap_compare(HangtopApp(stuck_job(), ScreenOptions()), terminal_size=WIDE, run_before=drawn)

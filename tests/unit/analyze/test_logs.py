@@ -9,7 +9,6 @@ import pytest
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.session.folder import files_session
-from tests.support.logs import of_kind, parse
 
 
 def verdict(folder: Path, text: str = "", name: str = "out.txt", **others: str) -> Verdict:
@@ -194,13 +193,6 @@ SNIPPETS = (
     "[Rank 1 Error Snippet]:\nA worker health check failed.\nThe actor died unexpectedly before finishing this task.\n"
     "\tclass_name: RayTrainWorker\n\tactor_id: 6cdf\n\tpid: 23545\n\tnamespace: c3\n\tip: 10.0.0.7\n"
 )
-
-
-def test_ray_s_workers_are_known_by_what_the_controller_told_of_them() -> None:
-    (raised,) = of_kind(parse(STARTED + LOST), "python.exception")
-    (gone,) = of_kind(parse(STARTED + GONE), "launcher.exit")
-    (told,) = of_kind(parse(SNIPPETS), "launcher.exit")
-    assert (raised.rank, gone.rank, gone.pid, told.rank, told.pid) == (0, 1, 23545, 1, 23545)
 
 
 @pytest.mark.parametrize("text", [STARTED + GONE + LOST, STARTED + GONE + LOST + SNIPPETS, LOST + SNIPPETS])
