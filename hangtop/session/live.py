@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 from collectors.fleet.targets.chosen import Target, TargetError, resolve
 from collectors.fleet.targets.slurm import parts_of_job
@@ -12,24 +11,9 @@ from collectors.fleet.via.way import Way, way_of
 from hangtop.session.options import SessionOptions, job_of_slurm, usual_interval
 from hangtop.session.session import Feed, Session
 
-if TYPE_CHECKING:
-    from collectors.fleet.fleet import Fleet
-
-
 TURN = 1e-4
 """Seconds after which a thread that works beside the event loop gives it a turn. With Python's 5 ms a loop that waits
 for 2,048 connections, and so gives way thousands of times a second, would stand still for as long as a thread works."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """Nodes, and the way to all of them."""
-
-    targets: tuple[Target, ...]
-    way: Way | None = None
-    """None for hangtop's own SSH."""
-    logs: tuple[str, ...] = ()
-    """Files that the scheduler says the job writes, as globs."""
 
 
 def live_session(options: SessionOptions) -> Session:
@@ -37,10 +21,10 @@ def live_session(options: SessionOptions) -> Session:
     found = reach(options)
     logs = (*options.logs, *(log for log in found.logs if log not in options.logs))
     known = replace(options, logs=logs, interval=options.interval or usual_interval(len(found.targets)))
-    return Session(known, feed=LiveFeed(found, known))
+    return Session(known, feed=found)
 
 
-def reach(options: SessionOptions) -> Reach:
+def reach(options: SessionOptions) -> LiveFeed:
     """The nodes that are named, else those of the Slurm job, which is asked of Slurm. Raises :class:`TargetError`."""
     job = job_of_slurm(options)
     if options.via == "slurm" and not job:
@@ -52,7 +36,7 @@ def reach(options: SessionOptions) -> Reach:
     way = way_of(options.via, options.ssh_config, parts)
     if way is not None and any(target.local for target in targets):
         raise TargetError(f"--via {options.via!r} needs nodes to lead to: name some")
-    return Reach(targets, way, logs=tuple(dict.fromkeys(log for part in parts for log in part.logs)))
+    return LiveFeed(targets, way, tuple(dict.fromkeys(log for part in parts for log in part.logs)))
 
 
 class LiveFeed(Feed):
@@ -61,32 +45,26 @@ class LiveFeed(Feed):
     connected = True
     unreached = "not connected yet"
 
-    def __init__(self, reached: Reach, options: SessionOptions) -> None:
-        self._reach = reached
-        self._options = options
-        self._fleet: Fleet | None = None
+    def __init__(self, targets: tuple[Target, ...], way: Way | None, logs: tuple[str, ...]) -> None:
+        """Nodes, the way to all of them, which is None for hangtop's own SSH, and the job's log files, as globs."""
+        self.targets, self.way, self.logs = targets, way, logs
 
     async def start(self, session: Session) -> None:
         """Start connecting to every node."""
         # Imported here: the screen draws its first frame before anything of the connections is loaded.
         from collectors.fleet.fleet import Fleet, FleetOptions
 
-        options = self._options
-        self._fleet = session.fleet = Fleet(
-            self._reach.targets,
+        options = session.options
+        session.fleet = Fleet(
+            self.targets,
             sink=session,
             ask=session.ask,
             options=FleetOptions(
                 settings=session.node_settings.of(),
                 ssh_config=options.ssh_config,
-                way=self._reach.way,
+                way=self.way,
                 python=options.python,
             ),
         )
         sys.setswitchinterval(TURN)
-        await self._fleet.start()
-
-    async def close(self) -> None:
-        """End every connection."""
-        if self._fleet is not None:
-            await self._fleet.close()
+        await session.fleet.start()

@@ -114,7 +114,9 @@ class Session(Intake):
             self._watching.cancel()
             await asyncio.wait([self._watching])
         await self._feed.close()
-        self.fleet = None
+        if self.fleet is not None:
+            await self.fleet.close()
+            self.fleet = None
         self.recordings.close()
 
     # --- thinking ------------------------------------------------------------------------------------------------
