@@ -59,8 +59,7 @@ class Timeline:
     def _place(self) -> int:
         if self._zoom is not None:
             return self._zoom
-        began = self.head.history.began
-        seen = 0.0 if began is None else self.now - began
+        seen = self.now - self.head.state.started
         return min(USUAL, sum(span < seen for span in ZOOMS.values()))
 
     def zoom(self, step: int) -> None:

@@ -113,12 +113,9 @@ class History:
         """Since when each rank that stands still has done so, by node and pid."""
         self.verdicts: list[tuple[float, Verdict]] = []
         """Verdicts, and when each was given."""
-        self.began: float | None = None
-        """When the first figures were taken."""
 
     def taking(self, now: float, state: JobState, progress: Progress, verdict: Verdict | None) -> Iterator[None]:
         """Take the figures of this moment, in slices for those who have other things to do meanwhile."""
-        self.began = now if self.began is None else self.began
         found: dict[str, float] = {}
         stopped: dict[tuple[str, int], float] = {}
         alive = moving = 0
