@@ -15,7 +15,7 @@ from typing import NamedTuple
 from benchmarks.report import FigureRow, report
 from tests.support.devices import devices_of
 from tests.support.faulty import nurseries
-from tests.support.real_jobs import DEVICE, HANGING, MOVING, Batches, RealJob
+from tests.support.real_jobs import DEVICE, HANGING, MOVING, PAUSING, Batches, RealJob
 
 BUDGET, WORST = 4.0, 10.0
 
@@ -46,7 +46,7 @@ def judged(answers: Batches, jobs: dict[str, RealJob], only: Sequence[str]) -> I
 def gloo(only: Sequence[str]) -> Iterator[JudgedAnswer]:
     """All jobs over gloo."""
     with nurseries() as nursery:
-        for jobs in (HANGING, MOVING):
+        for jobs in (HANGING, PAUSING, MOVING):
             yield from judged(Batches(nursery, jobs, at_once=1), jobs, only)
 
 
@@ -77,7 +77,9 @@ def main() -> None:
     """Run the chosen jobs, and report."""
     reads = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     reads.add_argument("--suite", choices=SUITES)
-    reads.add_argument("--only", action="append", default=[], choices=[*HANGING, *MOVING, *DEVICE], metavar="NAME")
+    reads.add_argument(
+        "--only", action="append", default=[], choices=[*HANGING, *PAUSING, *MOVING, *DEVICE], metavar="NAME"
+    )
     given = reads.parse_args()
     suites = [given.suite] if given.suite else [*SUITES]
     report("verdict", [row for suite in suites for row in rows(suite, list(SUITES[suite](given.only)))])

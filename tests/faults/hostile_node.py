@@ -17,11 +17,8 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from collectors.samples.logs import LogEvent, LogFile, LogLines
 from collectors.samples.ranks import RankProcess, RankPulse
-from collectors.samples.stream import Fault, Hello, SourceState, Tick
-
-ESCAPES = "\x1b[2J\x1b]0;title\x07\x1bP\x9b\x90[/red]\u202e\x00\r\b"
+from collectors.samples.stream import Hello, Tick
 
 
 def say(data: bytes) -> None:
@@ -46,21 +43,15 @@ def tick(number: int) -> Tick:
     return Tick(number, time.time(), 0.01, 0.1, 9 << 20)
 
 
-def rank(pid: int, number: int, command: str = "python train.py", env: dict[str, str] | None = None) -> RankProcess:
+def rank(pid: int, number: int) -> RankProcess:
     return RankProcess(
-        pid, time.time(), number, 0, 3, 1, "node1", 29500, "torchrun", "", None, 1, command, "/",
-        "", 0, "root", "", "", "", env or {}, {},
+        pid, time.time(), number, 0, 3, 1, "node1", 29500, "torchrun", "", None, 1, "python train.py", "/",
+        "", 0, "root", "", "", "", {}, {},
     )  # fmt: skip
 
 
 def pulse(pid: int, cpu: float) -> RankPulse:
     return RankPulse(pid, "S", "futex_wait", cpu, 0.0, 1, 1, 1 << 20, 1, None, None, 0.0, None)
-
-
-def event(number: int, text: str) -> LogEvent:
-    row = {"kind": "nccl.warn", "at": time.time(), "rank": 1, "host": "", "pid": 1, "source": "/l", "line": number}
-    row |= {"text": text, "data": {}}
-    return LogEvent(**{name: row.get(name) for name in LogEvent._fields})  # type: ignore[arg-type]
 
 
 # --- what each does ---------------------------------------------------------------------------------------------------
@@ -104,15 +95,6 @@ def fast(_number: int) -> None:
     say(line("RankPulse", *[list(pulse(pid, time.time())) for pid in range(1, 65)]) * 400)
 
 
-def escapes(number: int) -> None:
-    text = ESCAPES * 20
-    tell(
-        rank(100 + number % 9, number % 9, text, {"NCCL_DEBUG": text}), event(number, text),
-        LogLines(text, 1, time.time(), [text] * 50, 0), SourceState(text, text, text, time.time()),
-        Fault(text, text, 1), LogFile(text, text, 1, 1, text, 1, text, text),
-    )  # fmt: skip
-
-
 HARM: dict[str, tuple[Callable[[int], None], float]] = {
     "random bytes": (random_bytes, 0.2),
     "JSON that is never closed": (endless, 1.0),
@@ -120,7 +102,6 @@ HARM: dict[str, tuple[Callable[[int], None], float]] = {
     "standard error without end": (complaints, 0.0),
     "ever more ranks": (million, 0.5),
     "valid samples as fast as it can": (fast, 0.0),
-    "escape codes in every text": (escapes, 0.05),
 }
 """What each does again and again, and the seconds between."""
 

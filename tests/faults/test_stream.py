@@ -26,7 +26,6 @@ SAYS = {
     "standard error without end": LIVE,
     "ever more ranks": FLOODS,
     "valid samples as fast as it can": FLOODS,
-    "escape codes in every text": LIVE,
 }
 """What is said of each; of all others that they are no samples."""
 NO_SAMPLE = "(no sample|no samples|unknown kind|without an end|malformed|cut off|depth|flood)"
