@@ -187,10 +187,7 @@ def lost(*, read: float) -> Sketch:
     """All ranks are gone: three say that they lost the connection to another, and rank 2 has said nothing yet."""
     job = Sketch()
     job.ranks().gone(ago=2.0)
-    for rank in (0, 1, 3):
-        job.says("gloo.closed", rank, ago=2, peer="[10.0.0.2]:4000", text="Connection closed by peer")
-        job.says("python.exception", rank, ago=2, type="RuntimeError", message="Connection closed by peer",
-                 signature="connection", consequence=True)  # fmt: skip
+    victim(job, 0, 1, 3, ago=2)
     for index in (1, 2):
         job.node(f"node{index}", sources=OK, logs_read=NOW - read)
     return job

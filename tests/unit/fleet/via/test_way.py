@@ -10,7 +10,7 @@ import pytest
 
 from collectors.fleet.targets.chosen import Target, TargetError, parse
 from collectors.fleet.targets.slurm import SlurmPart
-from collectors.fleet.transport import Refused
+from collectors.fleet.transport import Refused, TransportError
 from collectors.fleet.via.piped import Piped
 from collectors.fleet.via.way import any_command, way_of
 from tests.support.ssh_server import home, serve
@@ -75,4 +75,19 @@ async def test_all_commands_of_a_node_share_one_connection_of_ssh(tmp_path: Path
         assert [one.stdout for one in done] == [b"0\n", b"1\n", b"2\n"]
         assert host.made == 1
         stream.kill()
+        await made.close()
+
+
+@pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client")
+async def test_a_host_key_that_ssh_refuses_is_refused(tmp_path: Path) -> None:
+    user = home(tmp_path)
+    async with serve() as host:
+        user.knows(host, "another")
+        user.node("node0", host)
+        way = way_of("ssh", user.config)
+        assert way is not None
+        made = Piped(Target("node0", "node0"), way, asyncio.Semaphore(8))
+        await made.connect()
+        with pytest.raises(TransportError, match="Host key verification failed"):
+            await made.run(["true"])
         await made.close()
