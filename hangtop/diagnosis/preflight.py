@@ -132,6 +132,14 @@ def master_port(scene: Preflight, node: Node) -> Answer | None:
     return any(one.partition(" ")[0] in own for one in holders), f"{port} is held by {', '.join(holders)}"
 
 
+def loopback(scene: Preflight, node: Node) -> Answer:
+    """TCP connect of the node to itself, as torchrun's agent and its ranks need it."""
+    found = scene.answer(node, "loopback")
+    if found is None or not found.error:
+        return UNKNOWN if found is None else (True, "connects")
+    return _blocked(scene, found.error, [node.name])
+
+
 def paths(scene: Preflight, node: Node) -> Answer | None:
     """TCP from every node to the master's port, and between the master and an ephemeral port of every node."""
     tried = scene.all(node, "connect")
@@ -237,6 +245,7 @@ CHECKS = (
           "ip -br address; getent hosts $MASTER_ADDR", master_address),
     Check("port", "preflight_failed", "Take another MASTER_PORT, or end what holds it: fuser -k $MASTER_PORT/tcp",
           master_port),
+    Check("loopback", "preflight_failed", "ip link set lo up; nft list ruleset", loopback),
     Check("paths", "path_blocked", "Look for a firewall (nft list ruleset) and at the route (ip route get HOST); then "
           "nc -vz HOST PORT", paths),
     Check("GPU faults", "gpu_lost", "Drain the node; nvidia-smi --gpu-reset or restart it.", gpu_faults),

@@ -27,6 +27,7 @@ from collectors.samples.probes import Observation
 
 def look(master: str) -> Iterator[Observation]:
     """What this node says of itself."""
+    yield Observation("loopback", "", True, tcp.loopback())
     # what a login gets here, and so a rank started by ssh: soft and hard limit, -1 is unlimited
     yield Observation("limit", "memlock", list(resource.getrlimit(resource.RLIMIT_MEMLOCK)), "")
     with suppress(OSError):

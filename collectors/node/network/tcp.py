@@ -59,6 +59,16 @@ def listen(port: int) -> Tuple[Optional[socket.socket], str]:
     return None, "this node has neither IPv6 nor IPv4"
 
 
+def loopback() -> str:
+    """Connect to a port of this node over 127.0.0.1; the reason why that failed, or nothing."""
+    listener, why = listen(0)
+    if listener is None:
+        return "cannot listen: " + why
+    with listener:
+        took, why = connect("127.0.0.1", listener.getsockname()[1])
+    return "" if took is not None else why
+
+
 def resolve(host: str) -> Tuple[List[str], str]:
     """Addresses of a name as this node resolves it, or the reason why it does not."""
     try:

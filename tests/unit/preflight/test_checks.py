@@ -22,6 +22,7 @@ GIB = 1 << 30
 def answers(name: str, **changed: Observation) -> tuple[Observation, ...]:
     """What a healthy node says, with some answers replaced."""
     good = {
+        "loopback": Observation("loopback", "", True, ""),
         "memlock": Observation("limit", "memlock", [-1, -1], ""),
         "shm": Observation("disk", "/dev/shm", [64 * GIB, 60 * GIB], ""),
         "ptrace": Observation("ptrace", "", [1, True, True], ""),
@@ -66,6 +67,7 @@ def test_a_good_cluster_is_green() -> None:
 @pytest.mark.parametrize(
     ("kind", "changed"),
     [
+        ("preflight_failed", {"loopback": Observation("loopback", "", True, "no answer in 3 s")}),
         ("preflight_failed", {"memlock": Observation("limit", "memlock", [65536, 65536], "")}),
         ("preflight_failed", {"shm": Observation("disk", "/dev/shm", [64 << 20, 64 << 20], "")}),
         ("preflight_failed", {"ptrace": Observation("ptrace", "", [1, False, False], "")}),
@@ -92,7 +94,7 @@ def test_what_a_slow_node_did_not_answer_is_unknown_and_no_fault_with_a_remedy()
     table = cells(late)
     assert red(table) == []
     theirs = {cell.check: cell for cell in table if cell.node == "node2"}
-    assert {"reach", "fabric", "GPUs", "memlock"} <= theirs.keys()
+    assert {"reach", "fabric", "GPUs", "loopback"} <= theirs.keys()
     assert {cell.state for cell in theirs.values()} == {"unknown"}
     assert not any(cell.remedy for cell in theirs.values())
     assert why in theirs["reach"].figure
