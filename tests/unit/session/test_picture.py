@@ -4,27 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from collectors.fleet.sink import LinkChange
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import ProcessGone
-from hangtop.diagnosis.job import Job
-from hangtop.session.options import SessionOptions
-from hangtop.session.session import Session
-from tests.support.made import gpu_row, hello, process, pulse, tick
-
-
-class Watched:
-    """A session without a feed, on a clock of its own."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.session = Session(SessionOptions(), clock=lambda: self.now)
-        self.session.link(LinkChange("node1", "live", "", self.now))
-        self.session.samples("node1", [hello(self.now), tick(self.now)])
-
-    def job(self) -> Job:
-        return self.session.job()
+from tests.support.made import gpu_row, process, pulse, tick
+from tests.unit.session.test_unnumbered import Watched
 
 
 @pytest.fixture
@@ -36,7 +20,7 @@ def test_a_value_that_did_not_change_is_held_as_of_the_last_tick(watched: Watche
     watched.session.samples("node1", [process(0), pulse(1000, state="D"), gpu_row(0), tick(1000.0)])
     watched.now = 1030.0
     watched.session.samples("node1", [tick(1030.0)])
-    job = watched.job()
+    job = watched.session.job()
     assert [look.at for look in job.ranks[0].looks] == [1000.0, 1030.0]
     assert job.ranks[0].looks[-1].value.state == "D"
     assert [look.at for look in job.nodes["node1"].gpus[0].looks] == [1000.0, 1030.0]
@@ -46,7 +30,7 @@ def test_a_rank_is_on_the_gpu_that_lists_its_pid(watched: Watched) -> None:
     facts = GpuFacts(5, "GPU-5", "00000000:5F:00.0", "H200", None, None, None, None, None)
     apps = GpuProcesses([GpuProcess("00000000:5F:00.0", 1002, None, None, "python")])
     watched.session.samples("node1", [process(2), facts, gpu_row(5), gpu_row(6), apps, tick(1000.0)])
-    assert watched.job().ranks[0].gpus == (5,)
+    assert watched.session.job().ranks[0].gpus == (5,)
 
 
 def _said(path: str, rank: int) -> LogEvent:
@@ -60,7 +44,7 @@ def test_what_another_run_logs_is_no_word_of_the_job(watched: Watched, over: boo
     gone = [ProcessGone(50 + r, 999.5) for r in range(2)] if over else []
     words = [_said(path, 1) for path in ("/a.log", "/b.log", "/all.log", "dmesg")]
     watched.session.samples("node1", [*other, *job, *gone, *words, tick(1000.0)])
-    told = watched.job()
+    told = watched.session.job()
     assert [r.process.pid for r in told.ranks] == [1000, 1001, 1002]
     assert [event.source for event in told.events] == ["/a.log", "/all.log", "dmesg"]
     assert len(told.event_nodes) == len(told.events)
