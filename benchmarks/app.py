@@ -20,7 +20,7 @@ from benchmarks.report import FigureRow, report
 from benchmarks.simulated_nodes import simulated_nodes
 from collectors.fleet.sink import LinkChange
 from hangtop.session.live import live_session
-from hangtop.session.options import SessionOptions
+from hangtop.session.options import SessionOptions, usual_interval
 from hangtop.session.session import Session
 from tui.app import HangtopApp, ScreenOptions
 
@@ -118,7 +118,7 @@ def rows(
     """The rows of the report."""
     connecting, memory = said
     presses, work = busy
-    size, big = f"whole application, {nodes:,} nodes × 8 GPUs", nodes > 64
+    size, big = f"whole application, {nodes:,} nodes × 8 GPUs, read every {usual_interval(nodes):g} s", nodes > 64
     times = sorted(coming.at.values())
     came = FigureRow(f"{size}: all live", "s", (times[-1],), LIVE.get(nodes), "30 s" if big else "1.2 s")
     if len(times) < nodes:

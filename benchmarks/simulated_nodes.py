@@ -162,7 +162,8 @@ class Players:
         session.write(self._variants[(session.number + session.seq) % VARIANTS] + lines([tick]))
 
 
-_INTERVAL = re.compile(rb'\["Settings", ?\[([0-9.]+),')
+_INTERVAL = re.compile(rb'"[Ss]ettings"[:,] ?\[([0-9.]+),')
+"""In the arguments of the payload, and in lines of control."""
 
 
 class SimulatedChannel(asyncssh.SSHServerSession[bytes]):
