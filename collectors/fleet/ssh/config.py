@@ -16,9 +16,10 @@ from collectors.fleet.local import Local
 from collectors.fleet.transport import SshConfigError, TransportError
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
-KEEPALIVE = 2.0
-KEEPALIVES = 3
-"""A cut link is noticed after ``KEEPALIVE * (KEEPALIVES + 1)`` seconds of silence."""
+KEEPALIVE = 5.0
+KEEPALIVES = 1
+"""A cut link is noticed after ``KEEPALIVE * (KEEPALIVES + 1)`` seconds of silence. A node of a large job is read every
+4 s: keepalives that came sooner would cost as much as its samples."""
 TIMEOUT = 10.0
 """Seconds for the connection, and again for the handshake, without ConnectTimeout."""
 _IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")
