@@ -20,9 +20,9 @@ def session() -> Session:
     return made
 
 
-def test_a_million_ranks_of_one_node_are_not_kept() -> None:
+def test_thousands_of_ranks_of_one_node_are_not_kept() -> None:
     made = session()
-    for start in range(0, 40_000, 1000):
+    for start in range(0, 6_000, 1000):
         made.samples("bad", [process(n)._replace(pid=n + 5000) for n in range(start, start + 1000)])
     bad, good = made.state.nodes["bad"], made.state.nodes["good"]
     assert len(bad.ranks) <= MOST_THINGS
