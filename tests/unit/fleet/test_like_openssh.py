@@ -1,8 +1,9 @@
-"""Host keys as OpenSSH judges them: a table of cases, each given to the real ``ssh`` and to hangtop.
+"""Host keys as OpenSSH judges them: a table of cases, each given to the real ``ssh``, to hangtop and to ``--via ssh``.
 
 A row is what known_hosts says, which keys the host shows, what StrictHostKeyChecking is, on which port the host is,
-whether known_hosts is hashed, and how the host is reached. Both must give the same answer and leave the same file; but
-hangtop leaves a certificate that a known authority did not make to ``--via ssh``, which takes the key in it.
+whether known_hosts is hashed, and how the host is reached. All must give the same answer and leave the same file; but
+hangtop leaves a certificate that a known authority did not make to ``--via ssh``, which takes the key in it, and
+``--via ssh`` tells no two refusals apart.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,7 +24,10 @@ from typing import NamedTuple
 
 import pytest
 
-from collectors.fleet.transport import Declined, Refused
+from collectors.fleet.targets.chosen import Target
+from collectors.fleet.transport import Declined, Refused, TransportError
+from collectors.fleet.via.piped import Piped
+from collectors.fleet.via.way import way_of
 from tests.support.ssh_server import Home, Host, Person, home, key, nodes, public, serve
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh") is None, reason="needs the real ssh to compare with")
@@ -178,6 +183,22 @@ async def by_hangtop(folder: Path) -> Outcome:
     return Outcome(answer, learned(folder, before))
 
 
+async def by_via(folder: Path) -> Outcome:
+    before = lines_of(folder)
+    way = way_of("ssh", folder / "config")
+    assert way is not None
+    node = Piped(Target("node0", "node0"), way, asyncio.Semaphore(1))
+    await node.connect()
+    answer = "in"
+    try:
+        assert (await node.run(["echo", "there"])).stdout == b"there\n"
+    except TransportError as error:
+        answer = "refused" if re.search("(?i)host key verification failed|revoked", str(error)) else str(error)
+    finally:
+        await node.close()
+    return Outcome(answer, learned(folder, before))
+
+
 def lines_of(folder: Path) -> list[str]:
     return (folder / "known_hosts").read_text().splitlines()
 
@@ -206,7 +227,10 @@ async def test_the_same_answer_row_by_row(tmp_path: Path, shown: str, part: slic
         async with turn:
             ours = await by_hangtop(config(tmp_path / f"ours{number}", row, host, jump))
             theirs = await by_ssh(config(tmp_path / f"ssh{number}", row, host, jump), row)
+            piped = await by_via(config(tmp_path / f"via{number}", row, host, jump))
         seen[theirs.answer] += 1
+        if piped != theirs._replace(answer="in" if theirs.answer == "in" else "refused"):
+            different.append(f"{row}: ssh {theirs}, --via ssh {piped}")
         left = ours.answer == "left to ssh" and "certificate" in shown and "authority" in row.known
         if ours != theirs and not left:
             different.append(f"{row}: ssh {theirs}, hangtop {ours}")
