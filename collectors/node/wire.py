@@ -1,7 +1,7 @@
-"""Samples as JSON arrays, a line a kind: written and read with the standard library.
+"""Samples as JSON arrays, one line per kind, encoded and decoded with the standard library.
 
-``["GpuSample",[0,41,…],[1,43,…]]``: the name of the kind, and an array of fields for each sample. What a node says
-in a tick is mostly the same few kinds, eight times each; reading a line costs more than reading a sample.
+``["GpuSample",[0,41,…],[1,43,…]]``: the name of the kind, and an array of fields for each sample. A tick mostly has
+a few kinds with eight samples each, and decoding costs more per line than per sample.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=Fa
 
 
 def encode(sample: NamedTuple) -> bytes:
-    """Line of one sample: printable ASCII and a line feed, whatever its texts hold.
+    """Line of one sample: printable ASCII and a line feed, whatever the sample contains.
 
-    Raises :class:`ValueError` or :class:`TypeError` for what JSON cannot say (NaN, bytes).
+    Raises :class:`ValueError` or :class:`TypeError` for values that JSON cannot encode (NaN, bytes).
     """
     return _line(type(sample).__name__, [fields(sample)])
 
@@ -28,13 +28,13 @@ def encode(sample: NamedTuple) -> bytes:
 def fields(sample: NamedTuple) -> str:
     """The array of one sample's fields; printable ASCII. Raises as :func:`encode` does."""
     row = _encode(sample)
-    if "\\ud" in row:  # perhaps half a surrogate pair, which the other side would refuse
+    if "\\ud" in row:  # perhaps half a surrogate pair, which the receiver would refuse
         row = _encode(_whole(list(sample)))
     return row
 
 
 def lines(rows: Iterable[Tuple[str, str]]) -> List[bytes]:
-    """Lines of samples given as kind and :func:`fields`, in order; neighbours of one kind share a line."""
+    """Lines of samples given as kind and :func:`fields`, in order; consecutive samples of one kind share a line."""
     return [_line(kind, [row for _, row in group]) for kind, group in groupby(rows, itemgetter(0))]
 
 
@@ -43,7 +43,7 @@ def _line(kind: str, rows: List[str]) -> bytes:
 
 
 def _whole(value: object) -> object:
-    """Replace halves of surrogate pairs in every text within."""
+    """Replace lone surrogates in every text within ``value``."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, (list, tuple)):
@@ -54,7 +54,7 @@ def _whole(value: object) -> object:
 
 
 class Answered(NamedTuple):
-    """All of an answer has been said; the program ends, or stays for the next request, or for others to connect."""
+    """End of an answer; the program then ends, waits for the next request, or waits for others to connect."""
 
 
 Control = Union[Settings, Lent]
@@ -62,10 +62,9 @@ CONTROLS: Dict[str, Callable[..., Control]] = {"Settings": Settings, "Lent": Len
 
 
 def decode_control(line: bytes) -> Optional[Control]:
-    """One line of the control line; None for a kind that this side does not know.
+    """Decode one line of the control line; None for an unknown kind.
 
-    It comes from the program that sent this one: that it can be read is all that is asked of it. Raises
-    :class:`ValueError` for a line that cannot.
+    The sender is trusted, so types of fields are not checked. Raises :class:`ValueError` for a malformed line.
     """
     try:
         kind, said = json.loads(line)
@@ -75,7 +74,7 @@ def decode_control(line: bytes) -> Optional[Control]:
 
 
 def say(*samples: NamedTuple) -> None:
-    """Print a line of each on standard output, all at once where that is possible."""
+    """Print one line per sample on standard output, in a single write if possible."""
     view = memoryview(b"".join(map(encode, samples)))
     while view:
         view = view[os.write(1, view) :]

@@ -1,4 +1,4 @@
-"""What the job's libraries say of their collectives: flight recorder, NCCL RAS, profiler traces."""
+"""Collectives as the job's libraries report them: flight recorder, NCCL RAS, profiler traces."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Collective(NamedTuple):
     """``all_reduce``, ``broadcast`` …, without the backend's prefix."""
     p2p: bool
     peer: Optional[int]
-    """The other end of a send or receive, as a rank *of the group*; None where the name does not tell."""
+    """The peer of a send or receive, as a rank *within the group*; None when the entry's name does not contain it."""
     input_sizes: List[List[int]]
     input_dtypes: List[str]
     state: str
@@ -27,7 +27,7 @@ class Collective(NamedTuple):
     created: Optional[float]
     frames: List[Frame]
     record: Optional[int] = None
-    """Place in the recorder's order, from 0 on (torch 2.10 and later start again after a reset)."""
+    """Position in the recorder's order, from 0 (torch 2.10 and later restart at 0 after a reset)."""
 
 
 class RecorderDump(NamedTuple):
@@ -36,14 +36,14 @@ class RecorderDump(NamedTuple):
     rank: int
     source: str
     at: Optional[float]
-    """When the newest entry was made: the dump is at least as new."""
+    """When the newest entry was made; the dump was written then or later."""
     groups: Dict[str, List[int]]
-    """Global ranks of each process group in the order of the group, as far as pg_config tells."""
+    """Global ranks of each process group, ordered by group rank; only groups whose ranks pg_config lists."""
     status: Dict[str, Tuple[Optional[int], Optional[int]]]
-    """Of each process group the numbers last enqueued and last completed; -1 is "none yet"."""
+    """For each process group, the sequence numbers last enqueued and last completed; -1 means "none yet"."""
     collectives: List[Collective]
     written: Optional[float] = None
-    """When the dump was written, by the clock of the entries; None where only copies of it are at hand."""
+    """When the dump was written, by the clock of the entries; None when only copies of the dump are available."""
 
 
 class RasRank(NamedTuple):
@@ -73,19 +73,19 @@ class RasReport(NamedTuple):
 
 
 class TraceCall(NamedTuple):
-    """One collective of one rank, as its trace has it."""
+    """One collective of one rank, as recorded in its trace."""
 
     op: str
     """``all_reduce``, ``all_gather``, ``reduce_scatter``, ``broadcast``, ``all_to_all``, ``send_recv`` …"""
     group: str
-    """Name, description and ranks of the process group, alike on all its ranks; empty where the trace does not tell."""
+    """Name, description and ranks of the process group, the same text on all its ranks; empty if not in the trace."""
     seconds: float
-    """Of the kernel, or on CPU from the call to its completion; it contains the wait for the other ranks."""
+    """Duration of the kernel, or on CPU from call to completion; the wait for the other ranks is included."""
     seq: Optional[int]
 
 
 class RankTrace(NamedTuple):
-    """One rank's profiler trace in figures: every one is the length of a union of intervals (``docs/probes.md``)."""
+    """One rank's profiler trace in figures: each time is the length of a union of intervals (``docs/probes.md``)."""
 
     path: str
     rank: Optional[int]
@@ -98,10 +98,10 @@ class RankTrace(NamedTuple):
     compute: float
     communication: float
     exposed: float
-    """Communication while nothing was computed."""
+    """Communication that does not overlap with compute."""
     idle: float
-    """Neither of these."""
+    """Neither compute nor communication."""
     data: float
-    """In a data loader's next, with neither of these."""
+    """In a data loader's ``next``, with neither compute nor communication."""
     calls: List[TraceCall]
-    """The first ones in order of their start."""
+    """The first collectives, ordered by start."""

@@ -6,7 +6,7 @@ from typing import Dict, List, NamedTuple, Optional
 
 
 class GpuFacts(NamedTuple):
-    """What does not move in a GPU."""
+    """Properties of a GPU that do not change."""
 
     gpu: int
     """Index as nvidia-smi numbers them."""
@@ -43,8 +43,8 @@ class GpuSample(NamedTuple):
     remap_failure: Optional[bool]
     recovery_action: str
     odd: Optional[Dict[str, str]] = None
-    """Values that are neither what their field holds nor merely not available, verbatim by field name: ``ERR!``. None
-    where there are none: an empty table for each of thousands of GPUs is a megabyte."""
+    """Values that are neither valid for their field nor "not available", verbatim by field name: ``ERR!``. None instead
+    of an empty dict: thousands of empty dicts take a megabyte."""
 
 
 class GpuProcess(NamedTuple):
@@ -54,7 +54,7 @@ class GpuProcess(NamedTuple):
     pid: int
     memory: Optional[int]
     sm: Optional[int]
-    """Per cent of the SMs, where NVML tells."""
+    """Per cent of the SMs; None unless NVML reports it."""
     name: str
 
 
@@ -65,9 +65,9 @@ class GpuProcesses(NamedTuple):
 
 
 class GpuFault(NamedTuple):
-    """A line of nvidia-smi that is no row, or an index that is missing: shown as what it is.
+    """A line of nvidia-smi that is not a data row, shown verbatim, or a missing GPU index.
 
-    An empty text says that what was told of this GPU before is over.
+    An empty text says that the earlier fault of this GPU is over.
     """
 
     gpu: Optional[int]
@@ -89,7 +89,7 @@ class NvlinkCounters(NamedTuple):
 
 
 def bus_key(bus_id: str) -> str:
-    """A PCI address in one spelling, ``0000:5f:00``: a domain of four digits, lower case, no function.
+    """Return a PCI address in canonical form, ``0000:5f:00``: a domain of four digits, lower case, no function.
 
     NVML writes ``00000000:5F:00.0``, the kernel ``0000:5f:00``, some tools ``PCI:0000:5F:00.0`` or ``5f:00.0``.
     """

@@ -1,4 +1,4 @@
-"""The node itself: its size and load, HCA ports, interfaces, counters, and what needs no kind of its own."""
+"""The node itself: its size and load, HCA ports, interfaces, counters, and other readings."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Dict, List, NamedTuple, Optional, Union
 
 
 class HostSample(NamedTuple):
-    """The host as a whole: its size, and how much of it is in use."""
+    """CPUs, memory and load of the host."""
 
     cpus: int
     memory_total: int
     booted: float
     versions: Dict[str, str]
-    """``nvidia`` and ``ofed``, as far as files tell."""
+    """``nvidia`` and ``ofed``; a version that no file contains is left out."""
     load: float
     memory_available: int
     pressure_io: Optional[float]
@@ -20,11 +20,11 @@ class HostSample(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a source reads of one thing, where that needs no kind of its own: shown with the node, at hand for rules."""
+    """Values that a source reads from an object without its own sample kind: shown with the node, used by rules."""
 
     source: str
     of: str
-    """The thing: a path, a device."""
+    """The object: a path, a device."""
     values: Dict[str, Union[int, float, str]]
     """By name, in basic units."""
 
@@ -53,17 +53,17 @@ class Interface(NamedTuple):
     """Mb/s."""
     up: bool
     addresses: List[str]
-    """With the length of their network's prefix: ``10.0.0.1/24``."""
+    """With prefix length: ``10.0.0.1/24``."""
     kind: str
     """``physical``, ``virtual``, ``loopback``, ``ipoib``."""
 
 
 class Counters(NamedTuple):
-    """Counters of one port or interface, or of TCP, sent when one has moved; those that did not may be left out."""
+    """Counters of one port or interface, or of TCP, sent when one has changed; unchanged ones may be left out."""
 
     of: str
-    """``mlx5_0/1``, ``eth0``; of TCP the network namespace, which has no name."""
+    """``mlx5_0/1``, ``eth0``; empty for TCP, whose counters belong to the network namespace."""
     source: str
-    """``sysfs`` or ``perfquery-x`` of a port, ``interface``, ``tcp`` (/proc/net/snmp)."""
+    """``sysfs`` or ``perfquery-x`` for a port, ``interface``, ``tcp`` (/proc/net/snmp)."""
     values: Dict[str, int]
     """By the kernel's name; data in bytes."""

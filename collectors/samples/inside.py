@@ -1,4 +1,4 @@
-"""What a process that called ``hangtop.inside.start()`` tells of itself, by the page in its memory."""
+"""Samples of processes that called ``hangtop.inside.start()``, read from the page that each shares."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import List, NamedTuple, Optional
 
 
 class InsidePulse(NamedTuple):
-    """Where it is: its step and the phase of it, as the job says them; neither once it tells nothing any more."""
+    """Step and phase of a process, as the job reports them; both are unset once its page is gone."""
 
     pid: int
     step: Optional[int]
-    """The last step that is done; None before the first."""
+    """The last completed step; None before the first."""
     step_at: Optional[float]
     phase: str
-    """``data``, ``forward``, ``backward``, ``optimizer``, ``checkpoint``, ``evaluation``; empty where it says none."""
+    """``data``, ``forward``, ``backward``, ``optimizer``, ``checkpoint``, ``evaluation``; empty if none is reported."""
     phase_at: Optional[float]
 
 
 class InsideFinding(NamedTuple):
-    """One thing that a check found."""
+    """One finding of a check."""
 
     kind: str
     severity: str
@@ -30,14 +30,14 @@ class InsideFinding(NamedTuple):
 
 
 class InsideResult(NamedTuple):
-    """What came of a check that the job made, as one of its processes tells it; of each check the latest."""
+    """The latest result of a check that the job ran, as one of its processes reports it."""
 
     pid: int
     check: str
     """One of :data:`collectors.samples.page.CHECKS`."""
     at: float
     ranks: List[int]
-    """Of the group that it was made among."""
+    """Ranks of the group that took part in the check."""
     ok: bool
     seconds: float
     summary: str

@@ -1,4 +1,4 @@
-"""Log files, their lines and events, the kernel's included."""
+"""Log files, their lines and events, including the kernel log's."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collectors.samples import Value
 
 
 class LogFile(NamedTuple):
-    """A file that is followed, or one that cannot be."""
+    """A log file that is followed, or cannot be followed."""
 
     path: str
     file_id: str
-    """Device and inode; on a shared file system also its source, so that one node alone reads it."""
+    """Device and inode; on a shared file system also its source, so that only one node reads the file."""
     pid: Optional[int]
     rank: Optional[int]
     stream: str
@@ -22,31 +22,31 @@ class LogFile(NamedTuple):
     """Type and source of a shared file system, ``nfs4 server:/export``; empty on a local one."""
     why: str
     left_out: int = 0
-    """Bytes that were not read, because it grew faster than it may be read."""
+    """Bytes that were skipped because the file grew faster than the limit on reading."""
 
 
 class LogLines(NamedTuple):
-    """New lines of a file that is on view."""
+    """New lines of a file that is open on the screen."""
 
     path: str
     rank: Optional[int]
     at: float
-    """When the file was last written; of what was there before it came on view the time in the lines, where they have
+    """When the file was last written; for lines from before the file was opened, the time in the lines if they have
     one."""
     lines: List[str]
     skipped: int
-    """Lines that were not sent before these (a flood is sampled)."""
+    """Lines left out before these ones (a flood is sampled)."""
 
 
 class LogEvent(NamedTuple):
-    """A line (or block) of a log that says something, in typed form."""
+    """A line (or block) of a log that a rule recognized, in typed form."""
 
     kind: str
     """``nccl.warn``, ``torch.watchdog_timeout``, ``python.exception``, ``kernel.xid`` …: see ``docs/log-events.md``."""
     at: Optional[float]
     """Time in the line if it has one, else when it was read; None in a file without times."""
     rank: Optional[int]
-    """Global rank, when the line or the file's owner tells it."""
+    """Global rank, if the line or the process that writes the file gives it."""
     host: str
     pid: Optional[int]
     source: str
@@ -59,40 +59,40 @@ class LogEvent(NamedTuple):
 
 
 class LogsRead(NamedTuple):
-    """How far the logs of a node have been read: what was in them by then has been told.
+    """How far the logs of a node have been read: events of all lines written before ``at`` have been sent.
 
-    A record waits until it is known to be whole, so this is some seconds behind where a log grows.
+    A record is held back until it is complete, so ``at`` is some seconds in the past while a log grows.
     """
 
     at: float
 
 
 class StepCount(NamedTuple):
-    """How far a log says that training is, and whether it went on while the log was followed."""
+    """Training progress according to a log, and how often it advanced while the log was followed."""
 
     path: str
     pid: Optional[int]
-    """Whose log it is; None where several processes write it."""
+    """The process that writes the log; None if several do."""
     name: str
     """What is counted: ``step``, ``iteration``, ``update``, ``batch``, ``epoch``, ``bar``."""
     value: Optional[float]
-    """The number that was printed last; None while no line counts."""
+    """The last number printed; None while no line has a count."""
     at: Optional[float]
-    """When that line was written; None where neither the line nor the file tells."""
+    """When that line was written; None if neither the line nor the file has a time."""
     grown: int
-    """Times that a count was seen to go on since the file is followed. What was in it before does not count."""
+    """Advances of the count since the file is followed; counts already in the file are not included."""
     every: Optional[float] = None
     longest: Optional[float] = None
-    """Seconds that one of what is counted took at the longest, of the last few lines."""
+    """Seconds per counted unit (step, batch …), the longest of the last few lines."""
 
 
 class CommProgress(NamedTuple):
     """Last collective that one rank launched on one communicator, summarised from its NCCL log."""
 
     comm: str
-    """commId where the log tells it, else ``host:pid:pointer``."""
+    """commId if the log has it, else ``host:pid:pointer``."""
     rank: int
-    """Rank within the communicator; -1 when no INIT line told it."""
+    """Rank within the communicator; -1 without an INIT line."""
     size: int
     global_rank: Optional[int]
     host: str
@@ -101,9 +101,9 @@ class CommProgress(NamedTuple):
     elements: int
     dtype: str
     op_count: int
-    """opCount as printed; stays 0 where NCCL does not move it."""
+    """opCount as printed; stays 0 if NCCL does not increment it."""
     launched: int
-    """Collectives seen on this communicator (Send and Recv only while nothing else was): an order that always moves."""
+    """Collectives seen on this communicator (Send and Recv only until another operation is seen): always increases."""
     at: Optional[float]
     source: str
     line: int

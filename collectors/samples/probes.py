@@ -1,4 +1,4 @@
-"""What is asked once of a node, and what a probe between nodes measured."""
+"""Results of one-shot checks of a node and of probes between nodes."""
 
 from __future__ import annotations
 
@@ -8,58 +8,58 @@ from collectors.samples import Value
 
 
 class Observation(NamedTuple):
-    """One answer of a one-shot check of a node: a value, or why there is none."""
+    """One answer of a one-shot check of a node: a value, or the reason why it is missing."""
 
     name: str
     """``connect``, ``limit``, ``pcie`` …: see ``collectors.node.machine.preflight``."""
     subject: str
-    """What was looked at: ``10.0.0.1:29500``, ``memlock``, ``/etc/nccl.conf``; empty where the name says it all."""
+    """The object checked: ``10.0.0.1:29500``, ``memlock``, ``/etc/nccl.conf``; empty if the name suffices."""
     value: Value
     error: str
 
 
 class RecorderFile(NamedTuple):
-    """A flight recorder dump as a node found it, or why a rank has none: that is evidence too."""
+    """A flight recorder dump found on a node, or the reason why a rank has none, which is evidence too."""
 
     rank: int
     path: str
-    """The file; where there is none, where it would have been."""
+    """The dump file, or the path at which it was expected."""
     modified: Optional[float]
     data: str
     """Contents, base64; empty when there is no file."""
     pipe: str
-    """The rank's pipe by which a dump can be asked for; empty when the job was started without one."""
+    """The rank's pipe through which a dump can be requested; empty when the job was started without one."""
     why: str
 
 
 class RasAnswer(NamedTuple):
-    """What NCCL's RAS socket answered."""
+    """The answer of NCCL's RAS socket."""
 
     data: str
     why: str
 
 
 class PathFigure(NamedTuple):
-    """One direction of the path between two nodes, as the sending node saw it. None is "not measured"."""
+    """One direction of the path between two nodes, measured on the sending node. None means "not measured"."""
 
     a: str
     """Node that connects and sends."""
     b: str
     connect: Optional[float] = None
     round_trip: Optional[float] = None
-    """Median seconds of small TCP echoes."""
+    """Seconds; the kernel's smoothed round trip of the connection (TCP_INFO)."""
     mtu: Optional[int] = None
     """Largest IPv4 or IPv6 packet (headers included) that arrived unfragmented, bytes."""
     local_mtu: Optional[int] = None
     interface: str = ""
     throughput: Optional[float] = None
     retransmitted: Optional[float] = None
-    """Share of its segments that this connection sent again, 0 to 1 (TCP_INFO)."""
+    """Share of the connection's segments that were retransmitted, 0 to 1 (TCP_INFO)."""
     error: str = ""
     method: str = "hangtop"
-    """What measured the throughput: ``hangtop``, ``ib_write_bw`` or ``iperf 3.12``; the reason where iperf3 failed."""
+    """How throughput was measured: ``hangtop``, ``ib_write_bw`` or ``iperf 3.12``; the reason if iperf3 failed."""
     shown: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
-    """ibping's summary, and every port on the way by ibtracert."""
+    """ibping's summary, and every port on the path according to ibtracert."""
 
 
 class ProbeRank(NamedTuple):
@@ -68,7 +68,7 @@ class ProbeRank(NamedTuple):
     rank: int
     node: str
     state: str
-    """``done``, ``absent`` (did not come to the barrier in time), ``failed``."""
+    """``done``, ``absent`` (did not reach the barrier in time), ``failed``."""
     why: str
     gpu: Optional[int] = None
     """Index of its GPU on the node; None on CPU."""
@@ -95,12 +95,12 @@ class ProbePair(NamedTuple):
     busbw: Optional[float]
     """GB/s; None when it did not finish."""
     retransmitted: Optional[float]
-    """Share of its TCP segments that the path probe's sender had to send again, 0 to 1 (the larger of the two)."""
+    """Share of TCP segments that the path probe retransmitted, 0 to 1 (the larger of the two directions)."""
     error: str
 
 
 class IbPort(NamedTuple):
-    """A port of an InfiniBand or RoCE adapter as ibv_devinfo shows it; 0 for a number that it does not tell."""
+    """A port of an InfiniBand or RoCE adapter as ibv_devinfo shows it; 0 for a number that ibv_devinfo omits."""
 
     node: str
     device: str
@@ -124,9 +124,9 @@ class NcclTest(NamedTuple):
     node: str
     ranks: int
     figures: List[ProbeFigure]
-    """Of the out-of-place columns; nccl-tests names no rank, so the lists of ranks are empty."""
+    """From the out-of-place columns; nccl-tests names no rank, so ``wrong_ranks`` is empty."""
     wrong: Optional[int]
-    """Wrong elements over all sizes; None where they were not counted."""
+    """Wrong elements over all sizes; None if not counted."""
     why: str
 
 
@@ -143,6 +143,6 @@ class ProbeReport(NamedTuple):
     figures: List[ProbeFigure]
     pairs: List[ProbePair]
     network: Dict[str, Dict[str, str]]
-    """By node, what NCCL's log of the probe said: ``version``, ``network`` (IB, Socket …), ``gdr`` (on, off, on N of
-    M channels); a name that it did not say is not there."""
+    """By node, from NCCL's log of the probe: ``version``, ``network`` (IB, Socket …), ``gdr`` (on, off, on N of M
+    channels); names that the log does not contain are left out."""
     tested: List[NcclTest] = []  # noqa: RUF012 (a NamedTuple is never changed)

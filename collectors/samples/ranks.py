@@ -1,4 +1,4 @@
-"""Processes of a job: ranks and what they forked."""
+"""Processes of a job: ranks, their child processes, and launchers."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from typing import Dict, NamedTuple, Optional
 
 
 class RankProcess(NamedTuple):
-    """A process of the job, and what does not move: sent when first seen and when it changes."""
+    """A rank and those of its properties that rarely change: sent when first seen and on change."""
 
     pid: int
     started: float
     rank: int
-    """-1 where its number is not known."""
+    """-1 when unknown."""
     local_rank: Optional[int]
     world_size: Optional[int]
     local_world_size: Optional[int]
     master_addr: str
     master_port: Optional[int]
     launcher: str
-    """``torchrun``, ``slurm``, ``mpi``, ``jax``, ``lightning`` or ``env``; empty without a number."""
+    """``torchrun``, ``slurm``, ``mpi``, ``jax``, ``lightning`` or ``env``; empty without a rank number."""
     run_id: str
     restart: Optional[int]
     parent: int
@@ -31,26 +31,26 @@ class RankProcess(NamedTuple):
     stdout: str
     stderr: str
     nccl_log: str
-    """Path as the node sees it, ``%h`` and ``%p`` resolved; empty when NCCL_DEBUG_FILE is not set."""
+    """NCCL_DEBUG_FILE as a path on the node, ``%h`` and ``%p`` resolved; empty when the variable is not set."""
     env: Dict[str, str]
     """Only the allow-listed names (see ``collectors.node.processes.environ``)."""
     versions: Dict[str, str]
-    """``torch``, ``nccl``, ``cuda``, as far as files beside the interpreter tell."""
+    """``torch``, ``nccl``, ``cuda``, as found in the interpreter's installation."""
     library: str = ""
-    """Of a process that says no rank: the library that is mapped into it, ``torch``, ``jax`` or ``nccl``."""
+    """For a process without RANK in its environment: the library mapped into it, ``torch``, ``jax`` or ``nccl``."""
     label: str = ""
-    """The title that a process without a number gave itself, such as ``VLLM::Worker_TP1``: a rank of some group."""
+    """Process title of a process without a rank number, such as ``VLLM::Worker_TP1``: a rank of some group."""
     own_pid: int = 0
-    """Its number in its own PID namespace, which NCCL's log and RAS say; 0 where that is ``pid``."""
+    """The pid in its own PID namespace, which NCCL's log and RAS print; 0 when equal to ``pid``."""
     adopted: bool = False
-    """An init is its parent: the process that started it is gone."""
+    """True when an init is its parent: the process that started the rank is gone."""
     allowed: str = ""
-    """CPUs that it may run on, as the kernel lists them: ``0-15,32``."""
+    """CPUs in its affinity mask, as the kernel lists them: ``0-15,32``."""
     nice: int = 0
 
 
 class RankPulse(NamedTuple):
-    """What moves in a rank's process."""
+    """The changing figures of a rank's process."""
 
     pid: int
     state: str
@@ -66,44 +66,44 @@ class RankPulse(NamedTuple):
     """Bytes read from storage and pipes (``rchar``) since start."""
     written_bytes: Optional[int]
     helpers_cpu: float
-    """CPU seconds of the processes that it forked, of those that are alive and of those that it has waited for."""
+    """CPU seconds of the rank's child processes: those alive, and those that ended and were waited for."""
     main_cpu: Optional[float] = None
-    """CPU seconds of its main thread alone; None where the kernel does not tell."""
+    """CPU seconds of the main thread alone; None if the kernel does not report them."""
     helpers_bytes: Optional[int] = None
-    """Bytes that those of its helpers have read and written that live and are no workers of a loader or a compiler."""
+    """Bytes read and written by the rank's living helpers, data workers excluded."""
     waited: Optional[int] = None
-    """Per cent of the last seconds in which its main thread was ready to run and had no CPU, in steps of 5."""
+    """Per cent of the last seconds in which the main thread was runnable but had no CPU, in steps of 5."""
 
 
 class IdleLauncher(NamedTuple):
-    """A launcher of the job's that runs on a node on which no rank does."""
+    """A launcher of the job on a node where no rank runs."""
 
     pid: int
     started: float
     command: str
     since: Optional[float] = None
-    """Since when at the latest it is without the ranks that it had started; None where it has started none yet."""
+    """The latest time at which its ranks can have ended; None if it has not started any yet."""
 
 
 class ProcessGone(NamedTuple):
-    """A rank, a helper or an idle launcher is no longer there, or no longer is what it was told to be."""
+    """A rank, helper or idle launcher that has ended, or no longer has that role."""
 
     pid: int
     at: float
     ended: bool = True
-    """False for one that lives."""
+    """False if the process lives on in another role."""
 
 
 class Helper(NamedTuple):
-    """A process that a rank forked: it inherits RANK and belongs to that rank."""
+    """A child process of a rank: it inherits RANK and belongs to that rank."""
 
     pid: int
     rank_pid: int
     role: str
-    """``data_worker`` for one of a loader that is named so, or ``helper``."""
+    """``data_worker`` (a loader's worker, by its process name) or ``helper``."""
     state: str
     wchan: str
     rss: int
     command: str
     ended: Optional[int] = None
-    """How it ended, as wait(2) tells it, of one in state Z that the rank has not waited for; None where unknown."""
+    """Wait status (wait(2)) of a helper in state Z that the rank has not waited for; None when unknown."""

@@ -1,4 +1,4 @@
-"""Every kind of sample that a node may send, and of what each speaks."""
+"""Every kind of sample that a node may send, and the fields that identify its subject."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ IDENTITY: Dict[Type[Any], Tuple[int, ...]] = {
     host.HostSample: (), host.Reading: (0, 1),
     inside.InsidePulse: (0,), inside.InsideResult: (0, 1),
 }  # fmt: skip
-"""Positions of the fields that say *of what* a sample speaks: a later sample of the same replaces it."""
+"""Positions of the fields that identify a sample's subject; a later sample of the same subject replaces it."""
 EVENTS = (
     stream.Hello, stream.Tick, ranks.ProcessGone, logs.LogLines, logs.LogEvent,
 )  # fmt: skip
-"""Kinds that are always sent: events, and samples whose source itself sends what is new alone."""
+"""Kinds that are always sent: events, and samples whose source sends only new ones."""
 SAMPLES: Tuple[Type[Any], ...] = (*EVENTS, *IDENTITY)
-"""Every kind that a stream may carry, by class; the wire uses the class's name."""
+"""Every kind that a stream may carry; on the wire a kind is its class name."""

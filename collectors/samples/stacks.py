@@ -14,8 +14,8 @@ class Frame(NamedTuple):
     """0 in native frames."""
     native: bool
     arguments: Dict[str, str] = {}  # noqa: RUF012 (never written to)
-    """Values of the few arguments that tell peers and groups apart (``src``, ``dst``, ``group`` …), in torch's own
-    frames alone: anything else may hold secrets."""
+    """Values of the few arguments that identify peers and groups (``src``, ``dst``, ``group`` …), from torch's own
+    frames only: other arguments may hold secrets."""
 
 
 class ThreadStack(NamedTuple):
@@ -30,21 +30,21 @@ class ThreadStack(NamedTuple):
 
 
 def main_thread(threads: Sequence[ThreadStack], pid: int) -> Optional[ThreadStack]:
-    """The main thread among those of a process; None where it is not there (torn, or no frames at all)."""
+    """The main thread among a process's threads; None if it is missing (torn stack, or no frames at all)."""
     named = (one for one in threads if one.os_thread_id == pid or one.name == "MainThread")
-    # a process that never imported threading names none; the program's first line is on its main thread
+    # threads have no names in a process that never imported threading; only the main thread has a <module> frame
     first = (one for one in threads if any(frame.name == "<module>" for frame in one.frames))
     return next(named, None) or next(first, None)
 
 
 BESIDE = 16
-"""Threads beside the main one that a look tells of at most."""
+"""Other threads than the main one that a look reports at most."""
 
 
 class ThreadWait(NamedTuple):
-    """A thread beside the main one that runs, or sleeps in a call on a file, a connection, a child or a timer.
+    """A thread other than the main one that runs, or sleeps in a call on a file, a connection, a child or a timer.
 
-    Its call and what that waits on are told as in :class:`StackDump`.
+    ``syscall`` and ``waiting_on`` are those of :class:`StackDump`.
     """
 
     name: str
@@ -53,52 +53,51 @@ class ThreadWait(NamedTuple):
 
 
 RUNS = ", running"
-"""How ``waiting_on`` ends where it names a process of which a thread runs, or is ready to: it may be at work on what it
-was asked."""
+"""Suffix of ``waiting_on`` when the named process has a thread in state R: the process may be working on the request
+that is waited for."""
 
 
 class StackDump(NamedTuple):
-    """One look at one process. No frames and an ``error`` is an answer too: it is evidence."""
+    """One look at one process. A dump with an ``error`` and no frames is evidence too."""
 
     pid: int
     rank_pid: int
-    """The rank that the process belongs to; itself, or the parent of a data worker."""
+    """Pid of the rank that the process belongs to: its own, or that of a data worker's rank."""
     at: float
     method: str
     """``nonblocking``, ``blocking``, ``native`` or ``none``."""
     state: str
     wchan: str
     syscall: str
-    """System call that the main thread is in, by name (by number where the name is not known); ``none`` outside one,
+    """System call that the main thread is in, by name (by number if the name is unknown); ``none`` outside a call,
     empty when unknown."""
     cpu: float
     """CPU seconds of the process so far: two dumps tell busy from blocked."""
     error: str
-    """``word: what was said``; the word is ``denied``, ``stopped``, ``gone``, ``not-python``, ``torn``, ``no-py-spy``,
+    """``word: message``; the word is ``denied``, ``stopped``, ``gone``, ``not-python``, ``torn``, ``no-py-spy``,
     ``timeout`` or ``failed``; ``unreachable`` when the node itself did not answer."""
     threads: List[ThreadStack]
     waiting_on: str = ""
-    """What that system call waits on, as far as its descriptor or its path tells: a path, ``pipe``,
-    ``tcp 10.0.0.3:2049``, ``/ckpt/model.pt, to write`` for one that is being opened; of a sleep
-    ``its clock for 13 s more``."""
+    """What the system call waits on, if its descriptor or path shows it: a path, ``pipe``, ``tcp 10.0.0.3:2049``,
+    ``/ckpt/model.pt, to write`` for a file that is being opened; ``its clock for 13 s more`` for a sleep."""
     kernel: List[str] = []  # noqa: RUF012 (never written to)
-    """Kernel functions that it is in, innermost first; only when there are no frames or it is uninterruptible, and
+    """Kernel stack, innermost function first; only when there are no frames or the process is uninterruptible, and
     only for root."""
     way_out: str = ""
     """With ``denied`` or ``no-py-spy``: what would make it work on this node."""
     carried: Optional[int] = None
-    """Bytes that its open TCP connections have sent and received so far; None where that is not told."""
+    """Bytes that its open TCP connections have sent and received so far; None when unknown."""
     carrying: Optional[float] = None
-    """Bytes per second that they carried while it was looked at; None where that is not told, or took too short."""
+    """Bytes per second on its TCP connections during the look; None when unknown, or if the look was too short."""
     unanswered: List[str] = []  # noqa: RUF012 (never written to)
-    """Far ends of its TCP connections, as ``10.0.0.7:40001``, that acknowledge nothing of what is sent to them."""
+    """Far ends of its TCP connections, as ``10.0.0.7:40001``, that acknowledge none of the data sent to them."""
     addresses: List[str] = []  # noqa: RUF012 (never written to)
-    """Its own addresses of its connections to other machines, where its network is a container's, not the node's."""
+    """Local addresses of its connections to other machines; empty unless it is in another network namespace."""
     beside: List[ThreadWait] = []  # noqa: RUF012 (never written to)
-    """Where its main thread sleeps at a futex: its other threads that do not, at most :data:`BESIDE`. Native ones
+    """When the main thread sleeps at a futex: the other threads that do not, at most :data:`BESIDE`. Native threads
     have no frames."""
 
     @property
     def main(self) -> Optional[ThreadStack]:
-        """Its main thread, where it was seen."""
+        """The main thread; None if it was not seen."""
         return main_thread(self.threads, self.pid)

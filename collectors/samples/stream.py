@@ -1,4 +1,4 @@
-"""What every stream has: who speaks, its ticks, the state of its sources, its faults; and what goes to the node."""
+"""Samples of every stream: hello, ticks, state of sources, faults; and the messages that go to the node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import List, NamedTuple, Optional
 
 
 class Hello(NamedTuple):
-    """First line of a stream: who answers, and with what."""
+    """First line of a stream: the node and its node side."""
 
     python: str
     """``3.11.7``."""
@@ -15,14 +15,14 @@ class Hello(NamedTuple):
     machine: str
     kernel: str
     pid: int
-    """Of the node side itself, in its own PID namespace."""
+    """The node side's own pid, in its PID namespace."""
     clock: float
     wants: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
-    """Names of what it could use and did not come with the payload; see :class:`Lent`."""
+    """Names of resources that the node side can use and that the payload did not include; see :class:`Lent`."""
 
 
 class Tick(NamedTuple):
-    """Last line of a flush: what came before belongs to it. Sent every tick, even when nothing changed."""
+    """Last line of a flush; the samples before it belong to this tick. Sent every tick, even when nothing changed."""
 
     seq: int
     clock: float
@@ -33,17 +33,17 @@ class Tick(NamedTuple):
 
 
 class SourceState(NamedTuple):
-    """What became of one source; sent when it changes."""
+    """State of one source; sent when it changes."""
 
     source: str
     state: str
-    """``ok``, ``absent`` (nothing to read here), ``denied`` (no right to), ``late`` (over its deadline), ``failed``."""
+    """``ok``, ``absent`` (nothing to read here), ``denied`` (no right), ``late`` (over its deadline), ``failed``."""
     why: str
     since: float
 
 
 class Fault(NamedTuple):
-    """One thing that went wrong on the node side and cost one sample, not the source."""
+    """An error on the node side that cost one sample, not the source."""
 
     source: str
     text: str
@@ -51,24 +51,24 @@ class Fault(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the node side should do; sent whole at start and whenever it changes, on the control line."""
+    """Settings of the node side; sent whole at start and on every change, on the control line."""
 
     interval: float
     phase: float
-    """Fraction of the interval at which this node ticks, so that nodes spread over it."""
+    """Fraction of the interval at which this node ticks, so that nodes spread over the interval."""
     job: Optional[List[str]]
-    """``[KEY, VALUE]``: only ranks whose environment has it."""
+    """``[KEY, VALUE]``: only ranks with this variable in their environment."""
     log_globs: List[str]
     on_view: List[str]
     """Paths whose raw lines are wanted; ``*`` is every followed file, sampled."""
     not_mine: List[str]
     """``file_id`` of files on shared storage that another node reads."""
     sudo: bool = False
-    """The user lets ``sudo -n`` be tried where this login may not read what it should."""
+    """The user allows ``sudo -n`` where this login lacks a permission."""
 
 
 class Lent(NamedTuple):
-    """Something that the node side said it wants."""
+    """A resource from ``Hello.wants``, sent to the node side."""
 
     name: str
     content: str
