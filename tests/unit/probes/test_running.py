@@ -91,7 +91,7 @@ async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
         "collectors.probes.remote.tools": {"serve": ["ibping", "-S"]},
         "collectors.node.stacks.flamerecord": [[me], 600.0],
         "collectors.node.stacks.stackdump": [[me], True, True, 200, 240.0],
-        "collectors.node.processes.launch": {"pid": None, "command": ["sleep", "600"]},
+        "collectors.node.processes.launch": {"pid": None, "python": "", "env": {}, "command": ["sleep", "600"]},
     }
     link = CutLink()
     running = [
