@@ -35,5 +35,5 @@ ANSWER, ANSWER_LIMIT = 4104, 12276
 """JSON array of the latest results, newest last; see :mod:`hangtop.inside.results`."""
 
 PHASE_NAMES = ("", "data", "forward", "backward", "optimizer", "checkpoint", "evaluation")
-CHECKS = ("same", "placement", "mesh", "barrier")
+CHECKS = ("same", "placement", "barrier")
 """Names of the checks whose results a page may hold."""

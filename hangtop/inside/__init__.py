@@ -7,13 +7,10 @@ hangtop does not watch, the job is unchanged: see docs/inside.md.
 """
 
 from hangtop.inside.checks.meeting import barrier
-from hangtop.inside.checks.meshes import check_mesh
 from hangtop.inside.checks.placement import check_placement
 from hangtop.inside.checks.same import check_same
 from hangtop.inside.hooks import follow
 from hangtop.inside.starting import start, stop
 from hangtop.inside.steps import phase, step
 
-__all__ = [
-    "barrier", "check_mesh", "check_placement", "check_same", "follow", "phase", "start", "step", "stop",
-]  # fmt: skip
+__all__ = ["barrier", "check_placement", "check_same", "follow", "phase", "start", "step", "stop"]

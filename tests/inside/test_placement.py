@@ -1,4 +1,4 @@
-"""check_placement and check_mesh over real ranks: FSDP2, tensor and data parallel, each with a fault and without."""
+"""check_placement over real ranks: FSDP2, tensor and data parallel, each with a fault and without."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hangtop.inside import check_mesh, check_placement, check_same
+from hangtop.inside import check_placement, check_same
 from hangtop.inside.results import CheckResult
 from tests.support.torch_ranks import run_ranks, torch
 
@@ -156,25 +156,3 @@ def test_shards_of_shards_are_no_replicas_and_lie_well() -> None:
         "layers.0.norm.weight (shard dp=1) differs on rank 3 from that of rank 2"
     ]
     assert placement, placement
-
-
-def test_a_mesh_that_fits() -> None:
-    results = run_ranks(4, lambda rank: check_mesh(grid(), seconds=20))
-    assert all(results)
-    assert results[0].summary == "mesh dp=2 × tp=2: it fits, and is equal on 4 ranks"
-
-
-def test_meshes_that_do_not_fit() -> None:
-    def work(rank: int) -> list[CheckResult]:
-        from torch.distributed.device_mesh import DeviceMesh
-
-        turned = DeviceMesh("cpu", [[0, 1], [2, 3]], mesh_dim_names=("dp", "tp"), _init_backend=False)
-        if rank == 2:
-            turned = DeviceMesh("cpu", [[0, 2], [1, 3]], mesh_dim_names=("dp", "tp"), _init_backend=False)
-        turned.get_group = lambda dim: torch.distributed.group.WORLD
-        return [check_mesh({"dp": 2, "tp": 3}, seconds=20), check_mesh(turned, seconds=20)]
-
-    too_large, differing = run_ranks(4, work)[0]
-    assert "its dimensions multiply to 6, and there are 4 ranks" in too_large.summary
-    assert list(differing.findings[0].ranks) == [2]
-    assert differing.findings[0].summary == "rank 2 has another mesh than the others"

@@ -129,7 +129,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("silent_corruption", "at_risk", 4, "a collective gave wrong elements"),
     # what a check inside the job found
     Kind("replicas_differ", "at_risk", 4, "tensors or random generators that must be equal on replicas are not"),
-    Kind("placement_wrong", "at_risk", 4, "a mesh, or a parameter's placement, shape or gradient is wrong"),
+    Kind("placement_wrong", "at_risk", 4, "the placement, mesh, shape or gradient of a parameter is wrong"),
     # it moves, and something holds it back
     Kind("straggler_rank", "slow", 7, "the job moves, and the others wait for this rank far more often than chance",
          (_same("rank", "waiting"),)),
