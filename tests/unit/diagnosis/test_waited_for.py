@@ -142,12 +142,25 @@ def test_the_rank_that_is_waited_for_is_named_at_once_and_accused_by_its_wake_se
 
 FETCHES = ThreadWait("fetcher", "recvfrom", "tcp 10.0.0.9:443")
 NAPS = ThreadWait("pt_nccl_watchdg", "clock_nanosleep", "")
+PIPES = ThreadWait("uploader", "write", "pipe")
 
 
 @pytest.mark.parametrize(
     ("own", "others", "soon"),
-    [((FETCHES,), (), "waiting"), ((FETCHES,), (FETCHES,), "hung"), ((NAPS,), (), "hung"), ((), (), "hung")],
-    ids=["its thread alone asks a service", "so do those of the others", "a watchdog naps", "no thread asks anything"],
+    [
+        ((FETCHES,), (), "waiting"),
+        ((FETCHES,), (FETCHES,), "hung"),
+        ((NAPS,), (), "hung"),
+        ((PIPES,), (), "hung"),
+        ((), (), "hung"),
+    ],
+    ids=[
+        "its thread alone asks a service",
+        "so do those of the others",
+        "a watchdog naps",
+        "its thread is at a pipe",
+        "no thread asks anything",
+    ],
 )
 def test_a_native_thread_that_asks_a_service_is_no_lock_of_the_main_one(
     own: tuple[ThreadWait, ...], others: tuple[ThreadWait, ...], soon: str

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from collectors.samples.stacks import Frame
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import JobMotion
+from hangtop.diagnosis.verdict.verdict import diagnose
 from hangtop.diagnosis.waits.job_status import native_wanted
 from tests.support.jobs import ALL_REDUCE, MOVING, NOW, READING, Sketch, alarms, c10d, first, gpu, kinds
 
@@ -119,6 +122,25 @@ def test_a_rank_whose_stack_stays_torn_is_read_with_a_pause_in_a_job_that_stands
     assert native_wanted(job.job()) == (), "a pause would be refused as well"
     job.motion, job.stood_still = MOVING, 0.0
     assert native_wanted(job.job()) == ()
+
+
+@pytest.mark.parametrize(("function", "named"), [("ncclCommInitRankConfig", (3,)), ("curl_easy_perform", ())])
+def test_ranks_at_a_socket_in_c_code_wait_for_an_absent_rank_where_native_frames_show_the_start_of_a_communicator(
+    function: str, named: tuple[int, ...]
+) -> None:
+    """NCCL's bootstrap called without torch, as by vLLM's pynccl: one rank is asked for native frames."""
+    job = Sketch(stood_still=30.0)
+    job.ranks(0, 1, 2).at(["connect parallel.py:21", "main serve.py:9"], syscall="poll", waiting_on="tcp 10.0.0.1:4000")
+    job.ranks(3).absent()
+    made = job.job()
+    assert native_wanted(made) == (0,)
+    asked = made.stacks[0]
+    main = asked.threads[0]
+    inner = [Frame(function, "libnccl.so.2", 0, native=True), *main.frames]
+    native = asked._replace(method="native", threads=[main._replace(frames=inner)])
+    nodes = (*made.stack_nodes, made.stack_nodes[0])
+    verdict = diagnose(replace(made, stacks=(*made.stacks, native), stack_nodes=nodes))
+    assert {rank for found in verdict.findings for rank in found.ranks} == set(named), verdict.summary
 
 
 def test_without_any_stack_the_rank_whose_gpu_has_nothing_to_do_is_named() -> None:
