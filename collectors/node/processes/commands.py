@@ -1,8 +1,8 @@
-"""What the command of a process says that it is: an interpreter, a launcher, a wrapper, or a program of this tool.
+"""Classifies a process by its command line: interpreter, launcher, wrapper, or one of hangtop's own programs.
 
-Programs of this tool are never ranks, though in a container they inherit the number of one: a way into a container
-(``docker exec``, ``kubectl exec``, an sshd in a pod) gives the environment of the container to whatever it starts
-there. By SSH a command is known by its words; by other ways the shell marks all that it starts.
+Hangtop's programs are never ranks, even when they inherit RANK in a container: ``docker exec``, ``kubectl exec`` and an
+sshd in a pod pass the container's environment to every program that they start. Over SSH hangtop's programs are
+recognized by their command line; over other connections the shell sets :data:`MARK`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LAUNCHERS = frozenset(
         "raylet",
     )
 )  # fmt: skip
-"""Programs (and Python modules) that start ranks and are none, what they run as, and their daemons."""
+"""Programs (and Python modules) that start ranks without being ranks, and their daemons."""
 
 WRAPPERS = frozenset(
     (
@@ -31,25 +31,25 @@ WRAPPERS = frozenset(
         "podman", "conda", "mamba", "uv", "poetry", "ssh", "sshd", "nvidia-smi", "git", "pip",
     )
 )  # fmt: skip
-"""Programs that wrap a rank, or stand beside one in a script."""
+"""Programs that wrap a rank, or run next to a rank in a script."""
 
 _VALUE_OPTIONS = frozenset(("-W", "-X", "--check-hash-based-pycs"))
 
 _HELD = re.compile(r"/proc/\d+/fd/\d+")
-"""How a py-spy is started that is held open: lent, in memory, or a file that nobody can put another in the place of."""
+"""Path by which a lent py-spy is started: a descriptor of a file in memory, which no other user can replace."""
 
 MARK = "HANGTOP_OWN"
-"""Set to anything in the environment of what a shell of ours starts."""
+"""Set to any value in the environment of all programs that a shell of ours starts."""
 
 
 def is_python(executable: str, words: Sequence[str]) -> bool:
-    """True for a Python interpreter, by its file or (where that may not be read) by the first word of its command."""
+    """True for a Python interpreter, by its executable or (if that is unreadable) the first word of its command."""
     name = os.path.basename(executable or (words[0] if words else ""))
     return name.startswith(("python", "pypy"))
 
 
 def program(words: Sequence[str]) -> str:
-    """Name of what a command runs: the script or module behind an interpreter, else the program itself."""
+    """Name of the program that a command runs: an interpreter's script or module, else the program itself."""
     if not words:
         return ""
     name = os.path.basename(words[0])
@@ -73,7 +73,7 @@ def program(words: Sequence[str]) -> str:
 def is_own(words: Sequence[str]) -> bool:
     """True for the command that starts one of our programs (``payload.command``): ``python3 … -c PROGRAM hangtop``.
 
-    Also for the py-spy that one of them has started: for native frames it maps the libraries of the rank it looks at.
+    Also true for a lent py-spy, which maps the libraries of the inspected rank to read native frames.
     """
     if words and _HELD.fullmatch(words[0]):
         return tuple(words[1:2]) in {("dump",), ("record",)}

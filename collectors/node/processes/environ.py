@@ -1,7 +1,7 @@
-"""What a process's environment says about its rank, and the little of it that may leave the node.
+"""Reads a process's rank from its environment, and selects the variables that may leave the node.
 
-An environment holds secrets. It is read here, on the node; only names on the list below are sent, and among those the
-value of every name that sounds like a secret is blotted out.
+An environment holds secrets. It is read on the node; only the names listed below are sent, and values of names that
+sound like a secret are redacted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collectors.node.files import text
 PREFIXES = (
     "NCCL_", "TORCH_", "TORCHELASTIC_", "GLOO_", "CUDA_", "UCX_", "FI_", "SLURM_", "OMPI_", "PMI_", "MASTER_", "PET_",
 )  # fmt: skip
-"""Beginnings of the names that may leave the node: rank and launcher, and what the communication libraries read."""
+"""Prefixes of names that may leave the node: variables of launchers and of the communication libraries."""
 
 NAMES = frozenset(
     (
@@ -25,40 +25,40 @@ NAMES = frozenset(
         "SLURMD_NODENAME", "KUBERNETES_SERVICE_HOST",
     )
 )  # fmt: skip
-"""Further names, exactly."""
+"""Further names, in full."""
 
 NO_RANK = -1
-"""Stands where the number of a rank is not known."""
+"""Placeholder for an unknown rank number."""
 
 VALUE_LIMIT = 1024
-"""Characters of one value that are sent."""
+"""Characters sent of one value."""
 
 
 class RankEnvironment(NamedTuple):
-    """Which rank an environment makes of its process."""
+    """Rank, job and launcher of a process according to its environment."""
 
     rank: int
-    """:data:`NO_RANK` where nothing tells it."""
+    """:data:`NO_RANK` when unknown."""
     world_size: Optional[int]
     local_rank: Optional[int]
     local_world_size: Optional[int]
     master_addr: str
     master_port: Optional[int]
     launcher: str
-    """``torchrun``, ``slurm``, ``mpi``, ``jax``, ``lightning`` or ``env``; empty without a number."""
+    """``torchrun``, ``slurm``, ``mpi``, ``jax``, ``lightning`` or ``env``; empty without a rank number."""
     run_id: str
     restart: Optional[int]
     assigned: bool
-    """True when a launcher gave it to this one process; False for what a whole node or pod shares."""
+    """True when a launcher gave the rank to this process alone; False if a whole node or pod may share the rank."""
 
     @property
     def job(self) -> Tuple[object, ...]:
-        """What all ranks of one run of one job have in common."""
+        """Values that all ranks of one run of one job share."""
         return self.world_size, self.run_id, self.restart, self.master_addr, self.master_port
 
 
 def parse(data: bytes) -> Dict[str, str]:
-    """Names and values of /proc/PID/environ. A name that comes twice has its first value, as getenv sees it."""
+    """Names and values of /proc/PID/environ. A repeated name keeps its first value, as in getenv."""
     found: Dict[str, str] = {}
     for entry in data.split(b"\0"):
         name, equals, value = entry.partition(b"=")
@@ -73,19 +73,18 @@ _NUMBERINGS: Tuple[Tuple[str, str, Tuple[str, ...]], ...] = (
     ("slurm", "SLURM_PROCID", ("SLURM_STEP_NUM_TASKS", "SLURM_NTASKS", "SLURM_NPROCS")),
     ("jax", "JAX_PROCESS_ID", ("JAX_NUM_PROCESSES",)),
 )
-"""Launchers, and the variables in which each gives a process its number and the world size; RANK goes before all."""
+"""Launcher, its variable for the rank, its variables for the world size. RANK with WORLD_SIZE takes precedence."""
 
 
 def may_have_rank(data: bytes) -> bool:
-    """Cheap look at a raw environment: False proves that no rank is in it."""
+    """Cheap check of a raw environment: False proves that it contains no rank."""
     return b"RANK=" in data or b"SLURM_PROCID=" in data or b"JAX_PROCESS_ID=" in data
 
 
 def rank_of(env: Mapping[str, str]) -> Optional[RankEnvironment]:
-    """Rank that an environment tells; None when it tells none.
+    """The rank that an environment contains; None without a rank.
 
-    At last by what Lightning gives to the processes that it starts: a local rank and the number of the node, which on
-    the first node make the rank.
+    Last resort: Lightning gives its processes a local rank and a node rank; on node 0 the local rank is the rank.
     """
     rank, world, local = (_number(env, name) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
     if rank is not None and world is not None:
@@ -96,7 +95,7 @@ def rank_of(env: Mapping[str, str]) -> Optional[RankEnvironment]:
     for launcher, number, sizes in _NUMBERINGS:
         rank, size = _number(env, number), _number(env, *sizes)
         if rank is not None and launcher == "slurm" and not {"SLURM_STEP_ID", "SLURM_STEPID"} & env.keys():
-            # the batch script itself has the number 0 as well
+            # the batch script also has SLURM_PROCID=0
             return _environment(env, rank, size, launcher, assigned=False) if (size or 1) == 1 else None
         if rank is not None:
             return _environment(env, rank, size, launcher, assigned=launcher != "slurm")
@@ -106,9 +105,9 @@ def rank_of(env: Mapping[str, str]) -> Optional[RankEnvironment]:
 
 
 def rank_of_member(env: Mapping[str, str]) -> RankEnvironment:
-    """What is told of a process that is of a job by the library that it has mapped.
+    """Rank of a process that belongs to a job because it has mapped a training library.
 
-    ``RANK`` without a size will do then: a script gives the size to ``init_process_group`` itself.
+    ``RANK`` without ``WORLD_SIZE`` suffices: the script may pass the size to ``init_process_group``.
     """
     rank = _number(env, "RANK")
     return rank_of(env) or _environment(
@@ -120,7 +119,7 @@ def rank_of_member(env: Mapping[str, str]) -> RankEnvironment:
 def _environment(
     env: Mapping[str, str], rank: int, world: Optional[int], launcher: str, *, assigned: bool
 ) -> RankEnvironment:
-    """The rank together with what the environment says beside it."""
+    """The rank, with the other fields read from the environment."""
     return RankEnvironment(
         rank=rank,
         world_size=world,
@@ -136,7 +135,7 @@ def _environment(
 
 
 def _number(env: Mapping[str, str], *names: str) -> Optional[int]:
-    """First of these variables that holds a whole number of at least 0."""
+    """Value of the first of these variables that holds a non-negative integer."""
     for name in names:
         value = env.get(name, "")
         if value.isascii() and value.isdigit() and len(value) < 10:
@@ -145,10 +144,10 @@ def _number(env: Mapping[str, str], *names: str) -> Optional[int]:
 
 
 def presentable(env: Mapping[str, str]) -> Dict[str, str]:
-    """The part of an environment that may leave the node, secrets blotted out.
+    """The part of an environment that may leave the node, secrets redacted.
 
-    Launchers keep command lines and other variables in values: ``OMPI_ARGV``, ``OMPI_MCA_mca_base_env_list``,
-    ``SLURM_EXPORT_ENV``.
+    Values are searched too, because launchers store command lines and variables in them: ``OMPI_ARGV``,
+    ``OMPI_MCA_mca_base_env_list``, ``SLURM_EXPORT_ENV``.
     """
     return {
         name: redact.REDACTED if redact.sounds_secret(name) else redact.within(value[:VALUE_LIMIT])

@@ -1,10 +1,9 @@
-"""Starts a program with a rank's interpreter and environment, feeds it from memory, and takes it along when it ends.
+"""Starts a program with a rank's interpreter and environment, feeds it from memory, and kills it when this one ends.
 
-The interpreter, PATH, ``LD_*`` and ``PYTHON*`` of a rank are its user's, and a process of root's into which they come
-is that user's: as root the program is started as the rank's owner. The environment is read here and goes no further
-than the child: it holds secrets. Standard input carries control lines; each re-arms this process's alarm (see
-``watchdog``), all but heartbeats, which are empty, are passed on to the child. The child writes to our standard output
-and standard error itself.
+A user controls the interpreter, PATH, ``LD_*`` and ``PYTHON*`` of the user's ranks, and so any process that uses them:
+as root, the program is started as the rank's owner. The environment holds secrets and is passed only to the child.
+Standard input carries control lines. Each line re-arms this process's alarm (see ``watchdog``); all but heartbeats,
+which are empty, are forwarded to the child. The child writes directly to our standard output and standard error.
 """
 
 from __future__ import annotations
@@ -21,35 +20,34 @@ from collectors.node.files import is_ours, link, read_or_none
 from collectors.node.processes import environ
 from collectors.node.processes.procfs import colon_field, read_stat, split_zeros
 
-# Of the job's environment, what decides how its libraries are found and what they do; rank and rendezvous are the
-# probe's own.
+# Variables of the job that decide how its libraries are found and behave; rank and rendezvous are the probe's own.
 KEPT = (
     "NCCL_", "TORCH_", "GLOO_", "CUDA_", "UCX_", "FI_", "OMP_", "MKL_", "PYTHON", "CONDA_", "LD_", "NVIDIA_", "PATH",
     "HOME", "USER", "LANG", "TMPDIR", "VIRTUAL_ENV",
 )  # fmt: skip
-"""Beginnings of names."""
+"""Prefixes of names."""
 DROPPED = ("NCCL_DEBUG_FILE", "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "NCCL_COMM_ID", "PYTHONSTARTUP", "PYTHONINSPECT")
 _NO_NEW_PRIVS = 38
-"""Option of prctl(2): no program that is run from now on has more rights than the process that runs it."""
+"""PR_SET_NO_NEW_PRIVS of prctl(2): exec grants no further privileges (setuid bits have no effect)."""
 _AT_SECURE = 23
-"""Entry of the auxiliary vector (getauxval(3)): the program was started with more rights than its caller has."""
+"""Entry of the auxiliary vector (getauxval(3)): the program was started with more privileges than its caller."""
 
 
 class ProcessOwner(NamedTuple):
-    """As whom a process runs."""
+    """The user and groups that a process runs as."""
 
     uid: int
     gid: int
     groups: Tuple[int, ...]
     started: int
-    """Clock ticks since boot: a pid that was given anew has another one."""
+    """Clock ticks since boot; differs for a reused pid."""
 
 
 def owner_of(pid: int, proc: str = "/proc") -> Optional[ProcessOwner]:
-    """Owner of a process; None when it is gone, or is not simply one user's.
+    """Owner of a process; None when it is gone, or does not belong to a single user.
 
-    Of no single user is a process whose user ids differ, or whose program had more rights than its caller (a setuid
-    program), or may have had: its environment and its name may have come from another user.
+    A process belongs to no single user if its user ids differ, or if its program had (or may have had) more privileges
+    than its caller (setuid): its environment and its name may come from another user.
     """
     folder = "%s/%d" % (proc, pid)
     status, stat, aux = read_or_none(folder + "/status") or b"", read_stat(proc, pid), read_or_none(folder + "/auxv")
@@ -61,24 +59,24 @@ def owner_of(pid: int, proc: str = "/proc") -> Optional[ProcessOwner]:
 
 
 def may_be_imitated(pid: int, owner: ProcessOwner, proc: str = "/proc") -> bool:
-    """True where a program may run with what this process has, once it runs as its owner.
+    """True if a program run as the process's owner may use the process's interpreter and environment.
 
-    As root: only what is on the host as we are. Root in a container has fewer rights than we, a device that it made may
-    be opened by a process outside, and paths in a container lead elsewhere. As anybody else: one's own alone.
+    As root: only for a process in our own namespaces. Root in a container has fewer rights than we have, a device node
+    that it made could be opened by a process outside, and paths in a container differ. Other users: only their own.
     """
     if os.geteuid() != 0:
         return owner.uid == os.geteuid()
     return all(
         link("%s/%d/%s" % (proc, pid, place)) == link("%s/self/%s" % (proc, place)) != ""
-        for place in ("ns/mnt", "ns/user", "ns/pid", "root")  # "root": another one with chroot alone
+        for place in ("ns/mnt", "ns/user", "ns/pid", "root")  # "root": chroot changes nothing else
     )
 
 
 def becoming(owner: ProcessOwner) -> Callable[[], None]:
-    """What a child calls between fork and exec to run as that user: nothing where this is not root, or it is root's.
+    """Function that a child calls between fork and exec to run as ``owner``; does nothing unless it must leave root.
 
-    Before it asks for a parent-death signal: a change of user takes that away. Setuid programs do not help that user:
-    in a folder that a container shares with the node the user may have been root.
+    Call it before requesting a parent-death signal, which a change of user clears. Setuid bits are disabled: the user
+    may have been root in a container that shares a folder with the node.
     """
     if os.geteuid() != 0 or owner.uid == 0:
         return lambda: None
@@ -98,15 +96,15 @@ def becoming(owner: ProcessOwner) -> Callable[[], None]:
 
 
 def environment_of(found: Mapping[str, str]) -> Dict[str, str]:
-    """What an environment gives to a probe."""
+    """The part of an environment that a probe receives."""
     return {name: value for name, value in found.items() if name.startswith(KEPT) and name not in DROPPED}
 
 
 def interpreter_of(pid: int, environment: Mapping[str, str]) -> str:
-    """The interpreter of a rank; empty where none of it can be run.
+    """Path of a rank's interpreter; empty if none can be executed.
 
-    A rank is started by its virtual environment's link (``venv/bin/python``), which /proc/PID/exe no longer shows: the
-    first word of its command line does, where it is a path.
+    A rank is started through its virtual environment's link (``venv/bin/python``). /proc/PID/exe shows the link's
+    target; the first word of the command line, if it is a path, shows the link.
     """
     first = (split_zeros(read_or_none("/proc/%d/cmdline" % pid) or b"") or [""])[0]
     if "/" in first:
@@ -117,19 +115,19 @@ def interpreter_of(pid: int, environment: Mapping[str, str]) -> str:
 
 
 class Borrowed(NamedTuple):
-    """What a rank lends to a program."""
+    """Interpreter, environment and owner of a rank, for a program to use."""
 
     environment: Dict[str, str]
     python: str
     become: Optional[Callable[[], None]]
-    """Makes the child the rank's owner, before its exec; None where nothing was lent."""
+    """Switches the child to the rank's owner, before its exec; None if nothing was borrowed."""
 
 
 def borrow(pid: Optional[int], wanted: str) -> Borrowed:
-    """What this rank lends; this login's own things where there is no rank, or nothing of it may be used.
+    """Borrow from this rank; without a rank, or if nothing of it may be used, return this login's own settings.
 
-    All of it is read of one process: a pid that is given anew meanwhile counts as none. Of root's own ranks only an
-    interpreter that nobody else can change is run. ``wanted`` is run in place of the rank's interpreter.
+    Everything must come from one process: a pid that is reused meanwhile counts as no rank. For root's own ranks, only
+    an interpreter that no other user can change is run. ``wanted`` is run instead of the rank's interpreter.
     """
     usual = wanted or shutil.which("python3") or "python3"
     if pid is not None:
@@ -148,12 +146,12 @@ def borrow(pid: Optional[int], wanted: str) -> Borrowed:
 
 
 def main(arguments: Dict[str, Any]) -> None:
-    """Entry. ``pid``: a rank to imitate, ``python``: interpreter instead, ``env``: settings on top, ``command``: argv.
+    """Entry. ``pid``: rank to borrow from, ``python``: interpreter to use, ``env``: more variables, ``command``: argv.
 
-    ``command`` has ``{python}`` where the interpreter goes; the blob ``child`` is written to the child's standard input
-    before anything else.
+    ``{python}`` in ``command`` is replaced by the interpreter; the blob ``child`` is written to the child's standard
+    input before anything else.
     """
-    watchdog.arm()  # heartbeats are heard once the child is there
+    watchdog.arm()  # heartbeats are read once the child runs
     lent = borrow(arguments["pid"], arguments["python"])
     environment = {**lent.environment, **arguments["env"]}
     argv = [word.replace("{python}", lent.python) for word in arguments["command"]]
@@ -168,13 +166,13 @@ def main(arguments: Dict[str, Any]) -> None:
     target, rest = child.stdin, b""
 
     def forward(data: bytes) -> None:
-        """Pass control lines on."""
+        """Forward control lines to the child."""
         nonlocal rest
         *lines, rest = (rest + data).split(b"\n")
         try:
             target.write(b"".join(line + b"\n" for line in lines if line))
             target.flush()
-        except OSError:  # the child has ended: its status says why
+        except OSError:  # the child has ended: its exit status shows why
             return
 
     target.write(loader.blob("child") or b"")

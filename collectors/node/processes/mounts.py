@@ -1,4 +1,4 @@
-"""Which file system a path is on, and whether other nodes see the same files."""
+"""Finds the file system of a path, and whether other nodes share it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collectors.node.files import read_text
 SHARED = frozenset(
     "nfs nfs4 lustre gpfs beegfs ceph glusterfs cifs smb3 afs 9p virtiofs wekafs panfs orangefs ocfs2 gfs2 daos".split()
 )
-"""Types that several nodes mount at once; so does whatever comes through FUSE, save for what is plainly local."""
+"""Types that several nodes mount at once; FUSE types also count, except those in :data:`_LOCAL_FUSE`."""
 _LOCAL_FUSE = frozenset("fuse.lxcfs fuse.fuse-overlayfs fuse.portal fuse.gvfsd-fuse fusectl fuseblk".split())
 
 
@@ -24,7 +24,7 @@ class Mount(NamedTuple):
 
     @property
     def shared(self) -> str:
-        """``nfs4 server:/export`` for one that other nodes see, empty for a local one."""
+        """``nfs4 server:/export`` for a file system shared between nodes, empty for a local one."""
         if self.kind in SHARED or (self.kind.startswith("fuse") and self.kind not in _LOCAL_FUSE):
             return "%s %s" % (self.kind, self.source)
         return ""
@@ -40,7 +40,7 @@ class Mounts:
         self._by_folder: Dict[str, Mount] = {}
 
     def of(self, path: str, now: float) -> Mount:
-        """The file system of an absolute path, by its name alone: asking the file system itself might hang."""
+        """The file system of an absolute path, from its name alone: a call on the path itself might hang."""
         if not 0 <= now - self._read_at <= self._age:
             self._by_folder = {mount.folder: mount for mount in parse(read_text(self._path))}
             self._read_at = now
@@ -62,5 +62,5 @@ def parse(text: str) -> List[Mount]:
 
 
 def _unescape(text: str) -> str:
-    """Without the octal numbers that stand for blanks, tabs, line feeds and backslashes."""
+    """Decode the octal escapes of blanks, tabs, line feeds and backslashes."""
     return re.sub(r"\\(040|011|012|134)", lambda found: chr(int(found.group(1), 8)), text)

@@ -1,4 +1,4 @@
-"""Files and sockets as a process sees them: in a container its paths and its ``localhost`` are others than ours."""
+"""Files and sockets from a process's view: in a container its paths and its ``localhost`` differ from ours."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ def _foreign(pid: int, kind: str, proc: str) -> str:
 
 
 def foreign_mounts(pid: int, proc: str = "/proc") -> str:
-    """Name of a process's mount namespace; empty where it is ours, or may not be known."""
+    """Name of a process's mount namespace; empty if the namespace is ours or unreadable."""
     return _foreign(pid, "mnt", proc)
 
 
 def foreign_root(pid: int, proc: str = "/proc") -> str:
-    """Folder that is the root of a process in another mount namespace; empty where its paths are ours."""
+    """Root folder of a process in another mount namespace, ``/proc/PID/root``; empty if it shares ours."""
     return "%s/%d/root" % (proc, pid) if foreign_mounts(pid, proc) else ""
 
 
 def seen_by(pid: int, path: str, proc: str = "/proc") -> str:
-    """An absolute path of a process, so that this side opens what the process would.
+    """Translate an absolute path of a process, so that opening it here opens the process's file.
 
-    Links are followed here: an absolute one below ``/proc/PID/root`` would lead the kernel back to our own root.
+    Links are resolved here: the kernel would resolve an absolute link below ``/proc/PID/root`` from our own root.
     """
     root = foreign_root(pid, proc)
     return root + resolved(root, path) if root else path
 
 
 def resolved(root: str, path: str) -> str:
-    """``path`` without links, as a process whose root is ``root`` comes to it; always below that.
+    """Resolve the links in ``path`` as a process with root folder ``root`` would; the result is always below ``root``.
 
-    What is not there stays as it is. A path with too many links ends where they became too many.
+    Missing parts stay unchanged. After :data:`LINKS` links no further link is followed.
     """
     done = ""
     parts = path.split("/")[::-1]
@@ -73,16 +73,16 @@ def resolved(root: str, path: str) -> str:
 
 
 def foreign_network(pid: int, proc: str = "/proc") -> str:
-    """Name of a process's network namespace; empty where it is ours, or may not be known."""
+    """Name of a process's network namespace; empty if the namespace is ours or unreadable."""
     return _foreign(pid, "net", proc)
 
 
 def in_network_of(pid: int, make: Callable[[], T], proc: str = "/proc") -> T:
-    """What ``make`` makes in the network namespace of a process: a socket stays there, whichever thread uses it.
+    """Call ``make`` in the network namespace of a process; a socket made there stays in it, whichever thread uses it.
 
-    A thread of our own enters that namespace (``setns`` moves the calling thread alone), calls ``make`` and ends. Only
-    root may; a process in our own namespace is reached by anybody. Raises :class:`OSError`, also where that namespace
-    may not be entered.
+    A new thread enters that namespace (``setns`` moves only the calling thread), calls ``make`` and ends. Only root may
+    enter another namespace; in our own, ``make`` is called directly. Raises :class:`OSError`, also if the namespace may
+    not be entered.
     """
     if not foreign_network(pid, proc):
         return make()

@@ -1,9 +1,9 @@
-"""Source ``pages``: what ranks that called ``hangtop.inside.start()`` tell, by the pages that they share.
+"""Source ``pages``: reads the pages that ranks share after they called ``hangtop.inside.start()``.
 
 A page is found by its name among the open files of a rank, which the kernel shows to the rank's user and to root. It is
-read as any file is: nothing is traced, stopped or asked. A name proves nothing, so a page must be a regular file of the
-rank's user and say that it is of this very process: what a rank forks has its parent's. Whoever made its bytes may have
-written anything. :mod:`collectors.samples.page` says what lies where.
+read like any file; no process is traced or stopped. A name proves nothing, so a page must be a regular file of the
+rank's user and contain the rank's own pid: a forked process inherits its parent's page. The contents are untrusted.
+:mod:`collectors.samples.page` defines the layout.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from collectors.samples.inside import InsideFinding, InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
 
 FILES = 2048
-"""Open files of a rank that are looked through, those with the lowest numbers first."""
+"""Open files of a rank that are searched, lowest descriptors first."""
 FIRST_PAUSE, LONGEST_PAUSE = 2.5, 40.0
-"""Seconds between two searches at the ranks that have none; they double, and begin anew with another rank: one may
-start late, and most never do."""
+"""Seconds between searches of ranks without a page; the pause doubles, and is reset when a new rank appears. A rank may
+create its page late; most ranks never do."""
 RESULTS = 16
-"""Results of a page that are taken."""
+"""Results read from one page at most."""
 LATEST = 1e10
-"""Seconds since the epoch beyond which a time is none."""
+"""Seconds since the epoch; later times are invalid."""
 _NAME = "/memfd:%s " % layout.NAME
 _HEAD = 8 * 32
-"""Bytes at the beginning that hold all numbers."""
+"""Bytes at the beginning of a page that hold all numbers."""
 
 
 class PageFile(NamedTuple):
-    """Where the page of a process is, and who must have made it."""
+    """Path and expected owner of a process's page."""
 
     pid: int
     inner_pid: int
-    """The process's number in its own PID namespace, which the page says."""
+    """The pid in the process's own PID namespace, which the page contains."""
     path: str
     uid: int
 
     def read(self) -> bytes:
-        """The page's bytes; none where it is gone, or is no file as it should be."""
+        """The page's bytes; empty if it is gone, or is not a regular file of the expected user."""
         try:
             file = opened(self.path, lambda found: regular(found) and found.st_uid == self.uid)
         except OSError:
@@ -56,7 +56,7 @@ class PageFile(NamedTuple):
             os.close(file)
 
     def told(self) -> Tuple[Optional[InsidePulse], bytes]:
-        """Step and phase as two reads agree on, so that no write was under way, and all bytes; None without a page."""
+        """Pulse that two reads agree on (so no write was in progress), and the page's bytes; None without a page."""
         last = None
         for _ in range(3):
             data = self.read()
@@ -68,7 +68,7 @@ class PageFile(NamedTuple):
 
 
 class PageSource(Source):
-    """The pages of all ranks here."""
+    """The pages of all ranks on this node."""
 
     name = "pages"
 
@@ -76,12 +76,12 @@ class PageSource(Source):
         super().__init__(shared, proc, sys)
         self._places: Dict[int, PageFile] = {}
         self._steps: Dict[int, Tuple[int, int]] = {}
-        """By pid, the step that was told last, and how far it has gone on since the first."""
+        """By pid, the last step reported, and the number of steps since the first report."""
         self._searched: Set[int] = set()
         self._search_at, self._pause = 0.0, FIRST_PAUSE
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
-        """Step and phase of each, and the results of checks."""
+        """Step and phase of each rank, and the results of checks."""
         ranks = {rank.pid: rank for rank in self.shared.ranks}
         moment, without = time.monotonic(), ranks.keys() - self._places.keys()
         if without - self._searched or (without and moment >= self._search_at):
@@ -102,7 +102,7 @@ class PageSource(Source):
             yield from read_results(data, pid)
 
     def _step(self, step: int, pulse: InsidePulse) -> StepCount:
-        """Its step as a log that counts steps would tell it."""
+        """The step in the form of a log's step count."""
         last, grown = self._steps.get(pulse.pid, (step, 0))
         grown += max(0, step - last)
         self._steps[pulse.pid] = (step, grown)
@@ -110,7 +110,7 @@ class PageSource(Source):
 
 
 def find(proc: str, pid: int, uid: Optional[int] = None) -> Optional[PageFile]:
-    """The page of a process, of this user where one is given; None where there is none, or it may not be looked for."""
+    """The page of a process (of user ``uid``, if given); None without a page, or without the right to search for it."""
     folder, status = "%s/%d/fd" % (proc, pid), read_status(proc, pid)
     if status is None or uid not in (None, status.uid):
         return None
@@ -122,7 +122,7 @@ def find(proc: str, pid: int, uid: Optional[int] = None) -> Optional[PageFile]:
 
 
 def told_pipe(pid: int, proc: str = "/proc") -> str:
-    """Beginning of the path of the recorder's pipe that a process opened itself, as its page says; empty for none."""
+    """Beginning of the path of the recorder's pipe that a process opened itself, from its page; empty for none."""
     place = find(proc, pid)
     return "" if place is None else _text_at(place.read(), layout.SAID, layout.SAID_LIMIT).partition("\n")[0]
 
@@ -131,7 +131,7 @@ def told_pipe(pid: int, proc: str = "/proc") -> str:
 
 
 def read_pulse(data: bytes, pid: int, inner_pid: int) -> Optional[InsidePulse]:
-    """Step and phase; None for bytes that are no page, of another version, or of another process's page."""
+    """Step and phase; None if the bytes are no page, or the page has another version or belongs to another process."""
     if len(data) < _HEAD or data[:8] != layout.MAGIC:
         return None
     words, floats = struct.unpack_from("=32q", data), struct.unpack_from("=32d", data)
@@ -147,9 +147,9 @@ def read_pulse(data: bytes, pid: int, inner_pid: int) -> Optional[InsidePulse]:
 
 
 def read_results(data: bytes, pid: int) -> Iterator[InsideResult]:
-    """Results of checks, out of a whole page; none while one is being written, and what is none is left out.
+    """Results of checks in a page; none while the page's results are being written. Malformed results are skipped.
 
-    The types of their fields are checked where samples are decoded.
+    The types of the fields are checked where samples are decoded.
     """
     sequence = int.from_bytes(data[8 * layout.ANSWER_SEQUENCE :][:8], "little")
     try:

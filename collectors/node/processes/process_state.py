@@ -1,6 +1,6 @@
-"""Where a process stands as the kernel sees it: what can be said of it without looking at its stack.
+"""State of a process as the kernel shows it, without its Python stack.
 
-Only ``syscall``, ``waiting_on`` and ``kernel`` need the right to trace it; state, wait channel and CPU time do not.
+``syscall``, ``waiting_on`` and ``kernel`` need the right to trace the process; state, wait channel and CPU time do not.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from collectors.node.processes.sockets import ALL, ESTABLISHED, LISTEN, TIME_WAI
 from collectors.samples.stacks import BESIDE, RUNS, ThreadWait
 
 THREADS = 256
-"""Threads of a process that are looked at."""
+"""Threads of a process that are read at most."""
 
-# Numbers of the calls in which a rank can be found waiting: (name, x86-64, arm64 and riscv64), from the kernel's
+# Numbers of the system calls in which a rank may wait: (name, x86-64, arm64), from the kernel's
 # arch/x86/entry/syscalls/syscall_64.tbl and include/uapi/asm-generic/unistd.h. -1: the architecture has no such call.
 _CALLS: Tuple[Tuple[str, int, int], ...] = (
     ("read", 0, 63), ("write", 1, 64), ("open", 2, -1), ("openat", 257, 56), ("openat2", 437, 437), ("close", 3, 57),
@@ -40,9 +40,9 @@ _CALLS: Tuple[Tuple[str, int, int], ...] = (
 )  # fmt: skip
 
 _RESTARTED = "restart_syscall"
-"""A wait that a stop broke off, as that of a debugger or a look does, and that goes on since: ..."""
+"""A wait that the kernel resumed after a stop (by a debugger or a look)."""
 _WAITS_ON = (("poll", "poll"), ("nanosleep", "clock_nanosleep"), ("futex", "futex"))
-"""... the kernel's function tells which, by a part of its name."""
+"""Part of the wait channel's name, and the system call that was resumed."""
 
 _ON_A_FILE = frozenset(
     "read write close fstat ioctl pread64 pwrite64 readv writev preadv pwritev connect accept accept4 sendto recvfrom "
@@ -50,12 +50,12 @@ _ON_A_FILE = frozenset(
 )
 """Calls whose first argument is a file descriptor."""
 _ON_A_CHILD = {"wait4": 0, "waitid": 1}
-"""Calls that wait for one process, or for any, and which argument tells it."""
+"""Calls that wait for one child or any child, and the index of the argument with the pid."""
 _ONE_PROCESS = 1  # P_PID of waitid(2)
 _LOCK = re.compile(r"^(\d+): +(->)? *\S+ +\S+ +\S+ +(-?\d+) ", re.MULTILINE)
 _TIMESPEC, _POLLED = struct.Struct("=qq"), struct.Struct("=ihh")
 _LONGEST_S = 10**9
-"""Seconds: more is no time that a program waits for."""
+"""Seconds; a longer sleep is reported as this."""
 
 
 class ProcessState(NamedTuple):
@@ -69,7 +69,7 @@ class ProcessState(NamedTuple):
 
 
 def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
-    """Look at a process; None when it is gone."""
+    """Read the state of a process; None when it is gone."""
     folder = "%s/%d" % (proc, pid)
     stat = read_stat(proc, pid)
     if stat is None:
@@ -87,9 +87,9 @@ def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
 
 
 def beside_main(pid: int, proc: str = "/proc") -> List[ThreadWait]:
-    """Threads beside the main one that run, or sleep elsewhere than at a futex: one may bring what main waits for.
+    """Threads other than main that run, or sleep elsewhere than at a futex: main may be waiting for one of them.
 
-    Where each sleeps is asked first: most sleep at a futex, and the call of a thread costs more to read.
+    The wait channel is read first: most threads sleep at a futex, and the system call costs more to read.
     """
     found: List[ThreadWait] = []
     for thread in files.list_folder("%s/%d/task" % (proc, pid))[:THREADS]:
@@ -108,31 +108,31 @@ def beside_main(pid: int, proc: str = "/proc") -> List[ThreadWait]:
 
 
 def kernel_stack(pid: int, proc: str = "/proc") -> List[str]:
-    """Functions of the kernel that its main thread is in, innermost first; empty without the right to see them."""
+    """Kernel stack of the main thread, innermost function first; empty without the right to read it."""
     lines = files.read_text("%s/%d/stack" % (proc, pid)).splitlines()
     return [line.partition("] ")[2].partition("+")[0] for line in lines if "] " in line]
 
 
 def tracer(pid: int, proc: str = "/proc") -> str:
-    """``gdb (pid 4711)``: which process traces this one; ``pid 4711`` where that has no name here; empty for none."""
+    """Tracer of a process, ``gdb (pid 4711)``; ``pid 4711`` if its name is unknown; empty without a tracer."""
     number = files.text(colon_field(files.read_or_none("%s/%d/status" % (proc, pid)) or b"", b"TracerPid"))
     if number in ("", "0"):
         return ""
     name = files.read_text("%s/%s/comm" % (proc, number))
     if name.isdigit():
-        name = "py-spy"  # one that was lent is started by a descriptor, whose number it is called by
+        name = "py-spy"  # a lent py-spy is run from /proc/PID/fd/N, so its comm is N
     return "%s (pid %s)" % (name, number) if name else "pid " + number
 
 
 def children(pid: int, proc: str = "/proc") -> List[int]:
-    """Processes that any of its threads has forked; empty where the kernel does not list them."""
+    """Child processes of all its threads; empty if the kernel does not list them."""
     threads = files.list_folder("%s/%d/task" % (proc, pid))
     told = (files.read_text("%s/%d/task/%s/children" % (proc, pid, thread)) for thread in threads)
     return [int(word) for words in told for word in words.split()]
 
 
 def call_names(machine: str) -> Dict[int, str]:
-    """System calls in which a rank can be found waiting, by number; empty for an architecture that is not known."""
+    """Names of system calls in which a rank may wait, by number; empty for an unknown architecture."""
     if machine == "x86_64":
         return {number: name for name, number, _ in _CALLS}
     return {number: name for name, _, number in _CALLS if number >= 0} if machine == "aarch64" else {}
@@ -145,7 +145,7 @@ _NAMES = call_names(os.uname().machine)
 
 
 def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
-    """Name of the call and what it waits on; empty without the right to see it."""
+    """Name of the call and what the call waits on; both empty without the right to read them."""
     words = files.read_text(folder + "/syscall").split()
     if not words or words[0] in ("running", "-1"):
         return ("none" if words else ""), ""
@@ -163,7 +163,7 @@ def _syscall(folder: str, pid: int, proc: str) -> Tuple[str, str]:
 
 
 def _child(pid: int, name: str, arguments: Sequence[str], proc: str) -> str:
-    """``process 4711``, as this node numbers it, of which alone a call waits for the end; empty where it may be any."""
+    """The one child whose end a call waits for, ``process 4711`` (this node's pid); empty if any child would do."""
     if len(arguments) < 2 or (name == "waitid" and int(arguments[0], 16) != _ONE_PROCESS):
         return ""
     wanted = int(arguments[_ON_A_CHILD[name]], 16)
@@ -175,10 +175,10 @@ def _child(pid: int, name: str, arguments: Sequence[str], proc: str) -> str:
 
 
 def _target(folder: str, descriptor: int, pid: int, proc: str) -> str:
-    """What a descriptor leads to: a path, or ``pipe``.
+    """Target of a descriptor: a path, ``pipe``, or a description of a socket.
 
-    Of a socket ``tcp address:port`` of its far end, and the process there on this node; ``socket`` where it is not TCP.
-    Of one that listens ``a connection at tcp address:port``, its own.
+    ``tcp address:port`` is the socket's far end, followed by the far end's process if it is on this node; ``a
+    connection at tcp address:port`` a listening socket's own address; ``socket`` a socket that is not TCP.
     """
     target = files.link("%s/fd/%d" % (folder, descriptor))
     if not target.startswith("socket:["):
@@ -196,9 +196,9 @@ def _target(folder: str, descriptor: int, pid: int, proc: str) -> str:
 
 
 def far_end(near: TcpSocket, pid: int, proc: str = "/proc") -> str:
-    """``process 71 (python3)``; empty where the far end is of another node, or no process is seen to have it open.
+    """Process at the far end, ``process 71 (python3)``; empty if it is on another node, or no such process is found.
 
-    The eldest process counts: a fork has what its parent has open.
+    The process with the lowest pid is named: a forked child shares its parent's descriptors.
     """
     port = int(near.remote.rpartition(":")[2])
     for one in tcp_sockets(pid, 1 << ESTABLISHED, port=port, proc=proc) if near.state == ESTABLISHED else ():
@@ -219,11 +219,11 @@ def _runs(pid: int, proc: str) -> bool:
 
 
 def lock_holder(pid: int, proc: str = "/proc") -> str:
-    """``process 708 (python3)``, which keeps the file lock that a process waits for; empty where none is known.
+    """Holder of the file lock that a process waits for, ``process 708 (python3)``; empty when unknown.
 
-    Locks stand in /proc/locks (proc_locks(5)): ``1: FLOCK  ADVISORY  WRITE 708 08:01:1449 0 EOF``, and behind a lock
-    those that wait for it, with its number and an arrow: ``1: -> FLOCK  ADVISORY  WRITE 709 …``. A lock of an open file
-    description has -1 for its process; a lock that another machine keeps is not in the list.
+    /proc/locks (proc_locks(5)) lists a lock, ``1: FLOCK  ADVISORY  WRITE 708 08:01:1449 0 EOF``, then its waiters with
+    the same number and an arrow, ``1: -> FLOCK  ADVISORY  WRITE 709 …``. The pid is -1 for a lock of an open file
+    description; locks held by other machines are not listed.
     """
     keeper = ("", 0)
     for number, waits, owner in _LOCK.findall(files.text(files.read_or_none(proc + "/locks") or b"")):
@@ -236,16 +236,16 @@ def lock_holder(pid: int, proc: str = "/proc") -> str:
 
 
 def polled(folder: str, words: Sequence[str]) -> Optional[int]:
-    """The descriptor that poll(2) waits on, where that is one alone; ``words``: arguments, as in /proc/PID/syscall."""
+    """The descriptor that poll(2) waits on, if only one; ``words`` are its arguments, as in /proc/PID/syscall."""
     try:
         address, count = (int(word, 16) for word in words)
         return int(_memory(folder, address, _POLLED)[0]) if count == 1 else None
-    except (OSError, ValueError, OverflowError, struct.error):  # no such words; it may not be read, or has gone on
+    except (OSError, ValueError, OverflowError, struct.error):  # malformed, unreadable, or the call has returned
         return None
 
 
 def _memory(folder: str, address: int, layout: struct.Struct) -> Tuple[int, ...]:
-    """Numbers in the memory of a process: nothing is stopped."""
+    """Read numbers from the memory of a process, without stopping it."""
     memory = os.open(folder + "/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
         return layout.unpack(os.pread(memory, layout.size, address))
@@ -254,10 +254,10 @@ def _memory(folder: str, address: int, layout: struct.Struct) -> Tuple[int, ...]
 
 
 def sleep_left(folder: str, words: Sequence[str]) -> str:
-    """``its clock for 13 s more``; empty where that cannot be told. ``words``: arguments, as in /proc/PID/syscall.
+    """Rest of a sleep, ``its clock for 13 s more``; empty when unknown. ``words``: arguments, as in /proc/PID/syscall.
 
-    CPython (3.11 and later) sleeps until a time by the monotonic clock, which is read from the memory of the process as
-    part of a look at its stack: nothing is stopped.
+    CPython (3.11 and later) sleeps until a time of the monotonic clock; that time is read from the process's memory,
+    without stopping the process.
     """
     try:
         clock, flags, address = (int(word, 16) for word in words[:3])
@@ -265,7 +265,7 @@ def sleep_left(folder: str, words: Sequence[str]) -> str:
         if (clock, flags & 1) != (time.CLOCK_MONOTONIC, 1) or offsets[0] != offsets[1]:  # 1 is TIMER_ABSTIME
             return ""
         seconds, _ = _memory(folder, address, _TIMESPEC)
-    except (OSError, ValueError, OverflowError, struct.error):  # no such words; it may not be read, or has gone on
+    except (OSError, ValueError, OverflowError, struct.error):  # malformed, unreadable, or the call has returned
         return ""
     more = int(seconds - time.monotonic())
     return "its clock for %d s more" % min(more, _LONGEST_S) if more >= 0 else ""

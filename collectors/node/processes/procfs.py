@@ -1,4 +1,4 @@
-"""Parsers of what /proc says about a process: bytes in, values out.
+"""Parsers of a process's files in /proc: bytes in, values out.
 
 Formats: proc_pid_stat(5), proc_pid_status(5), proc_pid_limits(5), proc_pid_io(5), cgroups(7).
 """
@@ -31,29 +31,29 @@ class Stat(NamedTuple):
     nice: int = 0
     """-20 to 19."""
     children_cpu: float = 0.0
-    """CPU seconds of the processes that it started, that have ended, and that it has waited for."""
+    """CPU seconds of its children that have ended and that it has waited for."""
     wait_status: Optional[int] = None
-    """Of one that has ended, how: wait(2). None where the kernel (before 3.5) does not tell."""
+    """Wait status (wait(2)) of a process that has ended; None if the kernel (before 3.5) does not report it."""
 
     @property
     def has_ended(self) -> bool:
-        """True for one that nobody has waited for; while threads are left, it goes on, though it is shown as one."""
+        """True for a zombie without other threads; state Z with threads left means that only the main thread ended."""
         return self.state in "ZXx" and self.threads < 2
 
 
 class ProcessStatus(NamedTuple):
-    """The fields of /proc/PID/status that stat lacks."""
+    """Fields of /proc/PID/status that are not in stat."""
 
     uid: int
     """Effective user id."""
     inner_pid: int
-    """Pid as the process itself sees it, in its own PID namespace."""
+    """Pid in the process's own PID namespace."""
     voluntary_switches: int
     involuntary_switches: int
 
 
 def parse_stat(data: bytes) -> Optional[Stat]:
-    """Fields of /proc/PID/stat; None when it is torn. The name may hold anything, parentheses and spaces included."""
+    """Fields of /proc/PID/stat; None when incomplete. The name may hold any bytes, including parentheses and spaces."""
     head, closed, rest = data.rpartition(b")")
     fields = rest.split()
     if not closed or len(fields) < 22:
@@ -82,7 +82,7 @@ def read_stat(proc: str, pid: int) -> Optional[Stat]:
 
 
 def threads(proc: str, pid: int, most: int = 512) -> Iterator[Tuple[str, Stat]]:
-    """The folder and the stat of each thread of a process."""
+    """Folder and stat of each thread of a process, at most ``most``."""
     for name in list_folder("%s/%d/task" % (proc, pid))[:most]:
         folder = "%s/%d/task/%s" % (proc, pid, name)
         stat = parse_stat(read_or_none(folder + "/stat") or b"")
@@ -96,7 +96,7 @@ def read_status(proc: str, pid: int) -> Optional[ProcessStatus]:
 
 
 def parse_status(data: bytes, pid: int) -> Optional[ProcessStatus]:
-    """Fields of /proc/PID/status; None when it is torn. Kernels before 4.1 have no NSpid: then it is ``pid``."""
+    """Fields of /proc/PID/status; None when incomplete. Without NSpid (kernels before 4.1) ``inner_pid`` is ``pid``."""
     try:
         inner = colon_field(data, b"NSpid").split() or [b"%d" % pid]
         return ProcessStatus(
@@ -110,20 +110,20 @@ def parse_status(data: bytes, pid: int) -> Optional[ProcessStatus]:
 
 
 def colon_field(data: bytes, name: bytes) -> bytes:
-    """Value of a ``Name:<white space>value`` line, empty when there is none; the others are not looked at."""
+    """Value of a ``Name:<white space>value`` line; empty when there is none."""
     _, _, rest = (b"\n" + data).partition(b"\n" + name + b":")
     return rest.partition(b"\n")[0].strip()
 
 
 def parse_io(data: bytes) -> Tuple[Optional[int], Optional[int]]:
-    """Bytes read and written by calls since start, of /proc/PID/io, each None where it is missing."""
+    """Bytes read and written by system calls since start, from /proc/PID/io; None for a missing value."""
     return _number(colon_field(data, b"rchar")), _number(colon_field(data, b"wchar"))
 
 
 def parse_schedstat(data: bytes) -> Optional[Tuple[float, float]]:
-    """Seconds for which a thread has run, and was ready and had no CPU, of /proc/PID/schedstat.
+    """Seconds that a thread has run, and seconds that it was runnable without a CPU, from /proc/PID/schedstat.
 
-    None where the kernel keeps no count: it writes three zeros then.
+    None if the kernel does not count them: it then writes three zeros.
     """
     ran, waited = (_number(word) for word in (*data.split(), b"", b"")[:2])
     return (round(ran / 1e9, 4), waited / 1e9) if ran and waited is not None else None
@@ -137,19 +137,19 @@ def _number(value: bytes) -> Optional[int]:
 
 
 def parse_wchan(data: bytes) -> str:
-    """Kernel function in which a thread waits; empty when it does not, or when that is not told."""
+    """Kernel function in which a thread waits; empty when the thread does not wait, or when unknown."""
     name = text(data).strip()
     return "" if name == "0" else name
 
 
 def split_zeros(data: bytes) -> List[str]:
-    """Words of /proc/PID/cmdline (each ends in NUL; a program may have overwritten them with one line of text)."""
+    """Words of /proc/PID/cmdline (each ends in NUL; a process title may have replaced them by a single text)."""
     words = data.rstrip(b"\0").split(b"\0")
     return [text(word) for word in words] if words != [b""] else []
 
 
 def boot_time() -> float:
-    """Wall clock at which this machine booted, from the clocks alone: /proc/uptime is faked inside some containers."""
+    """Wall clock time of boot, from the clocks alone: /proc/uptime is faked inside some containers."""
     return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -157,12 +157,12 @@ def boot_time() -> float:
 
 
 class Cgroup(NamedTuple):
-    """Where a process is in the cgroup tree."""
+    """Position of a process in the cgroup tree."""
 
     path: str
-    """Below the mount of cgroup v2."""
+    """Relative to the mount of cgroup v2."""
     name: str
-    """Container id, or the name that a scheduler gave; empty outside both."""
+    """Container id, or the scheduler's name of the job; empty outside both."""
 
 
 _CONTAINER = re.compile(r"(?:^|[/:.-])([0-9a-f]{64})(?:\.scope)?(?:$|/)")
@@ -171,7 +171,7 @@ _MACHINE = re.compile(r"/(?:lxc(?:\.payload)?[./]|machine\.slice/machine-)([^/]+
 
 
 def parse_cgroup(data: bytes) -> Cgroup:
-    """Where /proc/PID/cgroup says that a process is; the name also by the trees of version 1."""
+    """Position of a process according to /proc/PID/cgroup; ``name`` may also come from a version 1 hierarchy."""
     path = name = ""
     for line in text(data).splitlines():
         number, _, rest = line.partition(":")
@@ -182,7 +182,7 @@ def parse_cgroup(data: bytes) -> Cgroup:
 
 
 def upward(path: str) -> Iterator[str]:
-    """A group's path and those above it, up to the root, which is empty: in a cgroup namespace a container's own."""
+    """A group's path and its parents' up to the root, ``""`` (in a cgroup namespace: the container's own group)."""
     path = path.rstrip("/")
     while path:
         yield path
@@ -203,6 +203,6 @@ SYS_PTRACE = 19
 
 
 def may_trace_all(proc: str = "/proc") -> bool:
-    """True when this process holds CAP_SYS_PTRACE (capabilities(7)); False where the kernel does not tell."""
+    """True when this process holds CAP_SYS_PTRACE (capabilities(7)); False when unknown."""
     mask = colon_field(read_or_none(proc + "/self/status") or b"", b"CapEff")
     return bool(int(mask or b"0", 16) >> SYS_PTRACE & 1)

@@ -1,8 +1,8 @@
-"""The TCP sockets of a network namespace, whose they are, and what those of one process carry, over netlink.
+"""The TCP sockets of a network namespace, their owners, and the traffic of one process's sockets, over netlink.
 
 sock_diag(7): ``struct inet_diag_req_v2`` and ``inet_diag_msg`` of linux/inet_diag.h, ``tcp_info`` of linux/tcp.h.
-Anybody may ask in our own namespace; in a container's, who may enter it. ``recv`` and ``send`` are in no figure of
-/proc/PID/io, which counts ``read`` and ``write`` alone.
+Every user may query our own namespace; a container's namespace must be entered first. /proc/PID/io cannot replace this:
+it counts ``read`` and ``write``, but not ``recv`` and ``send``.
 """
 
 from __future__ import annotations
@@ -23,27 +23,26 @@ ESTABLISHED, TIME_WAIT, LISTEN = 1, 6, 10
 """States, as in include/net/tcp_states.h."""
 ALL = (1 << 12) - 1
 DESCRIPTORS = 20000
-"""Open files that are looked at in one search for an owner: some 20 ms."""
+"""Open sockets examined in one search for an owner: about 20 ms."""
 SHORTEST = 0.05
-"""Seconds in which a stream of data is seen to go on."""
+"""Seconds; the shortest time over which a data rate is measured."""
 SHARED = 0.1
-"""Seconds for which one list of the node's connections serves every rank."""
+"""Seconds for which one list of a namespace's connections is shared by all ranks."""
 UNANSWERED = 4
-"""Times that something was sent again from which on nobody answers there: three seconds. For a process that is stopped
-the kernel still acknowledges, so that this tells of the network or of a machine that is gone."""
+"""Retransmissions of the same data (about three seconds) after which a peer counts as not answering. The kernel still
+acknowledges data for a stopped process, so the cause is the network or a lost machine."""
 MOST = 64
-"""Far ends and own addresses of a process that are told."""
+"""Far ends and local addresses reported for one process at most."""
 
 _SOCK_DIAG = 4  # NETLINK_SOCK_DIAG; the module socket has no name for it
 _BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
 _INFO = 2  # INET_DIAG_INFO
-_SENDS_AGAIN = 1  # timer of a connection that waits to send once more what was not acknowledged
+_SENDS_AGAIN = 1  # retransmit timer is running
 _REQUEST = struct.Struct("=BBBxI2s2s44x")
 _SOCKET = struct.Struct("=BBBB 2s2s 16s16s 24x II")
-"""Of struct inet_diag_msg: family, state, timer and how often it ran out, both ports (big endian), both addresses, uid,
-inode."""
+"""struct inet_diag_msg: family, state, timer, its timeouts, both ports (big endian), both addresses, uid, inode."""
 _TCP_INFO = struct.Struct("=120x QQ")
-"""Of struct tcp_info: bytes_acked and bytes_received (Linux 4.1)."""
+"""struct tcp_info: bytes_acked and bytes_received (Linux 4.1)."""
 _INODE = re.compile(r"socket:\[(\d{1,20})\]$")
 
 
@@ -55,26 +54,26 @@ class TcpSocket(NamedTuple):
     uid: int
     state: int
     port: int
-    """At this end."""
+    """Local port."""
     local: str
     """``10.0.0.7:40001``."""
     remote: str
     unacknowledged: int
-    """Times that the same was sent again without an answer."""
+    """Retransmissions of the same data without an acknowledgement."""
     acknowledged: int
     received: int
-    """Bytes that were sent and acknowledged, and that were received; 0 where it is not told."""
+    """Bytes sent and acknowledged, and bytes received; 0 when unknown."""
 
     @property
     def leaves(self) -> bool:
-        """Whether its far end is not on the loopback interface."""
+        """Whether the far end is outside the loopback interface."""
         return not self.remote.startswith(("127.", "[::1]"))
 
 
 def tcp_sockets(pid: int, states: int = ALL, *, port: int = 0, proc: str = "/proc") -> Iterator[TcpSocket]:
-    """Sockets of the network namespace of this process, in these states (a bit mask), with this port (0: any).
+    """Sockets in the network namespace of a process, in these states (a bit mask), with this local port (0: any).
 
-    Raises :class:`OSError`, also where that namespace may not be entered or the kernel does not answer.
+    Raises :class:`OSError`, also if the namespace may not be entered or the kernel does not answer.
     """
     with closing(in_network_of(pid, lambda: netlink(_SOCK_DIAG), proc)) as asked:
         for family in (AF_INET, AF_INET6):
@@ -96,7 +95,7 @@ def tcp_socket(body: bytes) -> Optional[TcpSocket]:
 
 
 def _address(family: int, raw: bytes, port: int) -> str:
-    """An address and port as people write them; an IPv4 address within IPv6 as IPv4."""
+    """Address and port as text, ``10.0.0.7:40001``; an IPv4-mapped IPv6 address as IPv4."""
     if family == AF_INET:
         return "%s:%d" % (inet_ntop(AF_INET, raw[:4]), port)
     if raw[:12] == b"\0" * 10 + b"\xff\xff":
@@ -104,25 +103,25 @@ def _address(family: int, raw: bytes, port: int) -> str:
     return "[%s]:%d" % (inet_ntop(AF_INET6, raw), port)
 
 
-# --- whose they are --------------------------------------------------------------------------------------------------
+# --- owners ----------------------------------------------------------------------------------------------------------
 
 
 def held_sockets(pid: int, proc: str = "/proc") -> Set[int]:
-    """Inodes of the sockets that a process has open; empty where that may not be read."""
+    """Inodes of the sockets that a process has open; empty without the right to read them."""
     folder = "%s/%d/fd" % (proc, pid)
     targets = (_INODE.match(link("%s/%s" % (folder, name))) for name in list_folder(folder))
     return {int(target.group(1)) for target in targets if target}
 
 
 class SocketOwners:
-    """Finds the processes behind sockets by their inodes, and remembers them."""
+    """Finds and caches the process that owns a socket, by the socket's inode."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
         self._known: Dict[int, Optional[int]] = {}
 
     def find(self, inode: int, likely: Iterable[int]) -> Optional[int]:
-        """Pid: of the ``likely`` processes first, else of any other; None where no process is seen to have it open."""
+        """Pid of the owner, searched among the ``likely`` processes first, then all; None if no owner is found."""
         if inode not in self._known:
             others = sorted((int(name) for name in list_folder(self._proc) if name.isdigit()), reverse=True)
             left, self._known[inode] = DESCRIPTORS, None
@@ -135,14 +134,14 @@ class SocketOwners:
         return self._known[inode]
 
 
-# --- what those of one process carry ---------------------------------------------------------------------------------
+# --- traffic of one process ------------------------------------------------------------------------------------------
 
 _latest: Dict[str, Tuple[float, Dict[int, TcpSocket]]] = {}
-"""By network namespace (empty is ours): connections by inode, as they were at a moment of the monotonic clock."""
+"""By network namespace (empty is ours): time of the list (monotonic clock), and its connections by inode."""
 
 
 class ProcessTraffic(NamedTuple):
-    """What a look tells of a process's connections, in the order of the last fields of a :class:`StackDump`."""
+    """Traffic of a process's connections; the fields are those of :class:`StackDump`, in its order."""
 
     carried: Optional[int] = None
     carrying: Optional[float] = None
@@ -151,7 +150,7 @@ class ProcessTraffic(NamedTuple):
 
 
 class CarriedBytes:
-    """What a process's connections carry from now on."""
+    """Measures the traffic of a process's connections from now on."""
 
     def __init__(self, pid: int, proc: str = "/proc") -> None:
         self._pid = pid
@@ -159,17 +158,17 @@ class CarriedBytes:
         self._began, self._before = self._look(float("-inf"))
 
     def told(self) -> ProcessTraffic:
-        """What they have carried so far, and since this was made where that is long enough ago."""
+        """Bytes so far, and the rate since construction if that was at least :data:`SHORTEST` ago."""
         at, now = self._look(self._began + SHORTEST)
         if now.carried is None or self._before.carried is None or at - self._began < SHORTEST:
             return now
         return now._replace(carrying=round(max(0, now.carried - self._before.carried) / (at - self._began), 1))
 
     def _look(self, since: float) -> Tuple[float, ProcessTraffic]:
-        """What they have carried by a moment, by a list no older than ``since``, if that is not to come.
+        """Time of the list used, and the bytes carried by then; the list is no older than ``since``.
 
-        Nothing is told, and the moment is long ago, where its sockets may not be seen, or are in a network namespace
-        that may not be entered.
+        The time is ``-inf`` and the traffic unknown if its sockets cannot be read, or are in a network namespace that
+        may not be entered.
         """
         inodes, namespace = held_sockets(self._pid, self._proc), foreign_network(self._pid, self._proc)
         now = time.monotonic()

@@ -1,1 +1,1 @@
-"""Which processes of a node are ranks of a job, which number each has, and what moves in them."""
+"""Finds the ranks among a node's processes, and samples them."""

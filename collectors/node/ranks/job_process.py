@@ -1,6 +1,6 @@
-"""One process of a job: what is known of it from look to look, and what /proc tells of it.
+"""One process of a job: the state kept between looks, and the samples read from /proc.
 
-All is read from /proc alone: other file systems may hang. What may not be read is unknown.
+Only /proc is read: other file systems may hang. Unreadable values are unknown.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from collectors.node.processes.procfs import (
 from collectors.samples.ranks import Helper, ProcessGone, RankProcess, RankPulse
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.25, 60.0
-"""Seconds between looks at the threads of a process without a rank; they double. Its threads come with the first
-communicator."""
+"""Seconds between looks at the threads of a process without a rank, doubling. The threads in :data:`THREADS` start with
+the first communicator."""
 THREADS = (b"pt_nccl_", b"pt_gloo_", b"pt_tcpstore", b"gloo_", b"pt_autograd_", b"cuda-EvtHandlr", b"NCCL ")
-"""Beginnings of the names of threads that a fork does not have: of torch's process groups and stores (ProcessGroupNCCL,
-ProcessGroupGloo, TCPStore of torch 2.6 and later), of its backward pass, of the CUDA driver and of NCCL."""
+"""Name prefixes of threads that a forked process does not have: those of torch's process groups and stores
+(ProcessGroupNCCL, ProcessGroupGloo, TCPStore of torch 2.6 and later), its backward pass, the CUDA driver and NCCL."""
 WAITED_WINDOW_S = 10.0
 """Seconds over which the wait for a CPU is measured: several steps of most jobs."""
 WAITED_STEP = 5
-"""Per cent that this share is rounded to, so that one that stays as it is is sent once."""
+"""Per cent; the share is rounded to multiples of this, so that a steady value is sent once."""
 ZOMBIES = 64
-"""Children that are looked at: a rank that waits for none of what it starts may leave thousands."""
+"""Children examined at most: a rank that never waits for its children may leave thousands of zombies."""
 
 
 class JobProcess:
-    """One process with a rank in its environment, or one without that has a training library mapped."""
+    """A process with a rank in its environment, or with a training library mapped."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class JobProcess:
         seen: float = 0.0,
         proc: str = "/proc",
     ) -> None:
-        """``shown`` is the part of its environment that may leave the node, ``seen`` when it was found."""
+        """``shown`` is the part of its environment that may leave the node, ``seen`` the time at which it was found."""
         self.pid = pid
         self.env = env
         self.stat = stat
@@ -67,23 +67,23 @@ class JobProcess:
         self.words: Sequence[str] = ()
         """Its command line."""
         self.executable = ""
-        """Path of its program; empty where that may not be read."""
+        """Path of its program; empty if unreadable."""
         self.orphan = False
         """True when the process that started it is gone."""
         self.takes_part = False
-        """It runs threads of a process group or of the CUDA driver itself; looked at where it says no rank."""
+        """True when it runs threads listed in :data:`THREADS`; checked only for processes found by their library."""
         self.told: Optional[RankProcess] = None
-        """What was told of it; None unless it is a rank."""
+        """The last sample sent for it; None unless it is a rank."""
         self.facts_at = self.zombies_at = 0.0
         self.bytes_moved: Optional[int] = None
-        """Read and written, of a helper that is no data worker; None before it was looked at, and of all others."""
+        """Bytes read and written by a helper; None before the first look, and for data workers and ranks."""
         self._proc = proc
         self._base = "%s/%d/" % (proc, pid)
         self._files: Dict[str, int] = {}
         self._zombies: Set[int] = set()
         self._threads_at, self._pause = 0.0, FIRST_PAUSE
         self._window: Optional[Tuple[float, float]] = None
-        """When a window began, and the seconds for which the main thread had waited for a CPU by then."""
+        """Start of the window, and the main thread's seconds of waiting for a CPU up to then."""
         self._waited: Optional[int] = None
 
     @property
@@ -92,9 +92,9 @@ class JobProcess:
         return self.stat.cpu_user + self.stat.cpu_system
 
     def read(self, name: str) -> bytes:
-        """A file of it in /proc that is read every second: kept open, a look is one call instead of four.
+        """Read one of its files in /proc. The file is kept open, so that later reads take one call instead of four.
 
-        Empty when the process is gone, or where it may not be read.
+        Empty when the process is gone or the file is unreadable.
         """
         try:
             if name not in self._files:
@@ -104,14 +104,14 @@ class JobProcess:
             return b""
 
     def close(self) -> None:
-        """Let go of its files."""
+        """Close its files."""
         while self._files:
             os.close(self._files.popitem()[1])
 
     def begins_to_take_part(self, moment: float) -> bool:
-        """Whether a process without a rank is seen for the first time to run threads of a process group.
+        """True on the first look at which a process found by its library runs threads of a process group.
 
-        A fork has one thread: what a rank forks does not show any, whatever it inherits.
+        A forked process has one thread, so a rank's children show no such threads.
         """
         if self.takes_part or not self.library or moment < self._threads_at:
             return False
@@ -121,7 +121,7 @@ class JobProcess:
         return self.takes_part
 
     def facts(self, booted: float, status: ProcessStatus, versions: Mapping[str, str]) -> RankProcess:
-        """What does not move in a rank."""
+        """Sample of a rank's stable properties."""
         cgroup = parse_cgroup(read_or_none(self._base + "cgroup") or b"")
         cwd = link(self._base + "cwd")
         return RankProcess(
@@ -148,7 +148,7 @@ class JobProcess:
         )
 
     def _nccl_log(self, own_pid: int, cwd: str) -> str:
-        """NCCL_DEBUG_FILE as a path that this side can open: ``%h``, ``%p`` and ``%%`` as NCCL's debug.cc has them."""
+        """NCCL_DEBUG_FILE as a path that this side can open; ``%h``, ``%p``, ``%%`` expanded as in NCCL's debug.cc."""
         pattern = self.shown.get("NCCL_DEBUG_FILE", "")
         if not pattern:
             return ""
@@ -157,14 +157,14 @@ class JobProcess:
         return seen_by(self.pid, path if path.startswith("/") else cwd + "/" + path, self._proc)
 
     def _title(self) -> str:
-        """The title that it gave itself (``VLLM::Worker_TP1``, ``ray::Train.run``); empty where it shows none."""
+        """Its process title (``VLLM::Worker_TP1``, ``ray::Train.run``); empty if it set none."""
         first = " ".join(self.words).strip()
         return first[:80] if "::" in first.partition(" ")[0] else ""
 
     def pulse(
         self, status: ProcessStatus, moment: float, helpers_cpu: float, helpers_bytes: Optional[int]
     ) -> RankPulse:
-        """What moves in a rank; ``helpers_cpu`` is that of its living helpers."""
+        """Sample of a rank's changing figures; ``helpers_cpu`` and ``helpers_bytes`` belong to its living helpers."""
         stat = self.stat
         state, wchan = stat.state, self.read("wchan")
         if state in "ZX" and stat.threads > 1:
@@ -185,17 +185,17 @@ class JobProcess:
             threads=stat.threads,
             read_bytes=read,
             written_bytes=written,
-            helpers_cpu=round(helpers_cpu + stat.children_cpu, 2),  # a compiler starts many that end in a second
+            helpers_cpu=round(helpers_cpu + stat.children_cpu, 2),  # a compiler's children end within a second
             main_cpu=schedstat[0] if schedstat is not None else None,
             helpers_bytes=helpers_bytes,
             waited=self._waited,
         )
 
     def _thread_left(self) -> Optional[Tuple[str, bytes]]:
-        """State and wchan of a thread of a process whose first one has ended; an uninterruptible one first.
+        """State and wchan of a remaining thread of a process whose main thread has ended; state D is preferred.
 
-        The kernel shows such a process as a zombie. As a rule it was killed, and a thread that is stuck in a driver
-        keeps it, with its memory and its GPU.
+        The kernel shows such a process as a zombie. Usually it was killed, and a thread stuck in a driver keeps the
+        process alive, with its memory and its GPU.
         """
         found: Dict[str, str] = {}
         for folder, stat in threads(self._proc, self.pid):
@@ -207,7 +207,7 @@ class JobProcess:
         return state, read_or_none(found[state] + "/wchan") or b""
 
     def _measure_wait(self, moment: float, waited: float) -> None:
-        """Once a window, note for how much of it the main thread was ready and had no CPU."""
+        """At the end of each window, compute the share of it in which the main thread was runnable without a CPU."""
         began, before = self._window or (moment, waited)
         if moment - began >= WAITED_WINDOW_S:
             percent = 100.0 * (waited - before) / (moment - began)
@@ -216,9 +216,9 @@ class JobProcess:
             self._window = moment, waited
 
     def helper(self, owner: int) -> Helper:
-        """What is told of it as a helper of this rank."""
+        """Sample of this process as a helper of the rank ``owner``."""
         is_loader = self.stat.comm == "pt_data_worker"
-        if not is_loader:  # of those there may be hundreds; a fork that saves a checkpoint is none
+        if not is_loader:  # there may be hundreds of data workers; a fork that saves a checkpoint is not one
             read, written = parse_io(read_or_none(self._base + "io") or b"")
             self.bytes_moved = None if read is None or written is None else read + written
         role = "data_worker" if is_loader else "helper"
@@ -227,10 +227,10 @@ class JobProcess:
         return Helper(self.pid, owner, role, self.stat.state, wchan, self.stat.rss, command)
 
     def zombies(self, now: float) -> Iterator[NamedTuple]:
-        """Children of a rank's main thread that have ended and that it has not waited for.
+        """Children of a rank's main thread that have ended and that the rank has not waited for.
 
-        A rank that waits for an answer of one waits in vain, and how it ended is told nowhere else. A :class:`Helper`
-        in state Z for each that is new, a :class:`ProcessGone` for each that is no longer there.
+        A rank may wait forever for such a child, and only the kernel knows how the child ended. Yields a
+        :class:`Helper` in state Z for each new zombie, a :class:`ProcessGone` for each that has disappeared.
         """
         told, self._zombies = self._zombies, set()
         children: List[bytes] = (read_or_none(self._base + "task/%d/children" % self.pid) or b"").split()
@@ -246,6 +246,6 @@ class JobProcess:
 
 @lru_cache(maxsize=1)
 def _users(path: str = "/etc/passwd") -> Dict[int, str]:
-    """User names by id, from the file alone: asking the name service may hang."""
+    """User names by id, from the file alone: the name service may hang."""
     rows = [line.split(":") for line in text(read_or_none(path) or b"").splitlines()]
     return {int(row[2]): row[0] for row in reversed(rows) if len(row) > 2 and row[2].isdecimal()}

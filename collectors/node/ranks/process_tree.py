@@ -1,8 +1,8 @@
-"""The role of each process that carries a rank in its environment, or has a training library mapped.
+"""Assigns a role to each process with a rank in its environment, or with a training library mapped.
 
 An environment is inherited: the shell around a rank, the rank itself, its data workers and its compile workers all
-say RANK=3, and under Slurm torchrun's agent has a number too. The rank is the topmost Python process with that number
-(where there is no interpreter, the topmost program that is no mere wrapper); what runs below it belongs to it.
+have RANK=3, and under Slurm torchrun's agent has a rank number too. The rank is the topmost Python process with that
+number (without an interpreter, the topmost program that is not a wrapper); its descendants belong to it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from collectors.node.ranks.job_process import JobProcess
 
 
 class ProcessRole(NamedTuple):
-    """What a member is."""
+    """Role of one process of a job."""
 
     role: str
-    """``rank``, ``helper``, ``wrapper``, ``launcher``, ``stray`` (a helper whose rank is gone) or ``own``: a program of
-    this tool, or what it runs."""
+    """``rank``, ``helper``, ``wrapper``, ``launcher``, ``stray`` (a helper whose rank is gone) or ``own`` (a program of
+    hangtop, or a child of one)."""
     owner: int
-    """Pid of the rank that a helper belongs to; 0 for all others. A rank may be one without a number."""
+    """Pid of the rank that a helper belongs to; 0 for other roles. That rank may have no rank number."""
 
 
 _SPAWNED = "multiprocessing.spawn"
@@ -55,7 +55,7 @@ def classify_tree(members: Mapping[int, JobProcess]) -> Dict[int, ProcessRole]:
 
 
 def _is_another_rank(member: JobProcess, owner: JobProcess) -> bool:
-    """True for a rank that another rank started: Lightning's first one starts those beside it, vLLM's its workers."""
+    """True for a rank started by another rank: Lightning's rank 0 starts its node's other ranks, vLLM its workers."""
     one, other = member.env, owner.env
     if NO_RANK in (one.rank, other.rank):
         return member.takes_part and owner.takes_part
@@ -64,7 +64,7 @@ def _is_another_rank(member: JobProcess, owner: JobProcess) -> bool:
 
 
 def _works_for_a_rank(member: JobProcess) -> bool:
-    """True for what can only be a helper, whatever its parent is. mp.spawn starts ranks, too, as it starts workers."""
+    """True for a process that can only be a helper, whatever its parent; mp.spawn starts ranks as well as workers."""
     code = " ".join(member.words[:4])
     if member.takes_part or (member.env.rank == NO_RANK and _SPAWNED in code and member.stat.comm != "pt_data_worker"):
         return False
@@ -72,7 +72,7 @@ def _works_for_a_rank(member: JobProcess) -> bool:
 
 
 def _top_down(members: Mapping[int, JobProcess]) -> List[int]:
-    """Pids, parents before children, elder siblings before younger."""
+    """Pids, parents before children, older siblings before younger."""
     children: Dict[int, List[int]] = {}
     queue: List[int] = []
     for pid in sorted(members, key=lambda pid: (members[pid].stat.start_ticks, pid)):
@@ -84,7 +84,7 @@ def _top_down(members: Mapping[int, JobProcess]) -> List[int]:
 
 
 def _above(members: Mapping[int, JobProcess], member: JobProcess) -> Iterator[JobProcess]:
-    """The member's parent, that one's parent, and so on."""
+    """The member's parent, grandparent, and so on."""
     passed = {member.pid}
     while member.stat.parent in members and member.stat.parent not in passed:
         member = members[member.stat.parent]
@@ -93,11 +93,11 @@ def _above(members: Mapping[int, JobProcess], member: JobProcess) -> Iterator[Jo
 
 
 def _launchers(members: Mapping[int, JobProcess]) -> Set[int]:
-    """Launchers by their program, by a number that their workers did not keep, and by the workers that take part.
+    """Pids of launchers: by program, by a rank number that differs from its workers', or by workers that take part.
 
-    A pod or a Slurm task may have a number of its own; the workers that were given others are the ranks then. A process
-    without a rank, or with one as an option of its command, that takes no part itself, above one that does, has
-    started the ranks with multiprocessing.
+    A pod or a Slurm task may have a rank number itself; its workers with other numbers are then the ranks. A process
+    without an assigned rank that takes no part in collectives, above a process that does, has started the ranks with
+    multiprocessing.
     """
     found = {pid for pid, one in members.items() if program(one.words) in LAUNCHERS or one.stat.comm == "pt_elastic"}
     for member in members.values():
@@ -118,7 +118,7 @@ def _launchers(members: Mapping[int, JobProcess]) -> Set[int]:
 
 
 def _python_below(members: Mapping[int, JobProcess]) -> Set[int]:
-    """Members with a Python process of the same rank somewhere below them."""
+    """Pids of members with a Python process of the same rank among their descendants."""
     found: Set[int] = set()
     for member in members.values():
         for parent in _above(members, member) if is_python(member.executable, member.words) else ():
@@ -129,10 +129,10 @@ def _python_below(members: Mapping[int, JobProcess]) -> Set[int]:
 
 
 def _adopt_orphans(members: Mapping[int, JobProcess], roles: Dict[int, ProcessRole]) -> None:
-    """Give daemons and strays of a rank that lives back to it.
+    """Make detached helpers and strays of a living rank its helpers again.
 
-    Two processes of one rank of one run: a younger orphan with another command is a helper that detached itself; an
-    elder one, or one with the same command, is a rank that an earlier run left behind, and stays a rank.
+    If two processes have the same rank and run: a younger orphan with another command is a helper that detached itself;
+    an older one, or one with the same command, is a rank left behind by an earlier run, and stays a rank.
     """
     of_one_rank: Dict[object, List[JobProcess]] = {}
     for pid, role in roles.items():
@@ -147,6 +147,6 @@ def _adopt_orphans(members: Mapping[int, JobProcess], roles: Dict[int, ProcessRo
             younger = member.stat.start_ticks > first.stat.start_ticks
             detached = member.orphan and younger and (list(member.words) != list(first.words) or not first.orphan)
             if detached or (younger and roles[member.pid].role == "stray"):
-                for pid, role in list(roles.items()):  # and what it has started
+                for pid, role in list(roles.items()):  # its helpers, too
                     if pid == member.pid or role.owner == member.pid:
                         roles[pid] = ProcessRole("helper", first.pid)

@@ -1,10 +1,10 @@
 """Finds the processes of a job among thousands of others.
 
-They are those that carry a rank in their environment, and those that have a training library mapped. Each process is
-read once, and every time while it is young: it may still exec what it wraps. After that its ``stat`` is read
-in turn, a few processes a time, and the rest only when its name is another or it has grown as by the import of a
-training library: a node full of other processes costs next to nothing. ``/proc/PID/maps`` of a process with torch is
-some 100 KB that the kernel writes with the memory map held, so that it is read only of large processes.
+A process belongs to a job if it has a rank in its environment or a training library mapped. A process is read at every
+look while it is young, because a wrapper may still exec the rank. Later only its ``stat`` is read, a few processes per
+look in turn, and the rest only if its name has changed or it has grown by the size of a training library: a node full
+of other processes costs next to nothing. ``/proc/PID/maps`` of a process with torch is about 100 KB, which the kernel
+writes with the memory map locked, so it is read only for large processes.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from collectors.node.processes.procfs import CLOCK_TICKS, Stat, read_stat, split
 from collectors.node.ranks.job_process import JobProcess
 
 LEAST = 40 << 20
-"""Resident bytes under which no process has torch, JAX or NCCL in use: importing one takes more than twice as much."""
+"""Resident bytes; a smaller process does not use torch, JAX or NCCL, whose import takes more than twice as much."""
 GROWN = 24 << 20
-"""Resident bytes by which a process grows when it imports one."""
+"""Resident bytes; the least growth of a process that imports one of them."""
 MAPS_LIMIT = 8 << 20
 
 _LIBRARIES = (
@@ -40,51 +40,51 @@ _LIBRARIES = (
     ("nccl", re.compile(rb"/libnccl\.so")),
 )
 TOOLS = frozenset("py-spy nsys ncu cuda-gdb".split())
-"""Programs that map the libraries of the process that they look into, as the kernel cuts their names."""
+"""Tools that map the libraries of the process they inspect, by their names in /proc."""
 _PYTHON = ("python", "pt_")
-"""Beginnings of the names of processes of Python and of torch."""
+"""Name prefixes of Python and torch processes."""
 _IDLE = "ray::IDLE"
-"""Title of a worker of Ray that waits to be given work."""
+"""Process title of an idle Ray worker."""
 
 YOUNG = 8.0
-"""Seconds from its start on during which a process is looked at every time."""
+"""Seconds after its start during which a process is read at every look."""
 RELOOK = 30.0
-"""Seconds after which a process that was no rank is looked at again, turns permitting."""
+"""Seconds after which an unrelated process is looked at again, if its turn comes."""
 BATCH = 64
-"""Processes that are judged at a time: what hangs at one of them keeps the answers of those behind it."""
+"""Processes read in one batch: if one hangs, those after it in the batch get no answer."""
 TURNS = 24
-"""Old processes that are looked at again at a time."""
+"""Old processes that are read again per look."""
 ONLY = "HANGTOP_ONLY"
-"""``KEY=VALUE`` in the node side's own environment: whose ranks it sees when one machine plays several nodes."""
+"""``KEY=VALUE`` in the node side's own environment: only ranks with it are seen (one machine plays several nodes)."""
 
 
 class _Unrelated(NamedTuple):
-    """A process as it was when it was found to be of no job."""
+    """A process that belonged to no job when it was last read."""
 
     start_ticks: int
     comm: str
     rss: int
-    """0 where a file of it gave no answer: it is looked at again then."""
+    """0 if one of its files gave no answer: a large process is then read again at its turn."""
     old_at: float
     again: float
-    """When it is no longer young, and when its turn comes again (monotonic clock)."""
+    """Times (monotonic clock) at which it stops being young, and at which it is due again."""
 
     def is_still(self, stat: Stat) -> bool:
-        """Whether a process runs what it ran then, and has not grown since."""
+        """Whether it is the same process with the same name, and has not grown by :data:`GROWN` since."""
         return self[:2] == (stat.start_ticks, stat.comm) and stat.rss < self.rss + GROWN
 
 
 class _Judged(NamedTuple):
-    """What one process was found to be."""
+    """Result of reading one process."""
 
     env: Dict[str, str]
     rank: Optional[RankEnvironment]
-    """None for one that is of no job."""
+    """None for a process that belongs to no job."""
     library: str
 
 
 class Search:
-    """Remembers what is of no job."""
+    """Finds processes of jobs; remembers those that belong to none."""
 
     def __init__(self, proc: str, guard: BlockingGuard) -> None:
         self._proc = proc
@@ -94,10 +94,10 @@ class Search:
         only = os.environ.get(ONLY, "").partition("=")
         self._only = (only[0], only[2]) if only[1] else None
         self.refused: Set[int] = set()
-        """Python processes whose environment may not be read: ranks may be among them."""
+        """Python processes with an unreadable environment: ranks may be among them."""
 
     def restrict(self, job: Optional[Tuple[str, str]]) -> bool:
-        """Want only processes whose environment has this value under this name; True when that is a change."""
+        """Accept only processes with this variable in their environment; return True when the filter has changed."""
         if job == self._job:
             return False
         self._job = job
@@ -105,7 +105,7 @@ class Search:
         return True
 
     def find(self, present: Set[int], taken: AbstractSet[int]) -> Iterator[JobProcess]:
-        """Processes of jobs among ``present`` that are not ``taken`` already."""
+        """Processes of jobs among ``present``, except those already ``taken``."""
         for pid in self._unrelated.keys() - present:
             del self._unrelated[pid]
         self.refused &= present
@@ -121,13 +121,13 @@ class Search:
                     self._unrelated[pid] = known._replace(again=moment + RELOOK)
                 else:
                     stats["%s/%d" % (self._proc, pid)] = pid, stat
-            asked = [folder for folder, (_, stat) in stats.items() if stat.rss]  # a thread of the kernel has none
+            asked = [folder for folder, (_, stat) in stats.items() if stat.rss]  # kernel threads have no memory
             answers = self._guard.ask(asked, lambda folder, stats=stats: self._judged(folder, *stats[folder]))  # type: ignore[misc]
             for folder, (pid, stat) in stats.items():
                 yield from self._sorted(pid, stat, answers.get(folder), moment)
 
     def _due(self, pids: Set[int], moment: float) -> List[int]:
-        """New and young processes, and a few old ones: of Python first, then those whose turn came first."""
+        """New and young processes, and a few old ones: Python processes first, then by due time."""
         again = {pid: known for pid, known in self._unrelated.items() if moment >= known.again}
         young = [pid for pid, known in again.items() if moment < known.old_at]
         turns = (
@@ -136,7 +136,7 @@ class Search:
         return [*(pids - self._unrelated.keys()), *young, *(pid for _, _, pid in sorted(turns)[:TURNS])]
 
     def _judged(self, folder: str, pid: int, stat: Stat) -> _Judged:
-        """One that carries a rank, or is of a job by what it has mapped. Raises :class:`OSError`."""
+        """Read a process's environment, and its maps if it is large. Raises :class:`OSError`."""
         data, known = read(folder + "/environ"), self._unrelated.get(pid)
         rank, library = rank_of(parse(data)) if may_have_rank(data) else None, ""
         if (
@@ -154,7 +154,7 @@ class Search:
     def _sorted(
         self, pid: int, stat: Stat, answer: Union[_Judged, OSError, None], moment: float
     ) -> Iterator[JobProcess]:
-        """The process if it is of a job; else it is remembered."""
+        """Yield the process if it belongs to a job; else remember it as unrelated."""
         self.refused.discard(pid)
         if isinstance(answer, _Judged) and answer.rank is not None:
             self._unrelated.pop(pid, None)
@@ -169,16 +169,16 @@ class Search:
         self._unrelated[pid] = _Unrelated(stat.start_ticks, stat.comm, rss, moment + YOUNG - age, again)
 
     def _passes(self, env: Mapping[str, str]) -> bool:
-        """True for an environment that the user's filter lets through, and that is not of a program of ours."""
+        """True for an environment that passes the user's filter and does not belong to one of our programs."""
         wanted = all(pair is None or env.get(pair[0]) == pair[1] for pair in (self._job, self._only))
         return wanted and MARK not in env
 
 
 def library_of(maps: bytes) -> str:
-    """The training library that /proc/PID/maps shows: torch before JAX before NCCL; empty for none."""
+    """The training library in /proc/PID/maps: ``torch``, else ``jax``, else ``nccl``; empty for none."""
     return next((name for name, pattern in _LIBRARIES if pattern.search(maps)), "")
 
 
 def is_foreign(words: Sequence[str], comm: str) -> bool:
-    """True for what is never a rank whatever it has mapped: this tool's own programs, profilers, Ray's idle workers."""
+    """True for processes that are never ranks, whatever they map: hangtop's programs, profilers, idle Ray workers."""
     return comm in TOOLS or (bool(words) and words[0].startswith(_IDLE)) or is_own(words)

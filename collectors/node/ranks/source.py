@@ -1,6 +1,6 @@
-"""Source ``ranks``: the job's processes on this node, and what moves in them.
+"""Source ``ranks``: samples of the job's processes on this node.
 
-Ranks are read every tick, their helpers (data and compile workers, of which there may be hundreds) every few ticks.
+Ranks are read every tick, their helpers (perhaps hundreds of data and compile workers) every few ticks.
 """
 
 from __future__ import annotations
@@ -30,22 +30,21 @@ from collectors.samples.ranks import IdleLauncher, ProcessGone, RankProcess
 from collectors.samples.stream import Fault, Settings
 
 LIST_EVERY, CALM = 2.5, 5.0
-"""Seconds between looks for new processes, and while ranks run and none came or went at the last look: listing /proc
-costs as much as reading eight ranks."""
+"""Seconds between listings of /proc, and while ranks run and no process came or went: a listing costs as much as
+reading eight ranks."""
 FACTS_EVERY = 60.0
-"""Seconds after which limits, files and folders of a rank are read again."""
+"""Seconds after which stable properties of a rank are read again."""
 HELPER_TURNS = 5
-"""Ticks in which every helper is read once, …"""
+"""Each helper is read once in this many ticks ..."""
 NEW_HELPER = 6.0
-"""… but for the first seconds in which it is seen: whether it works is to be known soon."""
+"""... and every tick in its first seconds, to learn soon whether it works."""
 HELD = 32
-"""Ranks whose files are kept open; of further ones they are opened each time."""
+"""Ranks whose files are kept open; for further ranks they are opened at each read."""
 AGENTS = frozenset(("torchrun", "torch.distributed.run", "torch.distributed.launch"))
-"""Programs and modules that start a rank on their node as soon as all nodes have come, whatever that rank runs. Of
-other launchers to have no rank is no sign: a shell under srun, or a cluster of Ray's, waits for hours."""
+"""Programs and modules that start ranks on their node as soon as all nodes have joined. Other launchers may have no
+rank for hours: a shell under srun, or a Ray cluster."""
 RAN_S = 5.0
-"""CPU seconds of an agent's children that have ended from which on ranks were among them: a rank takes more for its
-imports."""
+"""CPU seconds of an agent's ended children; from this on, ranks were among them (a rank's imports take longer)."""
 
 
 class RankSource(Source):
@@ -68,20 +67,20 @@ class RankSource(Source):
         self._turn = 0
         self._list_at = 0.0
         self._hidden = False
-        # In a container the first process may be the launcher itself: being its child is no sign of an orphan then.
+        # In a container, process 1 may be the launcher itself: its children are not orphans.
         self._init_adopts = not is_python(link(proc + "/1/exe"), [])
         self._idle: Dict[int, IdleLauncher] = {}
         self._ran_at: Optional[float] = None
-        """When a rank was seen last."""
+        """Last time at which a rank was seen."""
 
     def configure(self, settings: Settings) -> None:
-        """Take the filter on the environment; with another one everything is looked at anew."""
+        """Take the filter on the environment; a changed filter starts the search anew."""
         job = settings.job
         if self._search.restrict((job[0], job[1]) if job else None):
             self._other_job = True
 
     def look(self, now: float) -> Iterator[NamedTuple]:
-        """Samples of ranks, and of helpers in their turn. Raises :class:`Denied`: none is seen."""
+        """Samples of ranks, and of the helpers due this tick. Raises :class:`Denied` if ranks may be hidden from us."""
         self._turn += 1
         moment = time.monotonic()
         if moment >= self._list_at or self._other_job:
@@ -96,7 +95,7 @@ class RankSource(Source):
         helpers = list(self._helpers(moment, now))
         yield from self._idle_launchers(now)
         yield from self._ranks(moment, now)
-        # after their ranks: a helper that comes first would belong to no known rank, and one that sleeps is told once
+        # after their ranks: a helper sent first would belong to no known rank, and is sent only once while it sleeps
         yield from helpers
         for path in sorted(self._guard.stuck):
             yield Fault(self.name, "reading %s hangs: the kernel holds that process's memory locked" % path, 1)
@@ -104,7 +103,7 @@ class RankSource(Source):
             self._explain_emptiness()
 
     def _list(self, now: float) -> Iterator[NamedTuple]:
-        """Find processes that came, and drop those that went."""
+        """Add new processes, and drop those that have ended."""
         present = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
         for pid in [pid for pid in self._tracked if self._other_job or pid not in present]:
             yield from self._drop(pid, now)
@@ -115,7 +114,7 @@ class RankSource(Source):
             self._stale = True
 
     def _drop(self, pid: int, now: float) -> Iterator[NamedTuple]:
-        """Forget a process, and say so if it had been told of."""
+        """Forget a process; yield :class:`ProcessGone` if a sample of it had been sent."""
         tracked, role = self._tracked.pop(pid), self._roles.pop(pid, None)
         tracked.close()
         self._stale = True
@@ -123,17 +122,17 @@ class RankSource(Source):
             yield ProcessGone(pid, now)
 
     def _explain_emptiness(self) -> None:
-        """No rank in sight: tell an idle node from one on which too little may be seen."""
+        """Without a rank in sight: distinguish an idle node from one with hidden processes."""
         refused = len(self._search.refused)
         if refused:
             raise Denied("%d Python processes belong to other users: log in as the job's user or as root" % refused)
         if self._hidden and os.getuid() != 0:
             raise Denied("/proc shows only this user's processes (hidepid): log in as the job's user or as root")
 
-    # --- who they are ------------------------------------------------------------------------------------------
+    # --- roles -------------------------------------------------------------------------------------------------
 
     def _read_commands(self, moment: float) -> None:
-        """Read what young processes and wrappers run: they may have called exec since."""
+        """Read the commands of young processes and wrappers: they may have called exec since."""
         paths: Dict[str, JobProcess] = {}
         for pid, tracked in self._tracked.items():
             role = self._roles.get(pid)
@@ -152,12 +151,12 @@ class RankSource(Source):
                 self._stale = True
 
     def _classify(self, now: float) -> Iterator[NamedTuple]:
-        """Find the role of each process anew, and say which are no longer what they were told to be."""
+        """Assign the roles anew; yield :class:`ProcessGone` for processes that lost their role."""
         before = self._roles
         for tracked in self._tracked.values():
             tracked.orphan = self._is_orphan(tracked.stat)
         self._roles = classify_tree(self._tracked)
-        # a helper with RANK in its environment that lives on is not the rank that it worked for
+        # a helper that outlives its rank inherits RANK, but does not become that rank
         self._left_behind &= self._tracked.keys()
         self._left_behind |= {
             pid for pid, old in before.items() if old.role == "helper" and old.owner not in self._tracked
@@ -173,7 +172,7 @@ class RankSource(Source):
                 tracked.told = None
 
     def _is_orphan(self, stat: Stat) -> bool:
-        """True when an init adopted the process: the one that started it is gone."""
+        """True when an init adopted the process: its original parent is gone."""
         if stat.parent == 1:
             return self._init_adopts
         parent = read_stat(self.proc, stat.parent) if stat.parent and stat.parent not in self._tracked else None
@@ -183,7 +182,7 @@ class RankSource(Source):
         return [self._tracked[pid] for pid, place in self._roles.items() if place.role == role]
 
     def _idle_launchers(self, now: float) -> Iterator[NamedTuple]:
-        """Agents of torchrun while no rank runs on this node: they wait for those of other nodes, or for an order."""
+        """Agents of torchrun while no rank runs on this node: they wait for other nodes' agents, or to be stopped."""
         before, self._idle, ranks = self._idle, {}, self._having("rank")
         self._ran_at = now if ranks else self._ran_at
         for one in () if ranks else self._having("launcher"):
@@ -196,12 +195,12 @@ class RankSource(Source):
         yield from (ProcessGone(pid, now, False) for pid in before if pid not in self._idle)
         yield from self._idle.values()
 
-    # --- what they do ------------------------------------------------------------------------------------------
+    # --- samples -----------------------------------------------------------------------------------------------
 
     def _refresh(self, tracked: JobProcess, now: float) -> Iterator[NamedTuple]:
-        """Read stat again; a process that has ended, or whose pid is another's now, is dropped.
+        """Read stat again; drop the process if it has ended or its pid was reused.
 
-        One that has ended stays in /proc until its parent asks, which a container's first process may never do.
+        A zombie stays in /proc until its parent waits for it, which a container's first process may never do.
         """
         stat = parse_stat(tracked.read("stat"))
         if stat is None or stat.has_ended or stat.start_ticks != tracked.stat.start_ticks:
