@@ -20,7 +20,7 @@ LINE_LIMIT = 1 << 20
 """Bytes after which a line without an end is dropped."""
 
 BAD_LIMIT = 16
-"""Bad lines kept between two calls of :meth:`Decoder.bad_lines`."""
+"""Bad lines whose text is kept between two calls of :meth:`Decoder.bad_lines`; further ones are only counted."""
 
 EXCERPT = 200
 """Bytes of a bad line that are kept."""
@@ -44,6 +44,8 @@ class BadLine(NamedTuple):
     text: str
     """Its beginning, cleaned."""
     why: str
+    lines: int = 1
+    """Bad lines that this one stands for: the last of :data:`BAD_LIMIT` also stands for all further ones."""
 
 
 class Decoder:
@@ -76,7 +78,7 @@ class Decoder:
         return samples
 
     def bad_lines(self) -> list[BadLine]:
-        """Bad lines since the last call."""
+        """Bad lines since the last call, at most :data:`BAD_LIMIT`; their ``lines`` add up to the number of all."""
         bad, self._bad = self._bad, []
         return bad
 
@@ -123,3 +125,5 @@ class Decoder:
     def _reject(self, line: bytes, why: str) -> None:
         if len(self._bad) < BAD_LIMIT:
             self._bad.append(BadLine(clean_bytes(line[:EXCERPT]), why))
+        else:
+            self._bad[-1] = self._bad[-1]._replace(lines=self._bad[-1].lines + 1)

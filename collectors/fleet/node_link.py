@@ -156,7 +156,7 @@ class NodeLink:
     def _look(self, now: float) -> None:
         """Report bad lines, renew the share of CPU, detect silence."""
         for bad in self._decoder.bad_lines():
-            self._sink.bad_line(self._transport.name, bad.text, bad.why)
+            self._sink.bad_line(self._transport.name, *bad)
         self._share.renew()
         if self._paused and self._process is not None:
             self._paused = False

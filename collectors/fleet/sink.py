@@ -28,8 +28,8 @@ class Sink(Protocol):
     def link(self, change: LinkChange) -> None:
         """Take a node's new link state."""
 
-    def bad_line(self, node: str, text: str, why: str) -> None:
-        """Take a line that did not decode; ``text`` is its cleaned beginning."""
+    def bad_line(self, node: str, text: str, why: str, lines: int = 1) -> None:
+        """Take a line that did not decode; ``text`` is its cleaned beginning, ``lines`` the bad lines it stands for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,12 +187,12 @@ class Intake:
         node.link, node.why = change.link, change.why
         self.recordings.take(change.node, [change])
 
-    def bad_line(self, node: str, text: str, why: str) -> None:
-        """Count a line that did not decode and keep its beginning."""
+    def bad_line(self, node: str, text: str, why: str, lines: int = 1) -> None:
+        """Count ``lines`` lines that did not decode, and keep the beginning of one."""
         here, begin = self.state.node(node), redact.shapes(text)[:200]
-        here.bad_lines += 1
+        here.bad_lines += lines
         here.last_bad = f"{why}: {begin}"
-        self.recordings.take(node, [BadLine(begin, why)])
+        self.recordings.take(node, [BadLine(begin, why, lines)])
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
         """Take what a look at a node's stacks brought, on this machine's clock."""

@@ -58,8 +58,8 @@ class RecordedFeed(Feed):
                 match payload:
                     case LinkChange():
                         session.link(payload)
-                    case BadLine(text, why):
-                        session.bad_line(node, text, why)
+                    case BadLine():
+                        session.bad_line(node, *payload)
                     case StackDump():
                         session.stacks(node, [payload])
                     case RecorderDump() | RasReport():

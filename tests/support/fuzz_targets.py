@@ -152,7 +152,7 @@ def _stream(data: bytes) -> None:
     if samples:
         session.samples("node", samples)
     for bad in decoder.bad_lines():
-        session.bad_line("node", bad.text, bad.why)
+        session.bad_line("node", *bad)
     session.tick()
     session.job()
 

@@ -30,7 +30,7 @@ class Seen:
         self.changes.append(change)
         self._news.set()
 
-    def bad_line(self, node: str, text: str, why: str) -> None:
+    def bad_line(self, node: str, text: str, why: str, _lines: int = 1) -> None:
         """Keep a bad line."""
         self.bad.append((node, text, why))
         self._news.set()

@@ -67,6 +67,15 @@ def test_a_bad_sample_costs_its_neighbours_nothing() -> None:
     assert [bad.text for bad in decoder.bad_lines()] == ["[1, 2.0]", '["x", 2.0, 0.5, 0.25, 4096]']
 
 
+def test_all_bad_lines_are_counted_though_few_are_kept() -> None:
+    decoder = Decoder()
+    decoder.feed(b"Last login: today\n" * 1000)
+    bad = decoder.bad_lines()
+    assert len(bad) == 16
+    assert sum(one.lines for one in bad) == 1000
+    assert decoder.bad_lines() == []
+
+
 def test_a_line_without_end_is_dropped_and_counted() -> None:
     decoder = Decoder()
     assert decoder.feed(b'["Fault",["' + b"x" * 1_000_000) == []
