@@ -1,1 +1,1 @@
-"""Connections from this machine to the nodes: one link a node, its states, and the decoding of its stream."""
+"""Connections from this machine to the nodes: one link per node, its states, and the decoding of its stream."""

@@ -1,8 +1,8 @@
 """Bounds of the values in a node's stream, checked while the stream is decoded.
 
 The samples are plain NamedTuples for Python 3.8, whose annotations hold no bounds. This module adds the bounds to the
-annotations before the first decoder of a kind is made. msgspec then checks them at no extra cost, and a sample with a
-value out of bounds is a line that did not decode.
+annotations before the first decoder of a kind is made. msgspec then checks them at no extra cost; a sample with a
+value out of bounds does not decode and becomes a bad line.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ TEXT = 4096
 FRAME_TEXT = 16384
 """Characters of one text in a stack: names of C++ functions are long."""
 ENCODED_TEXT = 96 << 20
-"""Characters of a file in base 64: 64 MiB are some 86 million characters."""
+"""Characters of a file in base64: 64 MiB are about 90 million characters."""
 ITEMS = 65536
 """Entries of a list or of a mapping."""
 FIRST_MOMENT, LAST_MOMENT = -1e10, 2.534e11
-"""The years 1653 to 9999, which Python's calendar can write."""
+"""Times in seconds since 1970: the years 1653 to 9999, which Python's datetime can represent."""
 SECONDS = Annotated[float, Meta(ge=-1e15, le=1e15)]
 NUMBER = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 
@@ -31,7 +31,7 @@ TIMES = frozenset(("at", "since", "started", "booted", "modified", "step_at", "p
 """Names of fields that are times of the node's clock."""
 _ROWS: tuple[tuple[type, float, float, str], ...] = (
     (float, FIRST_MOMENT, LAST_MOMENT, " ".join(TIMES)),
-    (float, 0.0, 1e10, "clock"),  # a node's own: to the year 2286
+    (float, 0.0, 1e10, "clock"),  # the node's clock: up to the year 2286
     (int, -1, MOST_RANK, "rank local_rank world_size local_world_size global_rank"),
     (int, -1, MOST_PID, "pid own_pid rank_pid parent"),
     (int, -1, 1023, "gpu link"),  # no node has a thousand
@@ -46,11 +46,11 @@ _ROWS: tuple[tuple[type, float, float, str], ...] = (
 FIELDS: dict[str, Any] = {
     name: Annotated[kind, Meta(ge=low, le=high)] for kind, low, high, names in _ROWS for name in names.split()
 }
-"""Bounds of numbers by the name of their field."""
+"""Bounds of numbers, by field name."""
 _LONG = frozenset(("Frame", "ThreadStack", "StackDump", "Observation"))
-"""Kinds with longer texts: stacks, and observations, which quote tools."""
+"""Kinds of samples with longer texts: stacks, and observations, which quote tools."""
 _ENCODED = {"RecorderFile": "data", "RasAnswer": "data", "FlameRecording": "stacks"}
-"""Fields that hold a file in base 64."""
+"""Fields that hold a file in base64."""
 
 
 def bind(kind: type) -> None:
@@ -77,7 +77,7 @@ def _bounded(hint: Any, number: Any, text: Any) -> Any:
         return text
     origin, parts = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return Union[tuple(_bounded(part, number, text) for part in parts)]  # noqa: UP007 - made of what is there
+        return Union[tuple(_bounded(part, number, text) for part in parts)]  # noqa: UP007 - parts known at run time
     if origin is list:
         return Annotated[list[_bounded(parts[0], number, text)], Meta(max_length=ITEMS)]  # type: ignore[misc]
     if origin is dict:

@@ -1,7 +1,7 @@
-"""Removal of terminal control codes and invisible characters from texts of nodes, files and tools.
+"""Removal of terminal control codes and invisible characters from texts that nodes, files and tools supply.
 
-Escape sequences are removed with their contents (an OSC title, a CSI colour); other control codes, bidirectional
-overrides, zero-width and other format characters are removed alone. Tabs and line feeds stay.
+Escape sequences are removed with their contents (an OSC title, a CSI colour). Of other control codes, bidirectional
+overrides, zero-width and other format characters only the character itself goes. Tabs and line feeds stay.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _ESCAPES = re.compile(
     r"(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # OSC: titles, hyperlinks, clipboard
     r"|(?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c]*(?:\x1b\\|\x9c)"  # DCS, SOS, PM, APC
     r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
-    r"|\x1b[ -/]*[0-~]"  # everything else that ESC begins
+    r"|\x1b[ -/]*[0-~]"  # all other escape sequences
 )
 _BREAKS = re.compile("\r\n|[\x0b\x0c\x85\u2028\u2029]")
 _INVISIBLE = re.compile(
@@ -22,14 +22,14 @@ _INVISIBLE = re.compile(
     "\U0001d173-\U0001d17a\U000e0000-\U000e007f]"
 )
 LAST_LINE = 300
-"""Characters of a line that says why a program failed."""
+"""Characters kept of a line that says why a program failed."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
     """Text without control codes, escape sequences and invisible format characters.
 
-    A carriage return becomes a space (progress bars), half a surrogate pair the replacement character.
+    A carriage return becomes a space (progress bars), a lone surrogate becomes the replacement character.
     """
     if text.isprintable():  # covers almost everything, at the cost of one pass in C
         return text
@@ -40,12 +40,12 @@ def clean(text: str) -> str:
 
 
 def clean_bytes(data: bytes) -> str:
-    """Cleaned text of bytes in UTF-8; invalid bytes become the replacement character."""
+    """UTF-8 bytes as cleaned text; invalid bytes become the replacement character."""
     return clean(data.decode("utf-8", "replace"))
 
 
 def last_line(data: bytes | bytearray) -> str:
-    """The last line of what a program wrote, which says why it failed; cleaned, cut, and empty where there is none."""
+    """The last line of a program's output, which says why it failed: cleaned, cut; empty without output."""
     return clean_bytes(bytes(data)).strip().rpartition("\n")[2].strip()[:LAST_LINE]
 
 

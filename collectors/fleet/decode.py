@@ -1,6 +1,6 @@
 """Decoding of a node's stream into samples.
 
-No input raises. A line that is no sample becomes a :class:`BadLine`; the rest of a line without an end is dropped.
+No input raises. A line that is no sample becomes a :class:`BadLine`, as does a line beyond :data:`LINE_LIMIT`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collectors.samples.registry import SAMPLES
 _UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 LINE_LIMIT = 1 << 20
-"""Bytes after which a line without an end is dropped."""
+"""Bytes of a line without an end, after which the whole line is dropped."""
 
 BAD_LIMIT = 16
 """Bad lines whose text is kept between two calls of :meth:`Decoder.bad_lines`; further ones are only counted."""
@@ -35,7 +35,7 @@ _KINDS: dict[bytes, Callable[[bytes], list[Any]]] = {
     kind.__name__.encode(): msgspec.json.Decoder(list[kind]).decode  # type: ignore[valid-type]
     for kind in SAMPLES
 }
-"""Decoders of the samples of a line, by their kind."""
+"""Decoders of a line's samples, by kind."""
 
 
 class BadLine(NamedTuple):
@@ -83,7 +83,7 @@ class Decoder:
         return bad
 
     def _decode(self, line: bytes) -> list[Any]:
-        """Samples of one line, ``["Kind",[fields],[fields]…]``; a note for each that is none."""
+        """Samples of one line, ``["Kind",[fields],[fields]…]``; each bad one becomes a :class:`BadLine`."""
         end = line.find(b'"', 2)
         decode = _KINDS.get(line[2:end]) if line.startswith(b'["') else None
         if decode is None:
@@ -102,7 +102,7 @@ class Decoder:
         else:
             if not samples:
                 self._reject(line, "cut off")
-        # Printable ASCII without escapes holds nothing to clean, and is what nearly every line is.
+        # Nearly every line is printable ASCII without escapes, which needs no cleaning.
         if b"\\" in line or b"\x7f" in line or not line.isascii():
             samples = [clean_value(sample) for sample in samples]
         return samples

@@ -1,4 +1,4 @@
-"""All nodes of a session: their links, and transports to run commands on one of them.
+"""All nodes of a session: their links, and the transports that run commands on single nodes.
 
 This module is cheap to import: :meth:`Fleet.start` imports asyncssh in a thread, and only when a node needs SSH.
 """
@@ -36,11 +36,11 @@ class FleetOptions:
     settings: Settings
     """Settings of every node; the fleet sets ``phase``."""
     ssh_config: Path | None = None
-    """Instead of ``~/.ssh/config`` and the system's."""
+    """File to read instead of ``~/.ssh/config`` and the system's."""
     python: str | None = None
-    """The interpreter on the nodes, instead of the one that is found there."""
+    """The interpreter on the nodes; None to search each node's PATH."""
     way: Way | None = None
-    """How nodes are reached; None for SSH."""
+    """How nodes are reached; None for hangtop's own SSH."""
 
 
 class Fleet:
@@ -53,7 +53,7 @@ class Fleet:
         self._ask = ask
         self._links: dict[str, NodeLink] = {}
         self._connector: Connector | None = None
-        """Opens the connections of all nodes that are reached by SSH."""
+        """Opens the SSH connections of all nodes; None if no node needs it."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Fleet:
         return tuple(target.name for target in self._targets)
 
     async def start(self) -> None:
-        """Start to connect to every node; returns when all have started. Raises :class:`SshConfigError`."""
+        """Start to connect to every node, without waiting for any. Raises :class:`SshConfigError`."""
         await asyncio.to_thread(self._prepare)
         allow_files()
         opening, options = asyncio.Semaphore(AT_ONCE), self._options
@@ -73,7 +73,7 @@ class Fleet:
             link.start()
 
     def _prepare(self) -> None:
-        """Do what takes long, in a thread: pack the payload, import asyncssh, read the ssh_config."""
+        """Do the slow work, in a thread: pack the payload, import asyncssh, read the ssh_config."""
         payload.pack(AGENT)
         if self._options.way is None and any(not target.local for target in self._targets):
             from collectors.fleet.ssh.connector import Connector
@@ -93,22 +93,22 @@ class Fleet:
         return Ssh(target, self._connector)
 
     async def close(self) -> None:
-        """Close all links; their node sides end."""
+        """Close all links; the agents on the nodes end."""
         await asyncio.gather(*(link.close() for link in self._links.values()))
         self._links.clear()
         if self._connector is not None:
             await self._connector.close()
 
     def transport(self, node: str) -> Transport:
-        """The open transport of a node. Raises :class:`TransportError` when the node is not connected or not known."""
+        """The open transport of a node. Raises :class:`TransportError` if the node is not connected or not known."""
         return self._link(node).transport
 
     def python(self, node: str) -> str:
-        """Path or name of the Python that runs on a node, for :func:`collectors.fleet.payload.command`."""
+        """Path or name of the Python interpreter on a node, for :func:`collectors.fleet.payload.command`."""
         return self._link(node).python
 
     def retry(self, node: str) -> None:
-        """Connect to a lost node now; a host key that was not accepted is asked about again."""
+        """Connect to a lost node now; asks again about a host key that was not accepted."""
         self._link(node).retry()
 
     def settings(self, node: str | None, settings: Settings) -> None:
@@ -125,9 +125,9 @@ class Fleet:
 
 
 def allow_files() -> None:
-    """Raise the soft limit of open files, often 1,024, as far as the hard one lets it: each node is a socket."""
+    """Raise the soft limit of open files, often 1,024, towards the hard limit: each node takes a socket."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = MOST_FILES if hard == resource.RLIM_INFINITY else min(MOST_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < most:
-        with suppress(OSError, ValueError):  # a sandbox may forbid it; connecting then says so
+        with suppress(OSError, ValueError):  # a sandbox may forbid it; connecting then reports the limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -31,8 +31,8 @@ class LocalProcess(Process, asyncio.SubprocessProtocol):
         """Kill the command and read no more output."""
         if self._ended.done():
             return
-        # Not by the transport's own kill() and close(): both poll, and one that polls after the end takes the exit
-        # status away from asyncio, which then complains of an unknown child and reports 255.
+        # The transport's own kill() and close() poll the child. A poll after its end takes the exit status away from
+        # asyncio, which then warns about an unknown child and reports 255.
         if self._transport is not None and self._transport.get_returncode() is None:
             with suppress(ProcessLookupError):
                 os.kill(self._transport.get_pid(), signal.SIGKILL)
@@ -52,11 +52,11 @@ class LocalProcess(Process, asyncio.SubprocessProtocol):
     # --- as asyncio's protocol ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The command runs."""
+        """The command was started."""
         self._transport = cast("asyncio.SubprocessTransport", transport)
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Output came."""
+        """Output arrived."""
         self._callbacks[fd](data)
 
     def connection_lost(self, _exc: Exception | None) -> None:

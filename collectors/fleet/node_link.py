@@ -1,4 +1,4 @@
-"""One node's link: it connects, starts the node side, decodes its stream, and reconnects when it is lost."""
+"""One node's link: it connects, starts the agent ("node side"), decodes its stream, and reconnects after a loss."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ TURN = 1.0
 BEAT = 3
 """Turns between two heartbeats."""
 FIRST_WORD = 20.0
-"""Seconds that the node side may take to send its first sample."""
+"""Seconds that the agent may take to send its first sample."""
 STEADY = 20.0
-"""Seconds live after which a lost node is tried again at once."""
+"""Seconds of life after which the waits between attempts at a lost node begin again with the shortest."""
 FIRST, MOST = 0.5, 8.0
-"""Seconds between attempts at a node that does not answer; such a node is live again within 15 s of its return."""
+"""Seconds between attempts at a node that does not answer, first and most: it is live within 15 s of its return."""
 REFUSED, REFUSED_MOST = 60.0, 600.0
-"""Seconds between attempts where a person must act first: seldom enough that no server bars this machine."""
+"""Seconds between attempts when the user must act first: rare enough that no server bans this machine."""
 
 FLOODS = "it sends more than this machine has time for: the rest waits there"
 _ERROR_BYTES = 4096
@@ -50,7 +50,7 @@ done
 
 
 class NodeLink:
-    """Keeps one node connected and its samples coming."""
+    """Keeps one node connected and delivers its samples."""
 
     def __init__(self, transport: Transport, sink: Sink, settings: Settings, python: str | None = None) -> None:
         """``python`` is the interpreter to use; None to search the node's PATH."""
@@ -59,11 +59,11 @@ class NodeLink:
         self.settings = settings
         self._search = python is None
         self.python = python or "python3"
-        """The interpreter in use on the node, or to be tried first."""
+        """The interpreter in use on the node, or the first one to try."""
         self._link: Link = "connecting"
         self._why = ""
         self._process: Process | None = None
-        """The node side, as long as it runs."""
+        """The agent on the node, while it runs."""
         self._errors = b""
         """The end of its standard error."""
         self._first_word: asyncio.Timeout | None = None
@@ -72,7 +72,7 @@ class NodeLink:
         self._share = Share()
         self._paused = False
         self._heard_at: float | None = None
-        """When the node side greeted; None while it has not."""
+        """When the agent's ``Hello`` arrived (monotonic clock); None before."""
         self._ticked_at = 0.0
         self._again = asyncio.Event()
         self._failures = self._refusals = 0
@@ -81,12 +81,12 @@ class NodeLink:
 
     @property
     def transport(self) -> Transport:
-        """The open transport. Raises :class:`TransportError` when the node is not connected."""
+        """The open transport. Raises :class:`TransportError` if the node is not connected."""
         if not self._transport.connected:
             raise TransportError(f"{self._transport.name} is {self._link}" + (f": {self._why}" if self._why else ""))
         return self._transport
 
-    # --- what the fleet asks of it --------------------------------------------------------------------------------
+    # --- what the fleet calls -------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Start to connect."""
@@ -96,7 +96,7 @@ class NodeLink:
             task.add_done_callback(self._fell_over)
 
     async def close(self) -> None:
-        """Close the link; what runs on the node ends."""
+        """Close the link; the agent and all commands on the node end."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -113,7 +113,7 @@ class NodeLink:
         self.settings = settings
         self._send(wire.encode(settings))
 
-    # --- its life -------------------------------------------------------------------------------------------------
+    # --- connecting and watching ----------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         while True:
@@ -133,7 +133,7 @@ class NodeLink:
                 await asyncio.wait_for(self._again.wait(), wait)
 
     def _pause(self, *, refused: bool) -> float:
-        """Seconds until the next attempt: they double, with jitter so that nodes lost together do not come together."""
+        """Seconds until the next attempt: doubling, with jitter so that nodes lost together do not return together."""
         if self._heard_at is not None and time.monotonic() - self._heard_at > STEADY:
             self._failures = self._refusals = 0
         if refused:
@@ -145,7 +145,7 @@ class NodeLink:
         return seconds * random.uniform(0.6, 1.0)  # noqa: S311 (no secret)
 
     async def _watch(self) -> None:
-        """Look at the link each second and send a heartbeat each third one; every node at another time."""
+        """Check the link each second and send a heartbeat each third second; nodes are spread over the second."""
         await asyncio.sleep(TURN * self.settings.phase)
         for turn in itertools.count():
             self._look(time.monotonic())
@@ -154,7 +154,7 @@ class NodeLink:
             await asyncio.sleep(TURN)
 
     def _look(self, now: float) -> None:
-        """Report bad lines, renew the share of CPU, detect silence."""
+        """Report bad lines, renew the CPU budget, detect a flood or silence."""
         for bad in self._decoder.bad_lines():
             self._sink.bad_line(self._transport.name, *bad)
         self._share.renew()
@@ -172,12 +172,12 @@ class NodeLink:
             self._transport.not_responding(silent - self.settings.interval)
 
     def _change(self, link: Link, why: str = "") -> None:
-        """Set the state and tell of it."""
+        """Set the state and report it to the sink."""
         self._link, self._why = link, why
         self._sink.link(LinkChange(self._transport.name, link, why, time.time()))
 
     def _fell_over(self, task: asyncio.Task[None]) -> None:
-        """Report a fault of hangtop that ended the link, at the node and to the loop's exception handler."""
+        """Report a bug of hangtop that ended the link, as the node's state and to the loop's exception handler."""
         if task.cancelled() or (error := task.exception()) is None:
             return
         self._change("lost", f"a fault in hangtop: {error!r}")
@@ -186,7 +186,7 @@ class NodeLink:
     # --- the node side --------------------------------------------------------------------------------------------
 
     async def _serve(self) -> str:
-        """Run the node side until it ends; returns why it ended. Raises :class:`TransportError`."""
+        """Run the agent until it ends; returns why it ended. Raises :class:`TransportError`."""
         while True:
             status = await self._stream()
             if not self._transport.connected:
@@ -200,7 +200,7 @@ class NodeLink:
             self.python = found
 
     async def _stream(self) -> int:
-        """Run the node side to its end, delivering its samples; its status."""
+        """Run the agent to its end and deliver its samples; returns its exit status."""
         self._decoder, self._paused, self._errors = Decoder(), False, b""
         command = payload.command(self.python, nice=False)
         process = await self._transport.start(command, on_stdout=self._take, on_stderr=self._complain)
@@ -220,13 +220,13 @@ class NodeLink:
             self._process.write(line)
 
     def _take(self, data: bytes) -> None:
-        """Decode and deliver output; what a node sends beyond its share of CPU waits in its pipe."""
+        """Decode and deliver output; stop reading once the node's CPU budget for this second is used up."""
         began = time.thread_time()
         samples: list[NamedTuple] = []
         for sample in self._decoder.feed(data):
             if isinstance(sample, Hello):
                 if self._heard_at is not None:
-                    continue  # each resets what the session knows of the node
+                    continue  # a second Hello would reset what the session knows of the node
                 self._greeted(sample)
             elif type(sample) is Tick:
                 self._ticked_at = time.monotonic()
@@ -241,7 +241,7 @@ class NodeLink:
             self._process.pause()
 
     def _greeted(self, hello: Hello) -> None:
-        """The node side runs; lend it what it asks for."""
+        """The agent runs: send it the modules that it requests."""
         self._heard_at = self._ticked_at = time.monotonic()
         if self._first_word is not None:
             self._first_word.reschedule(None)
@@ -253,21 +253,21 @@ class NodeLink:
         self._errors = (self._errors + data)[-_ERROR_BYTES:]
 
     def _ended(self, status: int) -> str:
-        """A predicate for people: ``ended (status 1): …``, ``ended (killed by SIGKILL)``."""
+        """How the agent ended, as a predicate: ``ended (status 1): …``, ``ended (killed by SIGKILL)``."""
         if status == -signal.SIGALRM:  # its watchdog
             return "heard nothing from here for too long and ended itself"
         return f"ended ({ending(status)}){self._said()}"
 
     def _said(self) -> str:
-        """The last line of its standard error, behind a colon; empty where there is none."""
+        """The last line of its standard error, after a colon; empty without one."""
         line = last_line(self._errors)
         return f": {line}" if line else ""
 
 
 async def find_python(transport: Transport) -> str:
-    """Path of the first Python on the node's PATH that is new enough: ``python3``, else one named by its release.
+    """Path of the first Python on the node's PATH that is new enough: ``python3``, else one such as ``python3.12``.
 
-    Raises :class:`Refused` where there is none, and :class:`TransportError` where no shell runs commands.
+    Raises :class:`Refused` if there is none, and :class:`TransportError` if no shell runs commands.
     """
     done = await transport.run(["sh", "-c", _FIND_PYTHON], timeout=20.0, limit=1 << 16)
     lines = [line.strip() for line in clean_bytes(done.stdout).splitlines()]

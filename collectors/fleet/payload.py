@@ -1,9 +1,9 @@
 """The payload: modules of hangtop that run on a node from memory, and the command that starts them.
 
 On the wire: the sizes of body and arguments as 8 hexadecimal digits each, the body (zlib), the arguments (JSON). The
-body is the loader's source, a NUL, an index line (JSON) and the files one after another. Everything that follows on
-the same standard input is the control line of the program that was started. Docstrings stay behind, but
-every line keeps its number: a traceback from a node names the lines of the checkout.
+body is the loader's source, a NUL, an index line (JSON) and the files one after another. Whatever follows on the same
+standard input is control lines for the program that was started. Docstrings are stripped, but every line keeps its
+number, so that a traceback from a node names the lines of the checkout.
 """
 
 from __future__ import annotations
@@ -53,11 +53,10 @@ _PROGRAM = f"exec({_BOOTSTRAP!r})"
 def command(python: str = "python3", nice: bool = True, *, site: bool = False) -> list[str]:
     """Words of the command that waits for a payload on its standard input and runs it.
 
-    ``python`` is the path or name of an interpreter there.
-    Isolated from the node's Python settings (``-I -S``) and without writing byte code (``-B``). The program is one
-    word without a line break, because csh allows none inside quotes. ``nice`` gives it a low priority from the
-    start, which a program that takes it by itself once it is up (the agent) does not want. ``site``
-    lets the program see what is installed for the interpreter (a probe needs the job's own torch).
+    ``python`` is the path or name of an interpreter there. It is isolated from the node's Python settings (``-I -S``)
+    and writes no byte code (``-B``). The program is one word without a line break, because csh allows none inside
+    quotes. ``nice`` starts it at low priority; the agent lowers its own priority once it is up and does not need that.
+    ``site`` lets the program import what is installed for the interpreter (a probe needs the job's own torch).
     """
     niceness = str(LOW if nice else 0)
     isolation = [] if site else ["-I", "-S"]
@@ -65,7 +64,7 @@ def command(python: str = "python3", nice: bool = True, *, site: bool = False) -
 
 
 def shown(entry: str, arguments: str, nice: bool = True) -> str:
-    """The command for the person who is asked, and what runs: LOADER, 1 KB of Python, reads that from its input.
+    """The command as a confirmation dialog shows it; LOADER, 1 KB of Python, reads the program from standard input.
 
     Example: ``python3 -I -S -B -u -c LOADER hangtop 19  (runs collectors.node.network.path, listen=true)``.
     """
@@ -76,10 +75,10 @@ def shown(entry: str, arguments: str, nice: bool = True) -> str:
 def pack(entry: str, arguments: object = None, *, extra: Mapping[str, bytes] | None = None) -> bytes:
     """Payload that imports the module ``entry`` on the node and calls its ``main(arguments)``.
 
-    What the entry imports of ``collectors`` travels along, and so do the modules that it names as ``"module:class"``;
-    ``extra`` are further files by name: importable ones end in
-    ``.py`` (``pynvml.py``), all others are found there by ``collectors.node.loader.blob(name)``. ``arguments`` must be
-    JSON; ``entry`` may be one of ``extra``. Raises :class:`FileNotFoundError` for a module that is not there.
+    It includes the modules of ``collectors`` that the entry imports or names as ``"module:class"``. ``extra`` maps
+    names of further files to their contents: modules end in ``.py`` (``pynvml.py``), the program gets other files by
+    ``collectors.node.loader.blob(name)``. ``arguments`` must be JSON; ``entry`` may be one of ``extra``. Raises
+    :class:`FileNotFoundError` for a module that does not exist.
     """
     body = _body(entry, tuple(sorted((extra or {}).items())))
     said = json.dumps(arguments).encode()
@@ -88,7 +87,7 @@ def pack(entry: str, arguments: object = None, *, extra: Mapping[str, bytes] | N
 
 @lru_cache(maxsize=8)
 def _body(entry: str, extra: tuple[tuple[str, bytes], ...]) -> bytes:
-    """Compressed once for all nodes: only the arguments differ among them."""
+    """The compressed body, made once for all nodes: only their arguments differ."""
     files: dict[str, tuple[str, bytes]] = {}
     wanted = [] if f"{entry}.py" in dict(extra) else [entry]
     for name, content in extra:
@@ -116,15 +115,15 @@ _TRIPLE_QUOTED = re.compile(rb'(?P<doc>(?<=\n)[ ]*)?"""(?:[^"\\]|\\.|"(?!""))*""
 
 
 def stripped(source: bytes) -> bytes:
-    """A module's source without docstrings, a third of it; each line keeps its number.
+    """A module's source without docstrings, which are a third of it; each line keeps its number.
 
-    By pattern, because parsing all modules would take a third of a second of every start; a test compares the results.
+    It uses a pattern: parsing all modules would add a third of a second to each start. A test compares the results.
     """
 
     def without(found: re.Match[bytes]) -> bytes:
         if found["doc"] is None or found["end"] is None:
             return found[0]
-        return found["doc"] + b'""' + b"\n" * found[0].count(b"\n")  # it may be all of a body
+        return found["doc"] + b'""' + b"\n" * found[0].count(b"\n")  # the docstring may be the whole body
 
     return _TRIPLE_QUOTED.sub(without, b"\n" + source)[1:]  # a docstring may be the first line
 
@@ -137,9 +136,9 @@ _IMPORT = re.compile(
 
 
 def _imports(source: bytes) -> list[str]:
-    """Modules of ours that a source imports or names as ``"module:class"``.
+    """Modules of ``collectors`` that a source imports or names as ``"module:class"``.
 
-    By pattern, because parsing them all would take a tenth of a second of every start.
+    It uses a pattern: parsing all modules would add a tenth of a second to each start.
     """
     found: list[str] = []
     for package, names, named in _IMPORT.findall(source.decode()):
@@ -152,14 +151,14 @@ def _imports(source: bytes) -> list[str]:
 
 
 def _path(module: str) -> Path:
-    """File of a module, or of a package's own code."""
+    """File of a module; for a package its ``__init__.py``."""
     path = _ROOT.parent.joinpath(*module.split("."))
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
 @lru_cache(maxsize=8)
 def lent(name: str) -> bytes | None:
-    """Control line with the modules that a node asked for by ``name``; None where they are not installed here."""
+    """Control line with the modules that a node requests as ``name``; None if they are not installed here."""
     bindings = find_spec("pynvml") if name == "nvml" else None
     if bindings is None or bindings.origin is None:
         return None

@@ -11,7 +11,7 @@ Link = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
 
 @dataclass(frozen=True, slots=True)
 class LinkChange:
-    """The new state of a node's link; ``why`` is for people and says what to do."""
+    """The new state of a node's link; ``why`` is text for the user and says what to do."""
 
     node: str
     link: Link
@@ -23,7 +23,7 @@ class Sink(Protocol):
     """Receiver of a fleet's samples and link states. Called on the event loop; must return at once."""
 
     def samples(self, node: str, samples: Sequence[NamedTuple]) -> None:
-        """Take the decoded samples of one chunk, in order. ``Tick`` ends a flush."""
+        """Take the decoded samples of one chunk of output, in order. ``Tick`` ends a flush."""
 
     def link(self, change: LinkChange) -> None:
         """Take a node's new link state."""
@@ -34,14 +34,14 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class HostKeyQuestion:
-    """Whether the key that a host shows, and that is not known yet, is trusted from now on."""
+    """The question whether to trust the so far unknown key of a host from now on."""
 
     node: str
     host: str
-    """Name in known_hosts, with the port where that is not 22."""
+    """Name in known_hosts, with the port unless it is 22."""
     key: str
     """Algorithm and fingerprint."""
 
 
 Asker = Callable[[HostKeyQuestion], Awaitable[bool | None]]
-"""Asks a person; None where nobody can be asked."""
+"""Asks the user; the answer is None if there is no user to ask."""

@@ -13,23 +13,23 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 Output = Callable[[bytes], None]
-"""Takes output of a command as it comes, in chunks of any size."""
+"""Takes output of a command as it arrives, in chunks of any size."""
 
 
 class TransportError(Exception):
-    """The node could not be reached or the command could not be started; the text says what to do about it."""
+    """The node could not be reached, or the command could not be started; the text says what to do about it."""
 
 
 class Refused(TransportError):
-    """Another attempt cannot succeed before a person acts: unknown or changed host key, authentication refused."""
+    """Another attempt cannot succeed before the user acts: unknown or changed host key, authentication refused."""
 
 
 class Declined(Refused):
-    """The person did not accept a host key, and is not asked again without being told to."""
+    """The user did not accept a host key; hangtop asks again only if the user retries the node."""
 
 
 class SshConfigError(Refused):
-    """The ssh_config cannot be used; the text names the file, and the line where it is known."""
+    """The ssh_config cannot be used; the text names the file, and the line if known."""
 
 
 BROKEN = -1
@@ -50,7 +50,7 @@ class Process(ABC):
 
     @abstractmethod
     def _tell(self, call: str, *arguments: bytes) -> None:
-        """Call this method of what carries the command's streams, as long as that is open."""
+        """Call the method ``call`` of the channel or pipe that carries the command's streams, while it is open."""
 
     def write(self, data: bytes) -> None:
         """Write to its standard input; ignored once the command has ended."""
@@ -74,7 +74,7 @@ class Process(ABC):
 
     @abstractmethod
     def kill(self) -> None:
-        """Close the channel; the command ends because its standard input ends."""
+        """Close the channel; the command ends because its standard input ends, or is killed."""
 
 
 class Transport(ABC):
@@ -104,19 +104,19 @@ class Transport(ABC):
         """Close the connection; the commands that run over it end."""
 
     def not_connected(self) -> TransportError:
-        """The error of a command while it is not connected."""
+        """The error for a command on a node that is not connected."""
         return TransportError(f"{self.name}: not connected" + (f": {self.why}" if self.why else ""))
 
-    def not_responding(self, seconds: float) -> None:  # noqa: B027 - most notice by themselves
-        """Called once a second with the seconds without a tick; a transport without keepalives ends the connection."""
+    def not_responding(self, seconds: float) -> None:  # noqa: B027 - SSH has keepalives
+        """Called each second while a tick is ``seconds`` overdue; a transport without keepalives then disconnects."""
 
     async def run(
         self, command: Sequence[str], *, stdin: bytes = b"", timeout: float = 30.0, limit: int = 64 << 20
     ) -> Completed:
         """Start a command, its words quoted for the remote shell, write its input, and wait for its end.
 
-        ``limit`` bounds the bytes of output kept. Raises :class:`TransportError` where the command cannot be started,
-        when ``timeout`` seconds pass, and when the connection breaks meanwhile.
+        ``limit`` bounds the bytes kept of each output. Raises :class:`TransportError` if the command cannot be started,
+        does not end within ``timeout`` seconds, or the connection breaks meanwhile.
         """
         out, err = bytearray(), bytearray()
         process: Process | None = None
@@ -143,17 +143,17 @@ class Transport(ABC):
 
 @lru_cache(64)
 def quoted(command: tuple[str, ...]) -> str:
-    """A command for a shell, quoted once for all nodes: that of the node side is long, and every channel keeps it."""
+    """A command for a shell, cached: the agent's command is long, and all nodes and channels can share one string."""
     return shlex.join(command)
 
 
 def shell_status(said: int) -> int:
-    """A shell's exit status as in :mod:`subprocess`: it is 128 + N for a command that died of signal N."""
+    """A shell's exit status as in :mod:`subprocess`: 128 + N, for a command that died of signal N, becomes -N."""
     return 128 - said if 128 < said < 128 + signal.NSIG else said
 
 
 def ending(status: int) -> str:
-    """How a command ended, ``status 1`` or ``killed by SIGKILL``, by its status as in :mod:`subprocess`."""
+    """How a command ended: ``status 1`` or ``killed by SIGKILL``; ``status`` is as in :mod:`subprocess`."""
     if status >= 0:
         return f"status {status}"
     known = -status in signal.Signals.__members__.values()
@@ -161,7 +161,7 @@ def ending(status: int) -> str:
 
 
 def os_reason(error: OSError) -> str:
-    """The system's text of an error; for a limit of open files, also which limit."""
+    """The system's text for an error; at the limit of open files, also the limit."""
     if error.errno == errno.EMFILE:
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return f"hangtop may open no further file on this machine: its limit (ulimit -n) is {soft}"

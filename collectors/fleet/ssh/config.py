@@ -1,4 +1,4 @@
-"""The user's ssh_config, read by asyncssh for one host; of what asyncssh leaves out, ``ssh -G`` is asked."""
+"""The user's ssh_config as it applies to one host: read by asyncssh, StrictHostKeyChecking by ``ssh -G``."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 KEEPALIVE = 5.0
 KEEPALIVES = 1
 """A cut link is noticed after ``KEEPALIVE * (KEEPALIVES + 1)`` seconds of silence. A node of a large job is read every
-4 s: keepalives that came sooner would cost as much as its samples."""
+4 s: more frequent keepalives would cost as much as its samples."""
 TIMEOUT = 10.0
-"""Seconds for the connection, and again for the handshake, without ConnectTimeout."""
+"""Seconds for the connection, and again for the handshake, if the configuration sets no ConnectTimeout."""
 _IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")
 _GLOBAL_KNOWN_HOSTS = (Path("/etc/ssh/ssh_known_hosts"), Path("/etc/ssh/ssh_known_hosts2"))
 _REVOKED = re.compile(r"(?im)^[ \t]*RevokedHostKeys[ \t=]+(?!none\b)")
 
 # Options that hangtop sets itself, whatever the ssh_config says: keys, host keys and proxies are passed to each
-# connection; sessions get no terminal, environment or command of the configuration; nobody is asked for a password.
+# connection; sessions get no terminal, environment or command from the configuration; no password is asked for.
 _OWN: Mapping[str, Any] = {
     "client_keys": None, "agent_path": None, "known_hosts": None, "x509_trusted_certs": None,
     "x509_trusted_cert_paths": [], "gss_host": None, "gss_auth": False, "gss_kex": False, "host_based_auth": False,
@@ -40,10 +40,10 @@ _OWN: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class HostSettings:
-    """What the configuration says of one host."""
+    """The configuration of one host."""
 
     original: str
-    """As the user named it."""
+    """The host as the user named it."""
     options: asyncssh.SSHClientConnectionOptions
     jumps: tuple[str, ...]
     """ProxyJump, host by host."""
@@ -73,18 +73,18 @@ class HostSettings:
 
     @property
     def known_as(self) -> str:
-        """Name of the host without its port, which a certificate must contain."""
+        """Name of the host without its port; a host certificate must contain it."""
         return (self.options.host_key_alias or self.host).lower()
 
     @property
     def known_name(self) -> str:
-        """Name in known_hosts: with the port where that is not 22, unless it is an alias."""
+        """Name in known_hosts: with the port, unless that is 22 or the name is an alias."""
         if self.port == 22 or self.options.host_key_alias:
             return self.known_as
         return f"[{self.known_as}]:{self.port}"
 
     def says(self, keyword: str) -> Any:
-        """The value of a keyword; None where the configuration does not set it."""
+        """The value of a keyword; None if the configuration does not set it."""
         return self.options.config.get(keyword)
 
 
@@ -92,7 +92,7 @@ class SshConfig:
     """The configuration files of one user."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """``path`` alone, or the user's and the system's configuration where they exist.
+        """Read ``path`` alone, or else the user's and the system's configuration if they exist.
 
         Raises :class:`SshConfigError`.
         """
@@ -109,7 +109,7 @@ class SshConfig:
                 raise SshConfigError(f"{file}: RevokedHostKeys is not read by hangtop's own SSH: use --via ssh")
 
     def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
-        """Look a host up. Blocks for ``Match exec``. Raises :class:`SshConfigError`."""
+        """The configuration of a host. Blocks while ``Match exec`` runs. Raises :class:`SshConfigError`."""
         options = self._options(host, user, port)
         config = options.config
         home = Path("~/.ssh").expanduser()
@@ -128,7 +128,7 @@ class SshConfig:
         )
 
     async def strictness(self, settings: HostSettings) -> str:
-        """StrictHostKeyChecking of a host as ``ssh -G`` says it; ``ask`` where OpenSSH is not installed here."""
+        """StrictHostKeyChecking of a host by ``ssh -G``; ``yes`` with BatchMode, ``ask`` if ssh cannot run here."""
         words = ["ssh", "-G", *self._named, "-l", settings.options.username, "-p", str(settings.port)]
         try:
             done = await Local("ssh").run([*words, settings.original], timeout=TIMEOUT, limit=1 << 20)

@@ -1,4 +1,4 @@
-"""SSH connections of a fleet: a limit on handshakes, shared jump hosts, host keys that are not known yet."""
+"""SSH connections of a fleet: a limit on handshakes, shared jump hosts, unknown host keys."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from collectors.fleet.targets.chosen import TargetError, parse
 from collectors.fleet.transport import Declined, Refused, SshConfigError, TransportError
 
 REACHING = 64
-"""Hosts that are looked up and connected to at once."""
+"""Hosts that are looked up in the ssh_config or connected to at once."""
 HANDSHAKES = 8
 """Handshakes at once: more would stall the screen and overrun sshd's MaxStartups."""
 _FAST = "^aes128-gcm@openssh.com"
 
 
 class Client(asyncssh.SSHClient):
-    """One connection, as asyncssh tells of it."""
+    """asyncssh's callbacks for one connection."""
 
     def __init__(self) -> None:
         self.shown: asyncssh.SSHKey | None = None
-        """Host key that is not trusted."""
+        """The host key that is not trusted, if the host showed one."""
         self.on_lost: Callable[[Exception | None], None] | None = None
 
     def validate_host_public_key(self, _host: str, _addr: str, _port: int, key: asyncssh.SSHKey) -> bool:
-        """Refuse a key that is not trusted; the person is asked after this handshake."""
+        """Refuse a key that is not trusted; the user is asked after this handshake."""
         self.shown = key
         return False
 
@@ -46,10 +46,10 @@ class Client(asyncssh.SSHClient):
 
 
 class Connector:
-    """State that the connections of one fleet share."""
+    """Opens the connections of one fleet and holds the state that they share."""
 
     def __init__(self, ssh_config: Path | None, ask: Asker) -> None:
-        """Reads the ssh_config. Raises :class:`SshConfigError`."""
+        """Read the ssh_config. Raises :class:`SshConfigError`."""
         self._config = SshConfig(ssh_config)
         self._ask = ask
         self._one_question = asyncio.Lock()
@@ -60,12 +60,12 @@ class Connector:
         self._tunnels: dict[tuple[str, ...], asyncio.Task[asyncssh.SSHClientConnection]] = {}
 
     async def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
-        """Look a host up in the ssh_config. Raises :class:`SshConfigError`."""
+        """The ssh_config of a host. Raises :class:`SshConfigError`."""
         async with self._reaching:
             return await asyncio.to_thread(self._config.settings, host, user, port)
 
     async def open(self, settings: HostSettings, node: str) -> tuple[asyncssh.SSHClientConnection, Client]:
-        """Open a connection. Raises :class:`Refused` when a person must act first, else :class:`TransportError`."""
+        """Open a connection. Raises :class:`Refused` if the user must act first, else :class:`TransportError`."""
         while True:
             tunnel = await self._tunnel(settings.jumps, node)
             known = await asyncio.to_thread(self._host_keys.known, settings)
@@ -90,7 +90,7 @@ class Connector:
     async def _attempt(
         self, settings: HostSettings, client: Client, known: KnownKeys, tunnel: asyncssh.SSHClientConnection | None
     ) -> asyncssh.SSHClientConnection:
-        """One connection and its login."""
+        """Connect and log in once."""
         offers = await self._keys.offers(settings)
         trusted: Any = (known.trusted, known.authorities, known.revoked)
         how: dict[str, Any] = {"client_keys": offers or None, "known_hosts": lambda *_: trusted, "tunnel": tunnel}
@@ -107,7 +107,7 @@ class Connector:
                     how["sock"] = await open_socket(settings)
             accepted = not settings.proxy_command
             async with self._handshakes, asyncio.timeout(settings.timeout):
-                # With config=None, what the options were made of counts, and nothing is read again.
+                # With config=None, asyncssh uses the options as they are and reads no file again.
                 return await asyncssh.connect(
                     settings.host, settings.port, options=settings.options, config=None, reload=False, final=False,
                     client_factory=lambda: client, **how,
@@ -121,7 +121,7 @@ class Connector:
             raise explain(error, settings, offers, accepted=accepted) from None
 
     async def _settle(self, settings: HostSettings, known: KnownKeys, key: asyncssh.SSHKey, node: str) -> None:
-        """Decide on a host key that is not trusted; returns when it is now, else raises :class:`Refused`."""
+        """Decide on a host key that is not trusted: returns if it is trusted now, else raises :class:`Refused`."""
         name, shown = settings.known_name, f"{key.get_algorithm()} {key.get_fingerprint()}"
         if known.named:
             raise Refused(
@@ -145,7 +145,7 @@ class Connector:
     # --- jump hosts -----------------------------------------------------------------------------------------------
 
     async def _tunnel(self, jumps: tuple[str, ...], node: str) -> asyncssh.SSHClientConnection | None:
-        """The connection to the last of some jump hosts, shared by all nodes behind it; None without one."""
+        """The connection to the last of the jump hosts, shared by all nodes behind it; None without jump hosts."""
         if not jumps:
             return None
         task = self._tunnels.get(jumps)
@@ -170,7 +170,7 @@ class Connector:
 
 
 async def open_socket(settings: HostSettings) -> socket.socket:
-    """Connect to the first of a host's addresses that accepts. Raises :class:`OSError`."""
+    """A socket connected to the first of a host's addresses that accepts. Raises :class:`OSError`."""
     loop, failure = asyncio.get_running_loop(), OSError(f"no address for {settings.host}")
     try:
         found = await loop.getaddrinfo(
@@ -197,7 +197,7 @@ async def open_socket(settings: HostSettings) -> socket.socket:
 def proxy_words(command: str) -> list[str]:
     """Words that run a ProxyCommand without its standard error.
 
-    asyncssh reads standard error as the host's output, and its end as the end of the connection; so the shell, which
-    holds standard error open, must not exec the command.
+    asyncssh reads standard error as output of the host, and its end as the end of the connection. So the shell, which
+    keeps standard error open, must not exec the command.
     """
     return ["/bin/sh", "-c", f"{{ {command}\n}} 2>/dev/null; exit $?"]

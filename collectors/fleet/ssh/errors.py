@@ -1,4 +1,4 @@
-"""Error messages for a node that cannot be reached, with what to do."""
+"""Error messages for a node that cannot be reached: what is wrong and what to do."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from collectors.fleet.transport import Refused, TransportError, os_reason
 
 _BY_SSH = ("GSSAPIAuthentication", "HostbasedAuthentication")
 """Login methods that only OpenSSH's client supports."""
-_KEYS = "hangtop asks for no password or passphrase, but takes keys of ssh-agent (ssh-add)"
+_KEYS = "hangtop asks for no password or passphrase, but uses keys in ssh-agent (ssh-add)"
 _LONGEST = 300
 
 
 def explain(
     error: Exception, settings: HostSettings, offers: Sequence[asyncssh.SSHKeyPair], *, accepted: bool
 ) -> TransportError:
-    """The message for an error while connecting to a host, to which some keys were offered once it had accepted."""
+    """The error for a failed attempt to connect: ``offers`` are the keys, ``accepted`` is whether TCP connected."""
     where = f"{settings.host} port {settings.port}"
     match error:
         case asyncssh.PermissionDenied():
@@ -28,7 +28,7 @@ def explain(
             by_ssh = [word for word in _BY_SSH if settings.says(word)]
             remedy = f"{by_ssh[0]} needs --via ssh" if by_ssh else f"{_KEYS}: try ssh {settings.original}"
             user = settings.options.username
-            return Refused(f"{user}@{where} lets nobody in with what was offered ({offered}); {remedy}")
+            return Refused(f"{user}@{where} accepts none of the keys offered ({offered}); {remedy}")
         case asyncssh.KeyExchangeFailed():
             return Refused(f"{where} has no algorithm in common with this side: {_text(error)}")
         case asyncssh.ConnectionLost() | ConnectionResetError() | BrokenPipeError():
@@ -50,7 +50,7 @@ def explain(
 
 
 def explain_channel(error: Exception) -> str:
-    """The message for a command that an open connection does not start."""
+    """The message for a command that could not be started over an open connection."""
     if isinstance(error, asyncssh.ChannelOpenError):
         return f"sshd opens no further session on this connection ({_text(error)}): its MaxSessions must be 10"
     if isinstance(error, TimeoutError):

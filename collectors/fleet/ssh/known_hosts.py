@@ -1,4 +1,4 @@
-"""known_hosts files, parsed by asyncssh once and again only after a change, and the host keys that they trust."""
+"""known_hosts files, parsed by asyncssh and again only after a change, and the host keys that they trust."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _CERTIFICATE = "-cert-v01@openssh.com"
 _ALGORITHMS = (
     "ssh-ed25519", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "rsa-sha2-512", "rsa-sha2-256",
 )  # fmt: skip
-"""Algorithms of host keys, in the order of preference."""
+"""Algorithms of host keys, in order of preference."""
 
 
 class KnownKeys(NamedTuple):
-    """What the known_hosts files say of one host."""
+    """The entries of the known_hosts files for one host."""
 
     trusted: Sequence[asyncssh.SSHKey]
     authorities: Sequence[asyncssh.SSHKey]
     """Certificate authorities."""
     revoked: Sequence[asyncssh.SSHKey]
     named: bool
-    """True where keys of this very name and port are known: as by OpenSSH, another key, also one of another type, has
-    then changed; what is known under the name without the port contradicts nothing."""
+    """True if keys are known for exactly this name and port. Then, as in OpenSSH, any other key is a changed key, even
+    one of another type. Keys known for the name without the port do not have this effect."""
 
     def algorithms(self) -> list[str]:
-        """Algorithms to propose, those of known keys first, so that the host shows a key that can be checked.
+        """Algorithms to propose: types of known keys first, so that the host shows a key that can be checked.
 
-        Certificates come before plain keys where an authority is known.
+        Certificates come before plain keys if an authority is known.
         """
         kinds = {key.get_algorithm() for key in self.trusted} if self.named else set()
         plain = sorted(_ALGORITHMS, key=lambda name: ("ssh-rsa" if name.startswith("rsa-") else name) not in kinds)
@@ -41,14 +41,14 @@ class KnownKeys(NamedTuple):
 
 
 class HostKeys:
-    """Host keys of the known_hosts files, and those accepted for this run."""
+    """Host keys of the known_hosts files, and the keys accepted in this run."""
 
     def __init__(self) -> None:
         self._files: dict[tuple[Path, ...], tuple[tuple[int, ...], asyncssh.SSHKnownHosts]] = {}
         self._accepted: dict[str, list[asyncssh.SSHKey]] = {}
 
     def known(self, settings: HostSettings) -> KnownKeys:
-        """The keys of a host."""
+        """The known keys of a host; reads the files again if one has changed."""
         files = settings.known_hosts
         stamps = tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in files)
         if files not in self._files or self._files[files][0] != stamps:
@@ -60,7 +60,7 @@ class HostKeys:
         return KnownKeys(own or plain, [*authorities, *more], revoked, bool(own))
 
     def remember(self, settings: HostSettings, key: asyncssh.SSHKey) -> None:
-        """Trust a key from now on; where its file cannot be written, for this run alone, as by OpenSSH."""
+        """Trust a key from now on; like OpenSSH, only for this run if the file cannot be written."""
         self._accepted.setdefault(settings.known_name, []).append(key)
         for path in settings.known_hosts[:1]:
             with suppress(OSError):
@@ -68,9 +68,9 @@ class HostKeys:
 
 
 def read_known_hosts(files: Sequence[Path]) -> asyncssh.SSHKnownHosts:
-    """All entries of some files; as by OpenSSH, an invalid line and a file that cannot be read are passed over.
+    """All entries of some files; like OpenSSH, it skips invalid lines and files that cannot be read.
 
-    So is a line with an empty name (``node1, ssh-ed25519 …``), which asyncssh would take for a name of every host.
+    It also skips a line with an empty name (``node1, ssh-ed25519 …``), which asyncssh would match to every host.
     """
     entries = asyncssh.import_known_hosts("")
     for path in files:
@@ -86,7 +86,7 @@ def read_known_hosts(files: Sequence[Path]) -> asyncssh.SSHKnownHosts:
 def append(path: Path, name: str, key: asyncssh.SSHKey) -> None:
     """Append a host's key to a known_hosts file.
 
-    Creates the file and its folder, readable by the user alone. Raises :class:`OSError`.
+    Creates the file and its folder if missing, readable only by the user. Raises :class:`OSError`.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)

@@ -15,7 +15,7 @@ from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import BROKEN, Output, Process, Transport, TransportError, quoted, shell_status
 
 CHANNELS = 8
-"""Commands at once over one connection: sshd refuses more than its MaxSessions (default 10)."""
+"""Simultaneous commands over one connection: sshd refuses more than its MaxSessions (default 10)."""
 OPEN_TIMEOUT = 15.0
 """Seconds that a server may take to open a channel."""
 
@@ -54,7 +54,7 @@ class SshProcess(Process, asyncssh.SSHClientSession[bytes]):
         self._channel = chan
 
     def data_received(self, data: bytes, datatype: int | None) -> None:
-        """Output came."""
+        """Output arrived."""
         (self._on_stdout if datatype is None else self._on_stderr)(data)
 
     def eof_received(self) -> bool:

@@ -1,1 +1,1 @@
-"""Which nodes are meant: words of the command line, hostfiles, Slurm jobs, pods, and where they hang."""
+"""Which nodes to connect to: from words of the command line, hostfiles and Slurm jobs."""

@@ -1,6 +1,6 @@
 """The nodes that the command line, a host file or a Slurm job names.
 
-A word is ``host``, ``user@host:port``, an alias of the ssh_config, or a set as ClusterShell writes them
+A word is ``host``, ``user@host:port``, an alias from the ssh_config, or a set in ClusterShell's notation
 (``gpu[001-064,070]``, ``user@gpu[1-4]:2222``). A node named twice counts once.
 """
 
@@ -15,17 +15,17 @@ from pathlib import Path
 _HOST = re.compile(r"[A-Za-z0-9_.:%][A-Za-z0-9_.:%-]*\Z")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+@-]*\Z")
 MOST_NODES = 20_000
-"""Nodes that one word may name; more is taken for a typing error."""
+"""Nodes that one word may name; more are taken for a typing error."""
 
 _COMMA = re.compile(r",(?![^\[]*\])")
 _BRACKETS = re.compile(r"\[([^\]]*)\]")
 _NUMBERS = re.compile(r"\s*([0-9]{1,9})(?:-([0-9]{1,9})(?:/[0-9]{1,9})?)?\s*")
-"""A part of a bracket. ClusterShell accepts other digits and signs too, and holds all numbers of a range in memory."""
+"""A part of a bracket. ClusterShell also accepts other digits and signs, and holds all numbers of a range in memory."""
 _PORT = re.compile(r"(.*[^:]):([0-9]+)\Z")
 
 
 class TargetError(Exception):
-    """The nodes cannot be determined; the text is one line and names the wrong word, or file and line."""
+    """The nodes cannot be determined; the text is one line and names the wrong word, or the file and line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +51,9 @@ def this_machine() -> Target:
 
 
 def resolve(words: Sequence[str], *, hostfile: Path | None = None, more: Sequence[str] = ()) -> tuple[Target, ...]:
-    """All named nodes, in order; this machine when none is named.
+    """All named nodes, in order; this machine if none is named.
 
-    ``more`` are node sets of a scheduler. Reads ``hostfile``. Raises :class:`TargetError`.
+    ``more`` are node sets from a scheduler. Reads ``hostfile``. Raises :class:`TargetError`.
     """
     found = list(parse(words))
     if hostfile is not None:
@@ -68,7 +68,7 @@ def resolve(words: Sequence[str], *, hostfile: Path | None = None, more: Sequenc
 
 
 def parse(words: Iterable[str]) -> Iterator[Target]:
-    """Targets of words, with node sets expanded. Raises :class:`TargetError`."""
+    """The targets that words name, with node sets expanded. Raises :class:`TargetError`."""
     for word in words:
         for part in _COMMA.split(word):
             yield from _parse_part(part.strip().removeprefix("pod/"), word)  # as kubectl get --output=name writes it
@@ -89,7 +89,7 @@ def _parse_part(part: str, word: str) -> Iterator[Target]:
 
 
 def _split_port(rest: str, word: str) -> tuple[str, int | None]:
-    """Host and port; an address of version 6 needs brackets to have one."""
+    """Host and port; an IPv6 address with a port needs brackets."""
     found = _PORT.match(rest)
     if found is None or (":" in found[1] and not found[1].startswith("[")):
         return rest, None
@@ -100,7 +100,7 @@ def _split_port(rest: str, word: str) -> tuple[str, int | None]:
 
 def _unfold(text: str, word: str) -> list[str]:
     wrong = TargetError(f"{word[:60]!r} is no set of nodes such as node[1-8], or names more than {MOST_NODES:,}")
-    if not _HOST.match(_BRACKETS.sub("0", text)):  # no operators and groups of ClusterShell, which may run commands
+    if not _HOST.match(_BRACKETS.sub("0", text)):  # ClusterShell's operators and groups may run commands: refused
         raise wrong
     count = 1
     for inside in _BRACKETS.findall(text):
@@ -112,15 +112,15 @@ def _unfold(text: str, word: str) -> list[str]:
 
     try:
         return [str(name) for name in NodeSet(text)]
-    except (NodeSetException, ValueError, AssertionError) as error:  # of its own for odd ranges
+    except (NodeSetException, ValueError, AssertionError) as error:  # ClusterShell raises all three for odd ranges
         raise TargetError(f"{word!r} is no set of nodes: {error}") from None
 
 
 def read_hostfile(path: Path) -> list[Target]:
-    """Targets of a hostfile in order, as OpenMPI, DeepSpeed and plain lists have them.
+    """The targets of a hostfile in order: an OpenMPI or DeepSpeed hostfile or a plain list.
 
-    ``host``, ``host slots=8``, ``user@host``, ``host:port`` and sets such as ``gpu[01-08]``; ``#`` begins a comment.
-    Raises :class:`TargetError` with file and line.
+    A line is ``host``, ``host slots=8``, ``user@host``, ``host:port`` or a set such as ``gpu[01-08]``; ``#`` begins a
+    comment. Raises :class:`TargetError` with file and line.
     """
     try:
         text = path.read_text("utf-8-sig")

@@ -1,6 +1,6 @@
-"""A Slurm job by ``scontrol show job``: its nodes and log files.
+"""The nodes and log files of a Slurm job, read from ``scontrol show job``.
 
-An array has one part a task, each with a job id of its own.
+A job array has one part per task, each with its own job id.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ class SlurmPart:
     """Its own job id."""
     state: str
     nodes: str
-    """Folded as Slurm writes it, ``gpu[001-004]``; empty while it has none."""
+    """As Slurm folds them, ``gpu[001-004]``; empty while it has none."""
     logs: tuple[str, ...] = ()
-    """Files that it writes to, as globs."""
+    """Globs of the files that it writes to."""
 
 
 def slurm_words(words: Sequence[str]) -> list[str]:
-    """The command without Slurm's options from the environment, many of which an allocation sets.
+    """The command without the options that Slurm reads from the environment, many of which an allocation sets.
 
-    ``SLURM_LABELIO``, for one, puts a number before each line. Variables that name the cluster stay.
+    For example, ``SLURM_LABELIO`` puts a number before each line. Variables that name the cluster stay.
     """
     names = sorted(name for name in os.environ if name.startswith(_PREFIXES) and name not in _KEPT)
     without = [word for name in names for word in ("-u", name)]
@@ -50,7 +50,7 @@ def slurm_words(words: Sequence[str]) -> list[str]:
 
 
 def parts_of_job(job: str) -> tuple[SlurmPart, ...]:
-    """Parts of a job that hold nodes. Blocks for up to 20 s. Raises :class:`TargetError` when there is none."""
+    """Parts of a job that hold nodes. Blocks for up to 20 s. Raises :class:`TargetError` if no part does."""
     if not _JOB.match(job):
         raise TargetError(f"{job!r} is no Slurm job id")
     if shutil.which("scontrol") is None:
@@ -69,7 +69,7 @@ def parts_of_job(job: str) -> tuple[SlurmPart, ...]:
 
 
 def read_parts(text: str) -> tuple[SlurmPart, ...]:
-    """Parts in the output of ``scontrol show job``, one paragraph each."""
+    """The parts in the output of ``scontrol show job``, one per paragraph."""
     found: list[SlurmPart] = []
     for number, paragraph in re.findall(r"(?m)^JobId=([0-9]{1,12})(.*\n(?:(?!JobId=).*\n?)*)", text):
         fields: dict[str, str] = {}
@@ -84,7 +84,7 @@ def read_parts(text: str) -> tuple[SlurmPart, ...]:
 
 
 def log_glob(path: str) -> str:
-    """A glob for the files of an output pattern such as ``/logs/%j-%t.out``; empty for none."""
+    """A glob for an output pattern such as ``/logs/%j-%t.out``: ``/logs/*-*.out``; empty without an absolute path."""
     path = path.strip()
     if path in _NONE or not path.startswith("/"):
         return ""

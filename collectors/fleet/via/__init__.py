@@ -1,1 +1,1 @@
-"""Ways into a node beside hangtop's SSH: a local program that gives a shell's standard streams there."""
+"""Ways into a node other than hangtop's SSH: a local program that connects to a shell there (kubectl exec, srun)."""

@@ -1,11 +1,11 @@
 """One command in a shell that reads from a pipe, with marks around its output.
 
-Output before the first mark is a greeting of the login. Input for the command is sent only after that mark: a shell may
+Output before the first mark is noise of the login. Input for the command is sent only after that mark: a shell may
 read ahead until it has a whole command, and a transport may lose input that arrives before the shell is up. The last
 mark carries the exit status; without it the output was cut off, whatever the local program's status.
 
-On the wire: ASCII 30, a letter, 32 hexadecimal digits of this command's own, and a line feed; the last mark has a colon
-and the status before it.
+On the wire: ASCII 30, a letter, 32 hexadecimal digits unique to this command, and a line feed; in the last mark a colon
+and the status come before the line feed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _STATUS_DIGITS = 3
 
 
 class Framed:
-    """Makes the line that runs a command, and removes the marks from its output."""
+    """Builds the line that runs a command, and removes the marks from its output."""
 
     def __init__(self, command: Sequence[str], on_output: Callable[[bytes], None]) -> None:
         self._command = tuple(command)
@@ -33,12 +33,12 @@ class Framed:
         self.begun = False
         """True once the shell runs the command."""
         self.status: int | None = None
-        """Exit status once it is over, negative for a signal."""
+        """Exit status once the command has ended, negative for a signal."""
         self.noise = b""
-        """The end of what came before the command's own output."""
+        """The end of the output that came before the command's own."""
 
     def line(self) -> bytes:
-        """What to send to the shell. One compound command, so that nothing behind it is taken for another."""
+        """The line for the shell: one compound command, so that input after it is not run as another command."""
         return (
             f"{{ {MARK}=1; export {MARK}; printf '\\036B%s\\n' {self._nonce}; {quoted(self._command)}; set -- $?; "
             f'printf \'\\036E%s:%s\\n\' {self._nonce} "$1"; exit "$1"; }}\n'
@@ -65,12 +65,12 @@ class Framed:
             self._held = mark + said
         elif status.isdigit() and len(status) <= _STATUS_DIGITS:
             self.status = shell_status(int(status))
-        else:  # not written by the shell
+        else:  # not the shell's mark: output of the command
             output = data
         if output:
             self._on_output(output)
 
 
 def _overlap(data: bytes, mark: bytes) -> int:
-    """Number of bytes at the end that may begin a mark."""
+    """Number of bytes at the end of ``data`` that may begin ``mark``."""
     return next((count for count in range(min(len(data), len(mark) - 1), 0, -1) if data.endswith(mark[:count])), 0)

@@ -1,8 +1,8 @@
-"""One node by a local program that gives a shell's standard streams there; each command is a process of that program.
+"""One node reached through a local program that connects to a shell there; each command is a process of that program.
 
 The program's exit status proves nothing: some programs end with 0 when the far side was cut off. The marks of
-:mod:`collectors.fleet.via.framed` tell that a command has ended, the node side's ticks that the connection still
-works; the node side ends by itself without heartbeats.
+:mod:`collectors.fleet.via.framed` show that a command has ended; the agent's ticks show that the connection still
+works. Without heartbeats the agent ends by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from collectors.fleet.via.way import CHANNELS, Way
 from collectors.node.watchdog import child_setup
 
 SILENCE = 12.0
-"""Seconds without a tick after which the connection counts as broken: nothing else shows that it works."""
+"""Seconds that a tick may be overdue before the connection counts as broken: nothing else shows that it works."""
 GRACE = 1.5
 """Seconds for the local program to end once its input has ended, and again after SIGTERM."""
 LAST_WORDS = 0.5
@@ -46,31 +46,31 @@ class PipedProcess(LocalProcess):
         self._local_status: int | None = None
         self._closing = False
         self.broke = False
-        """True when the local program ended by itself before the command did."""
+        """True if the local program ended by itself before the command did."""
         self.begun_or_ended = asyncio.Event()
 
     def ending(self) -> str:
-        """The exit status of the local program, for people; empty while it runs."""
+        """How the local program ended, in parentheses: `` (status 1)``; empty while it runs."""
         return "" if self._local_status is None else f" ({ending(self._local_status)})"
 
     def last_message(self) -> str:
-        """The last message of the local program, or of the login that it leads to, behind a colon."""
+        """The last message of the local program, or else of the login at its far end, after a colon; empty if none."""
         line = last_line(self._errors if self._errors.strip() else self.framed.noise).rstrip(": ")
         return f": {line}" if line else ""
 
     def kill(self) -> None:
-        """Close the channel: its input ends, and the local program is killed if it does not end."""
+        """Close the channel: its input ends, and the local program is killed if it does not end then."""
         if self._closing:
             return
         self._closing = True
-        self.resume()  # a program blocked in a write would not see its input end
+        self.resume()  # a program that is blocked in a write would not notice the end of its input
         self.write_eof()
         loop = asyncio.get_running_loop()
         loop.call_later(GRACE, self.signal, signal.SIGTERM)
         loop.call_later(2 * GRACE, self.signal, signal.SIGKILL)
 
     def break_off(self) -> None:
-        """Treat the channel as broken."""
+        """Close the channel and set its status now."""
         self.kill()
         self._settle()
 
@@ -102,7 +102,7 @@ class PipedProcess(LocalProcess):
         asyncio.get_running_loop().call_later(LAST_WORDS, self._let_go)
 
     def connection_lost(self, _exc: Exception | None) -> None:
-        """The program ended and all of its output was read."""
+        """The program ended, and all of its output was read."""
         self._settle()
         if self._transport is not None:
             self._transport.close()
@@ -112,7 +112,7 @@ class PipedProcess(LocalProcess):
         self._close_pipes()
 
     def _settle(self) -> None:
-        """Set the status: that of the end mark, else :data:`BROKEN`."""
+        """Set the status: the end mark's, else :data:`BROKEN`."""
         if not self._ended.done():
             self.broke = self.framed.status is None and not self._closing
             self.kill()
@@ -122,7 +122,7 @@ class PipedProcess(LocalProcess):
 
 
 class Piped(Transport):
-    """A node behind a local program."""
+    """A node reached through a local program."""
 
     def __init__(self, target: Target, way: Way, opening: asyncio.Semaphore) -> None:
         super().__init__(target.name)
@@ -140,14 +140,14 @@ class Piped(Transport):
         return self._connected
 
     async def connect(self) -> None:
-        """Look for the program on this machine. Raises :class:`TransportError`."""
+        """Check that the program is on this machine's PATH. Raises :class:`Refused`."""
         self._words = words = self._way.words(self._target)
         if shutil.which(words[0]) is None:
             raise Refused(f"{self.name}: {words[0]} is not here: install it, or name another way by --via")
         self._connected, self.why = True, ""
 
     def not_responding(self, seconds: float) -> None:
-        """Break the connection after :data:`SILENCE` seconds without a tick."""
+        """Break the connection once a tick is more than :data:`SILENCE` seconds overdue."""
         if seconds > SILENCE and self.connected:
             self._connected = False
             self.why = f"no answer for {SILENCE:.0f} s: the node is down, or {self._words[0]} carries nothing any more"
@@ -190,7 +190,7 @@ class Piped(Transport):
             raise TransportError(f"{self.name}: {program} {why}")
 
     def _ended(self, process: PipedProcess) -> None:
-        """A channel is closed; if it broke by itself and was the last one, the connection is lost."""
+        """A channel has ended; if it broke by itself and was the last one, the connection is lost."""
         self._processes.discard(process)
         self._channels.release()
         if process.broke and self.connected:

@@ -1,8 +1,8 @@
-"""Ways into a node beside hangtop's own SSH: command lines whose standard streams are those of a shell there.
+"""Ways into a node other than hangtop's own SSH: local commands whose standard streams lead to a shell on the node.
 
-A way is a template. In each word ``%h`` is the node's host, ``%n`` the node as it was named, ``%r`` its user, ``%p``
-its port, ``%u`` all of these as an ``ssh://`` URI, ``%j`` the Slurm job that holds it, ``%%`` a percent sign. Nothing
-in it is expanded and no shell runs it.
+A way is a template. In each word ``%h`` is the node's host, ``%n`` the node as the user named it, ``%r`` its user,
+``%p`` its port, ``%u`` host, user and port as an ``ssh://`` URI, ``%j`` the Slurm job that holds it, ``%%`` a percent
+sign. No shell runs the command, so nothing else is expanded.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from collectors.fleet.targets.slurm import SlurmPart, slurm_words
 from collectors.fleet.transport import Refused
 
 CHANNELS = 4
-"""Shells at once on one node."""
+"""Simultaneous shells on one node."""
 AT_ONCE = 8
-"""Shells that are opened at once on all nodes together."""
+"""Shells that may be opening at once, over all nodes."""
 
 _TOKEN = re.compile(r"%(.?)")
 
-# Of a step: --overlap lets it share what other steps hold, --mem=0 asks for no memory of its own, --mpi=none starts no
-# PMI. Never --unbuffered: that is a terminal. A variable with a place would make hangtop's programs ranks of the job.
+# Options of srun: --overlap lets the step share what other steps hold, --mem=0 asks for no memory of its own,
+# --mpi=none starts no PMI. Never --unbuffered: it makes a terminal. _PLACE would make hangtop's programs ranks.
 _STEP = ("srun", "--jobid=%j", "--nodelist=%h", "--overlap", "--nodes=1", "--ntasks=1", "--mem=0", "--mpi=none")
 _PLACE = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS")
 _SHELL = ("env", *(word for name in _PLACE for word in ("-u", name)), "sh")
@@ -41,11 +41,11 @@ _MASTER = (
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """One program that leads to nodes."""
+    """One program that connects to nodes."""
 
     template: Sequence[str]
     opening: float = 30.0
-    """Seconds until a shell must answer."""
+    """Seconds within which a shell must answer."""
     jobs: Mapping[str, str] = field(default_factory=dict)
     """The Slurm job of each host."""
 
@@ -63,7 +63,7 @@ class Way:
 
 
 def way_of(text: str | None, ssh_config: Path | None = None, parts: Sequence[SlurmPart] = ()) -> Way | None:
-    """The way of ``--via``: one by name, or a command line; None without one. Raises :class:`TargetError`."""
+    """The way that ``--via`` names, or a command line; None for None. Raises :class:`TargetError`."""
     match text:
         case None:
             return None
