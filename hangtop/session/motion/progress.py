@@ -23,6 +23,8 @@ from hangtop.session.motion.rank_progress import MotionSign, RankProgress
 from hangtop.session.motion.steps import JobSteps
 from hangtop.session.state import JobState
 
+A_STEPS_PAUSE = 10.0
+"""Seconds of a step in which nothing may move, at the most: most of a longer step is work that is seen."""
 PAUSE, PAUSES = 1.0, 256
 """Seconds of a pause in which several looks may fall, as a watch begins with them, and how many are remembered."""
 HALF_LIFE = 600.0
@@ -72,9 +74,14 @@ class Progress:
 
     @property
     def usual_pause(self) -> float | None:
-        """The longest pause that the job took and came back from, as it fades; None while it has taken none."""
+        """The longest pause that the job took and came back from, as it fades; None while it has taken none.
+
+        A step that lasts as long by the job's log may be a pause as well: a short watch has seen none yet.
+        """
         lasted = [(end - begin, self._now - end) for begin, end in self.pauses]
-        return max((seconds * 0.5 ** (past / HALF_LIFE) for seconds, past in lasted), default=None)
+        known = [seconds * 0.5 ** (past / HALF_LIFE) for seconds, past in lasted]
+        known += [min(self._steps.longest, A_STEPS_PAUSE)] if self._steps.longest is not None else []
+        return max(known, default=None)
 
     def steps_per_s(self, now: float) -> float | None:
         """Training steps a second, as the logs tell; 0 when the next one is overdue, None where they tell none."""

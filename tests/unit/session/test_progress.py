@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from collectors.samples.logs import StepCount
 from collectors.samples.ranks import RankPulse
 from hangtop.session.motion.progress import HALF_LIFE, Progress
 from hangtop.session.options import SessionOptions
@@ -68,6 +69,14 @@ def test_a_slow_job_stands_still_no_longer_than_a_step() -> None:
         assert job.run(1, works) == 0.0
     assert longest <= 20
     assert job.progress.usual_pause == pytest.approx(19, abs=1)
+
+
+@pytest.mark.parametrize(("name", "seconds", "usual"), [("step", 7.0, 7.0), ("step", 90.0, 10.0), ("epoch", 7.0, None)])
+def test_a_step_that_lasts_as_long_by_the_log_may_be_a_pause(name: str, seconds: float, usual: float | None) -> None:
+    job = Job()
+    job.intake.samples("node1", [StepCount("job.out", None, name, 9.0, job.now, 0, seconds, seconds)])
+    job.run(3, spins)
+    assert job.progress.usual_pause == usual
 
 
 def test_a_pause_fades() -> None:
