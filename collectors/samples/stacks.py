@@ -14,8 +14,8 @@ class Frame(NamedTuple):
     """0 in native frames."""
     native: bool
     arguments: Dict[str, str] = {}  # noqa: RUF012 (never written to)
-    """Values of the few arguments that identify peers and groups (``src``, ``dst``, ``group`` …), from torch's own
-    frames only: other arguments may hold secrets."""
+    """Values of the few arguments that identify peers and groups (``src``, ``dst``, ``group`` …), only from frames of
+    torch.distributed, DeepSpeed's comm and Megatron core: other arguments may hold secrets."""
 
 
 class ThreadStack(NamedTuple):

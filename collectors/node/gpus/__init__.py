@@ -1,1 +1,1 @@
-"""GPUs of NVIDIA and AMD: by tools, by NVML, by sysfs."""
+"""NVIDIA and AMD GPUs, read through nvidia-smi, NVML and sysfs."""

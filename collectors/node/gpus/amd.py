@@ -1,8 +1,8 @@
-"""AMD's GPUs as their driver shows them, in the same samples as NVIDIA's: world-readable files of sysfs, no tool.
+"""AMD GPUs, read from world-readable sysfs files without a tool, in the same samples as NVIDIA's.
 
 Files: "GPU Driver Developer's Guide" of the kernel, amdgpu (device/gpu_busy_percent, mem_info_vram_used …, unique_id,
 product_name, ras/*_err_count), and its hwmon (power1_average or power1_input, in microwatts; temp*_input in thousandths
-of a degree; freq1_input in hertz). Who computes on them: ``/sys/class/kfd/kfd/proc/PID/vram_GPUID``.
+of a degree; freq1_input in hertz). Processes on a GPU: ``/sys/class/kfd/kfd/proc/PID/vram_GPUID``.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from collectors.node.source import Absent
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample
 
 RESCAN = 30.0
-"""Seconds between two looks for new GPUs, and at what does not move."""
+"""Seconds between scans for new GPUs, and between samples of their stable properties."""
 APPS_PERIOD = 5.0
-"""Seconds between two looks at who computes."""
+"""Seconds between two lists of processes."""
 VENDOR = "0x1002"
 KFD = "class/kfd/kfd"
 _CARD = re.compile(r"card\d{1,4}\Z")
 _BUS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\Z")
 _UNCORRECTED = re.compile(r"^ue: (\d{1,18})", re.MULTILINE)
 UNKNOWN = GpuSample._make([0, *[None] * (len(GpuSample._fields) - 3), "", None])
-"""A sample of which nothing is known."""
+"""A sample with all values unknown."""
 
 
 class AmdCard(NamedTuple):
     """One GPU and its folder."""
 
     gpu: int
-    """Counted by PCI address, as HIP numbers them."""
+    """Index in order of PCI addresses, as HIP numbers them."""
     bus_id: str
     folder: str
 
     @property
     def hwmon(self) -> str:
-        """Folder of its sensors; one that is not there where it has none."""
+        """Folder of its sensors; a non-existent folder if it has none."""
         return "%s/hwmon/%s" % (self.folder, (list_folder(self.folder + "/hwmon") or ["none"])[0])
 
 
@@ -53,9 +53,9 @@ class AmdGpus:
         self._scanned = self._apps = float("-inf")
 
     def look(self) -> Iterator[NamedTuple]:
-        """Rows of all GPUs, and who is on them. One that is gone from sysfs stays a fault.
+        """Samples of all GPUs and their processes. A GPU that disappears from sysfs remains a fault.
 
-        Raises :class:`Absent` on a node without any.
+        Raises :class:`Absent` on a node without AMD GPUs.
         """
         moment = time.monotonic()
         rescan = moment - self._scanned > RESCAN
@@ -81,7 +81,7 @@ class AmdGpus:
 
 
 def cards(sys: str) -> List[AmdCard]:
-    """AMD's GPUs that hold memory of their own, by PCI address."""
+    """AMD GPUs with memory of their own, ordered by PCI address."""
     found: Dict[str, str] = {}
     root = os.path.join(sys, "class/drm")
     for name in list_folder(root):
@@ -95,7 +95,7 @@ def cards(sys: str) -> List[AmdCard]:
 
 
 def facts(card: AmdCard) -> GpuFacts:
-    """What does not move."""
+    """Stable properties of a GPU."""
     folder = card.folder
     limit = read_int(card.hwmon + "/power1_cap")
     return GpuFacts(
@@ -112,13 +112,13 @@ def facts(card: AmdCard) -> GpuFacts:
 
 
 def sample(card: AmdCard) -> GpuSample:
-    """What moves. Raises :class:`OSError` where the driver does not answer for this GPU, as while it is being reset."""
+    """Changing figures of a GPU. Raises :class:`OSError` if the driver gives no answer, as during a reset."""
     folder, hwmon = card.folder, card.hwmon
     used = int(read(folder + "/mem_info_vram_used"))
     powers = (read_int("%s/power1_%s" % (hwmon, name)) for name in ("average", "input"))
     power = next((value for value in powers if value is not None), None)
     clock = read_int(hwmon + "/freq1_input")
-    # the hottest sensor is the junction, as a rule
+    # the hottest sensor is usually the junction
     degrees = (read_int("%s/temp%d_input" % (hwmon, number)) for number in range(1, 5))
     return UNKNOWN._replace(
         gpu=card.gpu,
@@ -132,10 +132,10 @@ def sample(card: AmdCard) -> GpuSample:
 
 
 def processes(sys: str, proc: str) -> Iterator[GpuProcess]:
-    """Who computes on which GPU, and with how much of its memory."""
+    """Processes on each GPU, with the memory they use."""
     buses = _buses(sys)
     for pid in filter(str.isdigit, list_folder(os.path.join(sys, KFD, "proc"))):
-        name = read_text("%s/%s/comm" % (proc, pid))  # none: of another pid namespace, or gone
+        name = read_text("%s/%s/comm" % (proc, pid))  # empty: in another pid namespace, or gone
         for number, bus in buses.items() if name else ():
             memory = read_int(os.path.join(sys, KFD, "proc", pid, "vram_" + number))
             if memory:
@@ -143,7 +143,7 @@ def processes(sys: str, proc: str) -> Iterator[GpuProcess]:
 
 
 def _buses(sys: str) -> Dict[str, str]:
-    """PCI addresses by the number that the compute driver gives a GPU."""
+    """PCI addresses by the compute driver's GPU id."""
     found: Dict[str, str] = {}
     root = os.path.join(sys, KFD, "topology/nodes")
     for node in list_folder(root):
@@ -156,7 +156,7 @@ def _buses(sys: str) -> Dict[str, str]:
 
 
 def _uncorrected(folder: str) -> Optional[int]:
-    """Uncorrectable errors of all blocks since the driver was loaded; None where it counts none."""
+    """Uncorrectable errors of all blocks since the driver was loaded; None without error counters."""
     names = [name for name in list_folder(folder + "/ras") if name.endswith("_err_count")]
     counts = [int(count) for name in names for count in _UNCORRECTED.findall(read_text("%s/ras/%s" % (folder, name)))]
     return sum(counts) if counts else None

@@ -1,7 +1,7 @@
-"""Sources ``gpus``, by one long-lived ``nvidia-smi --query-gpu … -lms``, and ``gpu_processes``, by its list of them.
+"""Sources ``gpus`` (one long-lived ``nvidia-smi --query-gpu … -lms``) and ``gpu_processes`` (its compute-apps list).
 
-Where there is no NVIDIA driver, AMD's GPUs are read from their driver's files. No second nvidia-smi with the same words
-is started while one exists: a hung driver holds it in the kernel.
+Without an NVIDIA driver, AMD GPUs are read from sysfs. No second nvidia-smi with the same arguments is started while
+the first one exists: a hung driver may hold it in the kernel.
 """
 
 from __future__ import annotations
@@ -25,22 +25,21 @@ APPS_PERIOD = 5.0
 RELOOK = 30.0
 """Seconds after which a node without a driver is looked at again."""
 FASTEST = 0.2
-"""Seconds between two rows of a GPU at the least: asking more often costs the driver and says no more."""
+"""Seconds between two rows of a GPU at least: a higher rate loads the driver without new information."""
 SILENCE = 4.0
-"""Seconds without a line after which nvidia-smi is said not to answer (whether the driver hangs, its age tells); four
-intervals when those are longer."""
+"""Seconds without a line after which nvidia-smi counts as not responding, or four intervals if longer."""
 GIVE_UP = 30.0
-"""Seconds without a line after which it is killed, and asked anew once it is gone."""
+"""Seconds without a line after which nvidia-smi is killed; a new one is started once it is gone."""
 BACK_OFF = 5.0
-"""Seconds between starts of a nvidia-smi that ends by itself."""
+"""Seconds between starts of an nvidia-smi that ends by itself."""
 LOADED = "/driver/nvidia/gpus"
-"""Folder below /proc of a driver that is loaded."""
+"""Folder below /proc that exists while the driver is loaded."""
 NO_TOOL = "no nvidia-smi on this node: no NVIDIA driver"
 NO_DRIVER = ("No devices were found", "couldn't communicate with the NVIDIA driver")
 
 
 class Gpus(Source):
-    """GPUs of NVIDIA's or AMD's make."""
+    """NVIDIA or AMD GPUs."""
 
     name = "gpus"
 
@@ -55,13 +54,13 @@ class Gpus(Source):
         self._columns = choose()
         self._rejected: List[str] = []
         self._answered = False
-        """A row has come."""
+        """True once a row has been read."""
         self._failure = ""
         self._said: Deque[str] = deque(maxlen=8)
-        """Its last lines since its last row: what it says when it ends."""
+        """Its last lines since its last row: its error message when it ends."""
 
     def configure(self, settings: Settings) -> None:
-        """Stream at the new interval, from a process that is started when the present one is gone."""
+        """Stream at the new interval, from a new process that starts when the present one is gone."""
         if settings.interval != self._interval:
             self._interval = settings.interval
             self._stream.kill()
@@ -82,13 +81,13 @@ class Gpus(Source):
                 self._stream.check(max(SILENCE, 4 * self._interval), max(GIVE_UP, 8 * self._interval))
                 return
         try:
-            yield from self._amd.look()  # a server's processor may have one beside NVIDIA's: those come first
+            yield from self._amd.look()  # last: a node with NVIDIA GPUs may have an AMD GPU in its processor
         except Absent:
             self.retry = self._absent_until - moment
             raise Absent(self._absent) from None
 
     def close(self) -> None:
-        """End what runs; a later look starts anew."""
+        """End nvidia-smi; a later look starts a new one."""
         self._stream.end()
 
     def _command(self) -> List[str]:
@@ -99,7 +98,7 @@ class Gpus(Source):
         return [path, "--query-gpu=" + ",".join(self._columns.values()), FORMAT, "-lms", str(milliseconds)]
 
     def _rows(self) -> Iterator[NamedTuple]:
-        """Samples of its lines since the last look. Raises :class:`Absent` when there is no driver."""
+        """Samples from nvidia-smi's lines since the last look. Raises :class:`Absent` without a driver."""
         for line in self._stream.lines(self._command, wait=1.5):
             row = build_row(split(line, list(self._columns)))
             if row is not None:
@@ -114,7 +113,7 @@ class Gpus(Source):
             self._conclude(self._stream.status)
 
     def _conclude(self, status: int) -> None:
-        """Draw the conclusion from its end. Raises :class:`Absent` when there is no driver."""
+        """Evaluate nvidia-smi's last lines and exit status. Raises :class:`Absent` without a driver."""
         words = " ".join(self._said)[:500]
         self._said.clear()
         field = rejected_field(words)
@@ -129,7 +128,7 @@ class Gpus(Source):
 
 
 class GpuUsers(Source):
-    """Who computes on NVIDIA's GPUs, with their shares of the SMs as NVML tells them."""
+    """Processes on NVIDIA GPUs, with their SM shares from NVML."""
 
     name = "gpu_processes"
     period = APPS_PERIOD

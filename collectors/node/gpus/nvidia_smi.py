@@ -1,7 +1,7 @@
-"""The columns that are asked of nvidia-smi, and its rows, in any of its formats, with or without units.
+"""Chooses the columns of an nvidia-smi query, and parses its rows, with or without units.
 
-Values come as ``97``, ``97 %``, ``627.40 W``, ``0x4``, ``[N/A]``, ``ERR!``. Names of columns changed over the years,
-and one unknown name fails the whole query.
+Values look like ``97``, ``97 %``, ``627.40 W``, ``0x4``, ``[N/A]``, ``ERR!``. Column names differ between driver
+versions, and a single unknown name fails the whole query.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ COLUMNS: Dict[str, Tuple[str, ...]] = {
     "remap_pending": ("truth", "remapped_rows.pending"),
     "remap_failure": ("truth", "remapped_rows.failure"),
     "recovery_action": ("text", "gpu_recovery_action"),
-    "name": ("text", "name", "gpu_name"),  # last: it alone may hold a comma
+    "name": ("text", "name", "gpu_name"),  # last: only a name may contain a comma
 }
-"""By the field of the sample: what the cells hold, and nvidia-smi's names of the column, newest first."""
+"""By field of the sample: type of the cells, then nvidia-smi's names of the column, newest first."""
 
 APP_FIELDS = ("gpu_bus_id", "pid", "used_gpu_memory", "process_name")
-"""Columns of the compute-apps list, in the order in which they are asked for."""
+"""Columns of the compute-apps list, in query order."""
 
 GONE = re.compile(r"GPU is lost|fallen off the bus|Unable to determine the device handle", re.IGNORECASE)
-"""Words about a GPU that no longer answers."""
+"""Messages about a GPU that no longer responds."""
 
 _REJECTED = r'Field "([^"]*)" is not a valid field to query'
 _BUS_ID = r"(?<![0-9a-fA-F:.])(?:[0-9a-fA-F]{4,8}:)?[0-9a-fA-F]{2,4}:[0-9a-fA-F]{2}\.[0-9a-fA-F]\b"
-# "GPU0000:07:00.0" runs GPU and address together: that 0000 is no index.
+# In "GPU0000:07:00.0", 0000 belongs to the address and is not an index.
 _INDEX = r"\bGPU ?(\d{1,3})(?:(?![\d:])|(?=: ))"
 _ABSENT = re.compile(
     r"\[?(N/A|Not (Supported|Available|Found)|None|Insufficient Permissions|.{0,60}deprecated)\]?|-|", re.IGNORECASE
@@ -60,19 +60,19 @@ _TRUTHS = {"yes": True, "1": True, "no": False, "0": False}
 
 
 def choose(rejected: Collection[str] = ()) -> Dict[str, str]:
-    """Columns to ask for, nvidia-smi's name by ours: of each the newest name that the driver has not rejected."""
+    """Columns to query, nvidia-smi's name by ours: for each column the newest name that the driver has not rejected."""
     chosen = ((key, [name for name in names if name not in rejected]) for key, (_, *names) in COLUMNS.items())
     return {key: names[0] for key, names in chosen if names}
 
 
 def rejected_field(text: str) -> Optional[str]:
-    """The field that nvidia-smi says it does not know; None when the text says nothing of the kind."""
+    """The field that nvidia-smi rejects as unknown; None if the text is no such message."""
     found = re.search(_REJECTED, text)
     return found.group(1) if found else None
 
 
 def value(kind: str, cell: str) -> Any:
-    """What a cell holds; None, or an empty text, where it is not available. Raises :class:`ValueError` for all else."""
+    """Value of a cell; None (or an empty text) if not available. Raises :class:`ValueError` for an invalid value."""
     if kind == "text":
         return "" if _ABSENT.fullmatch(cell) else cell
     number = _NUMBER.fullmatch(cell)
@@ -90,13 +90,13 @@ def value(kind: str, cell: str) -> Any:
 
 
 def split(line: str, keys: Sequence[str]) -> Dict[str, str]:
-    """Cells of a line that should have these columns, of which the last may hold commas; empty when it has fewer."""
+    """Cells of a line by column; the last cell may contain commas. Empty if the line has too few cells."""
     cells = [cell.strip() for cell in line.split(",", len(keys) - 1)]
     return dict(zip(keys, cells)) if len(cells) == len(keys) else {}
 
 
 def build_row(cells: Dict[str, str]) -> Optional[Tuple[GpuFacts, GpuSample]]:
-    """Row of cells by the keys of :data:`COLUMNS`; None without an index: it could not be told whose it is."""
+    """Samples from cells by the keys of :data:`COLUMNS`; None without an index, because the GPU is then unknown."""
     values: Dict[str, Any] = {}
     odd: Dict[str, str] = {}
     for key, (kind, *_) in COLUMNS.items():
@@ -113,7 +113,7 @@ def build_row(cells: Dict[str, str]) -> Optional[Tuple[GpuFacts, GpuSample]]:
 
 
 def build_app(cells: Dict[str, str]) -> Optional[GpuProcess]:
-    """Process of the cells of :data:`APP_FIELDS`; None without a pid and an address."""
+    """Process from the cells of :data:`APP_FIELDS`; None without a pid and a PCI address."""
     bus, pid, memory, name = (cells.get(field, "").strip() for field in APP_FIELDS)
     size = _NUMBER.fullmatch(memory)
     if not (re.fullmatch(_BUS_ID, bus) and pid.isdecimal() and len(pid) < 10):
@@ -124,24 +124,24 @@ def build_app(cells: Dict[str, str]) -> Optional[GpuProcess]:
 
 
 class GpuRoster:
-    """Which GPUs should answer, which do, and what nvidia-smi says in place of those that do not.
+    """Tracks which GPUs appear in nvidia-smi's output, and the faults of those that do not.
 
-    A GPU that ever gave a row is expected to give one in every round of nvidia-smi's; one that gave none for two rounds
-    is missing. A fault is over when the GPU gives a row again (a :class:`GpuFault` without a text).
+    A GPU that has ever had a row is expected in every round of nvidia-smi; it is missing after two rounds without a
+    row. Its fault is over when it has a row again (a :class:`GpuFault` without a text).
     """
 
     def __init__(self) -> None:
         self._known: Dict[str, GpuFacts] = {}
         self._round = 0
-        """Counted by the GPU that is heard most often."""
+        """Number of the round; it ends when any GPU has its next row."""
         self._rounds: Dict[str, int] = {}
-        """The round in which each GPU gave its last row."""
+        """The round of each GPU's last row."""
         self._faults: Dict[Tuple[Optional[int], str], str] = {}
 
     def row(self, facts: GpuFacts, sample: GpuSample) -> Iterator[NamedTuple]:
-        """Samples of a row, and what it changes in the faults."""
+        """Samples of a row, and the faults that it starts or ends."""
         lost = next(filter(GONE.search, (sample.odd or {}).values()), None)
-        if lost is not None:  # it is listed with this error in every column
+        if lost is not None:  # nvidia-smi prints the error in every column
             yield from self._fault(GpuFault(facts.gpu, facts.bus_id, lost))
             return
         key = bus_key(facts.bus_id) if facts.bus_id else str(facts.gpu)
@@ -159,7 +159,7 @@ class GpuRoster:
                 yield from self._fault(GpuFault(other.gpu, other.bus_id, words))
 
     def line(self, line: str) -> Iterator[NamedTuple]:
-        """A line that is no row: the fault of a lost GPU, with its index and address as far as known, or a remark."""
+        """Fault from a line that is no row: of a lost GPU, with index and address if known, else of the source."""
         if not GONE.search(line):
             yield Fault("gpus", line[:500], 1)
             return

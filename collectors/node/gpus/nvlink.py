@@ -1,13 +1,13 @@
-"""Sources ``nvlink`` and ``topology``: what NVLink fabrics need, and how the GPUs and NICs of this node are connected.
+"""Sources ``nvlink`` (daemons and state of NVLink fabrics) and ``topology`` (connections between GPUs and NICs).
 
-``nvidia-fabricmanager`` runs where NVSwitches are on this node's PCI bus (HGX A100 to H200:
-``/dev/nvidia-nvswitch0`` …), or where it configures those that are not (HGX B200); ``nvidia-imex`` where several nodes
-share memory over NVLink (GB200: ``/dev/nvidia-caps-imex-channels``). The list of processes tells whether they run; that
-one is not there counts only where the list is the host's, for a container does not see the host's daemons.
+``nvidia-fabricmanager`` runs on nodes with NVSwitches on the PCI bus (HGX A100 to H200: ``/dev/nvidia-nvswitch0`` …) or
+whose NVSwitches it configures otherwise (HGX B200); ``nvidia-imex`` runs where several nodes share memory over NVLink
+(GB200: ``/dev/nvidia-caps-imex-channels``). The process list shows whether they run. A missing daemon counts only in
+the host's process list, because a container does not see the host's daemons.
 
-``nvidia-smi topo -m`` prints a matrix, tabs between its cells: a head (``GPU0 GPU1 NIC0 CPU Affinity NUMA Affinity``),
-a row a device, then a legend of the words and, for NICs, of their names (``NIC0: mlx5_0``). The head is underlined by
-escape codes on some drivers.
+``nvidia-smi topo -m`` prints a matrix with tabs between its cells: a header (``GPU0 GPU1 NIC0 CPU Affinity NUMA
+Affinity``), one row per device, then a legend with the names of NICs (``NIC0: mlx5_0``). Some drivers underline the
+header with escape codes.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ PATIENCE = 20.0
 """Seconds that nvidia-smi may take."""
 FIELDS = ("index", "fabric.state", "fabric.status", "fabric.health.summary")
 VALUES = ("state", "status", "health")
-"""The last one is known since driver 550; on older ones the daemons alone are told."""
+"""``health`` exists since driver 550; on older drivers the query fails, and only the daemons are reported."""
 NO_FABRIC = ("", "N/A", "[N/A]", "Not Supported", "[Not Supported]")
 MANAGER, IMEX = "nvidia-fabricmanager", "nvidia-imex"
 _COMMS = {MANAGER: ("nv-fabricmanage", "nvidia-fabricma"), IMEX: ("nvidia-imex",)}
-"""Names of their processes, cut off at 15 characters as the kernel does."""
+"""Their process names, truncated to 15 characters as by the kernel."""
 CHANNELS = "nvidia-caps-imex-channels"
 
 TOPOLOGY_EVERY = 3600.0
-"""Seconds between two matrices: what is soldered does not move, but a link may be gone after a reset."""
+"""Seconds between two matrices: links rarely change, but one may be missing after a reset."""
 DEVICES = 64
 _ESCAPES = re.compile(r"\x1b\[[0-9;]{0,20}m")
 _DEVICE = re.compile(r"(?:GPU|NIC)\d{1,3}\Z")
@@ -45,7 +45,7 @@ _NIC_NAME = re.compile(r"\s{0,8}(NIC\d{1,3}): (\S{1,40})\s{0,8}\Z")
 
 
 class NvlinkServices(Source):
-    """Fabric Manager, IMEX, and the fabric as the GPUs see it."""
+    """Fabric Manager, IMEX, and the fabric state of each GPU."""
 
     name = "nvlink"
     period = EVERY
@@ -108,10 +108,10 @@ class GpuTopology(Source):
 
 
 def parse_topology(said: str) -> Dict[str, Dict[str, str]]:
-    """The matrix in what the tool printed: of each device its link to each, and its NUMA node, ``numa``.
+    """Parse the tool's matrix: for each device its link to every device, and its NUMA node, ``numa``.
 
-    A link is ``X`` (itself), ``NV18`` (so many NVLinks), ``PIX``, ``PXB``, ``PHB``, ``NODE`` or ``SYS``. Empty where
-    there is no matrix.
+    A link is ``X`` (itself), ``NV18`` (18 NVLinks), ``PIX``, ``PXB``, ``PHB``, ``NODE`` or ``SYS``. Empty without a
+    complete matrix.
     """
     lines = [_ESCAPES.sub("", line) for line in said.splitlines()]
     names = {found[1]: found[2] for found in map(_NIC_NAME.match, lines) if found}
@@ -122,7 +122,7 @@ def parse_topology(said: str) -> Dict[str, Dict[str, str]]:
     for words in map(str.split, lines):
         links, cells = words[1 : len(devices) + 1], words[len(devices) + 1 :]
         if words[:1] and words[0] in devices and len(links) == len(devices) and all(map(_LINK.match, links)):
-            # the NUMA node is the cell behind the CPUs' (0-47,96-143)
+            # the NUMA node follows the CPU list (0-47,96-143)
             numa = cells[1] if len(cells) > 1 and cells[1].isdigit() else ""
             rows[names.get(words[0], words[0])] = dict(zip(named, links), numa=numa)
     return rows if len(rows) == len(devices) else {}

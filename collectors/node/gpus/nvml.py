@@ -1,4 +1,4 @@
-"""NVML in a child process: started where there is a driver, with the bindings that were sent for it, and kept apart."""
+"""Source ``nvml``: runs NVML in a child process, with bindings sent by the fleet side, on nodes with a driver."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from collectors.samples.logs import LogEvent
 from collectors.samples.stream import Fault
 
 DEVICE = "/dev/nvidiactl"
-"""There where the driver is loaded."""
+"""Exists while the driver is loaded."""
 BUNDLE = "nvml"
-"""What this side asks for (see ``Hello.wants``): the bindings and the watch as JSON of their sources, packed."""
+"""Name of the resource requested in ``Hello.wants``: JSON of the sources of pynvml and nvml_watch, zlib in base64."""
 SILENCE = 15.0
-"""Seconds without a line after which the driver is said not to answer."""
+"""Seconds without a line after which the driver counts as not responding."""
 GIVE_UP = 60.0
-"""Seconds without a line after which the child is killed; another is started once it is gone."""
+"""Seconds without a line after which the child is killed; a new one is started once it is gone."""
 RELOOK = 30.0
-"""Seconds from one start of the child to the next at the least, and between two looks for a driver."""
+"""Seconds between starts of the child at least, and between checks for a driver."""
 
-# The sources come on the child's standard input: nothing is written to disk, and an argument is too short for them.
+# The sources come on the child's standard input: nothing is written to disk, and they are too long for an argument.
 _PROGRAM = """\
 import base64, json, sys, zlib
 sources = json.loads(zlib.decompress(base64.b64decode(sys.stdin.buffer.read())))
@@ -39,7 +39,7 @@ modules["nvml_watch"].main(modules["pynvml"])
 
 
 class Nvml(Source):
-    """Xid events, NVLinks and the SM share of processes."""
+    """Xid events, NVLink counters and SM shares of processes."""
 
     name = "nvml"
 
@@ -50,7 +50,7 @@ class Nvml(Source):
         self._shares: Dict[Tuple[str, int], int] = {}
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (events carry their own time)
-        """What the child said since the last look."""
+        """Samples from the child's lines since the last look."""
         is_loaded = os.path.exists(DEVICE)
         self.retry = 0.0 if is_loaded else RELOOK
         if not is_loaded:
@@ -89,7 +89,7 @@ class Nvml(Source):
 
 
 def xid_event(at: float, gpu: Optional[int], bus_id: str, code: int) -> LogEvent:
-    """An Xid as the kernel log's reader tells it: the address without its function."""
+    """Event of an Xid in the form of the kernel log's reader: the PCI address without its function."""
     address = bus_key(bus_id)
     where = "GPU %s" % gpu if gpu is not None else "a GPU"
     data: Dict[str, Value] = {"code": code, "bus_id": address, "pid": None, "process": "", "detail": ""}

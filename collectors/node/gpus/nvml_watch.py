@@ -1,13 +1,13 @@
-"""What NVML can say and nvidia-smi cannot: Xid events as they happen, NVLink errors and traffic, SM share per process.
+"""Data that NVML has and nvidia-smi lacks: Xid events as they happen, NVLink errors and traffic, SM share per process.
 
-Runs in a process of its own (see :mod:`collectors.node.gpus.nvml`): a call into a wedged driver never returns. So it
-imports nothing of ours. Lines out are JSON arrays, the first element the kind:
+Runs in a process of its own (see :mod:`collectors.node.gpus.nvml`), because a call into a hung driver never returns;
+it imports none of our modules. Output lines are JSON arrays whose first element is the kind:
 
 - ``["xid", time, gpu, bus address, code]``
 - ``["link", gpu, link, active, replay, recovery, crc, received, sent]``: errors since the driver was loaded, bytes
 - ``["share", bus address, pid, per cent of the SMs]``
-- ``["round"]`` ends a round of links and shares, so that silence shows
-- ``["remark", text]`` for what it has to do without
+- ``["round"]`` ends a round of links and shares; its absence shows a hung driver
+- ``["remark", text]`` for a GPU that cannot be read
 - ``["trouble", text]`` before it gives up
 """
 
@@ -18,7 +18,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 PERIOD = 2.0
-"""Seconds of a round: events are waited for in between."""
+"""Seconds of a round; the time between looks is spent waiting for events."""
 ERRORS = ("DL_REPLAY", "DL_RECOVERY", "DL_CRC_FLIT")
 """Error counters of a link, as NVML names them."""
 
@@ -34,25 +34,25 @@ class Device:
         self.handle = nvml.nvmlDeviceGetHandleByIndex(index)
         self.bus_id = address(nvml, self.handle)
         self._links: Optional[int] = None
-        """How many it has, once they were looked at."""
+        """Number of its links; None before the first look."""
         self._seen = 0
 
     def asked(self, function: str, *arguments: object) -> Any:
-        """What this GPU answers to a call by its name; None for an error, as for what it does not have."""
+        """Result of an NVML function for this GPU; None for an error (an unsupported feature, for example)."""
         try:
             return getattr(self._nvml, function)(self.handle, *arguments)
         except self._nvml.NVMLError:
             return None
 
     def links(self) -> List[List[object]]:
-        """Lines of its links: errors, bytes received and sent; the driver counts KiB."""
+        """``link`` lines of its links: errors, bytes received and sent (the driver counts KiB)."""
         nvml = self._nvml
         traffic = (nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX, nvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX)
         lines: List[List[object]] = []
         for link in range(int(nvml.NVML_NVLINK_MAX_LINKS) if self._links is None else self._links):
             active = self.asked("nvmlDeviceGetNvLinkState", link)
             if active is None and self._links is None:
-                break  # no such link, nor any further one
+                break  # neither this link nor any further one exists
             if active is None:
                 continue
             counters = [getattr(nvml, "NVML_NVLINK_ERROR_" + name) for name in ERRORS]
@@ -64,8 +64,8 @@ class Device:
         return lines
 
     def shares(self) -> List[List[object]]:
-        """Lines of the processes that ran kernels since the last round."""
-        samples = self.asked("nvmlDeviceGetProcessUtilization", self._seen) or ()  # none: nobody ran anything
+        """``share`` lines of processes that ran kernels since the last round."""
+        samples = self.asked("nvmlDeviceGetProcessUtilization", self._seen) or ()  # an error if no kernel ran
         latest: Dict[int, int] = {}
         for sample in sorted(samples, key=lambda sample: int(sample.timeStamp)):
             self._seen = int(sample.timeStamp)
@@ -77,7 +77,7 @@ class Watch:
     """All GPUs of the node."""
 
     def __init__(self, nvml: Any, write: Write) -> None:
-        """Start NVML; its errors go to the caller."""
+        """Initialize NVML. Raises its errors."""
         self._nvml = nvml
         self._write = write
         nvml.nvmlInit()
@@ -95,7 +95,7 @@ class Watch:
                 self._listening = True
 
     def round(self) -> None:
-        """One look at everything, then wait for events until the next is due."""
+        """Read all GPUs once, then wait for events until the next round is due."""
         for device in self.devices:
             for line in device.links() + device.shares():
                 self._write(line)
@@ -111,14 +111,14 @@ class Watch:
         except nvml.NVMLError as error:
             if error.value == nvml.NVML_ERROR_TIMEOUT:
                 return
-            event = None  # a GPU that is lost makes every wait fail at once
+            event = None  # with a lost GPU every wait fails at once
         if event is None:
             time.sleep(max(0.0, seconds))
         elif event.eventType & nvml.nvmlEventTypeXidCriticalError:
             self._write(["xid", time.time(), *self._whose(event.device), int(event.eventData)])
 
     def _whose(self, handle: Any) -> Tuple[Optional[int], str]:
-        """Index and address of the GPU of an event."""
+        """Index and PCI address of an event's GPU."""
         try:
             place = address(self._nvml, handle)
         except self._nvml.NVMLError:
@@ -127,13 +127,13 @@ class Watch:
 
 
 def address(nvml: Any, handle: Any) -> str:
-    """Address of a GPU on the bus; the bindings give text, older ones bytes."""
+    """PCI address of a GPU; old bindings return bytes."""
     bus = nvml.nvmlDeviceGetPciInfo(handle).busId
     return (bus.decode("ascii", "replace") if isinstance(bus, bytes) else str(bus)).lower()
 
 
 def main(nvml: Any, write: Optional[Write] = None, rounds: float = float("inf")) -> None:
-    """Watch for ever, or for some rounds, and write lines to standard output."""
+    """Watch for ``rounds`` rounds (default: forever) and write lines to standard output."""
     say: Write = write or (lambda line: print(json.dumps(line), flush=True))  # noqa: T201 (its way out)
     try:
         watch = Watch(nvml, say)

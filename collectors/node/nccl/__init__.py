@@ -1,1 +1,1 @@
-"""What NCCL and torch keep about collectives on a node: settings, flight recorder, RAS."""
+"""Records of collectives that NCCL and torch keep on a node: flight recorder, RAS."""

@@ -1,7 +1,7 @@
-"""Asks NCCL's RAS socket from where a rank is: in a container its ``localhost`` is not the node's.
+"""Queries NCCL's RAS socket in a rank's network namespace: in a container, ``localhost`` is not the node's.
 
-Plain text over TCP (docs/userguide troubleshooting/ras.rst): commands in lines, an answer, the end. It is asked of NCCL
-2.29 and newer alone, which answers in JSON.
+The protocol is plain text over TCP (docs/userguide troubleshooting/ras.rst): lines of commands, one answer, end of
+connection. Only NCCL 2.29 and newer, which answers in JSON, is queried.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from collectors.samples.probes import RasAnswer
 
 REQUEST = b"CLIENT PROTOCOL 2\nSET FORMAT json\nVERBOSE STATUS\n"
 SECONDS = 12.0
-"""RAS itself takes up to 10 s when ranks do not answer it."""
+"""RAS itself takes up to 10 s when ranks do not answer."""
 LIMIT = 32 << 20
 
 
 def ask(pid: int, host: str, port: int) -> bytes:
-    """All that the server says. Raises :class:`OSError`."""
+    """The server's whole answer, at most :data:`LIMIT` bytes. Raises :class:`OSError`."""
     deadline = time.monotonic() + SECONDS
     parts: List[bytes] = []
     size = 0
@@ -43,10 +43,10 @@ def ask(pid: int, host: str, port: int) -> bytes:
 
 
 def connect(pid: int, host: str, port: int, timeout: float) -> socket.socket:
-    """A connection as the rank would make it, to a listener of its own user on its own machine or container.
+    """Connect from the rank's network namespace to a listener of the rank's user on its own machine or container.
 
-    The rank's user names the address, and this side may be root: nothing else is connected to. Raises
-    :class:`OSError`, also where the rank's network namespace may not be entered, or the rank has ended.
+    Nothing else is connected to, because the rank's user chooses the address and we may be root. Raises
+    :class:`OSError`, also if the rank's network namespace may not be entered, or the rank has ended.
     """
     status, started = read_status("/proc", pid), read_stat("/proc", pid)
     owners = [one.uid for one in tcp_sockets(pid, 1 << LISTEN, port=port)]
@@ -55,7 +55,7 @@ def connect(pid: int, host: str, port: int, timeout: float) -> socket.socket:
         raise OSError(errno.EPERM, "port %d is listened on by uid %d, not by the rank's" % (port, strangers[0]))
 
     def connected() -> socket.socket:
-        """Within the namespace: it is the one that was asked about if the pid is still the same process's."""
+        """Runs in the namespace, which is the rank's if the pid was not reused."""
         again = read_stat("/proc", pid)
         if started is None or again is None or again.start_ticks != started.start_ticks:
             raise OSError(errno.ESRCH, "process %d has ended" % pid)
@@ -68,7 +68,7 @@ def _connect(host: str, port: int, timeout: float) -> socket.socket:
     for family, _, _, _, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         with socket.socket(family, socket.SOCK_STREAM) as tried:
             try:
-                tried.bind((found[0], 0, *found[2:]))  # which the kernel lets us to an address of our own alone
+                tried.bind((found[0], 0, *found[2:]))  # succeeds only for one of our own addresses
             except OSError:
                 continue
         return socket.create_connection((str(found[0]), port), timeout)
@@ -77,9 +77,9 @@ def _connect(host: str, port: int, timeout: float) -> socket.socket:
 
 @watchdog.program
 def main(arguments: Dict[str, Any]) -> None:
-    """Entry. ``pid``: the rank to ask from, ``host`` and ``port`` as it would reach them.
+    """Entry. ``pid``: the rank, ``host`` and ``port``: the RAS address as the rank would use it.
 
-    Only an address of the rank's own machine is asked.
+    Only an address of the rank's own machine is queried.
     """
     answer, why = b"", ""
     try:

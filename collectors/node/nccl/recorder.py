@@ -1,9 +1,9 @@
-"""Finds the flight recorder dumps of the ranks on this node, and asks running ranks for one where they can be asked.
+"""Finds the flight recorder dumps of this node's ranks, and requests fresh dumps from ranks with a dump pipe.
 
 torch writes a dump to ``<stem><rank>``. The stem is TORCH_FR_DUMP_TEMP_FILE (since 2.9), TORCHCOMM_FR_DUMP_TEMP_FILE
 (TorchComms) or TORCH_NCCL_DEBUG_INFO_TEMP_FILE, else ``${XDG_CACHE_HOME:-~/.cache}/torch/comm_lib_trace_rank_``, in
 older releases ``/tmp/nccl_trace_rank_``. A rank that was started with TORCH_NCCL_DEBUG_INFO_PIPE_FILE listens on
-``<stem><rank>.pipe``: one byte in the pipe makes it dump, and the job goes on (ProcessGroupNCCL.hpp and
+``<stem><rank>.pipe``: one byte in the pipe triggers a dump without disturbing the job (ProcessGroupNCCL.hpp and
 FlightRecorder.hpp of torch 2.13).
 """
 
@@ -27,18 +27,18 @@ from collectors.samples.probes import RecorderFile
 STEMS = ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCHCOMM_FR_DUMP_TEMP_FILE")
 PIPE = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE"
 SIZE_LIMIT = 64 << 20
-"""A dump of 2,000 entries with stacks has some megabytes."""
+"""Bytes; a dump of 2,000 entries with stacks has some megabytes."""
 NODE_LIMIT = 128 << 20
-"""Bytes of dumps that are sent of one node: the machine that asks has as much memory for each of its nodes."""
+"""Bytes of dumps sent by one node: bounds the memory of the receiver."""
 ANSWER_SECONDS = 6.0
-"""A rank looks at its pipe once a second and writes in one go."""
+"""Seconds to wait for fresh dumps; a rank polls its pipe once a second."""
 
 
 def ask(pipe: str, uid: int = 0) -> str:
-    """Write the one byte that asks for a dump; the reason why that was not possible, or nothing.
+    """Write the byte that requests a dump; return the reason if that failed, else an empty text.
 
-    Without blocking: nobody reads the pipe of a rank whose monitor thread is gone. What is written to is what was
-    looked at: the name is the rank's user's, who may put another file there in between.
+    Never blocks: a rank without its monitor thread does not read the pipe. The descriptor that was checked is the one
+    written to, because the rank's user could replace the file in between.
     """
     try:
         descriptor = opened(pipe, lambda one: stat.S_ISFIFO(one.st_mode) and uid in (0, one.st_uid), os.O_WRONLY)
@@ -54,7 +54,7 @@ def ask(pipe: str, uid: int = 0) -> str:
 
 
 class WantedDump:
-    """One rank whose dump is wanted; its process started at ``started``, by the node's clock."""
+    """One rank whose dump is wanted; ``started`` is its process's start, by the node's clock."""
 
     def __init__(self, rank: int, pid: int, started: float) -> None:
         self._rank = rank
@@ -68,31 +68,31 @@ class WantedDump:
         cache = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME", ""), ".cache")
         usual = [os.path.join(cache, "torch", "comm_lib_trace_rank_"), "/tmp/nccl_trace_rank_"]
         stems = [env[name] for name in STEMS if env.get(name)] or usual
-        pipe = env.get(PIPE, "") or pages.told_pipe(pid)  # the rank may have opened one since its start
+        pipe = env.get(PIPE, "") or pages.told_pipe(pid)  # the rank may have opened a pipe after its start
         self._files = [self._here("%s%d" % (stem, rank)) for stem in stems if data is not None]
         self.pipe = self._here("%s%d.pipe" % (pipe, rank)) if pipe else ""
         found = owner_of(pid)
-        # As root the rank's user, -1 where it has no single one: its environment names the files. Else the kernel sees
-        # to it, and 0 may read all.
+        # As root: only read what the rank's user may read (-1: no single user), because its environment names the
+        # files. Otherwise the kernel checks permissions, and 0 disables our own check.
         self._uid = 0 if os.geteuid() != 0 else -1 if found is None else found.uid
         self._asked_after: Optional[float] = None
-        """Time of its newest dump before a fresh one was asked for."""
+        """Modification time of its dump before a fresh one was requested; 0 without a dump."""
 
     def _here(self, path: str) -> str:
-        """A path of the rank as this side can open it: one in a container, or a relative one, is another file here."""
+        """Translate a path of the rank, which may be relative or in a container, to one that opens here."""
         if not path.startswith("/"):
             path = os.path.join(link("/proc/%d/cwd" % self._pid), path)
         return seen_by(self._pid, path)
 
     def ask(self) -> None:
-        """Ask the rank for a fresh dump; all ranks are asked before any is waited for."""
+        """Request a fresh dump; call this for all ranks before waiting for any."""
         if self._files:
             found = _stat(self._files[0])
             self._why = ask(self.pipe, self._uid) if self.pipe else "the job was started without " + PIPE
             self._asked_after = None if self._why else found.st_mtime if found is not None else 0.0
 
     def dump(self, deadline: float, room: int) -> RecorderFile:
-        """The fresh dump that was asked for, else what lies there from this run, of at most ``room`` bytes."""
+        """The fresh dump if one was requested, else an existing dump of this run, of at most ``room`` bytes."""
         if self._asked_after is not None and not _settled(self._files[0], self._asked_after, deadline):
             self._why = "asked, but no dump came: its monitor thread does not run any more"
         for path in self._files:
@@ -100,7 +100,7 @@ class WantedDump:
             if found is not None and found.st_mtime < self._started:
                 self._why = self._why or "%s is of an earlier run" % path
             elif found is not None:
-                # the rank says where its dump is: root must not be made to read what the rank's user may not
+                # the rank's environment names the path: root must not read what the rank's user may not
                 data = read_named(path, self._uid, SIZE_LIMIT + 1) or b""
                 if len(data) > min(SIZE_LIMIT, room):
                     much = "of a dump no more than %d MB are sent, of a node %d" % (SIZE_LIMIT >> 20, NODE_LIMIT >> 20)
@@ -118,12 +118,12 @@ class WantedDump:
 def _stat(path: str) -> Optional[os.stat_result]:
     try:
         return os.stat(path)
-    except OSError:  # not there: the rank's user may make it and take it away at any time
+    except OSError:  # the rank's user may create and delete it at any time
         return None
 
 
 def _settled(path: str, since: float, deadline: float) -> bool:
-    """Wait until a file that was changed after ``since`` no longer grows; False when the time is up."""
+    """Wait until a file changes after ``since`` and stops growing; False if that does not happen by ``deadline``."""
     size = 0
     while time.monotonic() < deadline:
         found = _stat(path)
@@ -136,7 +136,7 @@ def _settled(path: str, since: float, deadline: float) -> bool:
 
 
 def dumps(ranks: Sequence[Sequence[float]], fresh: bool) -> Iterator[RecorderFile]:
-    """What each of these ranks has: number, pid and start time each; together no more than may be sent of one node."""
+    """Dumps of ranks given as (rank, pid, start time); in total at most :data:`NODE_LIMIT` bytes."""
     wanted = [WantedDump(int(rank), int(pid), started) for rank, pid, started in ranks]
     for one in wanted if fresh else ():
         one.ask()
@@ -149,6 +149,6 @@ def dumps(ranks: Sequence[Sequence[float]], fresh: bool) -> Iterator[RecorderFil
 
 @watchdog.program
 def main(arguments: Dict[str, Any]) -> None:
-    """Entry. ``ranks``: [rank, pid, start time] each, ``fresh``: whether to ask the ranks for a new dump."""
+    """Entry. ``ranks``: list of [rank, pid, start time], ``fresh``: whether to request new dumps."""
     for file in dumps(arguments["ranks"], arguments["fresh"]):
         say(file)

@@ -1,7 +1,7 @@
-"""Samples the stacks of processes of this node for some seconds, with py-spy record, without pausing them.
+"""Samples the stacks of this node's processes for some seconds with ``py-spy record``, without pausing them.
 
-Its arguments are the pids, and the seconds. It prints a :class:`FlameRecording` for each process. py-spy
-writes into memory of this process: nothing is on a disk, and all of it ends with this program, however that ends.
+The arguments are the pids and the seconds; the output is one :class:`FlameRecording` per process. py-spy writes into a
+memfd of this process: nothing is written to disk, and the data disappears when this program ends.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from collectors.node.stacks import look, pyspy, pyspy_output
 from collectors.node.wire import say
 
 _GRACE = 10
-"""Seconds that py-spy may take to begin and to write its result."""
+"""Seconds that py-spy may take to start and to write its result."""
 
 LIMIT = 16 << 20
-"""Bytes of one process's folded stacks that py-spy may write into our memory, and that are sent."""
+"""Bytes of one process's folded stacks that py-spy may write, and that are sent."""
 
 
 class FlameRecording(NamedTuple):
-    """What one process gave: folded stacks of py-spy's ``raw`` format, compressed and in base 64, or an error."""
+    """Recording of one process: folded stacks (py-spy's ``raw`` format), zlib-compressed in base64, or an error."""
 
     pid: int
     stacks: str
     error: str
-    """``word: what was said``, as in :class:`collectors.samples.stacks.StackDump`."""
+    """``word: message``, as in :class:`collectors.samples.stacks.StackDump`."""
 
 
 def main(arguments: Tuple[List[int], float]) -> None:
     """Answer one request."""
     pids, seconds = arguments
     spy = pyspy.find_or_borrow(pyspy.InputLines())
-    # no file of a program that is started here grows beyond the limit, our memory neither
+    # limits the files of child programs, and so the memfd that py-spy writes to
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     most = LIMIT if hard == resource.RLIM_INFINITY else min(LIMIT, hard)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
@@ -59,7 +59,7 @@ def _record(pid: int, spy: Optional[str], seconds: float, done: "SimpleQueue[Fla
 
 
 def _recording(pid: int, spy: Optional[str], seconds: float) -> FlameRecording:
-    """Record one process, and tell what came of it. Raises :class:`Absent` where py-spy cannot be started."""
+    """Record one process. Raises :class:`Absent` if py-spy cannot be started."""
     state = process_state.of(pid)
     if state is None or state.state in look.DEAD:
         return FlameRecording(pid, "", "gone: no such process")
@@ -75,7 +75,7 @@ def _recording(pid: int, spy: Optional[str], seconds: float) -> FlameRecording:
         os.close(memory)
     error = ""
     if len(stacks) >= LIMIT:
-        stacks = stacks[: stacks.rfind(b"\n") + 1]  # the last one may be cut
+        stacks = stacks[: stacks.rfind(b"\n") + 1]  # the last line may be incomplete
         error = "cut: only the first %d MB of its stacks" % (LIMIT >> 20)
     elif not stacks:
         error = "%s: %s" % pyspy_output.failure(ended.stderr) if ended.status else "timeout: py-spy wrote nothing"

@@ -1,4 +1,4 @@
-"""One look at one process: what the kernel says of it first, then py-spy in the ways that fit, gentlest first."""
+"""One look at one process: first its kernel state, then py-spy by the methods that apply, least intrusive first."""
 
 from __future__ import annotations
 
@@ -18,45 +18,46 @@ from collectors.samples.stacks import StackDump, ThreadStack, main_thread
 STOPPED, DEAD = frozenset("Tt"), frozenset("ZXx")
 TRACED, UNINTERRUPTIBLE = "t", "D"
 SAID = 32 << 20
-"""Bytes that one py-spy may say: threads, frames and names are the process's to make up."""
+"""Bytes of output of one py-spy at most: the process controls the number of its threads and frames, and their names."""
 NO_NATIVE = "native frames of a process in a container: connect into it, by --via docker or kubectl"
-"""py-spy asks the kernel for a thread by the number that it has in its own PID namespace."""
+"""Way out for native frames of a process in a container: py-spy attaches to threads by their ids in the container's PID
+namespace."""
 READING = "nonblocking"
-"""The one method that does not pause the process, as one tracer at a time may."""
+"""The only method that neither pauses the process nor attaches to it (the kernel allows one tracer at a time)."""
 Answer = Union[List[ThreadStack], DumpFailure]
-"""What one py-spy says of a process, or why it says nothing."""
+"""Threads of a process from one py-spy run, or the reason why there are none."""
 
 
 class DumpRequest(NamedTuple):
-    """What to dump, and how."""
+    """Which processes to dump, and how."""
 
     pids: List[int] = []  # noqa: RUF012 (never written to)
     native: bool = False
     """With native frames: pauses each process for up to 25 ms and costs half a second of CPU for each."""
     blocking: bool = True
-    """A read that stays torn may be repeated with the process paused, for under 1 ms."""
+    """If reads stay torn, one may be repeated with the process paused, for under 1 ms."""
     samples: int = 1
     deadline: float = 3.0
     """Seconds that one py-spy may take."""
     sudo: bool = False
-    """Where this login may not trace, ``sudo -n`` may be tried. Never unasked: sudo reports each refusal to the
+    """``sudo -n`` may be tried where this login may not trace. Only on request: sudo reports each refusal to the
     administrators."""
 
 
 class Looker:
-    """Looks at processes with one py-spy; None where there is none."""
+    """Looks at processes with the py-spy at path ``spy``; None if the node has none."""
 
     def __init__(self, spy: Optional[str]) -> None:
         self._spy = spy
         self._refused = ""
-        """What sudo said when it refused; it is not tried again."""
+        """Sudo's message when it refused; sudo is then not tried again."""
 
     def look(self, pid: int, rank_pid: int, request: DumpRequest) -> StackDump:
-        """Look at one process."""
+        """Dump one process."""
         at, state, status = time.time(), process_state.of(pid), procfs.read_status("/proc", pid)
         own_pid = None if status is None else status.inner_pid
         is_inside = own_pid not in (None, pid)
-        # of the rank, and of a helper that is met at a connection: each question lists every connection of the node
+        # only for ranks, and helpers that wait on a connection: each query lists all connections of the node
         at_one = state is not None and state.waiting_on.startswith("tcp ")
         traffic = CarriedBytes(pid) if pid == rank_pid or at_one else None
         threads: List[ThreadStack] = []
@@ -66,13 +67,13 @@ class Looker:
             ways, failure = [], DumpFailure("gone", "zombie, not yet waited for" if state else "no such process")
         for tried, with_locals in ways:
             attaches = tried != READING
-            # frames and kernel state must be of the same moment, so it is read anew for each attempt
+            # frames and kernel state must be of the same moment, so the state is read anew for each attempt
             at, state = time.time(), process_state.of(pid) or state
             if attaches and state is not None and state.state in STOPPED:
                 continue
             answer = self._ask(tried, with_locals, pid, own_pid, request)
             if isinstance(answer, DumpFailure):
-                # another tracer may be at it, and reading needs none; some frames are better than a later failure
+                # a later method may fail because another tracer is attached; frames already read are kept
                 failure = failure if threads or (failure is not None and attaches) else answer
                 if not (threads or attaches or answer.word == "torn"):
                     break
@@ -93,7 +94,7 @@ class Looker:
         )  # fmt: skip
 
     def _ask(self, method: str, with_locals: bool, pid: int, own_pid: Optional[int], request: DumpRequest) -> Answer:
-        """Call py-spy; where this user is denied, and that may be tried, by sudo."""
+        """Call py-spy; if this user is denied and the request allows sudo, call it again by sudo."""
         if self._spy is None:
             return DumpFailure("no-py-spy", "no py-spy on this node, and none to lend to it")
         words = pyspy.dump_command(self._spy, pid, method, with_locals)
@@ -108,9 +109,9 @@ class Looker:
 
 
 def _ways(request: DumpRequest, *, native: bool) -> List[Tuple[str, bool]]:
-    """Methods, each with or without the arguments that tell peers and groups apart.
+    """Methods in the order of trial, each with or without the arguments that identify peers and groups.
 
-    The gentlest first, but for native frames, which are asked for; with arguments before without.
+    Least intrusive first, except native frames, which were requested; with arguments before without.
     """
     ways = [("native", True)] if native else []
     ways += [(READING, True), (READING, False)]
@@ -135,14 +136,14 @@ def _run(words: List[str], deadline: float, pid: int, own_pid: Optional[int]) ->
 
 
 def _settled(pid: int, state: Optional[ProcessState]) -> ProcessState:
-    """What the kernel said; not of a pause that has passed meanwhile: another look's, not a debugger's."""
+    """The kernel state; read again if the process was traced, because another look's pause may be over by now."""
     if state is not None and state.state == TRACED:
         return process_state.of(pid) or state
     return state or ProcessState("", "", "", "", 0.0)
 
 
 def way_out(pid: int, proc: str = "/proc") -> str:
-    """What would let this user trace that process, as far as this node's settings tell."""
+    """Advice how to get the right to trace a process, from this node's settings."""
     sudo = "allow sudo -n py-spy there and use --sudo"
     if os.geteuid() == 0 and not procfs.may_trace_all():
         return (

@@ -1,4 +1,4 @@
-"""py-spy on this node: found or borrowed, and how it is called; and the lines that a program that runs it is sent."""
+"""Finds or borrows a py-spy on this node and builds its commands; reads the control lines of programs that run it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from collectors.node.wire import decode_control, say
 from collectors.samples.stream import Lent
 
 PLACES = ("/opt/conda/bin", "/opt/venv/bin", os.path.expanduser("~/.local/bin"))
-"""Beside those of other tools."""
+"""Folders searched in addition to those of other tools."""
 FETCH_SECONDS = 30.0
-"""Seconds that a loan may take to come."""
+"""Seconds to wait for a lent py-spy."""
 RATE = 50
-"""Samples a second of a flame graph."""
+"""Samples per second of a flame graph."""
 MOST = 64 << 20
-"""Bytes of one line."""
+"""Bytes of one line at most."""
 
 
 class WantsPySpy(NamedTuple):
-    """This node needs a py-spy to be lent to it; the answer is a line, :class:`Lent`, without content for none."""
+    """Request for a py-spy for this node; the answer is a line :class:`Lent`, without content if there is none."""
 
     machine: str
     """``x86_64``, ``aarch64``."""
 
 
 class InputLines:
-    """Lines of standard input but heartbeats, read in a thread of its own that re-arms the alarm. One a program."""
+    """Lines of standard input except heartbeats, read in a thread that re-arms the alarm. One instance per program."""
 
     def __init__(self) -> None:
         self._lines: "SimpleQueue[bytes]" = SimpleQueue()
@@ -40,7 +40,7 @@ class InputLines:
 
     def _hear(self, data: bytes) -> None:
         self._rest += data
-        if b"\n" in data:  # a loan is one line of megabytes, which comes in small pieces
+        if b"\n" in data:  # a lent py-spy is one line of megabytes, which arrives in small pieces
             *lines, self._rest = self._rest.split(b"\n")
             for line in filter(None, lines):
                 self._lines.put(bytes(line))
@@ -48,7 +48,7 @@ class InputLines:
             watchdog.leave(1)
 
     def next(self, seconds: float) -> Optional[bytes]:
-        """The next line; None when none comes in time."""
+        """The next line; None if no line arrives in time."""
         try:
             return self._lines.get(timeout=seconds)
         except Empty:
@@ -56,9 +56,9 @@ class InputLines:
 
 
 def find_or_borrow(lines: InputLines) -> Optional[str]:
-    """Path of the py-spy of this node, else of a lent one; as root only of one that nobody else can change.
+    """Path of this node's py-spy, else of a lent one; as root only of a file that no other user can change.
 
-    None when there is none to lend, or this kernel runs nothing from memory.
+    None if there is none to lend, or this kernel cannot run a program from memory.
     """
     found = child.find("py-spy", PLACES)
     if found is not None:
@@ -72,9 +72,9 @@ def find_or_borrow(lines: InputLines) -> Optional[str]:
 
 
 def borrow(compressed: bytes) -> str:
-    """Put a py-spy that was sent along into memory, where it can be run; nothing is written on a disk. Its path.
+    """Write a lent py-spy into a sealed memfd, not to disk, and return its path.
 
-    Raises :class:`OSError` where the kernel allows no such memory, :class:`zlib.error` for a broken one.
+    Raises :class:`OSError` if the kernel allows no executable memfd, :class:`zlib.error` for corrupt data.
     """
     descriptor = os.memfd_create("py-spy", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     view = memoryview(zlib.decompress(compressed))
@@ -82,18 +82,18 @@ def borrow(compressed: bytes) -> str:
         view = view[os.write(descriptor, view) :]
     os.fchmod(descriptor, 0o700)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
-    # by number of this process: children close the descriptor, and sudo runs as another user
+    # not /proc/self: children close the descriptor, and sudo runs as another user
     return "/proc/%d/fd/%d" % (os.getpid(), descriptor)
 
 
 def dump_command(path: str, pid: int, method: str, with_locals: bool) -> List[str]:
-    """Words of one dump. ``method`` as in :class:`collectors.samples.stacks.StackDump`."""
+    """Command line of one dump. ``method`` as in :class:`collectors.samples.stacks.StackDump`."""
     ways = ["--" + method] if method in ("nonblocking", "native") else []
     return [path, "dump", "--json", "--pid", str(pid), *ways, *(["--locals"] if with_locals else [])]
 
 
 def record_command(path: str, pid: int, seconds: float, output: str) -> List[str]:
-    """Words that sample a process and write folded stacks; waiting threads count too: waits are what one seeks."""
+    """Command line that samples a process and writes folded stacks, including idle threads: waits are of interest."""
     return [
         path, "record", "--nonblocking", "--idle", "--threads", "--full-filenames", "--format", "raw",
         "--rate", str(RATE), "--duration", str(max(1, round(seconds))), "--pid", str(pid), "--output", output,

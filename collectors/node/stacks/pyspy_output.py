@@ -1,4 +1,4 @@
-"""What py-spy says: threads and frames, or why there are none."""
+"""Parses py-spy's output: threads and frames, or the reason why there are none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NATIVE_NAME_LENGTH = 200
 
 
 class DumpFailure(NamedTuple):
-    """Why there are no frames: one of the words of :class:`collectors.samples.stacks.StackDump`, and what was said."""
+    """Why there are no frames: one of the words of :class:`collectors.samples.stacks.StackDump`, and the message."""
 
     word: str
     said: str
@@ -32,11 +32,11 @@ _SIGNS = (
     ("Failed to find (?:a )?python|doesn't appear to be a python", "not-python"),
     ("Failed to (?:copy|get stack traces|get local variables)|Bad address|Max thread recursion", "torn"),
 )
-"""First sign wins: a refusal shows inside "Failed to get stack traces" too."""
+"""The first matching pattern wins: "Failed to get stack traces" may also contain "Permission denied"."""
 
 
 def failure(stderr: bytes) -> DumpFailure:
-    """Read what py-spy said when it gave no frames."""
+    """Parse py-spy's error output."""
     said = files.text(stderr).partition("Stack backtrace:")[0]
     lines = [" ".join(line.split()) for line in said.splitlines()]
     told = [line.partition("Error: ")[2] if line.startswith("Error: ") else line for line in lines]
@@ -48,9 +48,9 @@ def failure(stderr: bytes) -> DumpFailure:
 
 
 def threads(output: bytes, pid: int, own_pid: Optional[int]) -> List[ThreadStack]:
-    """Threads of a dump in JSON. Raises :class:`ValueError` when it is none.
+    """Threads of a JSON dump. Raises :class:`ValueError` for malformed output.
 
-    ``own_pid`` is the process's id in its own PID namespace: Python knows its main thread by that number.
+    ``own_pid`` is the pid in the process's own PID namespace, which is the thread id of its main thread in Python.
     """
     try:
         return [_thread(thread, pid, own_pid) for thread in json.loads(output)]
@@ -72,13 +72,13 @@ def _thread(thread: Dict[str, Any], pid: int, own_pid: Optional[int]) -> ThreadS
 
 def _frame(frame: Dict[str, Any]) -> Frame:
     name, path, line = str(frame["name"]), str(frame["filename"]), int(frame["line"] or 0)
-    if frame["module"] is not None:  # only native frames have one, the path of their library
+    if frame["module"] is not None:  # only native frames have a module, the path of their library
         return Frame(name[:_NATIVE_NAME_LENGTH], path, line, True)
     return Frame(name, path, line, False, _arguments(path, frame["locals"] or []))
 
 
 def _arguments(path: str, variables: List[Dict[str, Any]]) -> Dict[str, str]:
-    """The few variables that may leave the node (see ``Frame.arguments``)."""
+    """The local variables that may leave the node (see ``Frame.arguments``)."""
     if not any(part in path for part in _ARGUMENT_FILES):
         return {}
     values = {str(variable["name"]): str(variable["repr"] or "") for variable in variables}
@@ -89,14 +89,14 @@ def _arguments(path: str, variables: List[Dict[str, Any]]) -> Dict[str, str]:
 
 
 def _group_given(values: Dict[str, str]) -> Dict[str, str]:
-    """Whether the caller of a collective handed a group in: inside, the default one has taken the empty place.
+    """Whether the caller of a collective passed a group; inside the collective, ``group`` already holds the default.
 
-    torch wraps its collectives (2.1 to 2.13) in a function of ``*args, **kwargs``; their values stay on the node.
+    torch (2.1 to 2.13) wraps its collectives in a function of ``*args, **kwargs``; their values stay on the node.
     """
     named, placed = values.get("kwargs"), values.get("args")
     if named is None or placed is None:
         return {}
     if "ProcessGroup" in placed or ('"group": ' in named and '"group": None' not in named):
         return {"group_given": "yes"}
-    # py-spy cuts long values: what is cut off may be the group
+    # py-spy truncates long values: the missing part may contain the group
     return {} if "..." in placed or "..." in named else {"group_given": "no"}

@@ -1,8 +1,8 @@
-"""Dumps the stacks of processes of this node, several at once, and prints one StackDump a line.
+"""Dumps the stacks of this node's processes, several at a time, and prints one StackDump per line.
 
 Started like every program on a node (see ``collectors.fleet.payload``); its arguments are the fields of
-:class:`DumpRequest`. Where the node has no py-spy it asks for one. It says when a request is answered
-and waits a few seconds for the next one, a line of JSON: its start costs as much as looks at six ranks.
+:class:`DumpRequest`. If the node has no py-spy, the program requests one. After a request is answered, the program
+waits a few seconds for the next one (a line of JSON), because its start costs as much as looks at six ranks.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from collectors.node.wire import Answered, say
 from collectors.samples.stacks import StackDump
 
 _PARENTAL = ("torch/utils/data/dataloader.py", "/multiprocessing/", "/concurrent/futures/", "/subprocess.py")
-"""A main thread with one of these among its files may be waiting for a process that it forked."""
+"""A main thread with a frame in one of these files may be waiting for a child process."""
 LINGER = 8
-"""Seconds that it waits for another request."""
+"""Seconds to wait for another request."""
 GAP = 0.5
 """Seconds between samples."""
 
@@ -58,9 +58,9 @@ class StackDumper:
             self._dump(request)
 
     def _dump(self, request: DumpRequest) -> None:
-        """Dump the processes of a request and print what comes.
+        """Dump the processes of a request and print each dump as it arrives.
 
-        The children of one whose main thread may be waiting for one come, too.
+        If a rank's main thread may be waiting for a child process, its children are dumped too.
         """
         known = set(request.pids)
         for pid in request.pids:
