@@ -1,1 +1,1 @@
-"""The node itself: kernel log, memory, CPU time, disks, software, and whether a job could start here."""
+"""The node itself: kernel log, memory, load, disks, software, and the preflight checks."""

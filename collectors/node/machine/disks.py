@@ -1,6 +1,6 @@
-"""Source ``disks``: room on the file systems that the job works on.
+"""Source ``disks``: free space on the file systems that the job uses.
 
-Apart from the host's other figures, because asking for the size of a file system whose server is gone hangs.
+Separate from source ``host``, because statvfs hangs on a file system whose server is gone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collectors.samples.host import Reading
 EVERY = 30.0
 """Seconds between looks at the same places."""
 PLACES = 24
-"""File systems that are asked at most."""
+"""File systems that are read at most."""
 
 
 class DiskSource(Source):
@@ -37,7 +37,7 @@ class DiskSource(Source):
         self._mounts = Mounts(self.proc)
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
-        """One sample per place. Raises :class:`NotResponding`, after all others have been told, for one that hangs."""
+        """One sample per place. Raises :class:`NotResponding` for places that hang, after yielding all others."""
         places, moment = self._places(), time.monotonic()
         if places != self._seen or moment >= self._next:
             self._seen, self._next = places, moment + EVERY
@@ -52,7 +52,7 @@ class DiskSource(Source):
             raise NotResponding(", ".join("%s (%s)" % (path, self._mounts.of(path, moment).source) for path in stuck))
 
     def _places(self) -> List[Tuple[str, str]]:
-        """Paths and roles, each once."""
+        """Paths and roles, without duplicates."""
         found = [("/tmp", "tmp"), ("/dev/shm", "shm")]
         for rank in self.shared.ranks:
             root = foreign_root(rank.pid, self.proc)

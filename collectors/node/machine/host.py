@@ -49,6 +49,6 @@ class HostSource(Source):
 
 
 def _kibibytes(memory: bytes, name: bytes) -> int:
-    """Bytes of a row of /proc/meminfo; 0 where it is not there."""
+    """Value of a row of /proc/meminfo in bytes; 0 if the row is missing."""
     size = colon_field(memory, name)[:20].partition(b" ")[0]
     return int(size) * 1024 if size.isdigit() else 0

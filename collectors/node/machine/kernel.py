@@ -1,9 +1,9 @@
-"""Source ``kernel``: what the kernel says about GPUs, memory, tasks, links and file servers.
+"""Source ``kernel``: kernel log events about GPUs, memory, tasks, links and file servers.
 
-The kernel's log is read from /dev/kmsg, else by dmesg under sudo where the user allows it: nothing else tells of the
-Xid that came before hangtop did. Kernel stamps count seconds since boot and drift from the wall clock over weeks: a
-line that comes while the log is watched has the time of now. Where the log may not be read, the counters of the ranks'
-control groups tell of kills for want of memory at least.
+The log is read from /dev/kmsg, else by dmesg under sudo if the user allows it: no other source has the Xids from before
+hangtop's start. Kernel timestamps count seconds since boot and drift from the wall clock over weeks, so a line that
+arrives while the log is watched gets the current time. If the log is unreadable, the counters of the ranks' cgroups
+still show OOM kills.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from collectors.node.source import Denied, Shared, Source, Unavailable
 from collectors.samples.stream import Settings
 
 HISTORY = 24 * 3600.0
-"""Seconds before the start of which events are told: what was long before the job says nothing about it."""
+"""Seconds before hangtop's start; older events are dropped, because they do not concern the job."""
 FIRST = 500
-"""Events of the history that are told at most, the latest ones."""
+"""Events sent by the first look at most, the latest ones."""
 BACKLOG_LINES = 4000
-"""Lines that one look takes: a long log is read over several looks."""
+"""Lines read by one look; a longer log is read over several looks."""
 DMESG = ("sudo", "-n", "dmesg")
-"""Not ``dmesg -w``: under sudo it loses its parent-death signal and would stay."""
+"""Not ``dmesg -w``: under sudo it loses its parent-death signal and would outlive us."""
 DMESG_EVERY = 30.0
 
 _KMSG = re.compile(rb"(\d+),\d+,(\d+),[^;]*;([^\n]*)")
 _DMESG = re.compile(r"^(?:<\d+>)?\[ *(\d+\.\d+)\](?:\[[^\]]*\])? ?(.*)$")
 
 KernelLine = Tuple[float, str]
-"""Seconds since boot, and what is said."""
+"""Seconds since boot, and the text."""
 
 
 def parse_kmsg(record: bytes) -> Optional[KernelLine]:
@@ -44,13 +44,13 @@ def parse_kmsg(record: bytes) -> Optional[KernelLine]:
 
 
 def parse_dmesg(said: str) -> List[KernelLine]:
-    """Dmesg's lines, raw (``-r``) or not."""
+    """Lines of dmesg's output, raw (``-r``) or not."""
     found = (_DMESG.match(line) for line in said.splitlines())
     return [(float(match.group(1)[:24]), match.group(2)) for match in found if match]
 
 
 class KernelSource(Source):
-    """Typed events out of the kernel's log."""
+    """Typed events from the kernel log."""
 
     name = "kernel"
     period = 2.0
@@ -62,10 +62,10 @@ class KernelSource(Source):
         self._kmsg = -1
         self._sudo = False
         self._refused = ""
-        """Why sudo's dmesg does not come: each refusal is reported to the administrators, so it is asked once."""
+        """Why sudo's dmesg failed. It is then not tried again: sudo reports each refusal to the administrators."""
         self._dmesg_at = 0.0
         self._last = -1.0
-        """Stamp of dmesg's last line."""
+        """Timestamp of dmesg's last line."""
         self._first = True
         self._caught_up = False
         self._kills = OomCounts(proc, sys)
@@ -77,7 +77,7 @@ class KernelSource(Source):
         self._sudo = settings.sudo
 
     def look(self, now: float) -> Iterator[NamedTuple]:
-        """Events since the last look. Raises :class:`Denied` when nobody lets us read the log: unknown, not clean."""
+        """Events since the last look. Raises :class:`Denied` if the log is unreadable, which does not mean clean."""
         self.retry = self.period
         try:
             lines, fresh = self._lines(), self._caught_up
@@ -112,14 +112,14 @@ class KernelSource(Source):
         raise Denied(why + (" (%s)" % "; ".join(ways_out) if ways_out else ""))
 
     def _records(self) -> List[KernelLine]:
-        """Records of /dev/kmsg, one a read, without waiting."""
+        """New records of /dev/kmsg, one per read, without waiting."""
         lines: List[KernelLine] = []
         while len(lines) < BACKLOG_LINES:
             try:
                 line = parse_kmsg(os.read(self._kmsg, 8192))
             except BlockingIOError:
                 break
-            except BrokenPipeError:  # records were overwritten unread; the next read goes on behind
+            except BrokenPipeError:  # records were overwritten unread; the next read continues after them
                 continue
             lines += [line] if line is not None else []
         return lines

@@ -1,7 +1,7 @@
-"""Kills for want of memory as control groups count them, which anybody may read: the kernel's log is often refused.
+"""OOM kills from the counters of cgroups, which every user may read: access to the kernel log is often denied.
 
-``oom_kill`` in ``memory.events`` counts the processes of a group and of those below it that any kind of OOM killer has
-killed (Documentation/admin-guide/cgroup-v2.rst). Which process it was no counter tells.
+``oom_kill`` in ``memory.events`` counts the processes of a group and its descendants that any kind of OOM killer has
+killed (Documentation/admin-guide/cgroup-v2.rst). The counter does not identify the process.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from collectors.samples.ranks import RankProcess
 KIND = "cgroup.oom_kill"
 _OOM_KILL = re.compile(rb"^oom_kill (\d{1,18})$", re.MULTILINE)
 MOST = 64
-"""Groups of ranks that are looked at."""
+"""Groups of ranks that are read at most."""
 
 
 class OomCounts:
-    """Remembers how many kills each group of the ranks, and those above it, had."""
+    """Keeps the kill counts of the ranks' groups and of their parent groups."""
 
     def __init__(self, proc: str, sys: str) -> None:
         self._proc = proc
         self._mount = sys + "/fs/cgroup"
         self._counts: Dict[str, Dict[str, int]] = {}
-        """By a group of ranks: its own count, then those of the groups above it."""
+        """By group of ranks: its own count, then those of its parent groups."""
 
     def look(self, ranks: Iterable[RankProcess], now: float) -> Iterator[LogEvent]:
-        """A kill in a group of these ranks, or of some that have gone, since the last look.
+        """Events of kills since the last look in the groups of these ranks, or of ranks that have ended.
 
-        A group is counted from when it was first seen. Where it has gone with its ranks, what the lowest group above it
-        counts is told once: later kills are of others.
+        Only kills after a group was first seen count. When a group disappears with its ranks, new kills of its lowest
+        remaining parent are reported once; later kills there concern other processes.
         """
-        for rank in ranks:  # each time: a batch system may put one into its group when it runs already
+        for rank in ranks:  # at every look: a batch system may move a running rank into its group
             own = parse_cgroup(read_or_none("%s/%d/cgroup" % (self._proc, rank.pid)) or b"").path
             if own not in self._counts and len(self._counts) < MOST:
                 self._counts[own] = self._killed(upward(own))
@@ -57,6 +57,6 @@ class OomCounts:
         return self._mount + group + "/memory.events"
 
     def _killed(self, groups: Iterable[str]) -> Dict[str, int]:
-        """The counter of each group that has one."""
+        """Kill count of each group that has the counter."""
         told = ((group, _OOM_KILL.search(read_or_none(self._file(group)) or b"")) for group in groups)
         return {group: int(found.group(1)) for group, found in told if found}

@@ -1,7 +1,7 @@
-"""One look at a node before (or without) a job: what it can listen on and reach, and the limits that ranks will meet.
+"""Checks a node before (or without) a job: ports it can listen on, targets it can reach, and limits of future ranks.
 
-Prints one ``Observation`` a line and ends; when it was asked to listen, it stays as long as heartbeats come, so that
-other nodes can try to connect. Changes nothing on the node but the ports that it listens on meanwhile.
+Prints one ``Observation`` per line and ends. When asked to listen, it stays as long as heartbeats come, so that other
+nodes can connect. It changes nothing on the node except for listening on these ports.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from collectors.samples.probes import Observation
 
 
 def look(master: str) -> Iterator[Observation]:
-    """What this node says of itself."""
+    """Local checks of this node."""
     yield Observation("loopback", "", True, tcp.loopback())
-    # what a login gets here, and so a rank started by ssh: soft and hard limit, -1 is unlimited
+    # soft and hard limit of a login, and so of a rank started by ssh; -1 is unlimited
     yield Observation("limit", "memlock", list(resource.getrlimit(resource.RLIMIT_MEMLOCK)), "")
     with suppress(OSError):
         shm = os.statvfs("/dev/shm")
         yield Observation("disk", "/dev/shm", [shm.f_blocks * shm.f_frsize, shm.f_bavail * shm.f_frsize], "")
-    # Yama's scope (0 to 3; 0 where the kernel has no Yama), whether this user is root, and holds CAP_SYS_PTRACE
+    # Yama's scope (0 to 3; 0 without Yama), whether this user is root, whether it holds CAP_SYS_PTRACE
     scope = int(read_or_none("/proc/sys/kernel/yama/ptrace_scope") or b"0")
     yield Observation("ptrace", "", [scope, os.getuid() == 0, procfs.may_trace_all()], "")
     if master:
@@ -44,7 +44,7 @@ def look(master: str) -> Iterator[Observation]:
 
 
 def reach(targets: List[Tuple[str, int]]) -> Iterator[Observation]:
-    """Connect to all targets at once: seconds that it took, or why not."""
+    """Connect to all targets at once; each value is the seconds it took, or the error says why it failed."""
     answers: Dict[Tuple[str, int], Tuple[Optional[float], str]] = {}
 
     def attempt(host: str, port: int) -> None:
@@ -59,9 +59,9 @@ def reach(targets: List[Tuple[str, int]]) -> Iterator[Observation]:
 
 
 def listen(ports: List[int]) -> Iterator[Observation]:
-    """Listen on ports (0: any free one), and take connections for as long as this program runs.
+    """Listen on ports (0: any free port), and accept connections for as long as this program runs.
 
-    The value is the port, or the processes that hold it.
+    Each value is the port, or the processes that already listen on it.
     """
     for port in ports:
         listener, why = tcp.listen(port)
@@ -73,7 +73,7 @@ def listen(ports: List[int]) -> Iterator[Observation]:
 
 
 def holders(port: int) -> List[str]:
-    """``pid command`` of the processes that are seen to listen on a port."""
+    """``pid command`` of the visible processes that listen on a port."""
     pids: Set[Optional[int]] = set()
     with suppress(OSError):  # a container without netlink
         listening = tcp_sockets(os.getpid(), 1 << LISTEN, port=port)
@@ -83,7 +83,7 @@ def holders(port: int) -> List[str]:
 
 
 def _accept(listener: socket.socket) -> None:
-    """Take connections and close them: a full backlog would look like a firewall."""
+    """Accept connections and close them: a full backlog would look like a firewall."""
     with suppress(OSError):
         while True:
             listener.accept()[0].close()
@@ -91,7 +91,7 @@ def _accept(listener: socket.socket) -> None:
 
 @watchdog.program
 def main(arguments: Dict[str, Any]) -> None:
-    """Entry. ``listen``: ports, ``connect``: [host, port] pairs, ``master``; ``look``: whether to look."""
+    """Entry. ``listen``: ports, ``connect``: [host, port] pairs, ``master``: host, ``look``: do local checks."""
     answers = list(listen(arguments.get("listen", [])))
     say(*answers)
     targets = [(host, port) for host, port in arguments.get("connect", [])]
@@ -108,16 +108,16 @@ _GPU_CLASSES = ("0x0300", "0x0302", "0x0380", "0x1200")
 """Display and 3D controllers, processing accelerators."""
 _GPU_VENDORS = ("0x10de", "0x1002")
 _EXTENDED = 0x100
-"""Where the extended capabilities begin; a login that is not root reads 64 bytes of a configuration alone."""
+"""Offset of the extended capabilities; a user other than root can read only the first 64 bytes of the config space."""
 _ACS = 0x0D
 _REDIRECTS = 0x04 | 0x08
 """P2P Request Redirect and Completion Redirect in the ACS control register."""
 
 
 def pcie(sys: str = "/sys") -> List[Observation]:
-    """What redirects PCIe traffic between GPUs through the CPU: ACS on the bridges above them, and the IOMMU.
+    """Settings that route PCIe traffic between GPUs through the CPU: ACS on the bridges above them, and the IOMMU.
 
-    One observation where the node has GPUs, with the reason where the bridges could not be read.
+    One observation if the node has GPUs, with an error if the bridges could not be read.
     """
     folder = sys + "/bus/pci/devices/"
     gpus = [name for name in list_folder(folder) if _is_gpu(folder + name)]
@@ -143,7 +143,7 @@ def _is_gpu(device: str) -> bool:
 
 
 def _acs(config: bytes) -> Tuple[bool, bool]:
-    """Whether the extended capabilities could be read, and whether ACS redirects there."""
+    """Whether the extended capabilities could be read, and whether ACS redirects traffic."""
     at, seen = _EXTENDED, set()
     while at and at not in seen and at + 8 <= len(config):
         seen.add(at)

@@ -1,6 +1,6 @@
-"""Source ``software``: versions of torch, CUDA and NCCL that the ranks have loaded, without running anything.
+"""Source ``software``: versions of torch, CUDA and NCCL that the ranks have loaded, without running any program.
 
-It publishes them to the source ``ranks``. It is a source of its own because an environment may lie on a file server
+The versions go to the source ``ranks``. This is a separate source because a Python environment may be on a file server
 that hangs.
 """
 
@@ -17,7 +17,7 @@ from collectors.node.processes.namespaces import foreign_root
 from collectors.node.source import Shared, Source
 from collectors.samples.ranks import RankProcess
 
-# A line's first slash begins its path: one beginning a line, whatever the path repeats.
+# The path begins at a line's first slash; each pattern has one start per line, even if the path repeats itself.
 _TORCH_LIBRARY = re.compile(
     rb"^[^/\n]{0,120}(/[^ \n][^\n]{0,1000}?/torch)/lib/lib(?:torch_python|torch_cpu|torch|c10)\.so", re.M
 )
@@ -30,11 +30,11 @@ _VERSIONS = (
 _NCCL_FOLDER = re.compile(r"nvidia_nccl_cu\d+-([0-9.]+)\.dist-info")
 _NCCL_FILE = re.compile(r"libnccl\.so\.(\d+\.\d+\.\d+)")
 PAUSE = 30.0
-"""Seconds between looks at a rank that has not loaded torch."""
+"""Seconds between looks at a rank that has not loaded torch yet."""
 
 
 class SoftwareSource(Source):
-    """Versions of what the ranks run on."""
+    """Versions of the ranks' libraries."""
 
     name = "software"
     period = 3.0
@@ -45,10 +45,10 @@ class SoftwareSource(Source):
         self._root = root
         self._guard = BlockingGuard()
         self._again: Dict[int, float] = {}
-        """Pid → when to look again (monotonic clock)."""
+        """Pid → time of the next look (monotonic clock)."""
 
     def look(self, _now: float) -> Iterable[NamedTuple]:
-        """Publish versions; sends nothing by itself."""
+        """Publish versions in :class:`Shared`; yields no samples."""
         moment, ranks = time.monotonic(), {rank.pid: rank for rank in self.shared.ranks}
         known = {pid: versions for pid, versions in self.shared.versions.items() if pid in ranks}
         self._again = {pid: again for pid, again in self._again.items() if pid in ranks}
@@ -62,22 +62,22 @@ class SoftwareSource(Source):
         return ()
 
     def _of_rank(self, rank: RankProcess) -> Dict[str, str]:
-        """Versions by the libraries that a process has mapped."""
+        """Versions of the libraries that a process has mapped."""
         torch, nccl = libraries(self._guard.read("%s/%d/maps" % (self.proc, rank.pid)) or b"")
         root = foreign_root(rank.pid, self.proc) or self._root
         return {} if torch is None else torch_versions(root, torch, nccl, rank.uid)
 
 
 def libraries(maps: bytes) -> Tuple[Optional[str], Optional[str]]:
-    """Folder of torch, and file of NCCL, that /proc/PID/maps shows; None for what is not loaded."""
+    """Folder of torch and file of NCCL in /proc/PID/maps; None for a library that is not loaded."""
     torch, nccl = _TORCH_LIBRARY.search(maps), _NCCL_LIBRARY.search(maps)
     return (text(torch.group(1)) if torch else None, text(nccl.group(1)) if nccl else None)
 
 
 def torch_versions(root: str, torch: str, nccl: Optional[str], uid: int) -> Dict[str, str]:
-    """Versions that torch's own folder tells, and the NCCL beside it; ``root`` goes before every path.
+    """Versions from torch's own folder, and of the NCCL package next to it; ``root`` is prepended to every path.
 
-    The folder is the choice of the rank's user, ``uid``.
+    The rank's user, ``uid``, controls the folder: only files that this user may read are read.
     """
     said = text(read_named("%s%s/version.py" % (root, torch), uid) or b"")
     found = {name: match.group(1) for name, pattern in _VERSIONS for match in [pattern.search(said)] if match}

@@ -1,7 +1,7 @@
-"""Source ``fabric``: InfiniBand and RoCE ports by sysfs, and by ``perfquery`` the counters that it lacks.
+"""Source ``fabric``: InfiniBand and RoCE ports from sysfs; ``perfquery`` for ports without counters there.
 
-Every read of ``counters/`` asks the adapter's firmware, and on restricted functions (the internal ones of DGX and GB200
-machines) each such read writes a line into the kernel log: a counter that fails once is not read again.
+Every read of ``counters/`` queries the adapter's firmware. On restricted functions (the internal ones of DGX and GB200
+machines) each read writes a line into the kernel log, so a counter that fails once is not read again.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from collectors.samples.host import Counters, PortFacts
 from collectors.samples.stream import Fault
 
 SYS = "HANGTOP_SYS"
-"""Folder in place of ``/sys``, in the node side's own environment, when one machine plays several nodes."""
+"""Variable in the node side's environment: a folder to use as ``/sys``, when one machine plays several nodes."""
 RESCAN = 30.0
-"""Seconds after which adapters, and what hardly moves in them, are looked at anew."""
+"""Seconds after which adapters and their stable properties are read again."""
 PATIENCE = 20.0
 """Seconds that one tool may take."""
 SATURATED = (1 << 32) - 1
-"""An old kernel's data counter of 32 bits at its end: it stands still while data flow."""
+"""Value of an old kernel's 32-bit data counter at its limit: it no longer changes while data flows."""
 NOTHING = "no InfiniBand or RoCE adapter on this node"
 FOLDER = "class/infiniband"
 COUNTERS = (
@@ -39,8 +39,8 @@ HARDWARE_COUNTERS = (
     "roce_adp_retrans", "roce_adp_retrans_to", "roce_slow_restart", "req_cqe_error", "resp_cqe_error",
     "rx_icrc_encapsulated", "resp_local_length_error", "out_of_buffer",
 )  # fmt: skip
-"""Traffic, pressure, and those whose growth is a fault: of ``counters`` (the kernel's sysfs-class-infiniband) and of
-mlx5's ``hw_counters``."""
+"""Counters of traffic, congestion and errors: in ``counters`` (the kernel's sysfs-class-infiniband) and in mlx5's
+``hw_counters``."""
 _RATE = re.compile(r"\d{1,9}(?:\.\d{1,3})?")
 
 
@@ -56,7 +56,7 @@ class Fabric(Source):
         self._scanned = float("-inf")
 
     def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (the agent stamps what it sends)
-        """Every port's state and counters. Raises :class:`Absent` where there is no port."""
+        """State and counters of every port. Raises :class:`Absent` without a port."""
         moment = time.monotonic()
         if moment - self._scanned > RESCAN:
             self._scanned = moment
@@ -80,7 +80,7 @@ class Fabric(Source):
             else:
                 by_tool.append(facts)
         for facts in by_tool:
-            if facts.link_layer != "Ethernet" and facts.state == "ACTIVE":  # perfquery asks over the link
+            if facts.link_layer != "Ethernet" and facts.state == "ACTIVE":  # perfquery needs a working link
                 yield from self._by_perfquery(facts)
 
     def _by_perfquery(self, port: PortFacts) -> Iterator[NamedTuple]:
@@ -100,7 +100,7 @@ class Fabric(Source):
 
 
 def ports(sys: str) -> List[str]:
-    """The folder of every port, sorted by device and number."""
+    """Folder of every port, sorted by device and port number."""
     root = os.path.join(sys, FOLDER)
     found = [(device, number) for device in list_folder(root) for number in list_folder("%s/%s/ports" % (root, device))]
     numbered = sorted((device, int(number)) for device, number in found if number.isdigit())
@@ -108,7 +108,7 @@ def ports(sys: str) -> List[str]:
 
 
 class HcaPort:
-    """One port; ``home`` is its folder, with ``counters`` and ``hw_counters`` in it."""
+    """One port; ``home`` is its folder, which contains ``counters`` and ``hw_counters``."""
 
     def __init__(self, home: str) -> None:
         self._home = home
@@ -116,12 +116,12 @@ class HcaPort:
         paths = [(name, "%s/%s/%s" % (home, group, name)) for group, names in groups for name in names]
         self._paths = {name: path for name, path in paths if os.path.exists(path)}
         self.error = ""
-        """What a counter that failed said last; empty when all can be read."""
+        """Error of the counter that failed last; empty if none has failed."""
         self.known: Optional[PortFacts] = None
-        """What hardly moves, while the state is the same."""
+        """Stable properties, valid while the port's state is unchanged."""
 
     def facts(self) -> Optional[PortFacts]:
-        """State and properties; None when it is not there (any more)."""
+        """State and properties; None if the port is gone."""
         state = self._word("state")
         if not state or (self.known is not None and self.known.state == state):
             return self.known if state else None
@@ -138,7 +138,7 @@ class HcaPort:
         return self.known
 
     def counters(self) -> Dict[str, int]:
-        """All counters that can be read, data in bytes; of a port that refuses its first one, none is tried again."""
+        """All readable counters, data in bytes. If none is readable up to the first error, none is tried again."""
         values: Dict[str, int] = {}
         for name, path in list(self._paths.items()):
             try:

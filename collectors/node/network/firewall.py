@@ -1,7 +1,7 @@
-"""What on this node may refuse or drop connections: firewalld, ufw, nftables, iptables, SELinux.
+"""Finds programs on this node that may refuse or drop connections: firewalld, ufw, nftables, iptables, SELinux.
 
-Each is asked by its own tool and read, never changed. Most need root: a tool that refuses is said to. firewalld and ufw
-write rules of nftables or iptables, so they come first: they are what an administrator changes.
+Each is read through its own tool and never changed. Most tools need root; a refusal is reported. firewalld and ufw
+generate the rules of nftables or iptables, so they come first: an administrator edits those.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collectors.samples.probes import Observation
 PATIENCE = 3.0
 """Seconds that one tool may take."""
 SHOWN = 160
-"""Characters of a rule."""
+"""Characters shown of a rule."""
 _HOOK = re.compile(r"type filter hook (?:input|output)\b")
 _NFT_DROPS = re.compile(r"(?!ct state invalid).*\b(?:drop|reject)\b")
 _IPTABLES_DROPS = re.compile(r"-P (?:INPUT|OUTPUT) DROP\Z|-A (?:INPUT|OUTPUT)\b.{0,500} -j (?:DROP|REJECT)\b")
@@ -56,18 +56,18 @@ FIREWALLS: Tuple[Tuple[str, Tuple[str, ...], Callable[[List[str]], str]], ...] =
     ("nftables", ("nft", "list", "ruleset"), _dropping_chain),
     ("iptables", ("iptables", "-S"), _dropping_rule),
 )
-"""Name, how it is asked, and what it does, in its own words, out of the lines that are printed; empty for nothing."""
+"""Name, command, and a function that extracts a rule (or a summary) from the output; empty if nothing is blocked."""
 
 
 def firewalls() -> List[Observation]:
-    """One ``firewall`` a thing that is active here: its name, and in its own words what it does; none for none.
+    """One observation ``firewall`` per active firewall: its name, and a rule or summary in the tool's own words.
 
-    The value is None, and the error says why, where a tool may not be read.
+    If a tool refuses to answer, the value is None and the error says why.
     """
     found: Dict[str, Observation] = {}
     for name, command, rule_of in FIREWALLS:
         if name == "iptables" and "nftables" in found:
-            continue  # it shows the same rules once more
+            continue  # iptables shows the same rules again
         lines, why = _said(*command)
         rule = rule_of(lines)
         if rule or (why and "not running" not in why):
@@ -78,7 +78,7 @@ def firewalls() -> List[Observation]:
 
 
 def _said(name: str, *words: str) -> Tuple[List[str], str]:
-    """Lines that a tool prints, and why it does not; both empty where it is not installed."""
+    """Lines that a tool prints, and its error; both empty if the tool is not installed."""
     try:
         printed, why = output(name, *words, seconds=PATIENCE)
     except Absent:

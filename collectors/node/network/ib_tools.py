@@ -1,4 +1,4 @@
-"""What ``perfquery -x`` prints: the counters of a port."""
+"""Parses the output of ``perfquery -x``: the counters of a port."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import re
 from typing import Dict
 
 WORDS = frozenset({"port_xmit_data", "port_rcv_data"})
-"""Counters that count words of four bytes."""
+"""Counters in units of four bytes."""
 LARGEST = (1 << 63) - 1
-"""Counters of 64 bits that stick at all ones are told as this: what reads them takes signed numbers."""
+"""Larger values (64-bit counters stuck at all ones) are reported as this: receivers decode signed numbers."""
 
 _COUNTER = re.compile(r"(\w{2,64}):\.*(0x[0-9a-fA-F]{1,16}|\d{1,20})")
 _NEXT_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def parse_perfquery(text: str) -> Dict[str, int]:
-    """Extended counters (``perfquery -x``) of the first port that is shown, by the kernel's names; data in bytes."""
+    """Extended counters (``perfquery -x``) of the first port in the output, by the kernel's names; data in bytes."""
     values: Dict[str, int] = {}
     shown = 0
     for line in text.splitlines():
@@ -29,6 +29,6 @@ def parse_perfquery(text: str) -> Dict[str, int]:
 
 
 def kernel_name(name: str) -> str:
-    """Perfquery's name of a counter as the kernel has it: ``SymbolErrorCounter`` is ``symbol_error``."""
+    """Convert perfquery's name of a counter to the kernel's: ``SymbolErrorCounter`` → ``symbol_error``."""
     words = _NEXT_WORD.sub("_", name).lower().split("_")
     return "_".join("packets" if word == "pkts" else word for word in words if word != "counter")

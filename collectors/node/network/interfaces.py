@@ -1,6 +1,6 @@
-"""Network interfaces of this network namespace, as the kernel tells over netlink (rtnetlink(7)).
+"""Network interfaces of this network namespace, from netlink (rtnetlink(7)).
 
-Not of /sys alone, which may belong to another network namespace than this process.
+/sys alone does not suffice: it may belong to another network namespace than this process.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ _NAME, _MTU = 3, 4  # IFLA_IFNAME, IFLA_MTU
 _FAR, _LOCAL = 1, 2  # IFA_ADDRESS, IFA_LOCAL
 _WORKS = 0x1 | 0x40  # IFF_UP, IFF_RUNNING
 _COUNTERS = {"received": 0, "receive_drops": 3, "sent": 8, "send_drops": 11}
-"""Places of figures in a row of /proc/net/dev."""
+"""Column of each counter in a row of /proc/net/dev."""
 _LINK_ALONE = 253
-"""Scope of an address that is known on its own link only (RT_SCOPE_LINK)."""
+"""Scope of a link-local address (RT_SCOPE_LINK)."""
 _KINDS = {772: "loopback", 32: "ipoib"}
-"""Hardware types (linux/if_arp.h) that name the kind by themselves."""
+"""Kinds by hardware type (linux/if_arp.h)."""
 
 
 def addresses() -> Dict[int, List[str]]:
-    """Addresses by index of the interface, with the length of their network's prefix: ``10.0.0.1/24``.
+    """Addresses by interface index, with prefix length: ``10.0.0.1/24``.
 
-    Addresses that are known on their own link only are left out. Raises :class:`OSError`.
+    Link-local addresses are left out. Raises :class:`OSError`.
     """
     found: Dict[int, List[str]] = {}
     with closing(netlink(_ROUTE)) as asked:
@@ -47,7 +47,7 @@ def addresses() -> Dict[int, List[str]]:
 
 
 def interfaces(folder: str = "/sys") -> List[Interface]:
-    """Every interface; ``folder``, sysfs, adds speed and kind where it speaks of the same one. Raises OSError."""
+    """Every interface; sysfs in ``folder`` adds speed and kind if it has the same interface. Raises OSError."""
     held = addresses()
     found: List[Interface] = []
     with closing(netlink(_ROUTE)) as asked:
@@ -67,7 +67,7 @@ def interfaces(folder: str = "/sys") -> List[Interface]:
 
 
 def counters(data: bytes) -> Dict[str, Dict[str, int]]:
-    """Traffic and losses by interface, of /proc/net/dev: eight figures received, then eight sent."""
+    """Traffic and drops by interface, from /proc/net/dev: eight figures received, then eight sent."""
     found: Dict[str, Dict[str, int]] = {}
     for line in data.split(b"\n"):
         name, _, figures = line.rpartition(b":")
@@ -78,7 +78,7 @@ def counters(data: bytes) -> Dict[str, Dict[str, int]]:
 
 
 def interface_of(address: str) -> Tuple[str, Optional[int]]:
-    """Name and MTU of the interface that holds an address; empty and None for an address of no interface."""
+    """Name and MTU of the interface with this address; empty and None if no interface has it."""
     for one in interfaces():
         if address in [own.partition("/")[0] for own in one.addresses]:
             return one.name, one.mtu

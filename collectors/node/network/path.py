@@ -1,10 +1,10 @@
 """The path between nodes, measured with plain sockets: connect, round trip, MTU, throughput, loss.
 
-As a *listener* it takes TCP connections on a free port, counts what is sent, and answers UDP datagrams with their size.
-As a *tester* it measures towards listeners, one after another. It needs no right and no tool:
+A *listener* accepts TCP connections on a free port, counts the received bytes, and answers UDP datagrams with their
+size. A *tester* measures paths to listeners, one after another. Neither needs privileges or tools:
 
-- MTU: UDP datagrams that may not be fragmented (``IP_MTU_DISCOVER`` = ``IP_PMTUDISC_PROBE``, which also ignores what
-  the kernel believes to know of the path), of sizes found by bisection; the listener acknowledges what arrives.
+- MTU: UDP datagrams that must not be fragmented (``IP_MTU_DISCOVER`` = ``IP_PMTUDISC_PROBE``, which also ignores the
+  kernel's cached path MTU), of sizes chosen by bisection; the listener acknowledges each datagram.
 - Round trip and loss: ``TCP_INFO`` of the sending socket (linux/tcp.h, struct tcp_info).
 """
 
@@ -27,25 +27,25 @@ from collectors.samples.probes import Observation, PathFigure
 
 CHUNK = bytes(1 << 16)
 IDLE_SECONDS = 60.0
-"""Seconds without a byte after which a listener lets a tester go: one measures the MTU meanwhile."""
+"""Seconds without a byte after which a listener drops a tester, which sends none while it measures the MTU."""
 UDP_TRIES = 3
 UDP_WAIT = 0.25
-"""Datagrams of one size before it is taken for lost, and seconds that each answer is waited for."""
+"""Datagrams sent of one size before that size counts as lost, and seconds to wait for each answer."""
 SMALLEST, LARGEST = 576, 65535
 _MTU_DISCOVER = {socket.AF_INET: (0, 10), socket.AF_INET6: (41, 23)}
 """(level, option) of IP_MTU_DISCOVER and IPV6_MTU_DISCOVER."""
 _PROBE = 3
 _HEADERS = {socket.AF_INET: 28, socket.AF_INET6: 48}
-"""IP and UDP headers in front of a datagram."""
+"""Bytes of IP and UDP headers."""
 _INFO = struct.Struct("=68x I 28x I 52x I")
-"""Of struct tcp_info: rtt in microseconds, total_retrans, and data_segs_out (Linux 4.6)."""
+"""struct tcp_info: rtt in microseconds, total_retrans, and data_segs_out (Linux 4.6)."""
 
 
 # --- listening -------------------------------------------------------------------------------------------------------
 
 
 def serve(listener: socket.socket) -> None:
-    """Take connections for ever: swallow what is sent and say how much it was."""
+    """Accept connections forever: discard the received data and answer with its size."""
     with suppress(OSError):
         while True:
             connection, _ = listener.accept()
@@ -53,7 +53,7 @@ def serve(listener: socket.socket) -> None:
 
 
 def _serve_one(connection: socket.socket) -> None:
-    with connection, suppress(OSError):  # the tester went away: it knows why
+    with connection, suppress(OSError):  # the tester reports the error
         connection.settimeout(IDLE_SECONDS)
         received = 0
         while True:
@@ -65,7 +65,7 @@ def _serve_one(connection: socket.socket) -> None:
 
 
 def acknowledge(listener: socket.socket) -> None:
-    """Answer every datagram with its size, for ever."""
+    """Answer every datagram with its size, forever."""
     with suppress(OSError):
         while True:
             data, sender = listener.recvfrom(1 << 16)
@@ -73,7 +73,7 @@ def acknowledge(listener: socket.socket) -> None:
 
 
 def udp_listener(stream: socket.socket) -> socket.socket:
-    """A UDP socket on a free port of the addresses on which this one listens."""
+    """A UDP socket on a free port, bound to the same address as ``stream``."""
     listener = socket.socket(stream.family, socket.SOCK_DGRAM)
     if stream.family == socket.AF_INET6:
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -85,14 +85,14 @@ def udp_listener(stream: socket.socket) -> socket.socket:
 
 
 def kernel_figures(connection: socket.socket) -> Tuple[float, Optional[float]]:
-    """Round trip of a connection so far, and the share of its data segments that it sent again; None for unknown."""
+    """Smoothed round trip of a connection in seconds, and the share of segments retransmitted (None if unknown)."""
     info = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
     microseconds, again, sent = _INFO.unpack_from(info.ljust(_INFO.size, b"\0"))
     return microseconds / 1e6, again / sent if sent else None
 
 
 def throughput(connection: socket.socket, seconds: float) -> float:
-    """Bytes a second that arrived. Raises :class:`OSError`."""
+    """Send for ``seconds`` and return the bytes per second that arrived. Raises :class:`OSError`."""
     connection.settimeout(seconds + 5.0)
     started = time.monotonic()
     while time.monotonic() - started < seconds:
@@ -103,7 +103,7 @@ def throughput(connection: socket.socket, seconds: float) -> float:
 
 
 def path_mtu(host: str, port: int, upper: int) -> Optional[int]:
-    """Largest packet that arrives unfragmented, found by bisection below ``upper``; None when nothing arrives."""
+    """Largest packet (headers included) that arrives unfragmented, up to ``upper`` bytes; None if none arrives."""
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
     headers = _HEADERS[socket.AddressFamily(family)]
     with socket.socket(family, kind, protocol) as probe:
@@ -148,7 +148,7 @@ def _arrives(probe: socket.socket, size: int) -> bool:
 
 
 def measure(name: str, target: Dict[str, Any], seconds: float) -> PathFigure:
-    """Everything about one direction; what fails is said in ``error``, what was measured before it stays."""
+    """Measure one direction; a failure sets ``error`` and keeps the figures measured before."""
     host, figure = target["host"], PathFigure(name, target["name"])
     try:
         started = time.monotonic()
@@ -166,7 +166,7 @@ def measure(name: str, target: Dict[str, Any], seconds: float) -> PathFigure:
 
 @watchdog.program
 def main(arguments: Dict[str, Any]) -> None:
-    """Entry. ``listen``: be a listener until nobody needs it; ``name``, ``targets``, ``seconds``: be a tester."""
+    """Entry. ``listen``: be a listener while heartbeats come; ``name``, ``targets``, ``seconds``: be a tester."""
     if arguments.get("listen"):
         _listen()
     for target in arguments["targets"]:

@@ -11,14 +11,14 @@ from collectors.node.source import Shared, Source
 from collectors.samples.host import Counters
 
 FACTS_EVERY = 30.0
-"""Seconds between two looks at what hardly moves in interfaces."""
+"""Seconds between two reads of the interfaces' properties."""
 TCP = (b"OutSegs", b"RetransSegs")
 INTERFACES = 48
-"""Interfaces that are told of at most; virtual ones without an address are left out before."""
+"""Interfaces reported at most, after virtual ones without an address are left out."""
 
 
 class NetworkSource(Source):
-    """What this node's network says about the job."""
+    """Interfaces with their counters, and TCP counters of this network namespace."""
 
     name = "network"
     period = 2.0
@@ -29,7 +29,7 @@ class NetworkSource(Source):
         self._facts_at = 0.0
 
     def look(self, _now: float) -> Iterator[NamedTuple]:
-        """Counters every time; interfaces now and then."""
+        """Counters at every look; interfaces every :data:`FACTS_EVERY` seconds, or when one disappears."""
         moment = time.monotonic()
         counted = counters(read_or_none(self.proc + "/net/dev") or b"")
         if moment >= self._facts_at or not self._shown <= counted.keys():
@@ -44,7 +44,7 @@ class NetworkSource(Source):
 
 
 def parse_snmp_tcp(data: bytes) -> Dict[str, int]:
-    """Segments sent and retransmitted, of the two ``Tcp:`` lines of /proc/net/snmp; empty where it is not told."""
+    """Segments sent and retransmitted, from the two ``Tcp:`` lines of /proc/net/snmp; empty if missing."""
     rows = [line.split() for line in data.split(b"\n") if line.startswith(b"Tcp:")]
     told = zip(*rows[:2]) if len(rows) > 1 else ()
     return {text(name): int(value[:20]) for name, value in told if name in TCP and value.isdigit()}

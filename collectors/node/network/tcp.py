@@ -9,11 +9,11 @@ import time
 from typing import List, Optional, Tuple
 
 CONNECT_SECONDS = 3.0
-"""A SYN that is dropped is repeated after 1 s: three seconds see two repeats, a healthy path needs none."""
+"""Seconds; a dropped SYN is retransmitted after 1 s, so this covers two retransmissions. A healthy path needs none."""
 
 
 def reason(error: OSError) -> str:
-    """Why a call failed, in the kernel's words."""
+    """Error message of a failed call, in the kernel's words."""
     if isinstance(error, socket.timeout):
         return "no answer in %.0f s" % CONNECT_SECONDS
     if error.errno is None or isinstance(error, socket.gaierror):
@@ -22,7 +22,7 @@ def reason(error: OSError) -> str:
 
 
 def connect(host: str, port: int) -> Tuple[Optional[float], str]:
-    """Seconds that a connect took, or the reason why there was none (``refused``: the host answers, nobody listens)."""
+    """Seconds that a connect took, or why it failed (``refused``: the host answers, but no process listens)."""
     started = time.monotonic()
     try:
         with socket.create_connection((host, port), timeout=CONNECT_SECONDS):
@@ -34,15 +34,15 @@ def connect(host: str, port: int) -> Tuple[Optional[float], str]:
 
 
 def listen(port: int) -> Tuple[Optional[socket.socket], str]:
-    """A socket that listens on a port (0: any) of every interface, or the reason why not.
+    """A socket that listens on a port (0: any) of every interface, or the reason why listening failed.
 
-    As PyTorch's store does it: IPv6 with IPv4 mapped into it where the node has IPv6, and address reuse, so that a
-    port in TIME_WAIT counts as free.
+    Like PyTorch's store: IPv6 with mapped IPv4 if the node has IPv6, and address reuse, so that a port in TIME_WAIT
+    counts as free.
     """
     for family, address in ((socket.AF_INET6, "::"), (socket.AF_INET, "0.0.0.0")):  # noqa: S104 (others shall connect)
         try:
             listener = socket.socket(family, socket.SOCK_STREAM)
-        except OSError:  # this kernel has no such family
+        except OSError:  # the kernel does not support this family
             continue
         try:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -60,7 +60,7 @@ def listen(port: int) -> Tuple[Optional[socket.socket], str]:
 
 
 def loopback() -> str:
-    """Connect to a port of this node over 127.0.0.1; the reason why that failed, or nothing."""
+    """Connect to a port of this node over 127.0.0.1; return the reason if that failed, else an empty text."""
     listener, why = listen(0)
     if listener is None:
         return "cannot listen: " + why
@@ -70,7 +70,7 @@ def loopback() -> str:
 
 
 def resolve(host: str) -> Tuple[List[str], str]:
-    """Addresses of a name as this node resolves it, or the reason why it does not."""
+    """Addresses to which this node resolves a name, or the reason why resolution failed."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as error:
