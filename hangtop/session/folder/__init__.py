@@ -1,4 +1,4 @@
-"""A folder of logs, dumps and tool outputs as a session: read, recognised, put together, after the fact."""
+"""A session made from a folder of logs, dumps and tool outputs, after the fact."""
 
 from hangtop.session.folder.documents import Recognised
 from hangtop.session.folder.session import FilesSession, files_session

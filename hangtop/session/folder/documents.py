@@ -1,4 +1,4 @@
-"""Files and texts that are no logs: dumps, and what tools print. A kind of file is a function and a row in a table."""
+"""Files and texts other than logs: dumps and tool outputs. Each kind of file is a function and a row in a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hangtop.session.folder.files import Member
 
 @dataclass(frozen=True, slots=True)
 class Recognised:
-    """One file, and what it was taken for. An empty ``kind`` is one that nothing was made of; ``why`` says why."""
+    """One file and the kind it was recognised as. ``kind`` is empty for a file that was not used; ``why`` says why."""
 
     name: str
     kind: str
@@ -28,24 +28,24 @@ class Recognised:
 
 @dataclass(slots=True)
 class Contents:
-    """Everything that the files say, as it stands there."""
+    """The contents of all files, before they are joined."""
 
     files: list[Recognised] = field(default_factory=list)
     events: list[LogEvent] = field(default_factory=list)
     progress: list[CommProgress] = field(default_factory=list)
     members: list[tuple[str, int, int, int]] = field(default_factory=list)
-    """(host, pid, rank, size) of every communicator that an NCCL log named."""
+    """(host, pid, rank, size) for every communicator that an NCCL log names."""
     recorders: list[RecorderDump] = field(default_factory=list)
     ras: list[RasReport] = field(default_factory=list)
     stacks: list[tuple[str, int | None, StackDump]] = field(default_factory=list)
-    """(node, rank where the file's name tells it, dump)."""
+    """(node, rank if the file's name contains it, dump)."""
     traces: list[RankTrace] = field(default_factory=list)
     newest: float = 0.0
-    """When the newest file was written; 0 without any."""
+    """When the newest file was written; 0 without files."""
 
 
 def _trace(member: Member, contents: Contents) -> int:
-    """A profiler's trace, which may be far larger than what is read as a whole."""
+    """A profiler's trace, read as a stream: it may be far larger than :data:`~files.LARGEST_WHOLE`."""
     chunks = member.chunks()
     trace = kineto.of_stream(lambda _: next(chunks, b""), member.name)
     member.damage = member.damage or trace.why
@@ -69,7 +69,7 @@ def _ras(text: str, member: Member, contents: Contents) -> int:
 
 def _stacks(text: str, member: Member, contents: Contents) -> int:
     hints = names.hints(member.name)
-    # a process without a number gets one that no process has, another one for each file
+    # a process without a pid gets a negative number, unique to this file
     saved = stack_text.read(text, at=member.modified, pid=-1 - len(contents.stacks))
     rank = hints.rank if len(saved) == 1 else None
     contents.stacks += [(hints.host, rank if one.rank is None else one.rank, one.dump) for one in saved]
@@ -77,20 +77,20 @@ def _stacks(text: str, member: Member, contents: Contents) -> int:
 
 
 class Tool(NamedTuple):
-    """What a tool writes or prints."""
+    """A kind of file or text that a tool writes or prints."""
 
     kind: str
     looks_like: Callable[[Any], bool]
-    """Told by the beginning of a file, or of a text."""
+    """Whether the beginning of a file or text is of this kind."""
     take: Callable[..., int]
-    """Adds what a file or text says to the contents; gives how many things that were. Raises :class:`BadFormat`."""
+    """Adds a file or text to the contents; returns how many items it held. Raises :class:`BadFormat`."""
 
 
 FILES = (
     Tool("profiler trace", kineto.looks_like, _trace),
     Tool("flight recorder dump", flight_recorder.looks_like, _recorder),
 )
-"""Told by their first bytes; taken by ``take(member, contents)``."""
+"""Recognised by their first bytes; read by ``take(member, contents)``."""
 TEXTS = (Tool("NCCL RAS report", ras.looks_like, _ras), Tool("stacks", stack_text.looks_like, _stacks))
-"""Looked for where a text begins: it is read as a log too, as many a job's output begins so. Taken by
-``take(text, member, contents)``."""
+"""Looked for at the beginning of a text, which is also read as a log: many a job's output begins with such a report.
+Read by ``take(text, member, contents)``."""

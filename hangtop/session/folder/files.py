@@ -1,4 +1,4 @@
-"""The files under some paths, as streams: plain, gzip, or in a tar (which may be gzip), within one another."""
+"""The files under some paths, as streams: plain, gzip, or in a tar archive (also compressed or nested)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from collectors.formats import BadFormat
 CHUNK = 256 << 10
 """Bytes of one read."""
 HEAD = 1 << 16
-"""Bytes by which a file is recognised."""
+"""Bytes from which a file's kind is recognised."""
 PACKED = 3
-"""Archives within one another that are unpacked."""
+"""Levels of nested archives that are unpacked."""
 LARGEST, LARGEST_WHOLE = 16 << 30, 64 << 20
-"""Bytes of one file that are read, once uncompressed, and of one that is read as a whole."""
+"""Uncompressed bytes read of one file as a stream, and of a file that is read as a whole."""
 
 PIPED = Path("-")
-"""What is piped in."""
+"""Standard input."""
 _DAMAGED = (
     OSError, EOFError, zlib.error, tarfile.TarError, struct.error, ValueError, LookupError, TypeError, AttributeError,
     ArithmeticError, MemoryError,
 )  # fmt: skip
-"""What the libraries raise on damaged archives: what they document, and what mutated ones have shown."""
+"""What the libraries raise on damaged archives: documented exceptions, and others found by fuzzing."""
 Stream: TypeAlias = "io.BufferedReader[Any]"
 
 
 @dataclass(slots=True)
 class Member:
-    """One file to read. ``head`` are its first bytes; :meth:`chunks` gives them again, and the rest."""
+    """One file to read. ``head`` is its first bytes; :meth:`chunks` yields them again, then the rest."""
 
     name: str
     """Path, and the path inside the archive: ``logs.tar.gz/node1/rank0.log``."""
@@ -49,9 +49,9 @@ class Member:
     modified: float = 0.0
     head: bytes = b""
     size: int = 0
-    """Bytes given out so far, once uncompressed."""
+    """Uncompressed bytes yielded so far."""
     damage: str = ""
-    """Why its end, or all of it, could not be read."""
+    """Why its end, or the whole file, could not be read."""
 
     def chunks(self) -> Iterator[bytes]:
         """All bytes, in order, a chunk at a time."""
@@ -69,7 +69,7 @@ class Member:
                 return
 
     def whole(self) -> bytes:
-        """All bytes. Raises :class:`BadFormat` where there are more than :data:`LARGEST_WHOLE`."""
+        """All bytes. Raises :class:`BadFormat` if there are more than :data:`LARGEST_WHOLE`."""
         parts: list[bytes] = []
         for chunk in self.chunks():
             parts.append(chunk)
@@ -79,7 +79,7 @@ class Member:
 
 
 def members(paths: Sequence[Path]) -> Iterator[Member]:
-    """Every file under the paths, in order of their names; one that cannot be read is damaged and empty."""
+    """Every file under the paths, in order of their names; an unreadable file is empty, with its ``damage``."""
     for path in paths:
         for file in _files(path):
             yield from _opened(file)
@@ -116,7 +116,7 @@ def _opened(path: Path) -> Iterator[Member]:
 
 
 def _unpacked(file: Member, depth: int = 0) -> Iterator[Member]:
-    """A stream as what it is: an archive's members, or one file."""
+    """The members of an archive, or the file itself."""
     first = file.stream.peek(512) if depth < PACKED else b""
     if first.startswith(b"\x1f\x8b"):
         with gzip.GzipFile(fileobj=file.stream) as plain:
@@ -130,14 +130,14 @@ def _unpacked(file: Member, depth: int = 0) -> Iterator[Member]:
                     name = f"{file.name}/{clean(entry.name)[:1000]}"
                     yield from _unpacked(Member(name, stream, float(entry.mtime)), depth + 1)
     else:
-        with suppress(*_DAMAGED):  # less of what is damaged: who reads on learns so
+        with suppress(*_DAMAGED):  # a damaged file has a shorter head; the next read reports the damage
             while len(file.head) < HEAD and (more := file.stream.read1(HEAD - len(file.head))):
                 file.head += more
         yield file
 
 
 def is_binary(head: bytes) -> bool:
-    """Whether a file that begins so is no text: zeros, or many bytes that no text has."""
+    """Whether a file with this beginning is no text: it has zeros, or many bytes that no text has."""
     sample = head[:4096]
     odd = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in sample)
     return sample.count(0) > len(sample) // 64 or odd * 5 > len(sample)

@@ -1,4 +1,4 @@
-"""Puts together what single files cannot tell: which process is which rank, which names mean one communicator."""
+"""Joins files: which process is which rank, and which names mean the same communicator."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ Process = tuple[str, int]
 """(host, pid)"""
 
 OF_A_NODE = 8
-"""Ranks that a node has, as a rule: of a larger job one agent alone is not all."""
+"""Ours: ranks of one node at most; in a larger job, a single agent does not start all ranks."""
 AGENTS_NUMBERS = {"elastic.failed": "failed_rank", "launcher.exit": "task"}
-"""Words of agents about their own node's ranks, and where they hold the rank."""
+"""Events of agents about their own node's ranks, and the field that holds the rank."""
 T = TypeVar("T")
 
 
 def ranks_of_processes(contents: Contents) -> dict[Process, int]:
-    """Global ranks: a process's place in the largest communicator, which is the world."""
+    """Global rank of each process: its rank in the largest communicator, which is the world."""
     world = max((size for *_, size in contents.members), default=0)
     return {(host, pid): rank for host, pid, rank, size in contents.members if size == world > 1}
 
 
 def joined(events: Sequence[LogEvent], processes: dict[Process, int]) -> list[LogEvent]:
-    """The events with their ranks, in order: those with a time by time, the others as they stand in their files."""
+    """The events with their ranks: first those with a time, by time, then the others in the order of their files."""
     by_pid: dict[int, set[int]] = defaultdict(set)
     for (_, pid), rank in processes.items():
         by_pid[pid].add(rank)
@@ -38,7 +38,7 @@ def joined(events: Sequence[LogEvent], processes: dict[Process, int]) -> list[Lo
 
 
 def _ranked(event: LogEvent, rank: int | None, by_pid: dict[int, int], first_ranks: dict[str, int]) -> LogEvent:
-    """The event with the rank of its process, of its pid, or of its place on its node."""
+    """The event with the rank of its process, of its pid, or from its local rank."""
     local, first = event.data.get("local_rank"), first_ranks.get(event.host, first_ranks.get(""))
     counted = first + local if isinstance(local, int) and first is not None else None
     named = AGENTS_NUMBERS.get(event.kind)
@@ -49,9 +49,9 @@ def _ranked(event: LogEvent, rank: int | None, by_pid: dict[int, int], first_ran
 
 
 def _first_ranks(events: Sequence[LogEvent]) -> dict[str, int]:
-    """The rank of local rank 0 by host, from which a launcher counts up; of the host "" where all hosts agree.
+    """Host → rank of its local rank 0, from which a launcher counts up; host "" if all hosts agree.
 
-    Where one agent alone speaks, and the job is no larger than a node, its local ranks are the ranks.
+    If there is a single agent, and the job is no larger than a node, local ranks are the ranks.
     """
     found: dict[str, set[int]] = defaultdict(set)
     for event in events:
@@ -72,10 +72,10 @@ def _certain(found: dict[T, set[int]]) -> dict[T, int]:
 
 
 def same_communicators(progress: Sequence[CommProgress], processes: dict[Process, int]) -> list[CommProgress]:
-    """Collectives with global ranks, their communicators named alike where no commId tells.
+    """Collectives with global ranks, and one name per communicator if no commId names it.
 
-    A pointer says nothing outside its process. But where every process of a size has exactly one nameless
-    communicator of that size, they can only be the same one.
+    A pointer means nothing outside its process. But if each process has at most one nameless communicator of a size,
+    these can only be the same communicator.
     """
     ranked = [
         p if p.global_rank is not None else p._replace(global_rank=processes.get((p.host, p.pid))) for p in progress
@@ -94,7 +94,7 @@ def _named(progress: CommProgress) -> CommProgress:
 
 
 def world_size(contents: Contents) -> int | None:
-    """How many ranks the job has, by its largest communicator and by those who waited for all."""
+    """How many ranks the job has: the largest communicator, group or number of ranks that a store wait expected."""
     sizes = [size for *_, size in contents.members]
     sizes += [progress.size for progress in contents.progress]
     sizes += [len(ranks) for dump in contents.recorders for ranks in dump.groups.values()]

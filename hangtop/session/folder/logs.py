@@ -1,8 +1,8 @@
-"""One log: its events, and what only its end tells: whose lines without a label are, how it ends, what it outlived.
+"""One log: its events, and what only its end shows: which rank wrote unlabelled lines, and which faults it outlived.
 
-Two things show that what was read is no fault: a later run stands behind it in the same file, and training steps are
-counted on behind it (or the run's end is told). Only faults of nobody in particular, or of the process that writes the
-log, can be outlived: in a log of many ranks the others go on for a while when one has failed.
+Two things show that an event is no fault of the run: a later run follows in the same file, or training steps continue
+(or the run's end is logged) after it. A run can only outlive faults without a rank, or of the process that writes the
+log: in a log of many ranks, the others continue for a while after one has failed.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from hangtop.session.folder.files import Member
 EVENTS = 20_000
 """Events of one log that are kept."""
 ORDINARY = 40
-"""Lines behind a logged error that show that the run went on; shutting down prints fewer."""
+"""Ours: lines after a logged error that show that the run continued; a shutdown prints fewer."""
 _OF_NOBODY = ("elastic.", "launcher.", "slurm.", "kernel.")
-"""Kinds that launchers and kernels print: the file's rank is not theirs."""
+"""Kinds of events from launchers and kernels: they do not belong to the file's rank."""
 TAIL = 64 * 1024
 """Bytes at the end of a log in which steps are looked for."""
 LINES, STEPS = 200, 5
-"""Lines (or states of a progress bar) and different steps behind a fault that show that the run went on. What a process
-had buffered comes out behind its traceback: some kilobytes, of the steps before it."""
+"""Ours: lines (or states of a progress bar) and different steps after a fault that show that the run continued. Fewer
+may be output from before the fault: a process's buffer, some kilobytes, is written after its traceback."""
 ENDING = 40
-"""Lines between a fault and the word that training is complete: less may be what another process was about to say."""
+"""Ours: lines between a fault and the message that training is complete: fewer may be another process's delay."""
 LAUNCHERS = ("elastic.", "launcher.")
-"""What launchers say: a log with a word of theirs is not of one process alone."""
+"""Kinds of events from launchers: a log with such an event is not the log of a single process."""
 TRUE_FOREVER = ("kernel.", "nccl.", "job.", "log.end", "elastic.finished", "torch.program_exit")
-"""What kernels, NCCL and settings say stays true whatever follows; all else tells of something that fails or waits."""
+"""Kinds of events that stay true whatever follows (kernel, NCCL, settings); all others report a failure or a wait."""
 RUN_ENDS = (
     "elastic.failure", "elastic.finished", "elastic.signal", "launcher.exit", "slurm.cancelled", "job.finished",
 )  # fmt: skip
-"""Events with which a run as a whole ends; what begins behind one is the next run."""
+"""Events that end a run as a whole; the next ``job.started`` begins the next run."""
 
 
 def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
-    """Read a log, which is given in pieces: its lines, and what it says."""
+    """Read a log from its chunks: its number of lines, and its contents."""
     hints, said = names.hints(member.name), Contents()
     parser = LogParser(member.name, rank=hints.rank, host=hints.host, now=member.modified)
     events: list[LogEvent] = []
@@ -53,11 +53,11 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
         tail = (tail + chunk)[-TAIL:]
         events += parser.feed(chunk)
         if len(events) > EVENTS:
-            del events[EVENTS // 2 : -EVENTS // 4]  # the beginning tells the cause, the end how it ended
+            del events[EVENTS // 2 : -EVENTS // 4]  # the beginning shows the cause, the end the outcome
     events += parser.close()
     end = LogEnd(tail, parser.line)
     begun, last_said = last_run(events, hints), parser.reader.last_said
-    # a machine's words are true of both runs
+    # kernel messages hold for both runs
     events = [event for event in events if event.kind.startswith("kernel.") or last_said(event) >= begun]
     over = outlived(events, hints, end, last_said)
     left = [event for event, done in zip(events, over, strict=True) if not done]
@@ -69,7 +69,7 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
 
 
 def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last: float | None) -> list[LogEvent]:
-    """The events with what only the log's end tells, and one more for the end itself."""
+    """The events with what only the log's end shows, and a ``log.end`` event."""
     owner = _owner(events)
     end = parser.line - 1
     raised = max((event.line for event in events if _ends_a_process(event)), default=-1)
@@ -80,7 +80,7 @@ def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last
         if rank is None and hints.local_rank is not None and "local_rank" not in event.data:
             data["local_rank"] = hints.local_rank
         if event.data.get("logged") is True or event.kind == "log.error":
-            # somebody was there to log it: another exception ended the process, or none did
+            # the process lived to log this exception: another exception ended it, or none did
             behind = last_line(event) + 1
             if raised > behind or end - behind > ORDINARY:
                 data["survived"] = True
@@ -95,18 +95,18 @@ def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last
 
 
 def _ends_a_process(event: LogEvent) -> bool:
-    """An exception that nobody logged or sent: Control-C is a person's."""
+    """Whether an event is the exception that ends the log's process: not a logged one, and not Control-C."""
     told = event.kind == "python.exception" and "logged" not in event.data and _own(event)
     return told and event.data.get("type") != "" and event.data.get("signature") != "interrupt"
 
 
 def _own(event: LogEvent) -> bool:
-    """Whether an event speaks of the process that writes the log."""
+    """Whether an event is about the process that writes the log."""
     return not event.kind.startswith(_OF_NOBODY) and event.data.get("launcher") is not True
 
 
 def _owner(events: Sequence[LogEvent]) -> int | None:
-    """The one rank whose label the log has; None where it has several or none, or others speak: NCCL, a launcher."""
+    """The only rank whose label the log has; None with several ranks or processes, or with events of a launcher."""
     if any(event.kind.startswith(("launcher.exit", "elastic.")) for event in events):
         return None
     ranks = {event.rank for event in events if event.rank is not None}
@@ -115,7 +115,7 @@ def _owner(events: Sequence[LogEvent]) -> int | None:
 
 
 def _cleaned(event: LogEvent) -> LogEvent:
-    """Text of a log is somebody else's: without control codes it may go to a terminal."""
+    """The event without control codes, which must not reach a terminal."""
     data = {name: clean(value) if isinstance(value, str) else value for name, value in event.data.items()}
     return event._replace(text=clean(event.text), host=clean(event.host), data=data)
 
@@ -124,13 +124,13 @@ def _cleaned(event: LogEvent) -> LogEvent:
 
 
 def last_line(event: LogEvent) -> int:
-    """The number of the last line of its record, of which its text may have left out some."""
+    """The number of the last line of an event's record; the event's text may lack some of the lines."""
     lines = event.data.get("record_lines")
     return event.line + (lines - 1 if isinstance(lines, int) else event.text.rstrip("\n").count("\n"))
 
 
 def last_run(events: Sequence[LogEvent], hints: Hints) -> int:
-    """The line at which the last of several runs in one log begins; 0 where there is one alone."""
+    """The line at which the last of several runs in one log begins; 0 with a single run."""
     single = all(event.rank in (None, hints.rank) and not event.kind.startswith(LAUNCHERS) for event in events)
     begun, ended = 0, False
     for event in events:
@@ -141,27 +141,27 @@ def last_run(events: Sequence[LogEvent], hints: Hints) -> int:
 
 
 def _ends_run(event: LogEvent, *, single: bool) -> bool:
-    """Whether a run as a whole ended here: a launcher, the scheduler or the run says so; of one process any fault."""
+    """Whether the whole run ends here: a launcher, the scheduler or the run reports it; for one process, any fault."""
     if event.kind in RUN_ENDS or event.data.get("launcher") is True:
         return True
     return single and not event.kind.startswith(TRUE_FOREVER) and "logged" not in event.data
 
 
 def outlived(events: Sequence[LogEvent], hints: Hints, end: LogEnd, last_said: Callable[[LogEvent], int]) -> list[bool]:
-    """Of each event of one run whether the run outlived it; ``last_said`` tells where the same was said last."""
+    """For each event whether its run outlived it; ``last_said`` gives the line of the event's last repetition."""
     events = [event._replace(line=last_said(event)) for event in events]
     ended = max((event.line for event in events if event.kind in ("job.finished", "elastic.finished")), default=0)
     return [
         not event.kind.startswith(TRUE_FOREVER)
         and event.rank in (None, hints.rank)
-        and event.host in ("", hints.host)  # what other hosts write behind it into the same log is not its own
+        and event.host in ("", hints.host)  # later lines may be from other hosts
         and (end.steps_behind(event) or ended - last_line(event) > ENDING)
         for event in events
     ]
 
 
 class LogEnd:
-    """Steps in the last :data:`TAIL` bytes of a log; ``lines`` is the number of the line that would come next."""
+    """Steps in the last :data:`TAIL` bytes of a log; ``lines`` is the number of the line that would follow."""
 
     def __init__(self, tail: bytes, lines: int) -> None:
         every = tail.split(b"\n")
@@ -169,7 +169,7 @@ class LogEnd:
         self._shown: list[int] = []
         """The number of each line, once for each state of a progress bar."""
         self._steps: list[tuple[int, str, float]] = []
-        """In which line a step is counted, the words in front of its number, and the number."""
+        """(line, words in front of the step's number, number) for each step."""
         for number, line in enumerate(every, self._first):
             for state in line.rstrip(b"\r").split(b"\r"):
                 self._shown.append(number)
@@ -178,22 +178,22 @@ class LogEnd:
                     self._steps.append((number, seen.template, seen.value))
 
     def steps_behind(self, event: LogEvent) -> bool:
-        """Whether steps are counted on behind an event, or from their beginning anew."""
+        """Whether steps continue after an event, or start again from the beginning."""
         end = _said_by(event)
         behind = _by_words(step for step in self._steps if step[0] > end)
         if event.kind == "log.error" or event.data.get("logged") is True:
-            return bool(behind)  # somebody was there to log it
+            return bool(behind)  # the process lived to log it: any step is enough
         if max((len(set(numbers)) for numbers in behind.values()), default=0) < STEPS:
             return False
         if end < self._first or len(self._shown) - bisect_right(self._shown, end) > LINES:
             return True
-        # buffered lines go on where they were: fewer lines count where all begins again
+        # buffered lines continue the count: fewer lines are enough if the count starts again
         before = _by_words(step for step in self._steps if step[0] <= end)
         return any(numbers[0] <= min(before[words]) for words, numbers in behind.items() if words in before)
 
 
 def _said_by(event: LogEvent) -> int:
-    """The line that names an exception: what follows may be more of its message, or what the run went on to say."""
+    """The line that names an exception: lines after it may be its message, or later output of the run."""
     name = event.data.get("type")
     told = reversed(event.text.rstrip().split("\n"))
     behind = (number for number, line in enumerate(told) if isinstance(name, str) and name and name in line)
@@ -201,7 +201,7 @@ def _said_by(event: LogEvent) -> int:
 
 
 def _by_words(steps: Iterable[tuple[int, str, float]]) -> dict[str, list[float]]:
-    """Numbers of steps in their order, by the words in front of them."""
+    """Words in front of steps → the numbers of the steps, in order."""
     found: dict[str, list[float]] = {}
     for _, words, number in steps:
         found.setdefault(words, []).append(number)

@@ -1,4 +1,4 @@
-"""A folder of logs, dumps and tool outputs as an ordinary session, after the fact: nothing moves in it any more."""
+"""A folder of logs, dumps and tool outputs as an ordinary session, in which nothing moves any more."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from hangtop.session.session import Session
 from hangtop.session.state import Kept
 
 EVENT_BYTES = 1 << 30
-"""Bytes of memory for the events of all files: nothing comes later for which room must be kept."""
+"""Bytes of memory for the events of all files: more than in a live session, because nothing else will come."""
 LARGEST_OUTPUT = 8 << 20
-"""Bytes of the beginning of a text that are read as what a tool printed: hundreds of its answers."""
+"""Bytes at the beginning of a text that are read as tool output: enough for hundreds of reports."""
 
 
 def read(paths: Sequence[Path], say: Callable[[str], None]) -> Contents:
-    """Everything under the paths; ``say`` is told what is read."""
+    """The contents of everything under the paths; ``say`` gets a line for each file."""
     reuse_memory()
     contents = Contents()
     for member in members(paths):
@@ -65,12 +65,12 @@ def _read(member: Member, contents: Contents) -> Recognised:
     contents.events += log.events
     contents.progress += log.progress
     contents.members += log.members
-    told = found + len(log.events) - 1 + len(log.progress)  # that a log ends is said of each
+    told = found + len(log.events) - 1 + len(log.progress)  # without log.end, which every log has
     return Recognised(member.name, kind, member.size, lines, told, member.damage)
 
 
 def _keeping(chunks: Iterable[bytes], begin: bytearray) -> Iterator[bytes]:
-    """The chunks, the first of which are also kept for whoever reads a tool's output in them."""
+    """The chunks; the first ones, up to :data:`LARGEST_OUTPUT` bytes, are also added to ``begin``."""
     for chunk in chunks:
         if len(begin) < LARGEST_OUTPUT:
             begin += chunk
@@ -78,20 +78,20 @@ def _keeping(chunks: Iterable[bytes], begin: bytearray) -> Iterator[bytes]:
 
 
 class FilesSession(Session):
-    """A session over what files say, delivered as the nodes would have sent it; ``files`` are those that were read."""
+    """A session with the contents of files, delivered as nodes would have sent them; ``files`` lists the files."""
 
     def __init__(self, contents: Contents, now: float | None = None) -> None:
         self._at = self._read_at = time.time() if now is None else now
         super().__init__(SessionOptions(read_only=True), clock=lambda: self._at)
         self.files = contents.files
         self._written = min(contents.newest or self._read_at, self._read_at)
-        """When the last of the files was written: what has no time of its own was said before that."""
+        """When the newest file was written: events without a time are from before that."""
         self._deliver(contents)
         self.state.started = self._written
 
     @property
     def live(self) -> bool:
-        """Silence means nothing in files."""
+        """False: in files, silence means nothing."""
         return False
 
     def _deliver(self, contents: Contents) -> None:
@@ -101,7 +101,7 @@ class FilesSession(Session):
         contents.events = joined(contents.events, processes)
         size = world_size(contents)
         homes = {rank: process for process, rank in processes.items() if process[0]}
-        for rank, (host, pid) in sorted(homes.items()):  # of several processes of a rank the last one counts
+        for rank, (host, pid) in sorted(homes.items()):  # if a rank has several processes, the last one counts
             self.samples(host, [_process(rank, pid, size)])
         for host, told in groupby(contents.events, key=lambda event: event.host):
             self.samples(host, list(told))
@@ -122,7 +122,7 @@ class FilesSession(Session):
         self.traces = picture(contents.traces) if contents.traces else None
 
     def job_of(self, snapshot: Job) -> Job:
-        """Make the job of a snapshot, with what the files tell of it as a whole, and without the node of no name."""
+        """The job of a snapshot with the world size, stacks and traces from the files, without the nameless node."""
         job = super().job_of(snapshot)
         return replace(
             job,
@@ -137,12 +137,12 @@ class FilesSession(Session):
 def files_session(
     paths: Sequence[Path], say: Callable[[str], None] = lambda _: None, *, now: float | None = None
 ) -> FilesSession:
-    """Read everything under the paths; ``now`` is the present moment, unless given."""
+    """Read everything under the paths; ``now`` is the session's time, the present if None."""
     return FilesSession(read(paths, say), now)
 
 
 def _process(rank: int, pid: int, size: int | None) -> RankProcess:
-    """A rank's process of which nothing but its number is known."""
+    """A rank's process of which only pid, rank and world size are known."""
     unknown = dict.fromkeys(RankProcess._fields)
     words = ("master_addr", "command", "cwd", "container", "user", "stdout", "stderr", "nccl_log")
     known: dict[str, object] = {"pid": pid, "started": 0.0, "rank": rank, "world_size": size, "parent": 0, "uid": -1}
@@ -151,8 +151,8 @@ def _process(rank: int, pid: int, size: int | None) -> RankProcess:
 
 
 def _stack_ranks(contents: Contents, processes: Mapping[Process, int]) -> dict[Process, int]:
-    """Ranks whose stacks were dumped, by node and pid; where nothing says which is which they are counted."""
-    by_pid = {pid: rank for (_, pid), rank in processes.items()}  # what a tool printed seldom names its host
+    """(node, pid) → rank for dumped stacks; if no rank is known, they are numbered in order."""
+    by_pid = {pid: rank for (_, pid), rank in processes.items()}  # tool output rarely names its host
     known = {
         (node, dump.rank_pid): by_pid.get(dump.rank_pid) if rank is None else rank
         for node, rank, dump in contents.stacks

@@ -1,9 +1,9 @@
-"""What can be asked for a job: stacks of its ranks, flight recorder dumps, and NCCL's RAS.
+"""The sources that a session can ask about a job: stacks of its ranks, flight recorder dumps, and NCCL's RAS.
 
-All of them only read: a look at stacks pauses no rank unless somebody wants native frames, a dump that lies on a node's
-disk is fetched, and RAS is asked by one node for the whole job. A *fresh* dump is written by the ranks, through the
-pipe that a job arms for that: it is asked for by a key press or a command, and once a wait by itself where a job hangs
-and no rank is odd.
+All of them only read: the session's own looks at stacks pause no rank unless they need native frames, dumps are fetched
+from a node's disk, and one node asks RAS for the whole job. A *fresh* dump is written by the ranks, through the pipe
+that a job can arm: the user requests it by a key press or a command, and hangtop itself once per wait if no culprit is
+named.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ if TYPE_CHECKING:  # the probes bring the payload's machinery, which the first f
     from hangtop.session.session import Session
 
 RAS_SAFE = (2, 29)
-"""Older NCCL can crash when its RAS is asked (NVIDIA/nccl#1669, #1718, #1762): it is left alone."""
+"""Older NCCL can crash when its RAS is asked (NVIDIA/nccl#1669, #1718, #1762), so hangtop does not ask it."""
 RAS_GAP, RAS_PERIOD, RAS_RETRY = 1.5, 15.0, 120.0
-"""Seconds from an answer to the next question until so many tell whether counts stand still, from then on between two
-questions, and after which a job whose RAS did not answer is asked again."""
+"""Seconds from an answer to the next question until enough answers show whether counts stand still; later between two
+series of questions; and until RAS is asked again after it did not answer."""
 CLOCK_SLACK = 1.0
-"""Seconds by which the start of a process, reckoned from that of its machine, may be off."""
+"""Seconds by which the start of a process, computed from its machine's boot time, may be off."""
 
 
 class JobSources:
-    """Asks for a session, and puts the answers into its state."""
+    """Asks the sources for a session, and puts their answers into its state."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -48,18 +48,18 @@ class JobSources:
         self._looking: Counter[str] = Counter()
         """Looks at stacks that are under way, by node."""
         self._reading = asyncio.Lock()
-        """Dumps are read one at a time: each may take 256 MB while it is."""
+        """Dumps are parsed one at a time: each may take 256 MB meanwhile."""
 
     # --- stacks --------------------------------------------------------------------------------------------------
 
     async def stacks(
         self, ranks: Collection[int] | None, *, native: bool = False, samples: int = 1, unasked: bool = False
     ) -> list[tuple[str, StackDump]]:
-        """Look at the stacks of these ranks, or of all; ``native`` frames pause a process for some milliseconds.
+        """Read the stacks of these ranks, or of all; ``native`` frames pause a process for some milliseconds.
 
-        A slow node keeps nobody waiting but the caller. A look that is ``unasked``, or of a session that is read-only,
-        never pauses a process; an unasked one leaves out nodes that still work on an earlier one. A node that cannot be
-        asked gives dumps with an ``error``: that is evidence.
+        A slow node delays only the caller. An ``unasked`` look, or any look in a read-only session, does not block
+        processes for Python frames; an unasked look skips nodes that still work on an earlier one. For a node that
+        cannot be reached the dumps have an ``error``: that is evidence.
         """
         from collectors.probes.stacks import DumpRequest
 
@@ -91,7 +91,7 @@ class JobSources:
             self._looking[node] -= 1
         shift = shift_of(session.state.nodes[node].clock_offset)
         shifted = [dump._replace(at=dump.at - shift) for dump in dumps]
-        # Native frames need more rights than Python's: that they are refused says nothing of a rank that can be read.
+        # Native frames need more rights than Python frames: a refusal says nothing about a rank that can be read.
         session.stacks(node, [dump for dump in shifted if not (request.native and dump.error)])
         return shifted
 
@@ -100,11 +100,11 @@ class JobSources:
     async def recorders(self, *, fresh: bool = False) -> list[Dump]:
         """Fetch the dumps of all living ranks; those that can be read go into ``state.recorders``.
 
-        Returns what every rank had, its size instead of its bytes, or why it has nothing: for the person who asked.
+        Returns one dump per rank for the user, without its bytes, or with ``why`` it has none.
         """
         by_node: dict[str, list[Rank]] = {}
         for rank in self._session.living():
-            if rank.process.rank >= 0:  # torch writes the number of the rank into the name of a dump
+            if rank.process.rank >= 0:  # torch puts the rank's number into the name of a dump
                 by_node.setdefault(rank.node, []).append(rank)
         parts = await asyncio.gather(*(self._dumps_of(node, ranks, fresh) for node, ranks in by_node.items()))
         return [dump for part in parts for dump in part]
@@ -124,21 +124,21 @@ class JobSources:
             if fresh:
                 session.asked(name, (rank.process.pid for rank in ranks))
         kept: list[Dump] = []
-        while dumps:  # each is let go once it is read
+        while dumps:  # each dump's memory is freed once it is parsed
             dump = dumps.pop(0)
             why = await self.keep(dump) if dump.data else ""
             kept.append(replace(dump, data=b"", why=why or dump.why))
         return kept
 
     async def keep(self, dump: Dump) -> str:
-        """Put a dump that a rank wrote into the session; one that cannot be read is counted as a bad line.
+        """Put a dump that a rank wrote into the session; an unreadable dump is counted as a bad line.
 
-        Why it was not kept, though it can be read; empty where it was.
+        Returns why a readable dump was not kept; empty otherwise.
         """
         from collectors.formats import flight_recorder  # with the probe, after the first frame
 
         try:
-            async with self._reading:  # megabytes of somebody else's opcodes: not on the event loop
+            async with self._reading:  # megabytes of a foreign pickle: not on the event loop
                 read = await asyncio.to_thread(flight_recorder.read, dump.data, f"{dump.node}:{dump.path}", dump.rank)
         except BadFormat as error:
             self._session.bad_line(dump.node, dump.path, str(error))
@@ -149,7 +149,7 @@ class JobSources:
         return ""
 
     def _of_another_run(self, node: str, dump: RecorderDump) -> bool:
-        """Whether a dump holds what was called before the rank's process began: runs of one home share their names."""
+        """Whether a dump has a collective from before the rank's process began: runs may share names of dumps."""
         own = [rank for rank in self._session.living() if (rank.node, rank.process.rank) == (node, dump.rank)]
         began = min((rank.process.started for rank in own), default=-inf)
         first = min((each.created for each in dump.collectives if each.created is not None), default=inf)
@@ -158,7 +158,7 @@ class JobSources:
     # --- RAS ----------------------------------------------------------------------------------------------------
 
     async def ras(self) -> None:
-        """Ask RAS, if the job has it and it is time, until its answers tell whether counts stand still with the job."""
+        """Ask RAS, if the job has it and it is due, until its answers show whether counts stand still with the job."""
         from hangtop.diagnosis.collectives.counts import POLLS
 
         session = self._session
@@ -173,7 +173,7 @@ class JobSources:
             await asyncio.sleep(RAS_GAP)
 
     async def _ras_answers(self, ranks: Sequence[Rank]) -> bool:
-        """Ask the RAS of one rank, which answers for the whole job; whether it tells of these ranks."""
+        """Ask the RAS of one rank, which answers for the whole job; returns whether its report is about these ranks."""
         from collectors.probes import ras
 
         session, now = self._session, self._session.now()
@@ -192,7 +192,7 @@ class JobSources:
 
 
 def has_safe_ras(versions: Mapping[str, str]) -> bool:
-    """Whether a rank's NCCL has a RAS that may be asked."""
+    """Whether a rank's NCCL has a RAS that hangtop may ask."""
     release = tuple(int(part) for part in re.findall(r"\d+", versions.get("nccl", ""))[:2])
     return release >= RAS_SAFE
 

@@ -1,4 +1,4 @@
-"""When the answer of a short watch is settled: a hang as soon as it is proven, doubt is watched on for a while."""
+"""When the answer of a short watch is settled: a hang once its culprit is named; a doubtful answer needs longer."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 STEP = 0.25
 """Seconds between two ticks."""
 LEAST = 1.0
-"""Seconds before any answer: two looks that show the same."""
+"""Seconds before any answer, for two looks that agree."""
 AT_MOST, AT_LEAST_TO = 6.0, 27.0
-"""Watches that an undecided job is given at the most, or so many seconds, whichever is more."""
+"""Limit for an undecided job: this multiple of the watch, or this many seconds, whichever is more."""
 ONE_MORE = 2.0
-"""Seconds that a hang which is not proven is watched on: another look may know whose hang it is."""
+"""Further seconds to watch a hang without a named culprit: another look may show the culprit."""
 SLOWNESS = 3.0
-"""Watches in which a job that moves may be looked at until a slow rank, or a collective, could be told."""
+"""Multiple of the watch for which a moving job may be watched until a slow rank, or a collective, can be judged."""
 STARTS: frozenset[Kind] = frozenset(("init", "store", "compile"))
-"""What a rank is seen to do before it trains."""
+"""Kinds of stacks that a rank shows before it trains."""
 CAUSES = ("kernel", "gpus", "fabric", "network", "disks", "host", "logs")
-"""Sources that may tell a cause of what stacks show: none is answered without before it has said its first word, …"""
+"""Sources that may know the cause of what stacks show: there is no answer before each has sent its first state, …"""
 FIRST_WORDS = 6.0
-"""… or, after so many seconds of watching, without it: it is unknown then, and said to be."""
+"""… or this many seconds of watching have passed: the answer then lists the source as unknown."""
 SOON = 5.0
-"""Seconds within which a wait that is blocked inside the job is watched until it is called a hang, and a crash of which
-victims alone tell until the rank is known that ended first."""
+"""Further seconds to watch a wait that is about to count as a hang, and a crash in which only victims are known, until
+the rank that ended first is known."""
 
 
 async def watch_until_sure(session: Session, watch: float, say: Callable[[str], None]) -> Verdict:
-    """Watch for ``watch`` seconds, less where the job is seen to hang before, more where nothing is decided by then."""
+    """Watch for ``watch`` seconds: less if a hang is found before, more if nothing is decided by then."""
     watcher = session.watcher
     watcher.hurried = True
-    session.state.started = session.now()  # what came before was connecting
+    session.state.started = session.now()  # the time before was spent connecting
     limit, so_far = max(AT_LEAST_TO, AT_MOST * watch), ""
     try:
         while True:
@@ -62,8 +62,8 @@ async def watch_until_sure(session: Session, watch: float, say: Callable[[str], 
         watcher.close()
 
 
-def proven(verdict: Verdict) -> bool:
-    """A hang or a crash whose culprit is named, not merely possible: watching on would only make it older."""
+def culprit_named(verdict: Verdict) -> bool:
+    """Whether the verdict is a hang or crash that names its ranks with certainty ``proven`` or ``likely``."""
     first = verdict.findings[0] if verdict.findings else None
     return (
         first is not None
@@ -76,7 +76,7 @@ def proven(verdict: Verdict) -> bool:
 
 
 def _settled(session: Session, verdict: Verdict, past: float, watch: float) -> bool:
-    sure = proven(verdict)
+    sure = culprit_named(verdict)
     enough = watch + (ONE_MORE if verdict.outcome == "hung" else 0.0)
     nodes = [node for node in session.state.nodes.values() if node.tick is not None and node.link == "live"]
     heard = past >= FIRST_WORDS or all(node.has_heard(source) for node in nodes for source in CAUSES)
@@ -87,12 +87,11 @@ def _settled(session: Session, verdict: Verdict, past: float, watch: float) -> b
 
 
 def _undecided(session: Session, verdict: Verdict, job_status: JobStatus, past: float, watch: float) -> bool:
-    """Nothing moved and nothing is known to be wrong, of ranks that are there; or nobody knows yet who is slow.
+    """Whether longer watching may change the answer.
 
-    Where only victims have spoken, the end of the rank that they lost may be seen within seconds.
-
-    A job that seems to start may as well hang, or train: a node may be overloaded, stacks that change quickly are torn,
-    and a few looks may all fall between two collectives.
+    That is so if a wait is about to count as a hang; if only victims of a crash are known (the end of the lost rank may
+    be seen within seconds); if a moving job was not yet judged for slowness; or if living ranks are ``unknown``. A job
+    that seems to start may also hang or train: its node may be overloaded, or all looks fell between two collectives.
     """
     living, graph = session.living(), job_status.graph
     readable = len({(node, dump.rank_pid) for node, dump in session.state.stacks if dump.threads})

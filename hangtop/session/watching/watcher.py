@@ -1,6 +1,6 @@
 """The one scheduler of a session: when to look at stacks, when to ask the job's own sources, when to judge.
 
-Live it runs until the session ends (:meth:`Watcher.run`). ``hangtop triage`` is the same in a hurry, until the first
+In a live session it runs to the end (:meth:`Watcher.run`). ``hangtop triage`` does the same in a hurry, until the first
 settled answer (:mod:`~hangtop.session.watching.triage`).
 """
 
@@ -24,58 +24,58 @@ if TYPE_CHECKING:
 
 LOOKS = (0.0, 0.4, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0)
 THEN_EVERY = 15.0
-"""Seconds from the first look at a wait to each, and from each later look to the next. The first ones measure which
-ranks make progress, unevenly, so that a rhythm of the job is not met in step; the later ones tell whether they still
+"""Seconds from the first look at a wait to each look, and later between two looks. The first looks measure which ranks
+progress, at uneven intervals so that they do not fall in step with the job; later looks show whether the ranks still
 do."""
 EARLY = 0.5
-"""Share of the time until the alarm after which a wait is looked into: what was seen then is judged when it is over,
-and the alarm has to wait for no look."""
+"""Share of the time until the alarm after which stacks of a wait are read, so that the alarm does not have to wait for
+a look."""
 COMING, FIRST_WAIT = 15.0, 3.0
-"""Seconds from the start of a session in which a wait of so many seconds is looked into already: that is no alarm yet,
-but the banner can say what is being waited for."""
+"""In the first ``COMING`` seconds of a session, stacks are read after a wait of ``FIRST_WAIT`` seconds: no alarm yet,
+but the banner can show what the ranks wait for."""
 LEAST_WAIT = 1.0
 """Seconds of a wait before RAS is asked, or native frames are read in a hurry."""
 SUSPECT = 1.5
-"""Seconds within which a job that moves shows some sign of it, as a rule."""
+"""Seconds within which a moving job usually shows some sign of motion."""
 SAMPLE_EVERY = (7.0, 13.0)
-"""Seconds between two looks at the stacks of a job that moves, by chance: they would meet its rhythm in step else."""
+"""Seconds between two looks at a moving job, chosen at random: regular looks could fall in step with the job."""
 SAMPLED_RANKS = 256
-"""Ranks of a job beyond which it is not looked at while it moves."""
+"""Ranks of the largest job whose stacks are read while it moves."""
 PERIOD, LONGEST_PERIOD = 1.0, 4.0
-"""Seconds between two ticks, at the least and at the most, …"""
+"""Seconds between two ticks, least and most, …"""
 LEISURE, HURRY = 20.0, 4.0
-"""… and so many times the CPU that one takes between them, also between two verdicts; fewer in a hurry."""
+"""… and this multiple of the CPU that a tick takes, or a verdict; the smaller one in a hurry."""
 LEAST_PAUSE, HURRIED_PAUSE, LONGEST_PAUSE = 2.0, 0.25, 30.0
-"""Seconds between two verdicts, likewise."""
+"""Seconds between two verdicts: least, least in a hurry, most."""
 NATIVE_SECONDS = 5.0
-"""How long the verdict waits for native frames; a rank that is slower has its say in the next one."""
+"""Seconds that a verdict waits for native frames; later frames count in the next verdict."""
 LAST_SECONDS, OPEN_SECONDS = 4.0, 12.0
-"""Seconds that the last word waits for what was asked; the latter where no culprit is named, for NCCL's RAS takes
-up to 10 s itself where ranks are silent. What comes later is not known."""
+"""Seconds that :meth:`Watcher.last_word` waits for answers; the latter if no culprit is named, because NCCL's RAS takes
+up to 10 s if ranks are silent."""
 NEEDED = ("hangtop.diagnosis.verdict.verdict", "collectors.probes.stacks")
-"""What watching needs and the first screen does not: a second of imports."""
+"""Modules that watching needs and the first screen does not: a second of imports."""
 
 
 class Watcher:
-    """The watch of one session, and its tasks. A fault of one is raised by the next :meth:`tick`."""
+    """The watch of one session, and its tasks. The next :meth:`tick` raises a task's exception."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.hurried = False
-        """Somebody waits for the answer: stacks are looked at from the start, whether or not the job stands still."""
+        """The user waits for the answer: stacks are read from the start, even if the job does not stand still."""
         self._tasks: dict[asyncio.Task[object], str] = {}
         self._answered: set[str] = set()
-        """Names of tasks that are done since the last step."""
+        """Names of tasks that have ended since the last step."""
         self._verdict_cost = self._tick_cost = 0.0
         """Seconds of CPU that the last verdict took, and the last tick."""
         self._looked = 0
-        """Looks at the present wait, 0 while the job moves."""
+        """Looks at the current wait, 0 while the job moves."""
         self._first_at = self._last_at = self._sample_at = self._judge_at = 0.0
         self._fresh_dumps = False
-        """Recorders that the job has armed were asked for dumps of the present wait."""
+        """Armed flight recorders were asked for dumps of the current wait."""
 
     def close(self) -> None:
-        """End what has not answered."""
+        """Cancel all tasks."""
         for task in self._tasks:
             task.cancel()
 
@@ -88,30 +88,30 @@ class Watcher:
                 await asyncio.sleep(min(LONGEST_PERIOD, max(PERIOD, LEISURE * self._tick_cost)))
                 try:
                     await self.step()
-                except Exception as error:  # noqa: BLE001 - somebody looks at the screen and believes it
+                except Exception as error:  # noqa: BLE001 - the screen must not show an old verdict as new
                     self._session.publish(failed("watching", error))
         finally:
             self.close()
 
     async def step(self) -> Verdict | None:
-        """Look once at progress, and ask what is due; judge where a look has come or it is time, and say what."""
+        """Follow progress and ask what is due; returns a new verdict if a look came in or one is due, else None."""
         session = self._session
         await self.tick()
         looked = any(name.startswith("look") for name in self._answered)
         self._answered.clear()
-        if self._look_due():
+        if self._claim_look():
             self._look(f"look {self._looked}")
             if self._looked == 1 or len(session.state.recorders) < len(session.living()):
                 self._ask("recorders", session.job_sources.recorders())
-        elif self._sample_due():
+        elif self._claim_sample():
             self._look("sample")
-        # counts mean nothing while they move, and a communicator that is being made may not bear a question
+        # counts mean nothing while they move, and a RAS query may break a communicator that is being created
         # (NVIDIA/nccl#2346, 2.29.7)
         if session.can_act and session.progress.motion.moving is not True and self._stands(LEAST_WAIT):
             self._ask("RAS", session.job_sources.ras())
         if not looked and time.monotonic() < self._judge_at:
             return None
-        # native frames pause a rank: no sooner than a pause that the job takes at that place is over
+        # native frames pause a rank: only after a wait that is longer than the job's usual pause
         if looked and self._stands(LEAST_WAIT if self.hurried else self._soonest(session.alarm_after)):
             await self._look_natively()
         verdict = await self.judge()
@@ -124,7 +124,7 @@ class Watcher:
         return verdict
 
     async def last_word(self, verdict: Verdict) -> Verdict:
-        """The verdict, once what was asked has answered; that is waited for longer where nobody is named."""
+        """The final verdict, after outstanding answers; it waits longer for them if no culprit is named."""
         is_open = verdict.names_nobody or verdict.outcome == "unknown"
         await self._answers("look", "recorder", "RAS", seconds=OPEN_SECONDS if is_open else LAST_SECONDS)
         if self._stands(LEAST_WAIT):
@@ -132,10 +132,10 @@ class Watcher:
         return await self.judge()
 
     async def judge(self) -> Verdict:
-        """Make a verdict and publish it; where the rules fail on what a node sent, that is the verdict."""
+        """Make a verdict and publish it; if the rules raise an exception, the verdict reports that."""
         from hangtop.diagnosis.verdict.verdict import diagnose
 
-        gc.disable()  # what a verdict is made of has no cycles: to look for some in it would stop the loop as well
+        gc.disable()  # a snapshot has no cycles, and a collection would also stop the event loop
         copying, snapshot = await self._snapshot()
 
         def judged() -> Verdict:
@@ -145,15 +145,15 @@ class Watcher:
             return verdict
 
         try:
-            verdict = await asyncio.to_thread(judged)  # so that no key press waits
-        except Exception as error:  # noqa: BLE001 - one fault must not end the watch
+            verdict = await asyncio.to_thread(judged)  # no key press waits
+        except Exception as error:  # noqa: BLE001 - a bug must not end the watch
             verdict = failed("the diagnosis", error)
         finally:
             gc.enable()
         return self._session.publish(verdict)
 
     async def _snapshot(self) -> tuple[float, Job]:
-        """All of this moment, copied in slices, and the seconds of CPU that this took."""
+        """The present state, copied in slices, and the seconds of CPU that this took."""
         nodes: dict[str, Node] = {}
         cost = await _in_slices(self._session.copying(nodes))
         return cost, self._session.snapshot(nodes)
@@ -161,14 +161,14 @@ class Watcher:
     # --- what is due -------------------------------------------------------------------------------------------------
 
     def _stands(self, seconds: float) -> bool:
-        """Whether the job has stood still for so long."""
+        """Whether the job has stood still for at least ``seconds``."""
         still = self._session.progress.stood_still
         return still is not None and still >= seconds
 
-    def _look_due(self) -> bool:
-        """Whether the wait has come to its next look; there are none where there is no wait, unless in a hurry.
+    def _claim_look(self) -> bool:
+        """Whether the next look at a wait is due; if so, count it as taken. Without a wait, only if hurried.
 
-        However long the job is known to pause elsewhere: where it stands, and how long it may there, only a look tells.
+        Even if the job often pauses for long: only a look shows where it stands, and how long it may stand there.
         """
         session = self._session
         if not (self.hurried or self._stands(self._soonest(min(session.options.patience, session.alarm_after)))):
@@ -183,12 +183,12 @@ class Watcher:
         return True
 
     def _soonest(self, due: float) -> float:
-        """Seconds of waiting after which a wait that becomes an alarm after ``due`` is looked into."""
+        """Seconds after which a wait that becomes an alarm after ``due`` seconds gets its first look."""
         first, session = min(FIRST_WAIT, due), self._session
         return first if session.now() - session.state.started < COMING else max(first, EARLY * due)
 
-    def _sample_due(self) -> bool:
-        """Whether stacks of a job that moves are due: which rank is slower than the others, only many looks tell.
+    def _claim_sample(self) -> bool:
+        """Whether a look at a moving job is due; if so, set the time of the next. Only many looks show a slow rank.
 
         Looks only read and stop nobody; a large job is not looked at as a whole. They come within its pauses too, as
         far as those are usual, or the looks would all fall upon the moments in which it goes on.
@@ -204,26 +204,26 @@ class Watcher:
     # --- asking ------------------------------------------------------------------------------------------------------
 
     async def tick(self) -> None:
-        """Take what has been answered, and look at the cheap signs of progress, a slice at a time."""
+        """Take answers that have arrived, and follow the cheap signs of progress, a slice at a time."""
         for task in [task for task in self._tasks if task.done()]:
             self._answered.add(self._tasks.pop(task))
             task.result()
         self._tick_cost = await _in_slices(self._session.ticking())
 
     def _ask(self, name: str, question: Coroutine[object, object, object]) -> None:
-        """Ask in the background, unless the last answer to the same is still being waited for."""
+        """Ask in the background, unless the same question is still open."""
         if any(known == name and not task.done() for task, known in self._tasks.items()):
             question.close()
         else:
             self._tasks[asyncio.create_task(question, name=f"hangtop {name}")] = name
 
     def _look(self, name: str) -> None:
-        """Look at the stacks of all ranks, which only reads; a node that works on an earlier look is left out."""
+        """Read the stacks of all ranks without pausing them; skips nodes that still work on an earlier look."""
         if not self._session.options.read_only:
             self._ask(name, self._session.job_sources.stacks(None, unasked=True))
 
     async def _look_natively(self) -> None:
-        """Read native frames of one rank a point, where Python's leave open what a job that stands still waits for."""
+        """Read native frames of one rank per point at which Python frames do not show what a still job waits for."""
         session = self._session
         if not session.can_act or session.options.read_only:
             return
@@ -235,7 +235,7 @@ class Watcher:
             await self._answers("native look", seconds=NATIVE_SECONDS)
 
     async def _answers(self, *names: str, seconds: float) -> None:
-        """Wait for the answers whose names begin so, no longer than so many seconds; what is late stays under way."""
+        """Wait for answers with these prefixes for at most ``seconds``; later answers stay under way."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             waited = [task for task, name in self._tasks.items() if name.startswith(names) and not task.done()]
@@ -247,9 +247,9 @@ class Watcher:
 
 
 async def _in_slices(work: Iterator[None]) -> float:
-    """Do work with other things done between its slices; seconds of CPU that it took.
+    """Do work, yielding to the event loop between its slices; returns the seconds of CPU that it took.
 
-    CPU, not time: a machine that is busy with other work makes every verdict late, but none dearer.
+    CPU, not wall time: on a busy machine every verdict is late, but none costs more.
     """
     cost, began = 0.0, time.thread_time()
     for _ in work:
@@ -260,6 +260,6 @@ async def _in_slices(work: Iterator[None]) -> float:
 
 
 def failed(what: str, error: Exception) -> Verdict:
-    """The verdict where hangtop itself has a fault: an old one would stand there as if it were new."""
+    """The verdict for a bug of hangtop itself: an old verdict would stay as if it were new."""
     why = f"{what} failed: {type(error).__name__}: {error}"
     return Verdict("unknown", why, unknown=(Unknown(what, (), why),))

@@ -39,7 +39,7 @@ async def test_an_encrypted_key_belongs_into_the_agent(user: Home) -> None:
         user.knows(host)
         user.node("node0", host, f"IdentityFile {user.key('user', passphrase='sesame')}")
         async with nodes(user, Person()) as (node,):
-            with pytest.raises(Refused, match=r"no key, no agent.*takes keys of ssh-agent"):
+            with pytest.raises(Refused, match=r"no key, no agent.*uses keys in ssh-agent"):
                 await node.connect()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.node import Node
-from hangtop.session.watching.triage import proven
+from hangtop.session.watching.triage import culprit_named
 from tests.support.jobs import ALL_REDUCE, BARRIER, MOVING, READING, Sketch, first
 
 
@@ -18,27 +18,27 @@ def held_up_by(stack: list[str]) -> Sketch:
 def test_a_culprit_in_its_program_is_named_at_once() -> None:
     verdict = held_up_by(READING).verdict()
     assert first(verdict).kind == "rank_stuck_in_data"
-    assert proven(verdict)
+    assert culprit_named(verdict)
 
 
-def test_where_nobody_is_named_nothing_is_proven() -> None:
+def test_where_nobody_is_named_there_is_no_culprit() -> None:
     job = Sketch()
     job.ranks().at(ALL_REDUCE)
-    assert not proven(job.verdict())
-    assert not proven(Sketch(motion=MOVING).verdict())
+    assert not culprit_named(job.verdict())
+    assert not culprit_named(Sketch(motion=MOVING).verdict())
 
 
-def test_of_two_ranks_either_of_which_may_be_the_odd_one_nothing_is_proven() -> None:
+def test_of_two_ranks_either_of_which_may_be_the_odd_one_neither_is_named() -> None:
     """A third one was met on its way: another look may know where it stays."""
     job = Sketch()
     job.ranks(0, 1).at(ALL_REDUCE)
     job.ranks(2, 3).at(BARRIER)
     verdict = job.verdict()
     assert (verdict.outcome, first(verdict).kind, first(verdict).ranks) == ("hung", "collective_mismatch", (0, 1, 2, 3))
-    assert not proven(verdict)
+    assert not culprit_named(verdict)
     job.ranks(2).at(ALL_REDUCE)
     assert first(job.verdict()).ranks == (3,)
-    assert proven(job.verdict())
+    assert culprit_named(job.verdict())
 
 
 def test_a_source_has_said_its_first_word_once_it_tells_what_it_sees_or_why_nothing() -> None:
@@ -55,7 +55,7 @@ def test_who_crashed_is_told_at_once_too() -> None:
     crashed.says("python.exception", 2, ago=6.0, type="ValueError", message="bad shard", text="ValueError: bad shard")
     verdict = crashed.verdict()
     assert (first(verdict).kind, verdict.outcome) == ("rank_crashed", "crashed")
-    assert proven(verdict)
+    assert culprit_named(verdict)
 
 
 def test_what_victims_say_is_not_sure_before_the_rank_that_they_lost_is_known() -> None:
@@ -65,6 +65,6 @@ def test_what_victims_say_is_not_sure_before_the_rank_that_they_lost_is_known() 
         crashed.says("gloo.closed", rank, ago=4.0, peer="[10.0.0.1]:4000", text="Connection closed by peer")
     verdict = crashed.verdict()
     assert (verdict.outcome, verdict.findings) == ("unknown", ())
-    assert not proven(verdict)
+    assert not culprit_named(verdict)
     crashed.ranks(1).gone(3)
     assert (first(crashed.verdict()).kind, first(crashed.verdict()).ranks) == ("rank_killed", (1,))
