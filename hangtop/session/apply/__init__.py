@@ -1,1 +1,1 @@
-"""How samples change the state of a job: one function a kind, one file a family; the table is in the intake."""
+"""How samples change the state of a job: one function per kind of sample; the table is in :mod:`..intake`."""

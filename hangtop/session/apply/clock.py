@@ -1,4 +1,4 @@
-"""Times of nodes on this machine's clock."""
+"""Converts times of nodes to this machine's clock."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from collectors.fleet import bounds
 from collectors.samples.logs import LogEvent
 
 WINDOW = 60
-"""Answers that are compared: older ones are forgotten, so that drift and a corrected clock are followed."""
+"""Answers that are compared. Older answers are dropped, so that the offset follows drift and a corrected clock."""
 SAME = 0.05
-"""Seconds: a clock this near is taken as ours, which spares every sample a shift."""
+"""Seconds of offset below which a clock counts as equal to ours, so that samples need no shift."""
 
 
 class ClockOffset:
     """Minimum-delay filter.
 
-    An answer stamped ``clock`` there that arrives at ``arrived`` here shows ``clock - arrived``: the offset less the
-    delay of its way. The largest of the last ones is that with the least delay, and nearest to the truth. Answers come
-    in the order in which they were made: one stamped earlier than the one before shows that the clock was set back.
+    An answer stamped ``clock`` on the node that arrives at ``arrived`` here gives ``clock - arrived``: the offset minus
+    the network delay. The largest of the last values has the least delay, and is nearest to the true offset. Answers
+    arrive in order: an answer stamped earlier than the one before shows that the node's clock was set back.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class ClockOffset:
         self._last = float("-inf")
 
     def learn(self, clock: float, arrived: float) -> float:
-        """Take one answer and return the offset: seconds that the node's clock is ahead of ours."""
+        """Add one answer; returns the offset: seconds by which the node's clock is ahead of ours."""
         if clock < self._last:
             self._seen.clear()
         self._last = clock
@@ -38,19 +38,19 @@ class ClockOffset:
 
 
 def shift_of(offset: float | None) -> float:
-    """Seconds to take from the node's times to bring them onto our clock."""
+    """Seconds to subtract from the node's times to get times of our clock."""
     return 0.0 if offset is None or -SAME < offset < SAME else offset
 
 
 @lru_cache
 def times_of(kind: type[NamedTuple]) -> tuple[str, ...]:
-    """The fields of a kind of sample that are times of the node's clock."""
+    """The fields of a kind of sample that hold times of the node's clock."""
     return tuple(field for field in kind._fields if field in bounds.TIMES)
 
 
 def shifted(sample: NamedTuple, fields: Sequence[str], shift: float) -> NamedTuple:
-    """The same sample, the times in these fields so many seconds earlier."""
-    # A clock that is wrong by centuries must not make of a time what no calendar knows.
+    """The same sample with the times in ``fields`` ``shift`` seconds earlier."""
+    # A clock that is wrong by centuries must not produce a time that datetime cannot represent.
     times = {
         field: max(bounds.FIRST_MOMENT, min(bounds.LAST_MOMENT, value - shift))
         for field in fields

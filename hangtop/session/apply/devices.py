@@ -1,4 +1,4 @@
-"""GPUs and who is on them, HCA ports, interfaces and TCP: counters become growth and rates, across resets."""
+"""GPUs and their processes, HCA ports, interfaces and TCP: counters become growth and rates, across resets."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port
 from hangtop.session.state import SampleContext
 
 PROCESSES = 1024
-"""Processes on the GPUs of a node that are told apart."""
+"""Processes on the GPUs of a node that are kept."""
 CHANGES = 16
-"""States of a port that are remembered."""
+"""States of a port that are kept."""
 SETTLED = 2.5
-"""Seconds without news of a counter after which it stood still: changes alone are sent, at most once a tick or so."""
+"""Seconds without a new value after which a counter counts as still: nodes send only changes, about once a tick."""
 SETTLED_BY_TOOL = 8.0
-"""The same of a port for whose counters ``perfquery`` is run: that is done every five seconds."""
+"""The same for a port whose counters come from ``perfquery``, which runs every five seconds."""
 
 
 # --- GPUs ----------------------------------------------------------------------------------------------------------
@@ -51,13 +51,13 @@ def _place_processes(node: Node) -> None:
 
 
 def gpu_facts(here: SampleContext, sample: GpuFacts) -> None:
-    """What does not move in a GPU."""
+    """The fixed properties of a GPU."""
     _gpu(here.node, sample.gpu).facts = sample
     _place_processes(here.node)
 
 
 def gpu_processes(here: SampleContext, sample: GpuProcesses) -> None:
-    """The whole compute-apps list."""
+    """The whole list of compute processes on the node's GPUs."""
     here.node.gpu_processes = tuple(sample.processes[:PROCESSES])
     _place_processes(here.node)
 
@@ -70,7 +70,7 @@ def gpu_row(here: SampleContext, sample: GpuSample) -> None:
 
 
 def gpu_fault(here: SampleContext, sample: GpuFault) -> None:
-    """A line that is no row, or a missing index; an empty text says that it answers again."""
+    """A line of nvidia-smi that is no row, or a missing index; with an empty text, the GPU answers again."""
     index, fault = sample.gpu, sample if sample.text else None
     if index is None and sample.bus_id:
         index = gpu_at(here.node, sample.bus_id)
@@ -126,11 +126,11 @@ def counters(here: SampleContext, sample: Counters) -> None:
     if counted is None:
         return
     if counted.source != sample.source:
-        # Another tool counts with another width: growth is only meaningful within one.
+        # Another tool has counters of another width: growth is only meaningful within one tool's values.
         counted.source, counted.first, counted.counters = intern(sample.source), {}, {}
     before, now = counted.counters, {**counted.counters, **sample.values}
     if len(now) > len(before) or any(value < before[name] for name, value in sample.values.items()):
-        # what a counter had grown by before it began again from zero stays counted
+        # growth before a counter's reset to zero still counts
         counted.first = {
             name: counted.first.get(name, value) - (before[name] if value < before.get(name, 0) else 0)
             for name, value in now.items()
@@ -151,7 +151,7 @@ def interface(here: SampleContext, sample: Interface) -> None:
 
 
 def settle_rates(here: SampleContext) -> None:
-    """Counters that were not sent for a while have not moved: their rates are zero, as of now."""
+    """Set the rates of counters that were not sent for a while to zero, as of now: they have not moved."""
     node, at = here.node, here.at
     for counted in (*node.ports.values(), *node.interfaces.values(), node.tcp):
         settled = SETTLED_BY_TOOL if counted.source.startswith("perfquery") else SETTLED

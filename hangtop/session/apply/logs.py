@@ -1,7 +1,7 @@
-"""What logs, kernel and libraries say.
+"""Events and lines from logs, kernel and libraries.
 
-What is read counts for nothing here: a panel that asks for lines gets those of an hour ago. Only what the job writes
-while it is watched shows that it moves.
+Reading a line does not show that the job moves: a panel may request lines from an hour ago. Only growth of a log while
+it is watched does.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from hangtop.diagnosis.node import Steps
 from hangtop.session.state import SampleContext
 
 TOLD = 8
-"""Words of one log on its steps that are remembered."""
+"""Step lines of one log that are kept."""
 COMMUNICATORS = 65_536
-"""Communicators of all ranks of a node that are known at once."""
+"""Communicators that are kept for all ranks of a node."""
 
 
 def file(here: SampleContext, sample: LogFile) -> None:
-    """A followed file, or one that cannot be read."""
+    """A followed file, or a file that cannot be read."""
     before = here.node.log_files.get(sample.path)
     here.node.log_files[sample.path] = sample
     rank = here.rank(sample.pid)
@@ -26,15 +26,15 @@ def file(here: SampleContext, sample: LogFile) -> None:
 
 
 def lines(here: SampleContext, sample: LogLines) -> None:
-    """Lines of a file on view, its last old ones first."""
+    """Lines of a file on view; the first ones are the end of its old lines."""
     here.job.log_lines.add(here.node.name, sample)
 
 
 def event(here: SampleContext, sample: LogEvent) -> None:
-    """A line that says something."""
+    """A line that is an event."""
     here.job.events.add(here.node.name, sample)
-    # At the start of a stream the kernel tells its old stories too, and a report of a kill has lines that lead up to
-    # its last one, "Killed process …": those are no change.
+    # Old kernel messages, which a stream begins with, are no change. Nor are the lines of an OOM report before its last
+    # one, "Killed process …".
     news = sample.at is None or sample.at >= here.job.started
     leads_up = sample.kind == "kernel.oom" and "constraint" in sample.data
     if sample.kind.startswith("kernel.") and news and not leads_up:
@@ -42,13 +42,13 @@ def event(here: SampleContext, sample: LogEvent) -> None:
 
 
 def read(here: SampleContext, sample: LogsRead) -> None:
-    """How far its logs are read."""
+    """How far the node has read its logs."""
     here.node.logs_read = sample.at
 
 
 def collectives(here: SampleContext, sample: CommProgress) -> None:
-    """Last collective that a rank launched on a communicator."""
-    # a rank that has no number there is told apart by its process
+    """The last collective that a rank launched on a communicator."""
+    # the pid stands for a rank without a number in the communicator
     key = here.node.name, sample.comm, sample.rank if sample.rank >= 0 else -1 - (sample.pid or 0)
     before = here.job.progress.get(key)
     if before is None:
@@ -62,9 +62,9 @@ def collectives(here: SampleContext, sample: CommProgress) -> None:
 
 
 def steps(here: SampleContext, sample: StepCount) -> None:
-    """How far a log says that training is."""
+    """The training steps that a log shows."""
     known = here.node.steps.setdefault(sample.path, Steps(sample))
-    # A new stream counts from zero again, and its first word is about what was there before.
+    # A new stream counts from zero again, and its first sample is about older lines.
     before, known.count = known.count, sample
     grown = 0 <= before.grown < sample.grown
     at = here.at if sample.at is None else min(sample.at, here.at)

@@ -1,4 +1,4 @@
-"""Ranks, the processes that they forked, and what ranks tell by the pages that they share."""
+"""Ranks, the processes that they forked, and the pages by which ranks report steps and checks (hangtop.inside)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hangtop.diagnosis.unnumbered import Unnumbered
 from hangtop.session.state import SampleContext
 
 HELPERS = 1024
-"""Processes that one rank forked, at most."""
+"""Forked processes that are kept for one rank."""
 GONE_KEPT = 64
-"""Ended processes kept a node: enough for the last runs, bounded under a crash loop."""
+"""Ended processes that are kept per node: enough for the last runs, bounded under a crash loop."""
 
 
 def rank(here: SampleContext, sample: RankProcess) -> None:
@@ -32,7 +32,7 @@ def rank(here: SampleContext, sample: RankProcess) -> None:
             here.note(f"{rank_text(known.process.rank)} is {rank_text(sample.rank)}")
         known.process = sample
         return
-    # A reused pid is another process: dropped first, so that it takes its place at the end of the dictionary.
+    # A reused pid is another process: drop the old one first, so that the new one is at the end of the dictionary.
     ranks.pop(sample.pid, None)
     for ended in [pid for pid, rank in ranks.items() if rank.gone_at is not None][:-GONE_KEPT]:
         del ranks[ended]
@@ -41,14 +41,14 @@ def rank(here: SampleContext, sample: RankProcess) -> None:
 
 
 def _with_known_texts(value: Any) -> Any:
-    """The same value, of texts that others have too: thousands of ranks run one command in one environment."""
+    """The same value with interned texts: thousands of ranks have the same command and environment."""
     if isinstance(value, dict):
         return {intern(name): intern(text) for name, text in value.items()}
     return intern(value) if isinstance(value, str) else value
 
 
 def pulse(here: SampleContext, sample: RankPulse) -> None:
-    """A rank's process moved."""
+    """New figures of a rank's process."""
     if (rank := here.rank(sample.pid)) is not None:
         newest = rank.looks.newest
         was, now = "" if newest is None else newest.state, sample.state
@@ -59,13 +59,13 @@ def pulse(here: SampleContext, sample: RankPulse) -> None:
 
 
 def gone(here: SampleContext, sample: ProcessGone) -> None:
-    """A rank, a helper or a launcher is no longer there, or turned out to be none."""
+    """A rank, a helper or a launcher has ended, or turned out to be none."""
     here.node.launchers.pop(sample.pid, None)
     for other in here.node.ranks.values():
         other.helpers.pop(sample.pid, None)
     rank = here.rank(sample.pid)
     if rank is not None and rank.gone_at is None and not sample.ended:
-        # it was taken for one while it had not started those that are, or the number of its task for a rank's
+        # a launcher that had not started its ranks yet, or whose task number was taken for a rank's, looked like a rank
         del here.node.ranks[sample.pid]
         here.node.roster += 1
     elif rank is not None:
@@ -73,7 +73,7 @@ def gone(here: SampleContext, sample: ProcessGone) -> None:
 
 
 def end_rank(here: SampleContext, rank: Rank, at: float) -> None:
-    """Mark a rank's process as gone; the first time counts."""
+    """Mark a rank's process as gone, unless it already is."""
     if rank.gone_at is None:
         rank.gone_at, rank.helpers = at, {}
         here.node.roster += 1
@@ -88,14 +88,14 @@ def helper(here: SampleContext, sample: Helper) -> None:
 
 
 def page_pulse(here: SampleContext, sample: InsidePulse) -> None:
-    """Step and phase of a rank."""
+    """Step and phase that a rank reports."""
     if (rank := here.rank(sample.pid)) is not None:
         here.node.roster += rank.inside is None
         rank.inside = Inside(sample, () if rank.inside is None else rank.inside.results)
 
 
 def page_result(here: SampleContext, sample: InsideResult) -> None:
-    """What came of a check; what another group found still holds."""
+    """The result of a check; replaces earlier results of the check whose ranks are all among its own."""
     rank = here.rank(sample.pid)
     if rank is None or rank.inside is None:
         return

@@ -1,1 +1,1 @@
-"""Whether a job moves, from signs that cost nothing."""
+"""Whether a job moves, from counters that nodes send anyway."""

@@ -1,8 +1,8 @@
 """When one rank last made progress, by the counters of its process, its GPU and its node's traffic.
 
-CPU time by itself is no progress: a rank that waits in NCCL spins at 100 %, while one that waits in gloo sleeps. Nor is
-waking up: JAX looks five times a second whether its peers came, a file lock is tried ten times a second, torch's
-blocking wait looks a thousand times. Such a wait is known by its price: next to no CPU for each time that it wakes.
+CPU time alone is no progress: a rank that waits in NCCL spins at 100 %, a rank that waits in gloo sleeps. Nor are
+wakeups: JAX polls its peers five times a second, a file lock is tried ten times a second, torch's blocking wait polls a
+thousand times a second. Polling shows by its cost: next to no CPU per wakeup.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from hangtop.diagnosis.node import Gpu, Rank
 from hangtop.diagnosis.waits.process_motion import Motion, between
 
 WINDOW = 2.5
-"""Seconds over which CPU time is compared with wakes, at the least, for /proc counts CPU time in ticks."""
+"""Least seconds over which CPU time is compared with wakeups, because /proc counts CPU time in ticks."""
 AWAY = 10.0
-"""Seconds of a look at the most: what a rank did while its node was not heard counts as done in so many."""
+"""Most seconds between two looks: activity during a longer silence of the node counts as done in this time."""
 TICK_S = 0.01
-"""One tick, of user's and of system's time each: a rank that used next to nothing may be seen to use both."""
+"""Seconds of a tick of CPU time: a rank that used next to nothing may show one of user and one of system time."""
 SWITCHES = 2
-"""Voluntary switches of the main thread within a look and a second: a wait with a time-out wakes once in seconds."""
+"""Least voluntary switches of the main thread, per look and per second: waits with a timeout wake every few seconds."""
 SELDOM, A_SCRIPTS_WAKE, A_WAKE = 25.0, 2e-3, 300e-6
-"""Wakes per second at most of a wait in a script, and seconds of CPU that one such wake costs: more than it takes to
-look at a file or a flag, less than a step of even a tiny model. And those of a wait that wakes oftener, in C: the loop
-of a Ray worker takes 0.1 to 0.2 ms."""
+"""Ours: wakeups per second of a polling wait in Python, and CPU seconds per wakeup: more than a check of a file or
+flag takes, less than a step of even a tiny model. The last is for waits that wake more often, in C: the loop of a Ray
+worker takes 0.1 to 0.2 ms."""
 AWAKE = 0.3
-"""Cores in use from which on a process computes, however often it wakes."""
+"""Cores in use from which a process counts as computing, however often it wakes."""
 WRITES_A_WAKE, WRITES = 128.0, 1024.0
-"""Bytes written each time that one wakes, and per second, that a wait which polls does not hand over: what gloo sends
-is counted as written, and so are the lines of a log, which are fewer."""
+"""Bytes written per wakeup, and per second, that a polling wait does not reach: data that gloo sends counts as written,
+and so do log lines, which are fewer."""
 IO_RATE, IO_BYTES = 64 * 1024.0, 1e6
-"""Bytes per second that are no heartbeat or log line, in two looks in a row; or bytes in a single one."""
+"""Bytes per second in two looks in a row that are more than heartbeats and log lines; or bytes in a single look."""
 
 
 class MotionSign(Enum):
-    """What shows that a rank makes progress, the strongest first, in words for people."""
+    """Signs that a rank makes progress, the strongest first, with their texts."""
 
     LAUNCHES = "launching collectives"
     EXCHANGES = "exchanging data with other nodes"
@@ -52,27 +52,27 @@ class RankProgress:
 
     pulse: RankPulse
     begun_at: float
-    """When it was looked at first, …"""
+    """Time of the first look, …"""
     seen_at: float
-    """… and last."""
+    """… and of the last."""
     launched: int
     advanced: dict[MotionSign, float] = field(default_factory=dict)
-    """When each sign was seen last."""
+    """When each sign was last seen."""
     looks: int = 0
     """Looks after the first."""
     reads: bool = False
-    """It read or wrote more than log lines in the last look."""
+    """It read or wrote more than log lines before the last look."""
 
     @property
     def moved_at(self) -> float:
-        """When it last made progress, or was looked at first."""
+        """When the rank last made progress; the first look if it has made none."""
         return max((self.begun_at, *self.advanced.values()))
 
     def follow(self, at: float, rank: Rank, gpu: Gpu | None, *, exchanged: float | None, ours: bool) -> None:
-        """Take the next look at it, as of ``at``.
+        """Take the next look at the rank, as of ``at``.
 
-        ``exchanged`` is when its node last had the job's traffic; ``ours`` says that what it did meanwhile may be its
-        answer to a question of ours.
+        ``exchanged`` is when its node last had the job's traffic; ``ours``: its activity since the last look may be due
+        to a question of hangtop, and does not count.
         """
         pulse, before = rank.looks.newest, Look(max(self.seen_at, at - AWAY), self.pulse)
         assert pulse is not None
@@ -93,9 +93,9 @@ class RankProgress:
             self.advanced[MotionSign.EXCHANGES] = exchanged
 
     def _computes(self, moved: Motion, rank: Rank, *, beside_gpu: bool) -> bool:
-        """Whether it hands over and is handed work, rather than polls or sleeps.
+        """Whether the rank computes or sends, rather than polls or sleeps.
 
-        Beside a GPU its main thread counts alone: another one may spin in a wait for that.
+        With a GPU only the main thread counts: another thread may spin while it waits for the GPU.
         """
         switches = moved.switches or 0.0
         if switches < SWITCHES * max(1.0, 1.0 / moved.span):
@@ -110,13 +110,13 @@ class RankProgress:
         return used >= min(AWAKE, (A_SCRIPTS_WAKE if wakes <= SELDOM else A_WAKE) * wakes)
 
     def _reads(self, moved: Motion) -> bool:
-        """Whether it reads or writes in earnest."""
+        """Whether the rank reads or writes more than heartbeats and log lines."""
         rate, twice = (moved.read or 0.0) + (moved.written or 0.0), self.reads
         self.reads = rate >= IO_RATE
         return self.reads and (twice or rate * moved.span >= IO_BYTES)
 
 
 def _value_at(rank: Rank, at: float) -> Look[RankPulse]:
-    """What was known of its process at a time, or first: what does not move is not sent."""
+    """The figures of a rank's process as known at a time, or the first: figures that do not move are not sent."""
     look = next((look for look in reversed(rank.looks) if look.at <= at), rank.looks[0])
     return Look(max(look.at, at), look.value)

@@ -1,4 +1,4 @@
-"""The steps that a job's logs tell of, all logs together."""
+"""The training steps in a job's logs, all logs together."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from statistics import median
 from hangtop.diagnosis.node import Node, Steps
 
 NUMBERED = ("step", "iteration", "update")
-"""Counters whose number is that of a training step."""
+"""Names of counters that number training steps."""
 FRESH, LONGEST = 10.0, 120.0
-"""Seconds for which a step that was done shows that the job moves, while nobody knows how often it logs one; and the
-same for one that logs seldom, at the most; …"""
+"""Seconds for which a step shows that the job moves, if its rhythm is not known; and at most, for a job that rarely
+logs a step; …"""
 RHYTHMS, LATE = 2.0, 3.0
-"""… for one whose rhythm is known so many times the usual time between two steps, and so many seconds more, for logs
-are looked at every other second."""
+"""… with a known rhythm, this multiple of the usual time between two steps plus this many seconds, because logs are
+read every other second."""
 
 
 @dataclass(slots=True)
 class JobSteps:
-    """What all logs of a job tell, at one moment."""
+    """The steps in all logs of a job, at one moment."""
 
     now: float
     best: Steps | None = None
-    """The log that proves most: one that numbers training steps, and of those the one whose last line is the newest."""
+    """The log that proves most: logs that number training steps come first, then the newest last line decides."""
     grown_at: float | None = None
-    """When a step was last seen to be done."""
+    """When a new step was last seen."""
     every: float | None = None
-    """Seconds between two steps that are logged, as far as one knows."""
+    """Seconds between two logged steps; None if not known."""
     longest: float | None = None
-    """Seconds that a training step took at the longest of late, by the log that tells the shortest."""
+    """Seconds of the longest recent training step; the shortest value if several logs have one."""
 
     def take(self, node: Node, unrelated: Collection[tuple[str, int]]) -> None:
-        """Take what the logs of a node tell; ``unrelated`` are processes of other runs."""
+        """Add the logs of a node; ``unrelated`` is (node, pid) of other runs' processes."""
         for log in node.steps.values():
             if log.count.pid is None or (node.name, log.count.pid) not in unrelated:
                 self._take_log(log)
@@ -52,25 +52,25 @@ class JobSteps:
 
     @property
     def last(self) -> int | None:
-        """Number of the last training step that was told."""
+        """Number of the last logged training step; None if steps have no numbers."""
         return int(self.best.told[-1][1]) if self.best is not None and self.best.count.name in NUMBERED else None
 
     @property
     def told_at(self) -> float | None:
-        """When the last training step was written; where none has a number, the last line that counts."""
+        """When the last training step was logged; without numbered steps, the last line that counts something."""
         return None if self.best is None else self.best.told[-1][0]
 
     @property
     def fresh(self) -> float:
-        """Seconds for which a step is news."""
+        """Seconds for which a step shows that the job moves."""
         return FRESH if self.every is None else min(LONGEST, RHYTHMS * self.every + LATE)
 
     def going_on(self) -> bool:
-        """Whether the logs show that steps are being done."""
+        """Whether the logs show that the job takes steps now."""
         return self.grown_at is not None and self.now - self.grown_at <= self.fresh
 
     def per_second(self, now: float) -> float | None:
-        """Steps a second as the best log told them last; 0 when the next line is overdue, None without two of them."""
+        """Steps per second by the best log's last lines; 0 if the next line is overdue, None without two lines."""
         told = () if self.best is None else self.best.told
         if len(told) < 2:
             return None
@@ -80,7 +80,7 @@ class JobSteps:
         return 0.0 if newest <= began or overdue else max(0.0, (last - first) / (newest - began))
 
     def proof(self) -> str:
-        """``step 1,204 to 1,219 in 5 s``; empty while no step was seen to be done."""
+        """``step 1,204 to 1,219 in 5 s``; empty without a log of steps."""
         if self.best is None:
             return ""
         name, told = self.best.count.name, self.best.told
@@ -91,7 +91,7 @@ class JobSteps:
 
 
 def _every(log: Steps) -> float | None:
-    """Seconds between two steps of one log: as its lines say, or as they came while watched."""
+    """Seconds between two steps of one log, by its lines' times or by their arrival; None if not known."""
     if log.count.every is not None or len(log.told) < 3:
         return log.count.every
     return median((after[0] - before[0]) / max(1, after[2] - before[2]) for before, after in pairwise(log.told))

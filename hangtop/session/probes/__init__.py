@@ -1,7 +1,7 @@
-"""What can be measured or asked of a job: each probe says what it will do, then runs, and answers in lines and JSON.
+"""Probes: measurements and actions on a job. Each states what it will do, then runs, and answers in lines and JSON.
 
-To add a probe, write a module with a function that makes a :class:`Probe` of a session. The commands and the screen run
-any of them in one way: they show the command, ask, run it in view, and print or draw the result.
+To add a probe, write a module with a function that makes a :class:`Probe` from a session. The command line and the
+screen run all probes the same way: show the command, ask the user, run it with progress, and show the result.
 """
 
 from __future__ import annotations
@@ -21,56 +21,56 @@ if TYPE_CHECKING:
     from hangtop.session.session import Session
 
 NEEDED = ("ranks", "network", "gpus", "fabric")
-"""Sources that decide which nodes take part in a probe, through which port and on which GPUs."""
+"""Sources that decide which nodes take part in a probe, and through which port and on which GPUs."""
 
 Say = Callable[[str], None]
 """Takes a line of progress."""
 
 
 class ProbeRefused(Exception):
-    """The probe would harm or cannot work; the text says why, and what would change that."""
+    """The probe would do harm or cannot work; the text says why, and what would change that."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """What a probe found."""
+    """The result of a probe."""
 
     title: str
     outcome: str
     """``ok``, ``slow``, ``failed`` or ``cancelled``."""
     summary: str
     lines: tuple[str, ...] = ()
-    """The figures for people."""
+    """The figures as text."""
     figures: Mapping[str, Any] = field(default_factory=dict)
     """Members of the command's JSON (docs/findings.md)."""
     findings: tuple[Finding, ...] = ()
     unknown: tuple[Unknown, ...] = ()
-    """What was not possible, and why."""
+    """What could not be measured, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One probe, complete: nothing is looked up any more once somebody said yes to it."""
+    """One probe, ready to run: what the user confirms is what runs."""
 
     title: str
     brief: str
-    """Where, what, how long, what it loads: ``2 nodes, all_reduce to 512 MiB, about 10 s, nccl, loads the network``."""
+    """Where, what, how long, which load: ``2 nodes, all_reduce to 512 MiB, about 10 s, nccl, loads the network``."""
     command: str
-    """The exact commands on the nodes, several by line breaks; empty where nothing runs there."""
+    """The exact commands on the nodes, one per line; empty if none is shown."""
     run: Callable[[Say], Awaitable[ProbeResult]]
-    """Cancelled, it ends everything on every node. Raises :class:`ProbeRefused`."""
+    """Runs the probe. When cancelled, it ends everything on every node. Raises :class:`ProbeRefused`."""
     risk: str = ""
     """Cost and risk for the job."""
     nodes: tuple[str, ...] = ()
     """Nodes on which it runs."""
     signals: bool = False
-    """It ends or continues processes: somebody must say yes, also where no job runs."""
+    """It ends or continues processes: the user must confirm, even if no job runs."""
 
 
 async def run_probe(probe: Probe, say: Say) -> ProbeResult:
-    """Run it; one that somebody stops answers that it was stopped, and by then nothing is left on the nodes.
+    """Run a probe. Cancellation is the user's Ctrl-C or Escape: the result is then ``cancelled``, and nothing runs on.
 
-    Raises :class:`ProbeRefused`.
+    This swallows the cancellation, so that the caller can still show the result. Raises :class:`ProbeRefused`.
     """
     try:
         return await probe.run(say)
@@ -79,7 +79,7 @@ async def run_probe(probe: Probe, say: Say) -> ProbeResult:
 
 
 def nodes_of(session: Session, job: Job) -> tuple[list[NodeAccess], dict[str, str]]:
-    """Nodes of a job that can take part in a probe, and why the others cannot."""
+    """The nodes of a job that can take part in a probe, and node → reason for the others."""
     there: list[NodeAccess] = []
     absent: dict[str, str] = {}
     for name, node in sorted(job.nodes.items()):
@@ -91,7 +91,7 @@ def nodes_of(session: Session, job: Job) -> tuple[list[NodeAccess], dict[str, st
 
 
 def unknowns(what: str, told: Iterable[tuple[str, str]]) -> tuple[Unknown, ...]:
-    """What is not known of nodes, each with why: those with one reason together."""
+    """One :class:`Unknown` for each reason, from pairs of node and reason."""
     by_why: dict[str, set[str]] = {}
     for node, why in told:
         by_why.setdefault(why, set()).add(node)
@@ -99,7 +99,7 @@ def unknowns(what: str, told: Iterable[tuple[str, str]]) -> tuple[Unknown, ...]:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Rows below their heads: the first and the last column to the left, the others to the right. Nothing for none."""
+    """Lines of a table: first and last column aligned left, the others right. No lines without rows."""
     lines = [heads, *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     for first, *middle, last in lines if len(lines) > 1 else ():

@@ -1,4 +1,4 @@
-"""Packet captures: tcpdump on every node at once, and the files that came of it."""
+"""Packet captures: tcpdump on all nodes at once, and the resulting files."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, nodes_
 from hangtop.session.session import Session
 
 SNAPLEN = 128
-"""Bytes of each packet: headers alone, so that no data of the job leaves its node."""
+"""Bytes captured of each packet: headers only, so that no data of the job leaves its node."""
 SLACK_SECONDS = 20.0
 NAMED_PEERS = 32
-"""Peers that a filter names; with more, all TCP but SSH is captured."""
+"""Peers that a filter names; with more peers, all TCP except SSH is captured."""
 MOST = 64 << 20
 """Bytes of one node's capture."""
 
 
 def capture_probe(session: Session, folder: Path, *, seconds: float) -> Probe:
-    """Capture headers into ``folder``, with --sudo through ``sudo -n``."""
+    """Capture packet headers into ``folder``; with --sudo, by ``sudo -n``."""
     job = session.job()
     there, absent = nodes_of(session, job)
     addresses = {name: address_of(job, node) for name, node in sorted(job.nodes.items())}
@@ -66,10 +66,10 @@ def capture_probe(session: Session, folder: Path, *, seconds: float) -> Probe:
 
 
 def tcpdump(interface: str, peers: Sequence[str], seconds: float, *, sudo: bool) -> list[str]:
-    """The whole command: no names, no promiscuous mode, headers alone, each packet to standard output at once.
+    """The command: no name lookups, no promiscuous mode, headers only, each packet to standard output at once.
 
-    TCP to and from ``peers``, without SSH; without an interface on what tcpdump takes first. ``timeout`` ends it, also
-    where this side is cut off.
+    It captures TCP with ``peers`` except SSH; without an interface, tcpdump chooses one. ``timeout`` ends it even if
+    the connection is cut.
     """
     wanted = " or ".join(f"host {address}" for address in peers if len(peers) <= NAMED_PEERS)
     packets = "tcp and not port 22" + (f" and ({wanted})" if wanted else "")
@@ -79,16 +79,16 @@ def tcpdump(interface: str, peers: Sequence[str], seconds: float, *, sudo: bool)
 
 
 async def capture(node: NodeAccess, words: Sequence[str], file: BinaryIO, seconds: float, most: int) -> str:
-    """Run the command and write what it captures, ``most`` bytes; what it said at its end, for where that is nothing.
+    """Run the command and write up to ``most`` captured bytes; returns its last message, which explains an empty file.
 
-    Raises :class:`OSError` of the file.
+    Raises :class:`OSError` if the file cannot be written.
     """
     wrong: list[OSError] = []
 
     def keep(data: bytes) -> bool:
         try:
             file.write(b"" if wrong else data)
-        except OSError as error:  # for whoever waits, not for the connection
+        except OSError as error:  # raised below, not into the connection's callback
             wrong.append(error)
         return False
 
@@ -104,7 +104,7 @@ async def capture(node: NodeAccess, words: Sequence[str], file: BinaryIO, second
 
 
 def result(captures: Sequence[dict[str, Any]]) -> ProbeResult:
-    """Where the files are, and why there are none."""
+    """The result: the files, and why a node has none."""
     failed = [one for one in captures if not one["file"]]
     summary = f"{count(len(captures), 'capture')}, for Wireshark or tcpdump -r"
     if failed:

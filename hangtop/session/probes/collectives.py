@@ -1,4 +1,4 @@
-"""The all_reduce probe of a session: who takes part, with which backend; what was measured, and what it means."""
+"""The all_reduce probe of a session: which nodes take part, with which backend; the figures and their meaning."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ TITLE = "Collective probe"
 
 HEADS = ("all_reduce of", "time", "algbw GB/s", "busbw GB/s", "values")
 BUSY_SHARE = 10
-"""Per cent of utilisation, or of memory, from which a GPU counts as busy."""
+"""Ours: per cent of utilisation, or of memory, above which a GPU counts as busy."""
 SLOWEST_PAIRS = 32
-"""Pairs that are shown: a bad node is in all of the slowest ones."""
+"""Pairs that are shown: if a node is bad, the slowest pairs all contain it."""
 SECONDS = {"gloo": 5, "nccl": 10}
-"""What it takes about, with few nodes."""
+"""Approximate duration in seconds with few nodes."""
 
 
 def collectives_probe(session: Session, *, backend: str = "auto", force: bool = False) -> Probe:
@@ -45,9 +45,9 @@ def collectives_probe(session: Session, *, backend: str = "auto", force: bool = 
 
 
 def plan_probe(job: Job, *, backend: str = "auto", python: str = "", force: bool = False) -> ProbePlan:
-    """Who takes part with what. ``auto`` is nccl where every node has idle GPUs, else gloo, which is safe beside a job.
+    """Which nodes take part, and how. ``auto`` is nccl if all GPUs are idle and every node has some, else gloo.
 
-    All nodes take part, also those that do not answer: they will be named absent. Raises :class:`ProbeRefused`.
+    gloo is safe next to a job. Nodes that do not answer are reported absent. Raises :class:`ProbeRefused`.
     """
     there = [node for _, node in sorted(job.nodes.items())]
     busy = [gpu for node in there for gpu in busy_gpus(node)]
@@ -72,7 +72,7 @@ def _probe_node(job: Job, node: Node, backend: str) -> ProbeNode:
 
 
 def busy_gpus(node: Node) -> list[str]:
-    """GPUs of a node that somebody uses, as ``node:index``."""
+    """GPUs of a node that are in use, as ``node:index``."""
     found = []
     for gpu in node.gpus.values():
         latest = gpu.looks[-1].value if gpu.looks else None
@@ -87,7 +87,7 @@ def busy_gpus(node: Node) -> list[str]:
 
 
 def result(report: ProbeReport) -> ProbeResult:
-    """What a report means."""
+    """The result for a report."""
     best = max(report.figures, key=lambda figure: figure.busbw, default=None)
     speed = f"; all_reduce reaches {best.busbw:.3g} GB/s (busbw)" if best else ""
     figures = {
@@ -127,7 +127,7 @@ def _figure(figure: ProbeFigure) -> tuple[str, ...]:
 
 
 def pair_lines(pairs: Sequence[ProbePair]) -> Iterator[str]:
-    """What two nodes reach together, the slowest pair first."""
+    """Lines with the bandwidth of each pair of nodes, slowest first."""
     slowest = sorted(pairs, key=lambda pair: pair.busbw or 0.0)[:SLOWEST_PAIRS]
     yield from table(
         ("pair", "GB/s", ""),

@@ -1,4 +1,4 @@
-"""Flame graphs of a session's ranks: recorded on their nodes at once, saved here, and the heaviest frames as lines."""
+"""Flame graphs of a session's ranks: recorded on all nodes at once, saved here, with the heaviest frames as lines."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say
 from hangtop.session.session import Session
 
 SHOWN = 24
-"""Lines of the tree that are told; the file has all."""
+"""Lines of the tree that are shown; the file has all."""
 LEAST = 0.02
-"""Share of samples under which a frame is not told."""
+"""Share of all samples below which a frame is not shown."""
 
 
 def flame_probe(session: Session, ranks: Collection[int] | None, folder: Path, *, seconds: float) -> Probe:
-    """Sample these ranks, or all, without pausing them; an SVG file in ``folder``.
+    """Sample these ranks, or all, without pausing them, into an SVG file in ``folder``.
 
-    Raises :class:`ProbeRefused` where there is none.
+    Raises :class:`ProbeRefused` if there is no such rank.
     """
     wanted = [rank for rank in session.job().ranks if rank.gone_at is None and (ranks is None or rank.rank in ranks)]
     if not wanted:
@@ -58,7 +58,7 @@ def flame_probe(session: Session, ranks: Collection[int] | None, folder: Path, *
 
 
 def result(tree: Flame, saved: Path, errors: dict[int, str]) -> ProbeResult:
-    """The heaviest frames first; ``errors`` says for each rank without samples why there are none."""
+    """The result, with the tree's frames from the root; ``errors`` is rank → why it has no samples."""
     total = tree.samples
     heaviest = [
         f"{100 * frame.samples / total:5.1f} %  {'  ' * depth}{frame.name}"

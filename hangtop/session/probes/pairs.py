@@ -24,13 +24,13 @@ def measured(
     title: str, report: ProbeReport, found: Sequence[Finding], well: str, lines: Iterable[str],
     figures: Mapping[str, Any], unknown: Iterable[Unknown] = (),
 ) -> ProbeResult:  # fmt: skip
-    """The result of a probe between nodes; ``well`` is said where nothing is wrong."""
+    """The result of a probe between nodes; ``well`` is the summary if nothing is wrong."""
     summary = found[0].summary if found else report.why or well
     return ProbeResult(title, outcome(report, found), summary, tuple(lines), figures, tuple(found), tuple(unknown))
 
 
 def path_probe(session: Session, *, seconds: float = 0.5) -> Probe:
-    """Connect, MTU, loss and throughput of every direction, with iperf3 where two nodes have it.
+    """Measure connect time, MTU, loss and throughput in each direction, with iperf3 if both nodes have it.
 
     Raises :class:`ProbeRefused` for a single node.
     """
@@ -58,7 +58,7 @@ def path_probe(session: Session, *, seconds: float = 0.5) -> Probe:
 def path_result(
     figures: Sequence[PathFigure], report: ProbeReport, answers: Mapping[str, Sequence[Observation]]
 ) -> ProbeResult:
-    """What the figures mean; ``answers`` by node, the active firewalls among them."""
+    """The result for the figures; ``answers`` is node → observations, which include active firewalls."""
     found = [with_firewall(finding, answers, report.at) for finding in path_findings(figures, report)]
     return measured(
         f"Path probe, {count(report.world_size, 'node')}, {report.took:.1f} s", report, found,
@@ -76,12 +76,12 @@ def _path_row(figure: PathFigure) -> tuple[str, ...]:
 
 
 def _text(value: float | None, form: str, unit: float = 1.0) -> str:
-    """A figure as text; a dash for what was not measured."""
+    """A figure as text; a dash if it was not measured."""
     return "–" if value is None else form.format(value * unit)
 
 
 async def infiniband_probe(session: Session, *, seconds: int = 2) -> Probe:
-    """Ports, then bandwidth, ibping and ibtracert of every pair, ``seconds`` of sending a direction."""
+    """Measure ports, then bandwidth, ibping and ibtracert of each pair, sending for ``seconds`` in each direction."""
     job = session.job()
     nodes, absent = nodes_of(session, job)
     looked = await infiniband.look(nodes)
@@ -103,7 +103,7 @@ async def infiniband_probe(session: Session, *, seconds: int = 2) -> Probe:
 def infiniband_result(
     looked: Mapping[str, infiniband.FabricNode], directions: Sequence[PathFigure], report: ProbeReport
 ) -> ProbeResult:
-    """What was seen and measured, what that proves, and what was not possible."""
+    """The result: ports and measured directions, findings, and what could not be measured."""
     if not report.pairs and not report.why:
         report = report._replace(outcome="failed", why="nothing could be measured")
     ports = [port for _, there in sorted(looked.items()) for port in there.ports]

@@ -1,4 +1,4 @@
-"""Preflight as a probe: what would stop a job on these nodes, as a matrix of nodes and checks."""
+"""Preflight as a probe: what would break a job on these nodes, as a matrix of nodes and checks."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from hangtop.session.probes import Probe, ProbeResult, Say, nodes_of, table
 from hangtop.session.session import Session
 
 NEEDED = ("ranks", "host", "software", "network", "gpus", "fabric", "topology")
-"""Sources that the checks look at: one that has not spoken yet would make a cell wrong, not only empty."""
+"""Sources that the checks need: a source that has not reported yet would make a cell wrong, not only empty."""
 MARKS = {"fail": "✗", "warn": "!", "unknown": "?", "ok": "✓", "": "·"}
 PORT = 29500
 """torchrun's own default."""
 
 
 def preflight_probe(session: Session, master: tuple[str, int] | None = None) -> Probe:
-    """Check all nodes. It reads, listens on ports for a moment and connects nodes with each other: nobody is asked."""
+    """Check all nodes. It only reads, listens briefly on ports and connects nodes to each other: no confirmation."""
 
     async def run(say: Say) -> ProbeResult:
         scene = _scene(session.job(), master)
@@ -39,7 +39,7 @@ def preflight_probe(session: Session, master: tuple[str, int] | None = None) -> 
 
 
 def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
-    """Find out where the ranks meet, and on which node that is."""
+    """The input of the checks, with the rendezvous address (MASTER_ADDR) and its node."""
     ranks = [rank.process for rank in job.ranks if rank.process.master_addr]
     names = sorted(job.nodes)
     if master is None and ranks:
@@ -53,7 +53,7 @@ def _scene(job: Job, master: tuple[str, int] | None) -> Preflight:
 
 
 def result(found: Sequence[CheckCell]) -> ProbeResult:
-    """The matrix, and what is wrong with what mends it."""
+    """The result: the matrix, and findings with their remedies."""
     red = sum(cell.state == "fail" for cell in found)
     silent = [cell for cell in found if cell.state == "unknown"]
     summary = f"{red} of {len(found)} checks failed" if red else f"{len(found)} checks, none failed"

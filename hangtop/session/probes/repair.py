@@ -1,4 +1,4 @@
-"""Repairs: which ranks can be helped now, and a probe that signals them, which says its exact command first."""
+"""Repairs: which ranks a signal would help now, and a probe that sends it after showing its exact command."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from hangtop.session.session import Session
 ENTRY = "collectors.probes.remote.repair"
 SECONDS = 15.0
 GRACE = 5.0
-"""Seconds between SIGTERM and SIGKILL: a rank that saves at SIGTERM needs some."""
+"""Seconds between SIGTERM and SIGKILL, for a rank that saves a checkpoint at SIGTERM."""
 
 Signal = Literal["TERM", "CONT"]
 _signalled = answer(Signalled)
 GOOD = frozenset(("terminated", "killed", "continued", "gone"))
-"""Outcomes after which a process is as it was wanted."""
+"""Outcomes that count as success."""
 
 
 class Repairable(NamedTuple):
-    """A rank that can be helped."""
+    """A rank that a signal would help."""
 
     node: str
     pid: int
     rank: int
     started: float
     text: str
-    """All that decides whether it may be touched, in one line."""
+    """All that the user needs to decide whether to signal it, in one line."""
     why: str
-    """Why it needs help."""
+    """Why it needs the signal."""
 
     @property
     def name(self) -> str:
@@ -47,18 +47,18 @@ class Repairable(NamedTuple):
 
 
 class RepairSurvey(NamedTuple):
-    """What can be mended."""
+    """The ranks that can be repaired."""
 
     orphans: tuple[Repairable, ...]
-    """Ranks that an earlier run left behind."""
+    """Ranks left behind by an earlier run: SIGTERM."""
     stopped: tuple[Repairable, ...]
-    """Ranks of the job in state T."""
+    """Ranks of the job in state T: SIGCONT."""
     unknown: tuple[Unknown, ...]
-    """Nodes of which it is not known which ranks run there, and why: nothing is proposed there."""
+    """Nodes whose ranks are not known, and why: no repair is proposed there."""
 
 
 def survey(job: Job) -> RepairSurvey:
-    """Look what can be mended; that changes nothing."""
+    """The ranks that can be repaired; changes nothing."""
     told = []
     for name, node in sorted(job.nodes.items()):
         known = node.sources.get("ranks")
@@ -92,7 +92,7 @@ def _repairable(job: Job, rank: Rank, why: str) -> Repairable:
 async def send_signals(
     transport: Transport, python: str, signal: Signal, targets: Sequence[tuple[int, float]], *, grace: float = GRACE
 ) -> list[Signalled]:
-    """Signal (pid, start by the node's clock) on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
+    """Signal (pid, start on the node's clock) pairs on a node; outcome of each. Raises :class:`TransportError`."""
     arguments = {"signal": signal, "targets": [list(target) for target in targets], "grace": grace}
     return await collect(transport, python, ENTRY, arguments, _signalled, grace + SECONDS)
 
@@ -100,7 +100,7 @@ async def send_signals(
 def signal_probe(
     session: Session, signal: Signal, processes: Sequence[Repairable], unknown: tuple[Unknown, ...] = ()
 ) -> Probe:
-    """End these processes (SIGTERM, after a grace SIGKILL to what is left) or let them go on (SIGCONT)."""
+    """End these processes (SIGTERM, then SIGKILL to the rest after :data:`GRACE`) or continue them (SIGCONT)."""
     by_node: dict[str, list[Repairable]] = {}
     for one in processes:
         by_node.setdefault(one.node, []).append(one)

@@ -57,7 +57,7 @@ class JobSources:
     ) -> list[tuple[str, StackDump]]:
         """Read the stacks of these ranks, or of all; ``native`` frames pause a process for some milliseconds.
 
-        A slow node delays only the caller. An ``unasked`` look, or any look in a read-only session, does not block
+        A slow node delays only the caller. An ``unasked`` look, or any look in a read-only session, does not pause
         processes for Python frames; an unasked look skips nodes that still work on an earlier one. For a node that
         cannot be reached the dumps have an ``error``: that is evidence.
         """
