@@ -23,22 +23,22 @@ from collectors.node.sources import SOURCES, WANTS, load
 from collectors.samples.stream import Fault, Hello, Lent, Settings, Tick
 
 TICK_BYTES = 512 << 10
-"""Bytes that one tick may send; a node must not be able to flood the machine that watches it."""
+"""Bytes that one tick may send: a node must not flood the machine that watches it."""
 
 GRACE = 0.25
-"""Share of the interval that a tick waits for its sources; what comes later goes with the next."""
+"""Share of the interval that a tick waits for its sources; later samples go with the next tick."""
 FIRST_GRACE = 2.0
-"""Seconds that the very first tick waits: for ranks, on a busy node."""
+"""Seconds that the very first tick waits for ranks, which may be slow to read on a busy node."""
 START_TICKS = 10
-"""Ticks after which the start is over, even if a source has not come up."""
+"""Ticks after which the start phase ends, even if a source has not answered yet."""
 
 SETTLED = 5
-"""Ticks after which every source has been imported: memory that only this needed is given back then, …"""
+"""Tick after which all sources have been imported; memory used only by the imports is then returned ..."""
 TRIM_EVERY = 120
-"""… and again after so many ticks."""
+"""... and again every so many ticks."""
 
 FIRST = 2
-"""Sources that answer before the others are even imported: who opens the screen wants to see ranks."""
+"""Number of sources that answer before the others are imported: a user who opens the screen wants to see ranks."""
 
 DEFAULT = Settings(1.0, 0.0, None, [], [], [])
 
@@ -72,12 +72,12 @@ class Agent:
         while True:
             self._tick(self._runners, min(1.0, self._settings.interval * GRACE))
             if not yielded and (self._seq > START_TICKS or all(runner.has_looked for runner in self._runners)):
-                # Not before: where all cores are taken, a low priority would stretch the start to half a minute.
-                # The thread of the control line never does: one that comes too late to re-arm the alarm is dead.
+                # Not earlier: with all cores busy, a low priority would extend the start to half a minute. The thread
+                # of the control line keeps its priority: re-arming the alarm too late would end the process.
                 yield_to_all()
                 yielded = True
             interval, phase = self._settings.interval, self._settings.phase
-            if not yielded:  # the first words of all sources are wanted soon, however seldom it is to look later
+            if not yielded:  # all sources should answer soon after the start, even with a long interval
                 interval = min(1.0, interval)
             self._wake.wait(interval - (time.time() - phase * interval) % interval)
             self._wake.clear()
@@ -85,7 +85,7 @@ class Agent:
     # --- the control line: its own thread ----------------------------------------------------------------------
 
     def _control(self, data: bytes) -> None:
-        """Take bytes of the control line."""
+        """Process bytes of the control line."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in filter(None, lines):  # an empty one is a heartbeat
             try:
@@ -103,7 +103,7 @@ class Agent:
     # --- ticks: the main thread --------------------------------------------------------------------------------
 
     def _tick(self, asked: Sequence[Runner], grace: float) -> None:
-        """Let these sources look, wait ``grace`` seconds for them, and send what all have found by then."""
+        """Let these sources look, wait up to ``grace`` seconds, and send the samples of sources finished by then."""
         began = time.monotonic()
         with self._finished:
             settings, self._new_settings = self._new_settings, None
@@ -129,11 +129,11 @@ class Agent:
             give_memory_back()
 
     def _harvest(self, moment: float) -> List[NamedTuple]:
-        """What finished looks have left."""
+        """Samples of finished looks."""
         return [sample for runner in self._runners for sample in runner.harvest(moment)]
 
     def _lines(self, samples: Sequence[NamedTuple]) -> List[bytes]:
-        """Encode what fits into a tick; the rest is counted, and comes again if it is a state and no event."""
+        """Encode samples up to :data:`TICK_BYTES`; the rest becomes a fault (states are sent again, events not)."""
         rows: List[Tuple[str, str]] = []
         size = 0
         for sample in samples:
@@ -157,7 +157,7 @@ class Agent:
         self._faults[source, text] = self._faults.get((source, text), 0) + 1
 
     def _write(self, lines: Sequence[bytes]) -> None:
-        """One write for all of it. May block: the alarm ends the process then, if nobody reads any more."""
+        """Write all lines at once. May block; without a reader the alarm then ends the process."""
         data = memoryview(b"".join(lines))
         try:
             while data:
@@ -183,7 +183,7 @@ def main(arguments: Dict[str, Any]) -> None:
     """Entry of the payload.
 
     ``arguments``: ``settings`` (fields of :class:`Settings`), ``sources`` (names; default all),
-    ``silence`` (seconds without a heartbeat to live); all optional.
+    ``silence`` (seconds without a heartbeat before it ends); all optional.
     """
     fields, names = arguments.get("settings"), arguments.get("sources") or SOURCES
     Agent(

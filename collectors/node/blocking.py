@@ -1,8 +1,8 @@
-"""Questions to the kernel that may hang for ever, asked where that harms nobody.
+"""Runs system calls that may hang forever in threads of their own.
 
-/proc/PID/environ, cmdline and maps need the memory map of the process. If it is stuck in the kernel with that map
-locked (a page fault on a dead file server), so is every reader, and exactly that process is the one to find. A file
-system whose server is gone hangs whoever asks for its size.
+/proc/PID/environ, cmdline and maps need the memory map of the process. If the process is stuck in the kernel with that
+map locked (a page fault on a dead file server), every reader hangs too, and exactly that process is of interest. A
+file system whose server is gone hangs statvfs.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ T = TypeVar("T")
 
 
 class BlockingGuard:
-    """Asks in a thread that is left behind when an answer does not come."""
+    """Asks questions in a thread, which is abandoned if an answer does not come."""
 
     def __init__(self, patience: float = 2.0) -> None:
         self._patience = patience
         self._lock = threading.Lock()
         self.stuck: Set[str] = set()
-        """Paths about which a question hangs now; they are not asked about until it has been answered."""
+        """Paths whose question hangs now; no further question about them is asked until then."""
 
     def ask(self, paths: Sequence[str], question: Callable[[str], T]) -> Dict[str, Union[T, OSError]]:
-        """The answer, or the error, for each path.
+        """The answer, or the error, for each path. Waits for all together at most ``patience`` seconds.
 
-        What stands behind a question that hangs goes unanswered this time. Waits at most the ``patience`` given.
+        Paths are asked about in order; if one hangs, those after it have no answer this time.
         """
         wanted = [path for path in paths if path not in self.stuck]
         if not wanted:
@@ -42,18 +42,18 @@ class BlockingGuard:
             return dict(answers)
 
     def read(self, path: str) -> Optional[bytes]:
-        """Contents of a file of /proc; None where it is not there, may not be read, or does not answer."""
+        """Contents of a file of /proc; None if it is missing or unreadable, or if the read hangs."""
         answer = self.ask([path], read).get(path)
         return answer if isinstance(answer, bytes) else None
 
     def _answer(self, wanted: List[str], question: Callable[[str], T], answers: Dict[str, Union[T, OSError]]) -> None:
-        """Answer them in their order, until nobody waits for the rest any more."""
+        """Answer the questions in order; stop after a question that was reported as stuck."""
         for path in wanted:
             answer: Union[T, OSError]
             try:
                 answer = question(path)
             except OSError as error:
-                answer = error.with_traceback(None)  # or its frames would keep all answers alive
+                answer = error.with_traceback(None)  # the traceback's frames would keep all answers alive
             with self._lock:
                 answers[path] = answer
                 if path in self.stuck:

@@ -1,4 +1,4 @@
-"""The filter that lets a sample pass only when it is news."""
+"""The filter that drops unchanged samples."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from collectors.samples.ranks import Helper, IdleLauncher, ProcessGone, RankProc
 from collectors.samples.registry import IDENTITY
 
 _OF_PROCESSES = (RankProcess, RankPulse, Helper, IdleLauncher, InsidePulse, InsideResult)
-"""Kinds whose first field is the process that they speak of."""
+"""Kinds whose first field is the pid of their process."""
 Key = Tuple[object, ...]
 
 
 def identity(sample: NamedTuple) -> Optional[Key]:
-    """Key under which a later sample replaces this one; None for an event."""
+    """Key of a sample, equal for samples that replace each other; None for an event."""
     kind = type(sample)
     fields = IDENTITY.get(kind)
     return None if fields is None else (kind, *[sample[field] for field in fields])
 
 
 class ChangeFilter:
-    """Lets a sample pass only when it differs from the last one of the same identity."""
+    """Passes a sample only if it differs from the last one with the same identity."""
 
     def __init__(self) -> None:
         self._last: Dict[Key, NamedTuple] = {}
 
     def changed(self, samples: Iterable[NamedTuple]) -> List[NamedTuple]:
-        """Samples that are news, in order."""
+        """Events and changed samples, in order."""
         news: List[NamedTuple] = []
         for sample in samples:
             key = identity(sample)
@@ -42,7 +42,7 @@ class ChangeFilter:
         return news
 
     def forget(self, sample: NamedTuple) -> None:
-        """Let this one pass again: it could not be sent."""
+        """Let this sample pass again, because it was not sent."""
         key = identity(sample)
         if key is not None:
             self._last.pop(key, None)

@@ -1,4 +1,4 @@
-"""Other programs that the node side runs (nvidia-smi, dmesg, py-spy): they never outlive it, nor block it."""
+"""Runs other programs (nvidia-smi, dmesg, py-spy) such that they neither outlive nor block the node side."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from collectors.node.files import is_ours, text
 from collectors.node.source import Absent, NotResponding
 
 ERRORS = 1 << 16
-"""Bytes of standard error that are kept of a program that is run to its end; the rest is read and let go."""
+"""Last bytes kept of a program's standard error by :func:`run`; earlier ones are dropped."""
 OUTPUT = 4 << 20
-"""Bytes of its standard output, at which it is ended."""
+"""Bytes of standard output after which :func:`run` ends a program."""
 LINE = 1 << 16
-"""Bytes of a line."""
+"""Bytes of a line at most."""
 READ = 1 << 20
-"""Bytes that one read takes."""
+"""Bytes returned by one read at most (approximately)."""
 
 PLACES = (
     "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin", "/usr/local/nvidia/bin", "/opt/bin",
     "/usr/lib/wsl/lib", "/run/nvidia/driver/usr/bin",
 )  # fmt: skip
-"""Where tools lie on hosts whose PATH for a command over SSH does not have them."""
+"""Folders of tools that may be missing from PATH for a command over SSH."""
 
 
 class ChildEnded(NamedTuple):
-    """A program that ended. ``status`` is None when it was ended because its time was up."""
+    """A program that ended. ``status`` is None if it was killed at its limit of time or output."""
 
     status: Optional[int]
     stdout: bytes
@@ -37,9 +37,9 @@ class ChildEnded(NamedTuple):
 
 
 def find(name: str, more: Sequence[str] = ()) -> Optional[str]:
-    """Path of the tool on PATH, in the usual places or in ``more`` folders; None where there is none.
+    """Path of a tool on PATH, in :data:`PLACES` or in ``more`` folders; None if it is not found.
 
-    As root only a tool that nobody but root can change: the PATH of a login may name a folder of a job's user.
+    As root only a tool that no other user can change: PATH may contain a folder of a job's user.
     """
     for folder in [*os.environ.get("PATH", "").split(os.pathsep), *PLACES, *more]:
         path = os.path.join(folder, name)
@@ -51,17 +51,17 @@ def find(name: str, more: Sequence[str] = ()) -> Optional[str]:
 
 
 class Child:
-    """A running program whose output is taken as it comes.
+    """A running program whose output is read as it arrives.
 
     The parent-death signal is bound to the *thread* that starts the program: start it from the source's own thread
     (in ``look``), which lives as long as the node side does.
     """
 
     def __init__(self, argv: Sequence[str], *, feed: bytes = b"", become: Optional[Callable[[], None]] = None) -> None:
-        """``argv[0]`` is a path, or a name that :func:`find` looks for.
+        """``argv[0]`` is a path, or a name for :func:`find`.
 
-        ``feed`` is its standard input, written before this returns; ``become`` is called in it before it runs. Raises
-        :class:`Absent` when the program is not there.
+        ``feed`` is its standard input, written before this returns; ``become`` is called in the child before exec.
+        Raises :class:`Absent` if the program cannot be started.
         """
         program = argv[0] if "/" in argv[0] else find(argv[0])
         if program is None:
@@ -80,7 +80,7 @@ class Child:
         except (OSError, subprocess.SubprocessError) as error:
             raise Absent("%s: %s" % (argv[0], getattr(error, "strerror", None) or error)) from error
         if self._process.stdin is not None:
-            with suppress(BrokenPipeError):  # it says itself why it did not read on
+            with suppress(BrokenPipeError):  # the program reports itself why it stopped reading
                 view = memoryview(feed)
                 while view:
                     view = view[self._process.stdin.write(view) or 0 :]
@@ -98,11 +98,11 @@ class Child:
 
     @property
     def status(self) -> Optional[int]:
-        """Exit status (negative: signal); None while it runs."""
+        """Exit status (negative: signal); None while the program runs."""
         return self._process.poll()
 
     def ended(self, seconds: float) -> Optional[int]:
-        """Wait for its end and return its exit status; None when the time passed."""
+        """Wait for its end and return its exit status; None after ``seconds``."""
         import subprocess
 
         with suppress(subprocess.TimeoutExpired):
@@ -110,20 +110,20 @@ class Child:
         return None
 
     def read(self) -> Tuple[bytes, bytes]:
-        """Standard output and standard error since the last call, at most :data:`READ` bytes of each."""
+        """Standard output and standard error since the last call, about :data:`READ` bytes of each at most."""
         return _taken(self._out.fileno()), _taken(self._err.fileno())
 
     def wait_output(self, seconds: float) -> bool:
-        """Wait until there is something to read, or it ended; False when the time passed."""
+        """Wait for output or the end of output; False after ``seconds``."""
         return bool(select.select([self._out], [], [], seconds)[0])
 
     def kill(self) -> None:
-        """End it without asking, its last output still to be read; one that the kernel holds dies when it lets go."""
-        with suppress(PermissionError):  # one of sudo's is root's: it ends when nobody reads it
+        """Kill it; its last output can still be read. A process stuck in the kernel dies later."""
+        with suppress(PermissionError):  # a program under sudo belongs to root; it ends when its output is closed
             self._process.kill()
 
     def end(self) -> None:
-        """End it without asking, and forget it; one that the kernel holds is waited for no longer than a moment."""
+        """Kill it, close its output, and wait 0.1 s for its end (a process stuck in the kernel takes longer)."""
         self.kill()
         self._out.close()
         self._err.close()
@@ -141,10 +141,10 @@ def _taken(descriptor: int) -> bytes:
 
 
 class LineStream:
-    """A program that prints lines for as long as it runs. Once it has ended it is started anew; never are there two."""
+    """A program that prints lines while it runs, and is restarted after it ends; it never runs twice at once."""
 
     def __init__(self, name: str, pause: float) -> None:
-        """``pause`` is the least time between two starts of one that ends by itself, in seconds."""
+        """``pause`` is the least time in seconds between two starts of a program that ends by itself."""
         self._name = name
         self._pause = pause
         self._child: Optional[Child] = None
@@ -152,15 +152,15 @@ class LineStream:
         self._begun = self._due = 0.0
         self._heard: Optional[float] = None
         self.killed = False
-        """It was ended from here."""
+        """True after :meth:`kill`."""
         self.status: Optional[int] = None
-        """Its exit status, where the last call of :meth:`lines` met its end."""
+        """Its exit status if the last call of :meth:`lines` found that it had ended."""
 
     def lines(self, command: Callable[[], Sequence[str]], *, feed: bytes = b"", wait: float = 0.0) -> List[str]:
-        """Lines that it has printed since the last call, on standard output and standard error, without empty ones.
+        """Non-empty lines printed since the last call, on standard output and standard error.
 
-        ``command`` gives its words where it is to be started, ``feed`` its standard input; ``wait`` is how long the
-        first lines are waited for then. A line without an end is cut off. Raises :class:`Absent`, as ``command`` may.
+        To start the program, ``command`` gives its arguments, ``feed`` its standard input, and ``wait`` the seconds to
+        wait for its first lines. An overlong line is split. Raises :class:`Absent`, as ``command`` may.
         """
         moment, self.status = time.monotonic(), None
         if self._child is None:
@@ -184,7 +184,7 @@ class LineStream:
         return found
 
     def check(self, silence: float, give_up: float) -> None:
-        """Raise :class:`NotResponding` after so many seconds without a line; kill it after ``give_up`` seconds."""
+        """Raise :class:`NotResponding` after ``silence`` seconds without a line; kill it after ``give_up`` seconds."""
         if self._heard is None:
             return
         moment = time.monotonic()
@@ -194,14 +194,14 @@ class LineStream:
             raise NotResponding(self._name, moment - self._heard)
 
     def kill(self) -> None:
-        """End it without asking; another one is started as soon as it is gone."""
+        """Kill it; a new one is started as soon as it is gone."""
         if self._child is not None and not self.killed:
             self._child.kill()
             self.killed = True
             self.soon()
 
     def soon(self) -> None:
-        """Let the next start come without a pause."""
+        """Skip the pause before the next start."""
         self._due = 0.0
 
     def end(self) -> None:
@@ -212,14 +212,14 @@ class LineStream:
 
 
 _unended: Dict[Tuple[str, ...], Child] = {}
-"""Programs that were killed and have not ended: a hung driver, or a process that is looked at, holds them."""
+"""Running programs, and those that were killed but have not ended: a hung driver may hold them in the kernel."""
 
 
 def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
-    """Run a program to its end, or end it when ``timeout`` seconds or ``limit`` bytes of output are over.
+    """Run a program to its end, or kill it after ``timeout`` seconds or ``limit`` bytes of output.
 
-    The same words are not run again while an earlier run of them has not ended: that is no answer either. Raises
-    :class:`Absent` when the program is not there.
+    While an earlier run of the same command has not ended, the command is not run again, and ``status`` is None. Raises
+    :class:`Absent` if the program cannot be started.
     """
     words, until = tuple(argv), time.monotonic() + timeout
     if words in _unended and _unended[words].status is None:
@@ -233,7 +233,7 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
             if status is not None or time.monotonic() > until or len(out) > limit:
                 return ChildEnded(status, out, err)
             if not more and child.wait_output(0.05):
-                time.sleep(0.002)  # it has closed its output, and is about to end
+                time.sleep(0.002)  # the output is closed; the program is about to end
     finally:
         child.end()
         if child.status is not None:
@@ -241,9 +241,9 @@ def run(argv: Sequence[str], timeout: float, limit: int = OUTPUT) -> ChildEnded:
 
 
 def output(name: str, *words: str, seconds: float) -> Tuple[str, str]:
-    """What a tool printed, and why it failed: its own last line.
+    """Output of a tool, and its error (its last line, or its exit status); the error is empty on success.
 
-    Raises :class:`Absent` where there is no such tool, :class:`NotResponding` when it did not end in time.
+    Raises :class:`Absent` if the tool is missing, :class:`NotResponding` if it does not end in time.
     """
     ended = run([name, *words], seconds)
     if ended.status is None:

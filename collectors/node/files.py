@@ -1,6 +1,6 @@
-"""Reading small kernel files cheaply: no buffering, no text layer, no exception for what is not there.
+"""Reads small kernel files cheaply: no buffering, no text layer, no exceptions for missing files.
 
-And files whose names are of others' choosing, which may lead anywhere: see :func:`opened`.
+Also opens files whose names other users choose, and which may lead anywhere: see :func:`opened`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ LIMIT = 1 << 20
 def read(path: str, limit: int = LIMIT) -> bytes:
     """Contents of a file of /proc or /sys, at most ``limit`` bytes.
 
-    Raises :class:`OSError` as the kernel says it: FileNotFoundError and ProcessLookupError for a process that is gone,
-    PermissionError where it may not be read.
+    Raises the kernel's :class:`OSError`: FileNotFoundError and ProcessLookupError for a process that is gone,
+    PermissionError without the right to read it.
     """
     return _whole(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), limit)
 
 
 def _whole(descriptor: int, limit: int) -> bytes:
-    """What a descriptor gives, which is closed."""
+    """Read a descriptor to its end, and close it."""
     try:
         data = os.read(descriptor, min(limit, 16384))
-        part = data and os.read(descriptor, limit)  # a short read is not the last one: records are not torn
+        part = data and os.read(descriptor, limit)  # a short read need not be the last: the kernel splits at records
         if not part:
             return data
         parts: List[bytes] = [data]
@@ -41,7 +41,7 @@ def _whole(descriptor: int, limit: int) -> bytes:
 
 
 def read_or_none(path: str) -> Optional[bytes]:
-    """Contents of a file, None where it is not there or may not be read."""
+    """Contents of a file; None if it is missing or unreadable."""
     try:
         return read(path)
     except OSError:
@@ -54,11 +54,11 @@ def regular(found: os.stat_result) -> bool:
 
 
 def opened(path: str, accept: Callable[[os.stat_result], bool] = regular, flags: int = os.O_RDONLY) -> int:
-    """Descriptor of a file whose name others chose, if it is one that ``accept`` takes; without waiting for a FIFO.
+    """Open a file whose name another user chose, if ``accept`` takes its stat; never blocks on a FIFO.
 
-    Nothing else is opened, not for a moment: as root that may do something (a watchdog's timer starts, and the node is
-    booted anew; a FIFO's writer goes on). What is looked at is what is opened, whatever is under its name by then.
-    Raises :class:`OSError`.
+    A file that is not accepted is never opened, because opening alone may have effects as root (a watchdog device arms
+    its timer and reboots the node; a FIFO's writer resumes). The checked file is the one opened, even if the name is
+    replaced in between. Raises :class:`OSError`.
     """
     place = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
@@ -72,16 +72,16 @@ def opened(path: str, accept: Callable[[os.stat_result], bool] = regular, flags:
 
 
 def named_file(path: str, uid: int) -> int:
-    """Descriptor of a regular file that this user named, and that the user, or everybody, may read.
+    """Open a regular file named by user ``uid``, if that user owns it or every user may read it.
 
-    So that root reads nothing for that user: some files of the kernel's are empty once they were read. Raises
-    :class:`OSError`.
+    As root we must not read other files for that user; reading alone has effects, as it empties some kernel files.
+    Raises :class:`OSError`.
     """
     return opened(path, lambda found: regular(found) and _may_read(found, uid))
 
 
 def read_named(path: str, uid: int, limit: int = LIMIT) -> Optional[bytes]:
-    """Contents of a :func:`named_file`; None where there is none that this user may read."""
+    """Contents of a :func:`named_file`; None if it is missing or this user may not read it."""
     try:
         return _whole(named_file(path, uid), limit)
     except OSError:
@@ -93,9 +93,9 @@ def _may_read(found: os.stat_result, uid: int) -> bool:
 
 
 def is_ours(path: str) -> bool:
-    """True for a file that nobody but root and this user can change, or replace by another one of that name.
+    """True for a file that only root and this user can change or replace.
 
-    In a folder with the sticky bit (/tmp) others can add names, but not take those of root and this user.
+    In a folder with the sticky bit (/tmp), others can add files, but not replace those of root and this user.
     """
     us = (0, os.geteuid())
     try:
@@ -114,12 +114,12 @@ def is_ours(path: str) -> bool:
 
 
 def text(data: bytes) -> str:
-    """Text of bytes from outside: whatever is no UTF-8 becomes U+FFFD, so that it can always be written as JSON."""
+    """Decode untrusted bytes; invalid UTF-8 becomes U+FFFD, so that the text can always be written as JSON."""
     return data.decode("utf-8", "replace")
 
 
 def owner(path: str) -> Optional[int]:
-    """User that a file belongs to; None where that cannot be told."""
+    """User id of a file's owner; None when unknown."""
     try:
         return os.stat(path).st_uid
     except OSError:
@@ -127,12 +127,12 @@ def owner(path: str) -> Optional[int]:
 
 
 def read_text(path: str) -> str:
-    """Text of a small file, stripped; empty where it cannot be read."""
+    """Text of a small file, stripped; empty if unreadable."""
     return text(read_or_none(path) or b"").strip()
 
 
 def read_int(path: str) -> Optional[int]:
-    """Number in a small file; None where there is none."""
+    """Number in a small file; None if the file is unreadable or holds no number."""
     try:
         return int(read(path))
     except (OSError, ValueError):
@@ -140,7 +140,7 @@ def read_int(path: str) -> Optional[int]:
 
 
 def link(path: str) -> str:
-    """Target of a symbolic link; empty where it cannot be read."""
+    """Target of a symbolic link; empty if unreadable."""
     try:
         return text(os.fsencode(os.readlink(path)))
     except OSError:
@@ -148,7 +148,7 @@ def link(path: str) -> str:
 
 
 def list_folder(path: str) -> List[str]:
-    """Names in a folder, sorted; empty where it cannot be read."""
+    """Names in a folder, sorted; empty if unreadable."""
     try:
         return sorted(os.listdir(path))
     except OSError:

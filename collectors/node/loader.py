@@ -1,7 +1,7 @@
 """Runs a payload from memory: serves its modules to ``import`` and calls the entry's ``main``.
 
-The bootstrap (see ``collectors.fleet.payload``) executes this file under its own name as the first thing, so other
-modules reach what came along through :func:`blob`.
+The bootstrap (see ``collectors.fleet.payload``) executes this file first, under its own module name, so that other
+modules can import :func:`blob` to access the payload's data.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ _blobs: Dict[str, bytes] = {}
 
 
 def blob(name: str) -> Optional[bytes]:
-    """Bytes that were sent along under this name (not a module); None when there are none."""
+    """Data (not a module) of the payload under this name; None if there is none."""
     return _blobs.get(name)
 
 
 def keep(name: str, content: bytes) -> None:
-    """Let :func:`blob` find what came after the payload."""
+    """Add data that arrived after the payload, for :func:`blob` to find."""
     _blobs[name] = content
 
 
@@ -32,7 +32,7 @@ class Finder:
         self._sources = sources
 
     def find_spec(self, name: str, *_: object) -> Optional[ModuleSpec]:
-        """Answer ``import``; None for every module that did not come with the payload."""
+        """Spec of a module of the payload; None for any other module."""
         found = self._sources.get(name)
         return None if found is None else ModuleSpec(name, self, origin="hangtop", is_package=found[1])  # type: ignore[arg-type]
 
@@ -41,7 +41,7 @@ class Finder:
         return None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run the module's source. To save memory on the node, neither it nor its docstrings are kept."""
+        """Run the module's source. To save memory on the node, the source and its docstrings are dropped."""
         source, is_package = self._sources[module.__name__]
         code = compile(source, "hangtop:" + module.__name__, "exec", dont_inherit=True, optimize=2)
         exec(code, module.__dict__)  # noqa: S102 (our own source, sent by ourselves)
@@ -61,7 +61,7 @@ def run(body: bytes, arguments: bytes) -> None:
             _blobs[name] = content
         else:
             sources[name] = (content, kind == "package")
-    del body  # megabytes, when a program came along
+    del body  # megabytes if it contains a program
     sys.meta_path.insert(0, Finder(sources))
     module = __import__(entry, fromlist=["main"])
     module.main(json.loads(arguments))

@@ -1,6 +1,6 @@
-"""Questions to the kernel over netlink (netlink(7)): one request, many messages in answer, attributes in each.
+"""Queries the kernel over netlink (netlink(7)): one request, many messages in answer, attributes in each.
 
-On the C part of the module ``socket`` alone: the rest, which names each constant, takes half a megabyte of each node.
+Uses only ``_socket``, the C part of module ``socket``: the rest, which names each constant, takes half a megabyte.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from _socket import AF_NETLINK, SOCK_RAW, socket
 from typing import Dict, Iterator, Tuple
 
 LIMIT = 32 << 20
-"""Bytes of one answer: some 100,000 sockets."""
+"""Bytes of one answer at most: about 100,000 sockets."""
 PATIENCE = 1.0
 """Seconds to wait for the kernel."""
 _HEADER = struct.Struct("=IHHII")
@@ -20,14 +20,14 @@ _DONE, _ERROR = 3, 2  # NLMSG_DONE, NLMSG_ERROR
 
 
 def netlink(protocol: int) -> socket:
-    """A socket to ask with. Raises :class:`OSError` where a container is not let, or the kernel has no netlink."""
+    """A netlink socket. Raises :class:`OSError` if a container may not open one, or the kernel has no netlink."""
     asked = socket(AF_NETLINK, SOCK_RAW, protocol)
     asked.settimeout(PATIENCE)
     return asked
 
 
 def dump(asked: socket, kind: int, request: bytes) -> Iterator[bytes]:
-    """Bodies of the messages that answer a request for everything. Raises :class:`OSError`."""
+    """Bodies of the messages that answer a dump request. Raises :class:`OSError`."""
     asked.send(_HEADER.pack(_HEADER.size + len(request), kind, _DUMP, 1, 0) + request)
     left = LIMIT
     while left > 0:
@@ -40,7 +40,7 @@ def dump(asked: socket, kind: int, request: bytes) -> Iterator[bytes]:
 
 
 def messages(answer: bytes) -> Iterator[Tuple[int, bytes]]:
-    """(kind, body) of each message in what one read brought; what is cut off ends it."""
+    """(kind, body) of each message in one read; an incomplete message ends the iteration."""
     at = 0
     while at + _HEADER.size <= len(answer):
         length, kind = _HEADER.unpack_from(answer, at)[:2]
@@ -51,7 +51,7 @@ def messages(answer: bytes) -> Iterator[Tuple[int, bytes]]:
 
 
 def attributes(body: bytes, at: int) -> Dict[int, bytes]:
-    """Attributes of a message by their kind, from behind its fixed part on."""
+    """Attributes of a message by kind; they begin at offset ``at``, after the fixed part."""
     found: Dict[int, bytes] = {}
     while at + _ATTRIBUTE.size <= len(body):
         length, kind = _ATTRIBUTE.unpack_from(body, at)

@@ -1,7 +1,7 @@
 """Redacts secrets in command lines, environments and texts: by the name in front of them, or by their own shape.
 
 Command lines carry tokens as options (``--api-key X``), as dotted settings (``auth.password=X``), within JSON and in
-scripts (``bash -c "export KEY=X"``). Each step looks at a bounded part of the text once: arguments may be megabytes.
+scripts (``bash -c "export KEY=X"``). Each step reads a bounded part of the text once: arguments may be megabytes.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collectors.samples import Value
 
 REDACTED = "<redacted>"
 EVENT_TEXT = 4000
-"""Characters of the text of an event."""
+"""Characters of an event's text at most."""
 LOOKED_AT = 4
-"""Characters of a command line that are looked at, for each that may be shown."""
+"""Characters of a command line that are examined per character that may be shown."""
 
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*_[A-Z0-9_]+$")
-"""Name of a variable of the environment: its value comes next in ``-genv NAME X``, ``setdefault("NAME", "X")``."""
+"""Name of an environment variable: its value comes next in ``-genv NAME X``, ``setdefault("NAME", "X")``."""
 
 _SHAPES = re.compile(
     r"(?<![A-Za-z0-9])(?:hf_[A-Za-z0-9]{16}[A-Za-z0-9]*|gh[opsur]_[A-Za-z0-9]{16}[A-Za-z0-9]*|github_pat_\w{16}\w*"
@@ -28,9 +28,9 @@ _SHAPES = re.compile(
     r"|(?:(?<=[?&]sig=)|(?<=[-?&]Signature=)|(?<=-Security-Token=))[\w%+/=-]{16}[\w%+/=-]*)"
     r"|(?:(?<=hooks\.slack\.com/)|(?<=/api/webhooks/)|(?<=api\.telegram\.org/bot))[\w:/-]{16}[\w:/-]*"
 )
-"""Tokens whose beginning says what they are: Hugging Face, GitHub, GitLab, AWS, Slack, OpenAI and its like, Stripe,
-Google, npm, PyPI, DigitalOcean, NVIDIA, W&B, JSON Web Tokens; what signs an address of S3, Google or Azure; addresses
-to which whoever knows them may write (Slack, Discord, Telegram). None contains a character that JSON would escape."""
+"""Tokens with a characteristic prefix: Hugging Face, GitHub, GitLab, AWS, Slack, OpenAI and similar, Stripe, Google,
+npm, PyPI, DigitalOcean, NVIDIA, W&B, JSON Web Tokens; signatures in URLs of S3, Google and Azure; webhook URLs (Slack,
+Discord, Telegram). None contains a character that JSON would escape."""
 _BEGINNINGS = (
     "hf_", "ghp_", "gho_", "ghs_", "ghu_", "ghr_", "github_pat_", "glpat-", "AKIA", "ASIA", "xox", "xapp-", "sk-",
     "k_live_", "k_test_", "AIza", "npm_", "pypi-", "dop_v1_", "nvapi-", "wandb_v1_", "eyJ", "sig=", "Signature=",
@@ -43,7 +43,7 @@ _NAMED = re.compile(
     r"(?P<sign>[\\\"']{0,4}\]?\s{0,3}[:=]\s{0,3}|[\\\"']{1,4}\s{0,3},\s{0,3}(?=\\{0,3}[\"'])|\s{1,3}(?![-\s]))?"
 )
 _NAME = re.compile(r"[\w.:/-]{1,200}$")
-"""In front of the ``=`` of a word that is one setting: all behind it is its value."""
+"""Part before the ``=`` of a word that is a single setting; the rest of the word is its value."""
 _VALUE = re.compile(
     r"(?:(?:authorization:\s{0,3})?(?:Bearer|Basic|Token)\s{1,3})?(?:(?P<open>'\"'\"'|\\{0,3}[\"'])(?:(?!(?P=open)).)*(?:(?P=open))?"
     r"|\[[^\]]*\]?|\{[^}]*\}?|\$\([^)]*\)?|[^\s\"'\\,;&|}\])]+)",
@@ -52,37 +52,37 @@ _VALUE = re.compile(
 _GOES_ON = re.compile(
     r"\\\s|\$\([^)]*\)?|(?P<open>[\"'])(?=[^\s\"',;&|}\])])(?:(?!(?P=open)).)*(?P=open)|[^\s\"'\\,;&|}\])]+", re.DOTALL
 )
-"""A further part of a word of a shell, ``a\\ "b c"'d'``: a quote begins one if it is closed and no blank follows."""
+"""A further part of a shell word, ``a\\ "b c"'d'``: a quote begins a part if it is closed and no blank follows it."""
 _KEY = re.compile(r"(?<![\w/])[0-9a-f]{40}(?!\w)")
-"""A key without a beginning of its own, as ``wandb login`` takes it, in a command line; that of a commit goes too."""
+"""A key without a prefix in a command line, as in ``wandb login``; commit hashes match too and are also redacted."""
 _PASSWORD = re.compile(
     r"(?P<kept>(?<![\w.-])(?:curl\b[^|;&\n]{0,300}?\s(?:-u|--user)[\s=]?[^\s:]{1,100}:|sshpass\s-p\s?))\S{1,400}"
 )
-"""Passwords of curl and sshpass, which no name announces."""
+"""Passwords of curl and sshpass, which follow no telling name."""
 
 _ENDINGS = (
     "token", "secret", "secrets", "password", "passwords", "passwd", "passphrase", "credential", "credentials", "key",
     "pwd",
 )  # fmt: skip
-"""Ends of the last word of a name."""
+"""Suffixes of the last word of a name."""
 _WORDS = frozenset(
     (
         "auth", "authorization", "pass", "pat", "jwt", "bearer", "cookie", "pw", "sig", "signature", "creds", "sshpass",
         "bindpw", "rootpw", "userpw", "storepass", "keypass", "requirepass", "masterauth", "extraheader",
     )
 )  # fmt: skip
-"""Whole last words of a name; ``sig`` and ``signature`` sign addresses, which whoever has them may use."""
+"""Whole last words of a name; ``sig`` and ``signature`` sign URLs, which give access to anyone."""
 _HARMLESS = ("monkey", "donkey", "turkey", "hockey", "jockey", "whiskey", "forward_pass", "backward_pass")
-"""Ends of names that only look like those."""
+"""Suffixes of harmless names that the rules above would match."""
 _SEVERAL = re.compile(r"(?:api|auth|access|secret|private|bearer|refresh)[_-]?(?:keys|tokens)$")
-"""Several secrets; keys and tokens alone are seldom any."""
+"""Plurals; ``keys`` and ``tokens`` without such a prefix are rarely secrets."""
 _UNDER = re.compile(r"(?:^|\.)(?:secrets?|passwords?|credentials?)\.")
-"""Part of a dotted name under which all is secret."""
+"""Part of a dotted name; all settings below it are secret."""
 _LAST = re.compile(r"[^._:/-]*$")
 
 
 def sounds_secret(name: str) -> bool:
-    """Whether the value of an option or a setting of this name should not be shown."""
+    """Whether the value of an option or setting with this name should be redacted."""
     whole = name[-100:].rstrip("\"'\\").lower()
     if whole.replace("-", "_").endswith(_HARMLESS):
         return False
@@ -94,17 +94,17 @@ def sounds_secret(name: str) -> bool:
 
 
 def shapes(text: str) -> str:
-    """The text without tokens of a known shape, private keys, and names and passwords in addresses."""
+    """Redact tokens of a known shape and private keys, and remove user names and passwords from URLs."""
     if "://" in text:
         text = _USER_INFO.sub(r"\1", text)
     if "PRIVATE KEY" in text:
         text = _KEY_BLOCK.sub(REDACTED, text)
-    # A dozen searches for literals cost a fiftieth of one for all shapes, and nearly no text has any.
+    # Searching for the literal prefixes costs a fiftieth of the full pattern, and few texts contain any.
     return _SHAPES.sub(REDACTED, text) if any(map(text.__contains__, _BEGINNINGS)) else text
 
 
 def settings(text: str) -> str:
-    """The text without values that stand behind a name that sounds secret: ``a.token=X``, ``--key X``."""
+    """Redact values that follow a name that sounds secret: ``a.token=X``, ``--key X``."""
     said: List[str] = []
     at = 0
     while True:
@@ -123,7 +123,7 @@ def settings(text: str) -> str:
 
 
 def _end_of_value(text: str, found: Match[str]) -> int:
-    """Where the value ends that stands behind a name that sounds secret; where it would begin if there is none."""
+    """End of the value after a name that sounds secret; its start (the match's end) if there is no such value."""
     sign, name, at = found.group("sign"), found.group("name"), found.end()
     if sign is None or not sounds_secret(name):
         return at
@@ -137,7 +137,7 @@ def _end_of_value(text: str, found: Match[str]) -> int:
 
 
 def within(text: str) -> str:
-    """A text that may hold a command line or settings, its secrets redacted."""
+    """Redact secrets in a text that may contain a command line or settings."""
     return shapes(settings(_PASSWORD.sub(r"\g<kept>" + REDACTED, _KEY.sub(REDACTED, text))))
 
 
@@ -163,12 +163,12 @@ def command(words: Sequence[str], limit: int = 2048) -> str:
 
 
 def event_text(text: str) -> str:
-    """A text as an event of a log carries it; redacted before it is cut, because half a token has no shape."""
+    """Redact a log event's text, then cut it: a token cut in half would not be recognized."""
     return shapes(text[: 4 * EVENT_TEXT])[:EVENT_TEXT]
 
 
 def sendable(value: Value) -> Value:
-    """A value of an event as it may leave the node: its texts without secrets, and bounded."""
+    """Redact and bound the texts in an event's value, so that it may leave the node."""
     if isinstance(value, list):
         return [event_text(item) if isinstance(item, str) else item for item in value]
     return event_text(value) if isinstance(value, str) else value

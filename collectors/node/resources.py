@@ -1,4 +1,4 @@
-"""Keeps the node side small: what a job's node has is the job's."""
+"""Keeps the node side's use of CPU and memory low: a node's resources belong to the job."""
 
 from __future__ import annotations
 
@@ -8,27 +8,26 @@ from typing import Callable
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 KEPT = 4 << 20
-"""Bytes of free memory that are kept for the next blocks."""
+"""Bytes of free memory kept for later allocations."""
 CYCLES = 20_000
-"""Objects that are made, less those that have ended, between two searches for reference cycles."""
+"""Allocations minus deallocations between two garbage collections."""
 LOW = 10
-"""Niceness of what runs on a node: a tenth of what others get, were all cores taken. The lowest priority, 19, would be
-a hundredth, less than the little that is needed: with several busy processes a core, samples came every two to six
-seconds, and what was ready to hear a heartbeat was not given a core in time.
-"""
+"""Niceness on a node: with all cores busy, a tenth of another process's CPU share. Niceness 19 would give a hundredth,
+which is too little: with several busy processes per core, samples came every two to six seconds, and the thread that
+reads heartbeats did not get a core in time."""
 
 
 def yield_to_all() -> None:
-    """Give the thread that calls this a low priority, or leave it lower; on Linux each thread has its own."""
+    """Lower the calling thread's priority to :data:`LOW`, unless it is lower; on Linux each thread has its own."""
     own = os.getpriority(os.PRIO_PROCESS, 0)
-    os.setpriority(os.PRIO_PROCESS, 0, max(own, LOW))  # to be given more needs a right
+    os.setpriority(os.PRIO_PROCESS, 0, max(own, LOW))  # raising it would need a privilege
 
 
 def reuse_memory() -> None:
-    """Let blocks of up to 1 MB come from memory that was used before; new pages cost a fifth of reading a log.
+    """Reuse memory for blocks of up to 1 MB (new pages cost a fifth of reading a log), and collect garbage rarely.
 
-    All threads allocate from one arena (one each costs 2 MB in all), if called before they are started. Reference
-    cycles are looked for seldom: hardly any are made, and each search costs as much as reading a rank.
+    If called before threads start, all threads allocate from one arena (separate arenas cost 2 MB in total). Few
+    reference cycles arise, and each garbage collection costs as much as reading a rank.
     """
     mallopt = _of_libc("mallopt")
     mallopt(_M_MMAP_THRESHOLD, 1 << 20)
@@ -38,12 +37,12 @@ def reuse_memory() -> None:
 
 
 def give_memory_back() -> None:
-    """Return to the system what compiling our modules needed and nothing needs any more."""
+    """Return unused memory to the system, mainly from compiling our modules."""
     _of_libc("malloc_trim")(0)
 
 
 def _of_libc(name: str) -> Callable[..., object]:
-    """A function of glibc's; one that does nothing where Python has no ctypes, or the C library is another."""
+    """A function of glibc; a no-op if Python has no ctypes, or the C library lacks the function."""
     try:
         import ctypes
 

@@ -1,4 +1,4 @@
-"""Runs one source apart from all others: its own thread, its own deadline, its own state."""
+"""Runs one source independently of the others, with its own thread, deadline and state."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from collectors.samples.stream import Settings, SourceState
 
 
 class Runner:
-    """One source in a thread. All methods are called by the agent's main thread; none of them waits for the source."""
+    """One source in a thread. The agent's main thread calls all methods; none of them waits for the source."""
 
     def __init__(
         self, name: str, load: Callable[[], Type[Source]], shared: Shared, finished: threading.Condition
     ) -> None:
-        """``finished`` guards what both threads use, and is notified after each look."""
+        """``finished`` guards the state shared by both threads, and is notified after each look."""
         self.name = name
         self._load = load
         self._shared = shared
         self._finished = finished
         self._settings: Optional[Settings] = None
-        self._go = threading.Lock()  # an event would cost a dozen times as much each tick
+        self._go = threading.Lock()  # an Event would cost a dozen times as much per tick
         self._go.acquire()
         self.busy = False
-        """A look is under way."""
+        """True while a look is in progress."""
         self._asked = 0.0
         self._next = 0.0
-        """When it was asked last, and when it is to be asked again (monotonic clock)."""
+        """Times of the last look's start and of the next look (monotonic clock)."""
         self._deadline = Source.deadline
         self._result: Optional[Tuple[List[NamedTuple], SourceState]] = None
         self._told: Optional[SourceState] = None
@@ -37,24 +37,24 @@ class Runner:
 
     @property
     def has_looked(self) -> bool:
-        """True once it has told how it is."""
+        """True once the source's state is known."""
         return self._told is not None
 
     def configure(self, settings: Settings) -> None:
-        """Hand settings over before the next look, and look soon."""
+        """Pass settings to the source before its next look, which is due at once."""
         with self._finished:
             self._settings = settings
             self._next = 0.0
 
     def ask(self, moment: float) -> None:
-        """Begin a look if one is due at this moment of the monotonic clock and the last one's result has been taken."""
+        """Begin a look if it is due at ``moment`` (monotonic clock) and the last result was taken."""
         if not self.busy and self._result is None and moment >= self._next:
             self.busy = True
             self._asked = moment
             self._go.release()
 
     def harvest(self, moment: float) -> List[NamedTuple]:
-        """What a finished look left, and the source's state where it changed."""
+        """Samples of a finished look, preceded by the source's state if it changed."""
         with self._finished:
             result, self._result = self._result, None
         if result is None:
@@ -84,7 +84,7 @@ class Runner:
                 if settings is not None:
                     source.configure(settings)
                 for sample in source.look(time.time()):
-                    samples.append(sample)  # noqa: PERF402 (what came before an exception must not be lost)
+                    samples.append(sample)  # noqa: PERF402 (samples before an exception must not be lost)
             except Unavailable as reason:
                 state, why, age = reason.state, str(reason), reason.age
             except Exception as error:  # noqa: BLE001 (a fault in one source must stop no other; it is reported)
@@ -92,17 +92,17 @@ class Runner:
             timing = Source if source is None else source
             pause = timing.period if state == "ok" else max(timing.period, timing.retry)
             with self._finished:
-                if self._settings is None:  # else they came while it looked
-                    self._next = self._asked + pause - 0.02  # a little early is in time: ticks are never exact
+                if self._settings is None:  # otherwise settings arrived during the look, and the next is due at once
+                    self._next = self._asked + pause - 0.02  # ticks are never exact: slightly early counts as due
                 self._result = samples, SourceState(self.name, state, why, time.time() - age)
                 self.busy = False
                 self._finished.notify()
             if first:
-                yield_to_all()  # not before: where all cores are taken, the start would take half a minute
+                yield_to_all()  # not earlier: with all cores busy, the start would take half a minute
 
 
 def _describe(error: Exception) -> str:
-    """One line: what went wrong and where."""
+    """One line with the error and its place."""
     place, trace = "", error.__traceback__
     while trace is not None:
         place = " (%s:%d)" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno)

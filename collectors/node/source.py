@@ -1,4 +1,4 @@
-"""A source of samples: what each one is, and how they tell that they have nothing to say."""
+"""Base class of sources of samples, and the exceptions by which a source reports that it has no data."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:  # every program that runs another one imports this module, fo
 
 
 class Unavailable(Exception):
-    """A source has nothing to say; the text says why."""
+    """A source has no data; the text says why."""
 
     state = ""
-    """Of the source, as :class:`collectors.samples.stream.SourceState` has it."""
+    """State of the source, as in :class:`collectors.samples.stream.SourceState`."""
     age = 0.0
-    """How many seconds ago it answered last."""
+    """Seconds since its last answer."""
 
 
 class Absent(Unavailable):
@@ -25,38 +25,38 @@ class Absent(Unavailable):
 
 
 class Denied(Unavailable):
-    """It is there but may not be read; the text says what right is missing."""
+    """The data exists but may not be read; the text says which permission is missing."""
 
     state = "denied"
 
 
 class NotResponding(Unavailable):
-    """It is there but does not answer."""
+    """A driver, tool or file system does not respond."""
 
     state = "late"
 
     def __init__(self, what: str, age: float = 0.0) -> None:
-        """``what`` names it."""
+        """``what`` is the name of the driver, tool or file system."""
         super().__init__("no answer from " + what)
         self.age = age
 
 
 class Failed(Unavailable):
-    """It is there but gives an error for an answer; the text is that error."""
+    """A driver or tool answered with an error, which is the text."""
 
     state = "failed"
 
 
 class Shared:
-    """What sources tell each other. Each attribute has one writer, which replaces it whole; anyone may read it."""
+    """Data shared between sources. Each attribute has one writer, which replaces it whole; all sources may read it."""
 
     def __init__(self) -> None:
         self.ranks: Tuple[RankProcess, ...] = ()
-        """The ranks that are alive here, and processes of jobs without a number; written by the source ``ranks``."""
+        """Living ranks on this node, including those without a rank number; written by source ``ranks``."""
         self.versions: Dict[int, Dict[str, str]] = {}
-        """Versions of the libraries of each rank by pid, written by the source ``software``."""
+        """Library versions of each rank, by pid; written by source ``software``."""
         self.sm_shares: Dict[Tuple[str, int], int] = {}
-        """Per cent of the SMs that each process uses, by bus key and pid, written by the source ``nvml``."""
+        """Per cent of the SMs used by each process, by bus key and pid; written by source ``nvml``."""
 
 
 class Source:
@@ -68,7 +68,7 @@ class Source:
     deadline = 5.0
     """Seconds after which a look is reported as late. It is not interrupted."""
     retry = 30.0
-    """Seconds until the next look after one that had nothing to read, or failed. May change from look to look."""
+    """Seconds until the next look after one without data or with a failure. May change from look to look."""
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         self.shared = shared
@@ -79,9 +79,9 @@ class Source:
         """Take new settings; called before the first look and before the look after each change."""
 
     def look(self, now: float) -> Iterable[NamedTuple]:
-        """Samples of this moment (``now`` is the wall clock).
+        """Current samples (``now`` is the wall clock).
 
-        Raises :class:`Unavailable` when there is nothing to read; what it yielded before that counts. It is asked again
-        ``retry`` seconds later.
+        Raises :class:`Unavailable` without data; samples yielded before still count. The next look is ``retry`` seconds
+        later.
         """
         raise NotImplementedError

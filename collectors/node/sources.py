@@ -1,6 +1,6 @@
-"""Every source by name, in the order in which a tick sends them: when its bytes run out, the last ones wait.
+"""Every source by name, in the order in which a tick sends them: at the tick's byte limit, the last sources wait.
 
-A source's module is imported in its own thread when it is first asked, so that a slow import delays nobody.
+A source's module is imported in its own thread at its first look, so that a slow import delays no other source.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ SOURCES: Dict[str, str] = {
 """Name → ``module:class``. To add a source, write its file and add its line."""
 
 WANTS: Dict[str, str] = {"nvml": "/dev/nvidiactl"}
-"""What is too large to be sent to every node, and the path that shows that this one has a use for it."""
+"""Resources too large for every payload, and the path whose existence shows that this node can use one."""
 
 
 def load(name: str) -> Type[Source]:
-    """Class of a source, imported now."""
+    """Import a source's module and return its class."""
     module, _, attribute = SOURCES[name].partition(":")
     found: Type[Source] = getattr(__import__(module, fromlist=[attribute]), attribute)
     return found

@@ -1,8 +1,8 @@
-"""What ends a program on a node when nobody needs it any more, however that came about.
+"""Ends a program on a node when its user is gone, for whatever reason.
 
-Three lines, because each fails alone: standard input ends when the channel is closed, but not when the link is cut; a
-heartbeat shows a cut link, but a process that is blocked in a write cannot look at it; so each beat re-arms an alarm
-whose default action ends the process without its help. Children carry a parent-death signal.
+Three mechanisms, because each alone can fail: standard input ends when the channel is closed, but not when the link is
+cut; missing heartbeats show a cut link, but a process blocked in a write cannot notice them; so each heartbeat re-arms
+an alarm whose default action ends even a blocked process. Children have a parent-death signal.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _PR_SET_PDEATHSIG = 1
 
 
 def arm(seconds: int = SILENCE) -> None:
-    """End this process in ``seconds``, blocked or not, unless it is armed again before. Main thread only.
+    """End this process in ``seconds``, blocked or not, unless the alarm is re-armed before. Main thread only.
 
-    The alarm's action must be the default one, and it must not be held back.
+    Restores SIGALRM's default action and unblocks the signal, since either may be inherited otherwise.
     """
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
@@ -33,14 +33,14 @@ def arm(seconds: int = SILENCE) -> None:
 
 
 def leave(status: int = 0) -> NoReturn:
-    """End this process at once; its children follow by their parent-death signal."""
+    """End this process at once; its children end by their parent-death signal."""
     os._exit(status)
 
 
 def watch(on_data: Optional[Callable[[bytes], None]] = None, seconds: int = SILENCE) -> None:
-    """Live as long as heartbeats come: whatever is on standard input is one, and goes on to ``on_data``.
+    """Keep this process alive while heartbeats come. Any data on standard input is one, and is passed to ``on_data``.
 
-    It is read in a thread of its own; its end is that of this process. Main thread only.
+    A separate thread reads standard input, and ends the process at its end. Call from the main thread only.
     """
     arm(seconds)
 
@@ -60,7 +60,7 @@ def watch(on_data: Optional[Callable[[bytes], None]] = None, seconds: int = SILE
 
 
 def program(main: Callable[[Dict[str, Any]], None]) -> Callable[[Dict[str, Any]], None]:
-    """Frame of a program that is asked once: it lives as long as heartbeats come, and leaves when it has said all."""
+    """Decorate the entry of a one-shot program: it lives while heartbeats come, and ends after its answer."""
 
     def entry(arguments: Dict[str, Any]) -> None:
         watch()
@@ -73,7 +73,7 @@ def program(main: Callable[[Dict[str, Any]], None]) -> Callable[[Dict[str, Any]]
 
 
 def stay() -> NoReturn:
-    """Having answered, stay for what runs in other threads or as children, until this process is ended."""
+    """Mark the answer as complete, then keep the process alive for its threads and children until it is killed."""
     say(Answered())
     while True:
         time.sleep(3600.0)
@@ -82,10 +82,10 @@ def stay() -> NoReturn:
 def child_setup(
     number: int = signal.SIGKILL, become: Optional[Callable[[], None]] = None
 ) -> Optional[Callable[[], None]]:
-    """What a child must call between fork and exec so that it dies, of this signal, with the thread that started it.
+    """Function for a child to call between fork and exec: signal ``number`` then kills it with its starting thread.
 
-    ``become`` is called before that: a change of user takes the signal away. None where this Python has no ctypes: then
-    no child may be started that does not end by itself.
+    ``become`` is called first, because a change of user clears the parent-death signal. None if this Python has no
+    ctypes: no child may then be started that does not end by itself.
     """
     if not sys.platform.startswith("linux"):
         return None
@@ -101,7 +101,7 @@ def child_setup(
         if become is not None:
             become()
         prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
-        if os.getppid() != parent:  # it died before the signal was set
+        if os.getppid() != parent:  # the parent died before the signal was set
             os._exit(1)
 
     return die_with_parent
