@@ -1,6 +1,6 @@
-"""The history of one job: its figures for a day, since when ranks stand still, and the verdicts that were given.
+"""The history of one job: a day of figures, since when each rank stands still, and past verdicts.
 
-Fed by the session's own tick, about once a second; a day takes 16 MB.
+The session's tick feeds it about once a second; a day takes 16 MB.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from hangtop.session.state import JobState
 DAY, HOUR = 86_400, 3600
 """Seconds."""
 HOLD = 5
-"""Seconds for which a value holds when nothing was added: looks come a little later than once a second."""
+"""Seconds for which a value holds without a newer one: looks come slightly less often than once a second."""
 
 
 class Span(NamedTuple):
-    """What a figure was in one stretch of time."""
+    """A figure's mean and highest value in one stretch of time."""
 
     mean: float
     high: float
 
 
 class Series:
-    """One figure of a job over time: its values of a day."""
+    """One figure of a job over time: the values of one day."""
 
     def __init__(self) -> None:
         self._times, self._values = array("d"), array("d")
         self.newest: float | None = None
-        """The value that came last."""
+        """The value added last; None for a gap."""
 
     def add(self, at: float, value: float | None) -> None:
-        """Take the value of this moment; None and what is no number are gaps."""
+        """Add the value of this moment; None, NaN and infinity are gaps."""
         self.newest = value
         if value is None or not isfinite(value) or (self._times and at <= self._times[-1]):
             return
@@ -49,11 +49,11 @@ class Series:
             del self._times[:old], self._values[:old]
 
     def spans(self, begin: float, step: float, count: int) -> list[Span | None]:
-        """``count`` stretches of ``step`` seconds from ``begin`` on; each None where nothing was seen."""
+        """``count`` stretches of ``step`` seconds from ``begin`` on; a stretch without values is None."""
         return [self._span(begin + number * step, begin + (number + 1) * step) for number in range(count)]
 
     def at(self, moment: float) -> float | None:
-        """The value that held at a moment; None where nothing was seen."""
+        """The value that held at a moment; None without one."""
         found = self._span(moment, moment)
         return None if found is None else found.mean
 
@@ -67,13 +67,13 @@ class Series:
 
 FIGURES = ("verdict", "moving", "alive", "steps", "power", "utilisation", "gpu_memory", "memory", "ports", "network",
            "retransmitted")  # fmt: skip
-"""Figures of a job: ranks that moved, of so many that live; steps a second; watts, mean utilisation in per cent and
-bytes in use of all GPUs; bytes that the ranks hold in memory; bytes a second that HCA ports and network interfaces
-send; TCP segments a second that were sent again; the place of the verdict's word in :data:`WORDS`."""
+"""Figures of a job: the verdict's index in :data:`WORDS`; moving and living ranks; steps per second; of all GPUs watts,
+mean utilisation in per cent and bytes in use; bytes of memory that the ranks hold; bytes per second that HCA ports and
+network interfaces send; TCP segments per second that were retransmitted."""
 
 
 def figures_of(node: Node) -> Iterator[tuple[str, float | None]]:
-    """The figures of a node's devices and ranks, each to be added up; None where it is not known."""
+    """The figures of a node's devices and ranks, to be summed by name; None if not known."""
     for gpu in node.gpus.values():
         row = gpu.looks.newest
         if row is not None and gpu.fault is None:
@@ -87,7 +87,7 @@ def figures_of(node: Node) -> Iterator[tuple[str, float | None]]:
     for port in node.ports.values():
         yield "ports", port.sent_per_s
     sent = [each.sent_per_s for each in node.interfaces.values() if each.facts.kind not in LOCAL]
-    # of a bridge and what is behind it the busier
+    # a bridge and its interfaces carry the same traffic: only the busiest interface counts
     yield "network", max((rate for rate in sent if rate is not None), default=None)
     yield "retransmitted", node.retransmitted_per_s
 
@@ -95,13 +95,13 @@ def figures_of(node: Node) -> Iterator[tuple[str, float | None]]:
 WORDS: tuple[Outcome, ...] = (
     "idle", "healthy", "starting", "unknown", "waiting", "slow", "at_risk", "crashed", "hung",
 )  # fmt: skip
-"""Words of verdicts, the worst last: of a stretch of time the worst is shown."""
+"""Outcomes of verdicts, the worst last: a stretch of time shows its worst outcome."""
 FRESH = 1.2
-"""Ticks of its node within which a rank has moved, to count as one that moves."""
+"""Ticks of its node within which a rank must have moved to count as moving."""
 SILENT = 3.0
-"""Ticks that a node may be silent; what it does then is not known."""
+"""Ticks for which a node may be silent before the state of its ranks is unknown."""
 VERDICTS = 200
-"""Verdicts that are kept: one of each change of what they say, and of each minute."""
+"""Verdicts that are kept: one for each change of content, and one for each minute."""
 
 
 class History:
@@ -110,12 +110,12 @@ class History:
     def __init__(self) -> None:
         self.series: Mapping[str, Series] = {name: Series() for name in FIGURES}
         self.stopped: dict[tuple[str, int], float] = {}
-        """Since when each rank that stands still has done so, by node and pid."""
+        """(node, pid) → since when a rank stands still."""
         self.verdicts: list[tuple[float, Verdict]] = []
-        """Verdicts, and when each was given."""
+        """(time, verdict), oldest first."""
 
     def taking(self, now: float, state: JobState, progress: Progress, verdict: Verdict | None) -> Iterator[None]:
-        """Take the figures of this moment, in slices for those who have other things to do meanwhile."""
+        """Add the figures of this moment, in slices between which the event loop can do other work."""
         found: dict[str, float] = {}
         stopped: dict[tuple[str, int], float] = {}
         alive = moving = 0
@@ -145,18 +145,18 @@ class History:
             series.add(now, figures.get(name))
 
     def judged(self, at: float, verdict: Verdict) -> None:
-        """Keep a verdict: each that says something else than the one before, and one a minute."""
+        """Keep a verdict if its content differs from the last one, or if the last one is a minute old."""
         last = self.verdicts[-1] if self.verdicts else None
         if last is None or says(last[1]) != says(verdict) or at - last[0] >= 60.0:
             self.verdicts.append((at, verdict))
             del self.verdicts[:-VERDICTS]
 
     def verdict_at(self, at: float) -> Verdict | None:
-        """The verdict that stood at a time; None before the first."""
+        """The verdict in force at a time; None before the first."""
         place = bisect_right(self.verdicts, at, key=lambda said: said[0])
         return self.verdicts[place - 1][1] if place else None
 
 
 def says(verdict: Verdict) -> tuple[object, ...]:
-    """What a verdict says, without the seconds in its texts."""
+    """The content of a verdict for comparison: without its texts, in which seconds change."""
     return verdict.outcome, *((f.kind, f.ranks, f.nodes, f.gpus, f.ports) for f in verdict.findings)

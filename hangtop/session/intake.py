@@ -1,4 +1,4 @@
-"""What a session takes in: samples and links from its feed, looks at stacks, answers of sources; all on one clock."""
+"""The inputs of a session: samples and links from its feed, stacks, answers of sources; all on this machine's clock."""
 
 from __future__ import annotations
 
@@ -33,30 +33,30 @@ from hangtop.session.recordings import Recordings
 from hangtop.session.state import ChangeKind, JobState, SampleContext, surplus
 
 MOST_FRAMES = 16_384
-"""Frames that are remembered, so that ranks at one place share them."""
+"""Frames that are kept so that ranks at the same place share them."""
 NO_PAUSE = frozenset({"nonblocking", "none"})
-"""Ways to read stacks that do not stop the process."""
+"""Methods of reading stacks that do not pause the process."""
 ANSWER_SEEN = 2.5
-"""Seconds after which samples no longer tell what a rank did because it was asked: that it was stopped, or wrote."""
+"""Seconds after a question within which a rank's samples may show its effect: the rank was paused, or wrote a dump."""
 
 CONFIRM_TICKS = 4
-"""Ticks of a new stream after which a rank that it has not named is gone: its sources start apart."""
+"""Ticks of a new stream after which a rank that it has not named is gone: its sources start at different times."""
 
 Apply: TypeAlias = Callable[[SampleContext, Any], None]
 
 
 def newest(name: str) -> Apply:
-    """Keep the newest sample of a kind of which a node has one, as it came, in this attribute of the node."""
+    """An applier that keeps the newest sample in attribute ``name`` of the node."""
     return lambda here, sample: setattr(here.node, name, sample)
 
 
 def by_first(name: str) -> Apply:
-    """The same of a kind of which a node has several, told apart by their first field."""
+    """An applier that keeps the newest sample for each value of its first field, in dictionary ``name`` of the node."""
     return lambda here, sample: getattr(here.node, name).__setitem__(sample[0], sample)
 
 
 def hello(here: SampleContext, sample: Hello) -> None:
-    """A stream began: what was known of processes must be named again to count as alive, and readings are read anew."""
+    """A stream began: known processes must be named again to count as alive, and readings start afresh."""
     node, before = here.node, here.node.hello
     if before is not None and before.boot_id and sample.boot_id and before.boot_id != sample.boot_id:
         here.note("was rebooted", "lost")
@@ -72,7 +72,7 @@ def hello(here: SampleContext, sample: Hello) -> None:
 
 
 def tick(here: SampleContext, sample: Tick) -> None:
-    """A flush is complete: what did not move in it stood still."""
+    """A flush is complete: counters that it does not contain have not moved."""
     node = here.node
     node.tick = sample
     node.ticks += 1
@@ -84,7 +84,7 @@ def tick(here: SampleContext, sample: Tick) -> None:
 
 
 def reading(here: SampleContext, sample: Reading) -> None:
-    """What a source reads of one thing; when that was first seen so counts."""
+    """A source's reading of one thing; its time is when this value was first seen."""
     key = sample.source, sample.of
     known = here.node.readings.get(key)
     if known is None or known.value != sample:
@@ -92,7 +92,7 @@ def reading(here: SampleContext, sample: Reading) -> None:
 
 
 def source_state(here: SampleContext, sample: SourceState) -> None:
-    """A source came into a new state."""
+    """A source has a new state."""
     before = here.node.sources.get(sample.source)
     here.node.sources = {**here.node.sources, sample.source: sample}
     if before is not None and before.state != sample.state:
@@ -129,15 +129,15 @@ APPLIERS: dict[type, Apply] = {
     CommProgress: logs.collectives,
     StepCount: logs.steps,
 }
-"""What is done with each kind of sample."""
+"""Kind of sample → function that applies it."""
 assert APPLIERS.keys() == set(SAMPLES), "a kind of sample has no applier"
 
 
 class Intake:
-    """The sink of a feed, and of all that is asked beside it: into the state, the signs of progress and what is kept.
+    """The sink of a feed and of answers to the session's questions: they go into the state and the recording.
 
-    ``state`` is the latest of everything; ``now`` the session's present, wall clock or a recording's time. Called on
-    the event loop; costs about a microsecond a sample.
+    ``state`` is the latest of everything; ``now`` gives the session's present: wall clock or a recording's time. Called
+    on the event loop; a sample costs about a microsecond.
     """
 
     def __init__(self, options: SessionOptions, now: Callable[[], float]) -> None:
@@ -163,13 +163,13 @@ class Intake:
         self.recordings.take(node, samples)
 
     def _flushed(self, node: Node, flush: Sequence[NamedTuple], arrived: float) -> float:
-        """Our time of a flush: its tick tells, also when several came in one chunk.
+        """The time of a flush on our clock, from its tick, even if several flushes came in one chunk.
 
-        A clock that was set since the flush before is known before the times of this one are read.
+        It updates the clock offset first, so that times after a change of the node's clock are right.
         """
         at = arrived
         for sample in flush:
-            if type(sample) is Hello or type(sample) is Tick:  # sent at once after they were made
+            if type(sample) is Hello or type(sample) is Tick:  # sent as soon as they are made
                 if type(sample) is Hello or node.name not in self._offsets:
                     self._offsets[node.name] = ClockOffset()
                 node.clock_offset = self._offsets[node.name].learn(sample.clock, arrived)
@@ -195,18 +195,18 @@ class Intake:
         self.recordings.take(node, [BadLine(begin, why, lines)])
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
-        """Take what a look at a node's stacks brought, on this machine's clock."""
+        """Take the dumps of a look at a node's stacks; their times are on this machine's clock."""
         self.asked(node, (dump.pid for dump in dumps if dump.method not in NO_PAUSE))
         self.state.stacks.extend((node, _with_known_frames(dump)) for dump in dumps)
         self.recordings.take(node, dumps)
 
     def asked(self, node: str, pids: Iterable[int]) -> None:
-        """Note that what these ranks do for a while from now on may be their answer to a question of ours."""
+        """Note that the activity of these ranks in the next seconds may be due to a question of hangtop."""
         until = self.now() + ANSWER_SEEN + self.state.untold
         self.state.node(node).answering.update((pid, until) for pid in pids)
 
     def take_report(self, said: RecorderDump | RasReport) -> None:
-        """Take what a flight recorder held, or RAS answered."""
+        """Take a flight recorder's dump or an answer of RAS."""
         if isinstance(said, RecorderDump):
             self.state.recorders[said.rank] = said
         else:
@@ -218,7 +218,7 @@ _frames: dict[tuple[str, str, int, bool], Frame] = {}
 
 
 def _with_known_frames(dump: StackDump) -> StackDump:
-    """The same dump, made of frames that others have too: most ranks of a job stand at the same few points."""
+    """The same dump with shared frame objects: most ranks of a job stand at the same few points."""
     threads = [thread._replace(frames=[_known(frame) for frame in thread.frames]) for thread in dump.threads]
     return dump._replace(threads=threads)
 
@@ -231,7 +231,7 @@ def _known(frame: Frame) -> Frame:
 
 
 def _flushes(samples: Sequence[NamedTuple]) -> Iterator[Sequence[NamedTuple]]:
-    """The samples of each flush: a tick ends one."""
+    """The samples of each flush; a tick ends a flush."""
     begin = 0
     for end, sample in enumerate(samples, 1):
         if type(sample) is Tick or end == len(samples):

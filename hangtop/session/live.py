@@ -1,4 +1,4 @@
-"""A live session: which nodes the options name, by which way they are reached, and the connections to them."""
+"""A live session: the nodes that the options name, the way to reach them, and the connections to them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hangtop.session.options import SessionOptions, job_of_slurm, usual_interval
 from hangtop.session.session import Feed, Session
 
 TURN = 1e-4
-"""Seconds after which a thread that works beside the event loop gives it a turn. With Python's 5 ms a loop that waits
-for 2,048 connections, and so gives way thousands of times a second, would stand still for as long as a thread works."""
+"""Seconds after which a busy thread yields to the event loop. The loop of 2,048 connections releases the interpreter
+thousands of times a second; with Python's 5 ms it would stand still for as long as a thread works."""
 
 
 def live_session(options: SessionOptions) -> Session:
-    """A session over the nodes that the options name. Raises :class:`TargetError` where they name none."""
+    """A session over the nodes that the options name. Raises :class:`TargetError` if they name none."""
     found = reach(options)
     logs = (*options.logs, *(log for log in found.logs if log not in options.logs))
     known = replace(options, logs=logs, interval=options.interval or usual_interval(len(found.targets)))
@@ -25,7 +25,7 @@ def live_session(options: SessionOptions) -> Session:
 
 
 def reach(options: SessionOptions) -> LiveFeed:
-    """The nodes that are named, else those of the Slurm job, which is asked of Slurm. Raises :class:`TargetError`."""
+    """The nodes that the options name, else the nodes of the Slurm job. Raises :class:`TargetError`."""
     job = job_of_slurm(options)
     if options.via == "slurm" and not job:
         raise TargetError("--via slurm goes into the nodes of a job: name it by --slurm JOBID")
@@ -40,18 +40,18 @@ def reach(options: SessionOptions) -> LiveFeed:
 
 
 class LiveFeed(Feed):
-    """Delivers what the nodes send, as long as it is started."""
+    """Delivers the samples that the nodes send, once started."""
 
     connected = True
     unreached = "not connected yet"
 
     def __init__(self, targets: tuple[Target, ...], way: Way | None, logs: tuple[str, ...]) -> None:
-        """Nodes, the way to all of them, which is None for hangtop's own SSH, and the job's log files, as globs."""
+        """``way`` leads to all nodes (None: hangtop's own SSH); ``logs`` are globs of the job's log files."""
         self.targets, self.way, self.logs = targets, way, logs
 
     async def start(self, session: Session) -> None:
         """Start connecting to every node."""
-        # Imported here: the screen draws its first frame before anything of the connections is loaded.
+        # Imported here, so that the screen draws its first frame before the modules for connections load.
         from collectors.fleet.fleet import Fleet, FleetOptions
 
         options = session.options

@@ -1,4 +1,4 @@
-"""What the nodes of a session are told to do: how often they look, which logs they read and whose lines are on view."""
+"""Settings for the nodes of a session: how often they sample, which logs they read and which log lines they send."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from hangtop.session.state import JobState
 
 READING = {"live", "limited"}
 Send: TypeAlias = Callable[[str | None, Settings], None]
-"""Sends settings to one node, or to all and those that any starts with."""
+"""Sends settings to one node; with None to all nodes."""
 
 
 class NodeSettings:
-    """Tells the nodes behind a feed what changed for them."""
+    """Sends each node its settings when they change."""
 
     def __init__(self, options: SessionOptions, state: JobState, send: Send) -> None:
         self._options = options
@@ -25,10 +25,10 @@ class NodeSettings:
         self._owners: dict[str, str] = {}
         """File on shared storage → the node that reads it."""
         self._not_mine: dict[str, list[str]] = {}
-        """Node → such files that it leaves to others."""
+        """Node → files on shared storage that other nodes read for it."""
 
     def of(self, node: str | None = None) -> Settings:
-        """What a node side is told: one node's, or those that any starts with."""
+        """The settings of one node, or those with which every node starts."""
         options = self._options
         return Settings(
             interval=self._state.interval,
@@ -41,7 +41,7 @@ class NodeSettings:
         )
 
     def view_logs(self, paths: Collection[str]) -> None:
-        """Ask for the raw lines of these files; ``*`` is every followed file, sampled."""
+        """Request the raw lines of these files; ``*`` is a sample of every followed file."""
         wanted = tuple(sorted(paths))
         if wanted != self._on_view:
             self._on_view = wanted
@@ -49,7 +49,7 @@ class NodeSettings:
                 self._send(node, self.of(node))
 
     def share_logs(self) -> None:
-        """Have each file that several nodes see read by one of them; by another one when that node is lost."""
+        """Assign each file that several nodes see to one node; to another one if that node is lost."""
         seen: dict[str, dict[str, bool]] = {}
         for name, node in self._state.nodes.items():
             for log in node.log_files.values() if node.link in READING else ():
@@ -57,7 +57,7 @@ class NodeSettings:
                     seen.setdefault(log.file_id, {})[name] = log.pid in node.ranks
         before, self._not_mine = self._not_mine, {}
         for file, nodes in seen.items():
-            if self._owners.get(file) not in nodes:  # one with the rank that writes it, if there is one
+            if self._owners.get(file) not in nodes:  # preferably the node of the rank that writes the file
                 self._owners[file] = max(nodes, key=lambda name: nodes[name])
             for name in nodes:
                 if name != self._owners[file]:

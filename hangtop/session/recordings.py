@@ -1,6 +1,6 @@
-"""What a session records: all of it in a file that somebody named, or the last while in one whose oldest part goes.
+"""What a session records: everything, in a file that the user named, or its *past*: a file that drops its oldest part.
 
-The last while, the past, lies in the user's own folder and stays there when the screen is left; a few of them are kept.
+A past lies in the user's state folder and stays there after the screen is closed; the last few pasts are kept.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ if TYPE_CHECKING:  # with SQLite: not before something is to be kept
     from hangtop.session.recording import Payload, Recorder, Recording
 
 LIMIT, KEPT = 128 << 20, 8
-"""Bytes of a past: half an hour of 64 nodes with eight GPUs each, half a day of a small job; and how many are kept."""
+"""Bytes of a past (half an hour of 64 nodes with eight GPUs each, half a day of a small job), and pasts kept."""
 MOST_NODES = 512
-"""Nodes of a job whose past is kept: beyond that it would take a tenth of a core, and reach back a few minutes."""
+"""Nodes of the largest job with a past: for more nodes it would take a tenth of a core and cover a few minutes."""
 SUFFIX = ".hangtop"
 
 
 class Recordings:
-    """The recording of a session, as long as there is one; a full disk ends it, not the watch."""
+    """The recording of a session, if there is one; a full disk ends the recording, not the watch."""
 
     def __init__(self, options: SessionOptions, state: JobState, now: Callable[[], float]) -> None:
         self._options = options
         self._state = state
         self._now = now
         self._named = False
-        """It is in a file that somebody named."""
+        """The user named the file."""
         self._recorder: Recorder | None = None
         self.played: Recording | None = None
-        """The recording that the session plays."""
+        """The recording that the session replays."""
         self.fault = ""
-        """Why nothing is recorded any more, or could be; empty while all is well."""
+        """Why recording has ended or could not start; empty without a fault."""
         self.kept: Path | None = None
-        """Where the past is once the session is closed; None where nothing was seen, or nothing could be kept."""
+        """File of the past once the session is closed; None if no node reported, or nothing could be kept."""
 
     @property
     def past(self) -> Recorder | Recording | None:
-        """What was taken in, as far back as it is kept, or, of a replay, all; None while nothing is kept."""
+        """The recorded input, or the whole recording in a replay; None while nothing is recorded."""
         return self._recorder or self.played
 
     def opened(self) -> Recording | None:
-        """The same, as far as it was written, to be read."""
+        """The same, flushed and opened for reading."""
         from hangtop.session.recording import Recording
 
         if self._recorder is None:
@@ -57,12 +57,12 @@ class Recordings:
         return Recording(self._recorder.path)
 
     def record(self, path: Path) -> None:
-        """Write all that comes from now on to a file, until this is closed. Raises :class:`RecordingError`."""
+        """Record all input from now on in a file, until :meth:`close`. Raises :class:`RecordingError`."""
         self._named = True
         self._begin(path)
 
     def keep_past(self, folder: Path | None = None, limit: float = LIMIT) -> None:
-        """Keep what comes from now on for a while in a file of this folder, where it is not recorded anyway."""
+        """Keep a past from now on in a file of this folder, unless the session is recorded anyway."""
         if self.past is not None:
             return
         folder = folder or past_folder()
@@ -84,7 +84,7 @@ class Recordings:
         self._recorder = Recorder(path, about, self._now(), limit)
 
     def take(self, node: str, payloads: Sequence[Payload]) -> None:
-        """Add what was taken in."""
+        """Record input of a node, if recording."""
         if self._recorder is None:
             return
         try:
@@ -95,11 +95,11 @@ class Recordings:
             self._end(f"of a job of more than {MOST_NODES} nodes no past is kept: hangtop record keeps it")
 
     def close(self) -> None:
-        """End it; a past in which no node spoke is removed."""
+        """End the recording; removes a past in which no node reported."""
         self._end("")
 
     def _end(self, why: str) -> None:
-        """End it, and say why, if it is a fault; of a past nothing is left then, as the disk may be full."""
+        """End the recording and note a fault, ``why``; a fault removes a past, because the disk may be full."""
         recorder, self._recorder = self._recorder, None
         if recorder is not None:
             try:
@@ -116,13 +116,13 @@ class Recordings:
 
 
 def past_folder() -> Path:
-    """Where they lie: ``$XDG_STATE_HOME/hangtop``, usually ``~/.local/state/hangtop``."""
+    """The folder of pasts: ``$XDG_STATE_HOME/hangtop``, usually ``~/.local/state/hangtop``."""
     import platformdirs
 
     return platformdirs.user_state_path("hangtop")
 
 
 def pasts(folder: Path) -> list[Path]:
-    """Pasts that are kept, the one that was written to last at the end. Raises :class:`OSError`."""
+    """The pasts in a folder, the most recently written last. Raises :class:`OSError`."""
     files = [path for path in folder.glob(f"*{SUFFIX}") if path.is_file()]
     return sorted(files, key=lambda path: path.stat().st_mtime_ns)

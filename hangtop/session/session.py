@@ -28,15 +28,15 @@ if TYPE_CHECKING:
     from hangtop.session.replay import ReplayFeed
 
 STACKS_KEPT = 90.0
-"""Seconds for which a dump is at hand while the job moves: nine looks of those that are taken every ten seconds. While
-it stands still, all since then are."""
+"""Seconds for which stack dumps stay in a snapshot while the job moves: about nine looks. While the job stands still,
+all dumps since then stay."""
 
 
 class Feed:
-    """What delivers into a session: a live fleet, a recording; this one delivers nothing, and reaches no node."""
+    """The source of a session's input: a live fleet or a recording. This base class delivers nothing."""
 
     connected = False
-    """True when nodes can be asked for more than they send."""
+    """True if nodes can be asked for more than they send."""
     unreached = "this session has no connections"
     """Why no node can be reached."""
 
@@ -45,7 +45,7 @@ class Feed:
         return time.time()
 
     async def start(self, session: Session) -> None:
-        """Begin to deliver to a session, and give it the connections by which nodes can be asked."""
+        """Begin to deliver to a session; a live feed also gives it the connections for questions."""
 
     async def close(self) -> None:
         """Stop, and leave nothing behind."""
@@ -54,8 +54,8 @@ class Feed:
 class Session(Intake):
     """One job, watched.
 
-    It is the sink of its feed; ``verdict`` is the latest answer, None before the first. Without a
-    feed nothing comes by itself: tests and ``analyze`` put samples in.
+    It is the sink of its feed; ``verdict`` is the latest answer, None before the first. Without a feed there is no
+    input by itself: tests and ``analyze`` deliver samples.
     """
 
     def __init__(
@@ -68,41 +68,41 @@ class Session(Intake):
         super().__init__(options, clock if feed is None else feed.now)
         self.options = options
         self.ask_person: Asker | None = None
-        """Asks whoever watches; None where nobody can be asked."""
+        """Asks the user; None if there is no user to ask."""
         self.verdict: Verdict | None = None
         self._feed = feed or Feed()
         self.history = History()
         self.unrelated: frozenset[tuple[str, int]] = frozenset()
-        """Nodes and pids of processes that look like ranks and are not of the job, as the last job told."""
+        """(node, pid) of processes that look like ranks but are not of the job, as of the last :meth:`job_of`."""
         self._timeout: float | None = None
         self._living: tuple[int, list[Rank]] = (-1, [])
         self.fleet: Fleet | None = None
-        """The connections to the nodes, where there are any."""
+        """The connections to the nodes, if any."""
         self.node_settings = NodeSettings(options, self.state, self._send_settings)
         self.watcher = Watcher(self)
         self.job_sources = JobSources(self)
         self._watching: asyncio.Task[None] | None = None
         self.probed: list[ProbeReport] = []
-        """Answers of the probes of collectives that were asked for, oldest first."""
+        """Reports of the collective probes that the user ran, oldest first."""
         self.player: ReplayFeed | None = None
-        """What plays a recording in this session; None where it watches a job."""
+        """The feed that replays a recording; None if the session watches a job."""
 
     @property
     def live(self) -> bool:
-        """False when it shows logs after the fact: silence means nothing then."""
+        """False for logs read after the fact, in which silence means nothing."""
         return True
 
     @property
     def can_act(self) -> bool:
-        """True when nodes can be asked for more than they send."""
+        """True if nodes can be asked for more than they send."""
         return self._feed.connected
 
     # --- its life ------------------------------------------------------------------------------------------------
 
     async def start(self, *, watching: bool = True) -> None:
-        """Begin to deliver; returns once connecting is under way, not when it is done.
+        """Start the feed; returns once connecting is under way, without waiting for it.
 
-        Without ``watching`` the session neither judges nor looks at stacks by itself: the caller does.
+        Without ``watching``, the session neither judges nor looks at stacks by itself: the caller does.
         """
         await self._feed.start(self)
         if watching:
@@ -122,29 +122,29 @@ class Session(Intake):
     # --- thinking ------------------------------------------------------------------------------------------------
 
     def tick(self) -> None:
-        """Look at the cheap signs of progress; done by itself once started."""
+        """Follow the cheap signs of progress; the watcher does this once the session is started."""
         for _ in self.ticking():
             pass
 
     def ticking(self) -> Iterator[None]:
-        """The same in slices: between two of them the event loop may do other things."""
+        """The same in slices, between which the event loop can do other work."""
         yield from self.progress.looking(self.now(), self.unrelated)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
         self.node_settings.share_logs()
 
     def job(self) -> Job:
-        """The job at this moment, frozen."""
+        """The job at this moment, immutable."""
         return self.job_of(self.snapshot())
 
     def copying(self, nodes: dict[str, Node]) -> Iterator[None]:
-        """Copy all nodes into a table for :meth:`snapshot`, in slices as :meth:`ticking`."""
+        """Copy all nodes into ``nodes`` for :meth:`snapshot`, in slices like :meth:`ticking`."""
         for number, (name, node) in enumerate(tuple(self.state.nodes.items()), 1):
             nodes[name] = node.copied()
             if number % SLICE == 0:
                 yield
 
     def snapshot(self, nodes: dict[str, Node] | None = None) -> Job:
-        """All of this moment; nodes are copied unless they come so. :meth:`job_of` tells which ranks it is about."""
+        """All of now; ``nodes`` are copies by :meth:`copying`, made here if None. :meth:`job_of` adds the ranks."""
         if nodes is None:
             nodes = {}
             for _ in self.copying(nodes):
@@ -182,7 +182,7 @@ class Session(Intake):
         return job
 
     def living(self) -> list[Rank]:
-        """The living ranks of the job, by rank; cheaper than a snapshot, and told anew only when one came or went."""
+        """The living ranks of the job, by rank; cheaper than a snapshot, and cached until a process starts or ends."""
         nodes = self.state.nodes.values()
         roster = len(nodes) + sum([node.roster for node in nodes])
         if roster != self._living[0]:
@@ -198,7 +198,7 @@ class Session(Intake):
         return self.publish(diagnose(self.job()))
 
     def publish(self, verdict: Verdict) -> Verdict:
-        """Make this the session's verdict, and return it as it was published: its commands can be pasted."""
+        """Make this the session's verdict; returns it with commands that the user can paste."""
         if self.can_act:
             verdict = completed(verdict, self.options, self.state.nodes)
         before, self.verdict = self.verdict, verdict
@@ -209,7 +209,7 @@ class Session(Intake):
 
     @property
     def alarm_after(self) -> float:
-        """Seconds that the job may stand still (see :attr:`hangtop.diagnosis.job.Job.alarm_after`)."""
+        """Seconds that the job may stand still before the alarm (:attr:`hangtop.diagnosis.job.Job.alarm_after`)."""
         return alarm_after(self.options.patience, self.progress.usual_pause, self._timeout)
 
     # --- acting --------------------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class Session(Intake):
         return self._reached(node).python(node)
 
     def retry(self, node: str) -> None:
-        """Try to reach a lost node now. Raises :class:`TransportError` where nothing connects."""
+        """Try to reach a lost node now. Raises :class:`TransportError` if the session has no connections."""
         self._reached(node).retry(node)
 
     def _reached(self, node: str) -> Fleet:
@@ -236,5 +236,5 @@ class Session(Intake):
             self.fleet.settings(node, settings)
 
     async def ask(self, question: HostKeyQuestion) -> bool | None:
-        """Put a connection's question to whoever answers for the session at that moment."""
+        """Ask the user about a host key; None if there is no user to ask."""
         return None if self.options.batch or self.ask_person is None else await self.ask_person(question)

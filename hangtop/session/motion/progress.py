@@ -74,9 +74,9 @@ class Progress:
 
     @property
     def usual_pause(self) -> float | None:
-        """The longest pause that the job took and came back from, as it fades; None while it has taken none.
+        """Seconds of the longest pause that the job resumed from, after fading; None before any pause.
 
-        A step that lasts as long by the job's log may be a pause as well: a short watch has seen none yet.
+        The longest step in the job's log counts as a pause too, because a short watch has not seen one yet.
         """
         lasted = [(end - begin, self._now - end) for begin, end in self.pauses]
         known = [seconds * 0.5 ** (past / HALF_LIFE) for seconds, past in lasted]
