@@ -1,4 +1,4 @@
-"""Which processes are the ranks of one job, and which belong to something else.
+"""Which processes are the ranks of the job, and which belong to something else.
 
 Processes with a rank number belong together by their run: run id, MASTER_PORT, world size, Slurm job. Processes
 without a number belong together by user, folder, command and MASTER_PORT.
@@ -25,24 +25,24 @@ _TIMEOUT = re.compile(
     r"--?(?:ddp|nccl|dist(?:ributed)?|pg|process[-_]group|collective)[-_]?timeout([-_]min\w*)?[-_\w]*[ =](\d{1,6})\b",
     re.IGNORECASE,
 )
-"""Options by which scripts set the time-out of collectives."""
+"""Options by which scripts set the timeout of collectives."""
 
 
 class JobSelection(NamedTuple):
-    """All processes: those of the job, and the others."""
+    """All processes: the job's and others."""
 
     ranks: tuple[Rank, ...]
-    """Of the job, by rank, each rank by its newest process; those without a number stand first."""
+    """The job's ranks, in order, each with its newest process; processes without a number come first."""
     others: tuple[Rank, ...]
-    """Living ones that claim a rank in another run."""
+    """Living processes that claim a rank in another run."""
     bystanders: tuple[Rank, ...]
-    """Living ones without a number that belong to something else."""
+    """Living processes without a rank number that belong to something else."""
     ended: tuple[Rank, ...] = ()
-    """Ranks of other runs that are gone."""
+    """Ended ranks of other runs."""
 
 
 def with_ranks(snapshot: Job) -> Job:
-    """The job of a snapshot: its ranks are chosen, and what ranks of other runs alone log is left out."""
+    """The job of a snapshot, with its ranks, and without events in logs that only ranks of other runs write."""
     ranks, others, bystanders, ended = select_job(
         rank for node in snapshot.nodes.values() for rank in node.ranks.values()
     )
@@ -90,11 +90,11 @@ def _written(ranks: Iterable[Rank]) -> set[tuple[str, str]]:
 def select_job(processes: Iterable[Rank]) -> JobSelection:
     """The ranks of one job, and the living processes that belong to something else.
 
-    The run with the most living ranks is the job, the newest one when they are even. Ranks that its launcher started
-    before are of it (the run id is the same); so are those that started with it and have no number of its living
-    ranks, for ranks of one start that look for different masters are a fault of the job.
-    Processes without a number belong to it when they meet where its ranks meet or run what they run, and are a job
-    themselves where nobody has a number, or began after the last rank with a number had ended.
+    The run with the most living ranks is the job; among equals, the newest run. Ended ranks with the same run id belong
+    to it (its launcher restarted them). So do ranks that started at the same time and whose numbers no living rank of
+    the job has: a job whose ranks look for different masters is one faulty job. Processes without a number belong to it
+    if they have its MASTER_PORT or program. They are the job if no process has a number, or if they began after the
+    last rank with a number had ended.
     """
     every = list(processes)
     runs: dict[RunKey, list[Rank]] = {}
@@ -117,14 +117,14 @@ def select_job(processes: Iterable[Rank]) -> JobSelection:
 
 
 def _run_of(process: RankProcess) -> RunKey:
-    """What the processes of one run have in common; not MASTER_ADDR, which each node may write its own way."""
+    """The key that the processes of one run share; not MASTER_ADDR, which nodes may write in different ways."""
     if process.rank < 0:
         return "", _master(process), _program(process)
     return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
 
 
 def _candidates(runs: dict[RunKey, list[Rank]]) -> dict[RunKey, list[Rank]]:
-    """The runs of which one may be the job: a notebook beside a job that has ended is none."""
+    """The runs that may be the job: a notebook next to an ended job is none."""
     numbered = {key: run for key, run in runs.items() if run[0].process.rank >= 0}
     living = [p for run in runs.values() for p in run if p.gone_at is None]
     over = max((p.gone_at or 0.0 for run in numbered.values() for p in run), default=0.0)
@@ -134,7 +134,7 @@ def _candidates(runs: dict[RunKey, list[Rank]]) -> dict[RunKey, list[Rank]]:
 
 
 def _of_job(runs: dict[RunKey, list[Rank]]) -> list[Rank]:
-    """The processes of the run that is the job, and of those that are one with it."""
+    """The processes of the job's run, and of runs that are parts of the same job."""
     if len(runs) < 2:
         return [p for run in runs.values() for p in run]
     key = max(runs, key=lambda key: (sum(p.gone_at is None for p in runs[key]), _begun(runs[key])))
@@ -150,10 +150,10 @@ def _of_job(runs: dict[RunKey, list[Rank]]) -> list[Rank]:
 
 
 def _with_unnumbered(job: list[Rank], every: Sequence[Rank]) -> list[Rank]:
-    """The job with the processes without a number that are of it, less those of its earlier runs.
+    """The job with its processes without a rank number, minus those of its earlier runs.
 
     A process without MASTER_PORT runs what the job runs: a rank that is stuck before it sets the port is of the job.
-    Each run has pids of its own, so those that ended before the newest process came are an earlier run's.
+    Each run has new pids, so processes that ended before the newest process started are from an earlier run.
     """
     own = {id(p) for p in job}
     others = [p for p in every if p.process.rank < 0 and id(p) not in own]
@@ -172,12 +172,12 @@ def _begun(run: Sequence[Rank]) -> float:
 
 
 def _program(process: RankProcess) -> Hashable:
-    """What processes of one program have in common; numbers in commands are descriptors and places."""
+    """The key that processes of one program share; numbers in commands differ by rank (descriptors, places)."""
     return process.uid, process.env.get("SLURM_JOB_ID", ""), process.cwd, _NUMBER.sub("#", process.command)
 
 
 def _master(process: RankProcess) -> Hashable:
-    """User and MASTER_PORT; None where the port is not known."""
+    """User and MASTER_PORT; None if the port is not known."""
     return None if process.master_port is None else (process.uid, process.master_port)
 
 

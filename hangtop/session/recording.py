@@ -1,9 +1,9 @@
-"""Recordings: everything that a session took in, with its times, in a file that can be replayed and sought in.
+"""Recordings: all input of a session, with its times, in a file for replay and seeking.
 
-A recording is an SQLite file. Each row of ``block`` holds some seconds, as JSON lines packed by zlib: one line an
-entry, ``[at, node, kind, value]``. A row with ``snapshot`` set repeats the newest entry of each thing that was known at
-one moment. A moment of the past is the last snapshot before it, and what was taken in between. The past of a live
-session is such a file, whose oldest rows go.
+A recording is an SQLite file. Each row of ``block`` holds some seconds as JSON lines compressed by zlib: one line per
+entry, ``[at, node, kind, value]``. A row with ``snapshot`` set repeats the newest entry of each thing known at one
+moment. To restore a moment, a reader plays the last snapshot before it and all entries since. The past of a live
+session is such a file, whose oldest rows are deleted.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from collectors.samples.registry import IDENTITY, SAMPLES
 from collectors.samples.stacks import StackDump
 
 BLOCK_BYTES, BLOCK_SECONDS = 256 * 1024, 5.0
-"""Bytes of lines, or seconds, after which a block is written: what a crash of hangtop may cost."""
+"""Bytes of lines, or seconds, after which a block is written: what a crash of hangtop may lose."""
 SNAPSHOT_SECONDS = 60.0
 """Seconds between two snapshots."""
 LARGEST = 64 << 20
-"""Bytes of a block's lines; a block that claims more is damaged."""
+"""Most bytes of a block's lines; a larger block is damaged."""
 SCHEMA = (
     "PRAGMA page_size=1024; PRAGMA synchronous=OFF; CREATE TABLE about (value TEXT); CREATE TABLE block "
     "(id INTEGER PRIMARY KEY, first REAL, last REAL, snapshot INTEGER, body BLOB);"
@@ -38,15 +38,15 @@ SCHEMA = (
 
 
 class RecordingError(OSError):
-    """A recording cannot be written or read; the text names the file and says why."""
+    """A recording cannot be written or read; the text names the file and the reason."""
 
 
 FORMAT = 8
-"""Raised when fields of samples come or go: of other numbers nothing can be read."""
+"""Increased when fields of samples are added (without a default) or removed; other formats cannot be read."""
 
 
 class About(NamedTuple):
-    """What was recorded."""
+    """What a recording is about."""
 
     version: str
     targets: list[str]
@@ -57,12 +57,12 @@ class About(NamedTuple):
 
 
 OTHERS = (LinkChange, BadLine, StackDump, RecorderDump, RasReport)
-"""Kinds of entries that are no samples of a node's stream; the times of a dump are this machine's."""
+"""Kinds of entries other than samples of a node's stream; the times in dumps are on this machine's clock."""
 Payload: TypeAlias = "NamedTuple | LinkChange"
 
 
 class Entry(NamedTuple):
-    """One thing that was taken in."""
+    """One input of a session."""
 
     at: float
     node: str
@@ -74,21 +74,21 @@ _KEYS = {
     **dict.fromkeys(("Hello", "Tick", "LinkChange"), ()),
     **dict.fromkeys(("ProcessGone", "RecorderDump"), (0,)),
 }
-"""Positions of the fields that tell apart the things of a kind; other kinds are events, which no snapshot repeats."""
+"""Kind → positions of the fields that identify a thing; other kinds are events, which no snapshot repeats."""
 _COUNTERS = ("Counters", "NvlinkCounters")
-"""Kinds of which the first sample counts too: errors are told by what a counter grew."""
+"""Kinds whose first sample is kept too: errors show by the growth of a counter."""
 MOST = 8192
-"""Things of one node; the oldest give way."""
+"""Most things of one node; the oldest are dropped."""
 
 
 class Newest:
-    """The newest entry of each thing on each node: played in order, they make the state of this moment."""
+    """The newest entry of each thing on each node: played in order, the entries restore the present state."""
 
     def __init__(self) -> None:
         self._of: dict[str, dict[tuple[object, ...], Entry]] = {}
 
     def take(self, entry: Entry) -> None:
-        """Take what came."""
+        """Add an entry."""
         payload: Any = entry.payload
         kind, known = type(payload).__name__, self._of.setdefault(entry.node, {})
         if kind == "ProcessGone":
@@ -100,19 +100,19 @@ class Newest:
         before: Any = known.pop(key, None)
         if kind in _COUNTERS:
             known.setdefault((*key, "first"), entry)
-        if kind == "Counters" and before is not None:  # those that did not change are not sent
+        if kind == "Counters" and before is not None:  # unchanged counters are not sent
             entry = entry._replace(payload=payload._replace(values=before.payload.values | payload.values))
         known[key] = entry
         if len(known) > MOST:
             del known[next(iter(known))]
 
     def entries(self) -> list[Entry]:
-        """All of them in the order of their times."""
+        """All entries, by time."""
         return sorted((entry for known in self._of.values() for entry in known.values()), key=lambda entry: entry.at)
 
 
 for _kind in (*SAMPLES, *OTHERS[1:]):
-    bounds.bind(_kind)  # a recording may come from anybody
+    bounds.bind(_kind)  # a recording is not trusted
 _DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
     kind.__name__: msgspec.json.Decoder(kind) for kind in (*SAMPLES, *OTHERS)
 }
@@ -121,10 +121,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Recorder:
-    """Writes a recording; with a ``limit`` of bytes the oldest blocks give way. Raises :class:`RecordingError`."""
+    """Writes a recording; beyond ``limit`` bytes it deletes the oldest blocks. Raises :class:`RecordingError`."""
 
     def __init__(self, path: Path, about: About, began: float, limit: float = inf) -> None:
-        """Create the file, for its owner alone; one that is there is never overwritten."""
+        """Create the file, readable only by its owner; an existing file is never overwritten."""
         self.path = path
         self.first = began
         """The oldest moment that can be shown."""
@@ -146,7 +146,7 @@ class Recorder:
         self._write([], began, began)
 
     def add(self, at: float, node: str, payloads: Iterable[Payload]) -> None:
-        """Add what came together."""
+        """Add input that came together."""
         if not self._lines:
             self._began = at
         for payload in payloads:
@@ -165,13 +165,13 @@ class Recorder:
             self._make_room()
 
     def flush(self) -> None:
-        """Write what is left."""
+        """Write the pending lines."""
         if self._lines:
             lines, self._lines, self._size = self._lines, [], 0
             self._write(lines, self._began, self._last)
 
     def close(self, at: float) -> None:
-        """Write what is left; end the file, which was written until ``at``."""
+        """Write the pending lines and close the file; ``at`` is the recording's end."""
         try:
             self.flush()
             self._write([], at, at)
@@ -179,7 +179,7 @@ class Recorder:
             self._file.close()
 
     def _make_room(self) -> None:
-        """Delete all before the second snapshot, and again, until the rest is within the limit."""
+        """Delete all rows before the second snapshot, repeatedly, until the rest is within the limit."""
         second = "SELECT id, last FROM block WHERE snapshot AND id > (SELECT min(id) FROM block) ORDER BY id LIMIT 1"
         while self._execute("SELECT sum(length(body)) FROM block")[0] > self._limit and (row := self._execute(second)):
             self._execute("DELETE FROM block WHERE id < ?", row[0])
@@ -190,12 +190,12 @@ class Recorder:
         self._execute("INSERT INTO block (first, last, snapshot, body) VALUES (?, ?, ?, ?)", *row)
 
     def _execute(self, statement: str, *values: object) -> Any:
-        """Run a statement; its first row, if any."""
+        """Run a statement; returns its first row, if any."""
         try:
             return self._file.execute(statement, values).fetchone()
         except sqlite3.Error as error:
             self._file.close()
-            # Why comes first: a panel that is narrow shows the beginning.
+            # The reason comes first, because a narrow panel shows only the beginning.
             raise RecordingError(f"{error}: {self.path} cannot be written any more") from None
 
 
@@ -203,10 +203,10 @@ class Recording:
     """A recording, open for reading. Nothing of the file is trusted."""
 
     def __init__(self, path: Path) -> None:
-        """Read what it is about. Raises :class:`RecordingError` for anything that is no recording."""
+        """Read ``about``. Raises :class:`RecordingError` for any other file."""
         self.path = path
         self.damage = ""
-        """Why its end cannot be read; empty for a whole one."""
+        """Why its end cannot be read; empty for an intact recording."""
         try:
             with closing(self._connected()) as connected:
                 about = connected.execute("SELECT value FROM about").fetchone()
@@ -222,9 +222,9 @@ class Recording:
             raise RecordingError(f"{path}: is damaged: it holds times that no calendar knows")
 
     def entries(self, until: float = inf, *, since: float = -inf) -> Iterator[Entry]:
-        """All that was taken in up to a time, in order; of what came before ``since`` the newest snapshot, if any.
+        """All entries up to ``until``, in order, from the last snapshot before ``since``, or from the beginning.
 
-        Ends at the first damaged block and says so in ``damage``. Kinds that are recorded no more are passed over.
+        Ends at the first damaged block, with ``damage`` set. Skips kinds that are no longer recorded.
         """
         blocks = (
             "WITH start AS (SELECT coalesce(max(id) FILTER (WHERE snapshot AND last <= ?1), min(id)) AS id FROM block) "
@@ -243,11 +243,11 @@ class Recording:
             self.damage = f"damaged: {error}"
 
     def lines(self) -> Iterator[bytes]:
-        """All lines as they stand in the file, without snapshots."""
+        """All lines of the file as they are, without snapshots."""
         return self._lines("SELECT id FROM block WHERE NOT snapshot ORDER BY id")
 
     def _lines(self, blocks: str, *values: float) -> Iterator[bytes]:
-        """The lines of the blocks that a statement chooses, block by block: meanwhile others may be written."""
+        """The lines of the blocks that a statement selects, read block by block, so that writing can continue."""
         query = "SELECT body FROM block WHERE id = ? AND typeof(body) = 'blob' AND length(body) < ?"
         try:
             with closing(self._connected()) as connected:

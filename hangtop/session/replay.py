@@ -1,4 +1,4 @@
-"""A recording as a feed: the same session, the same verdict; and one moment of the past as a session."""
+"""A recording as a feed, which gives the same session and verdict; and one moment of a recording as a session."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from hangtop.session.recording import OTHERS, Entry, Recording
 from hangtop.session.session import Feed, Session
 
 LOOK = 1.0
-"""Recorded seconds between two looks at progress: those of a live session, …"""
+"""Recorded seconds between two looks at progress: as in a live session, …"""
 SHORT, CLOSER = 60.0, 0.25
-"""… or so many in a recording that is no longer than this: one of ``hangtop triage``, which looks oftener."""
+"""… or ``CLOSER`` in a recording of at most ``SHORT`` seconds, which ``hangtop triage`` made: it looks more often."""
 LOOKS = 600
-"""Looks at a time for which nothing is recorded, at the most: a damaged recording may claim any number of years."""
+"""Most looks in a gap without entries: a damaged recording may claim a gap of years."""
 JUDGED = 10.0
 """Recorded seconds between two verdicts."""
 KEPT = (LogLines, LogEvent, StackDump, RasReport)
-"""What the session that runs keeps itself for as long as its past, or longer: a moment takes it from there."""
+"""Kinds that the running session keeps at least as long as its past: a past moment takes them from there."""
 BEFORE = 60.0
-"""Seconds played before a moment at least, where there are so many: charts and rules look back as far."""
+"""Least seconds played before a moment, if recorded: charts and rules look back as far."""
 
 
 class RecordedFeed(Feed):
@@ -45,11 +45,11 @@ class RecordedFeed(Feed):
         return self.at
 
     def deliver(self, session: Session, entries: Iterable[Entry], until: float) -> None:
-        """Deliver entries, each as of its time and what came together together, and go on to a later moment."""
+        """Deliver entries, each as of its time; entries that came together, together. Then advance to ``until``."""
         for (at, node, other), told in groupby(
             entries, lambda entry: (entry.at, entry.node, isinstance(entry.payload, OTHERS))
         ):
-            self.at = at  # of what a snapshot repeats this is long before
+            self.at = at  # for entries of a snapshot, long before the moment
             payloads = [entry.payload for entry in told]
             if not other:
                 session.samples(node, cast("list[NamedTuple]", payloads))
@@ -68,10 +68,10 @@ class RecordedFeed(Feed):
 
 
 class ReplayFeed(RecordedFeed):
-    """Plays a recording as fast as it can be judged; what came before any moment is then known, as of a live one."""
+    """Plays a recording from its beginning, as fast as it can be judged, so a verdict knows what a live one knew."""
 
     def __init__(self, recording: Recording, until: float) -> None:
-        """``until`` is the moment at which to end, if the recording reaches so far."""
+        """``until`` is the moment at which to end, if the recording is not shorter."""
         super().__init__(recording.first)
         self._recording = recording
         self.until = min(until, recording.last)
@@ -79,11 +79,11 @@ class ReplayFeed(RecordedFeed):
 
     @property
     def ended(self) -> bool:
-        """True when everything has been delivered."""
+        """True once everything was delivered."""
         return self.at >= self.until
 
     async def start(self, session: Session) -> None:
-        """Play in the background; the session judges now and then."""
+        """Play in the background, with a verdict every :data:`JUDGED` recorded seconds."""
         self._task = asyncio.create_task(self._play(session), name="hangtop replay")
 
     async def close(self) -> None:
@@ -99,9 +99,9 @@ class ReplayFeed(RecordedFeed):
                 await session.watcher.judge()
 
     def steps(self, session: Session) -> Iterator[bool]:
-        """Play, with a look at progress as often as in a live session, in the recording's own time.
+        """Play in the recording's own time, with looks at progress as often as in a live session.
 
-        Each step tells whether a verdict is due: it is every few recorded seconds, and at the end.
+        Each step yields whether a verdict is due: every :data:`JUDGED` recorded seconds, and at the end.
         """
         recording, judge_at = self._recording, self.at
         often = CLOSER if recording.last - recording.first <= SHORT else LOOK
@@ -143,7 +143,7 @@ def replay_session(path: Path, seconds: float = inf) -> Session:
 
 
 def played(path: Path, seconds: float = inf, *, judged: bool = False) -> Session:
-    """A session that has taken in a recording, or its first seconds; ``judged`` now and then, as a live one is.
+    """A session that has played a recording, or its first seconds; ``judged`` makes verdicts on the way, as if live.
 
     Raises :class:`~hangtop.session.recording.RecordingError`.
     """
@@ -156,17 +156,17 @@ def played(path: Path, seconds: float = inf, *, judged: bool = False) -> Session
 
 
 class SeekedSession(Session):
-    """A session as it was: every panel shows it as it shows the present, and nobody can be asked in it."""
+    """A session at a past moment: all panels show it like the present, but nodes cannot be asked."""
 
     def __init__(self, options: SessionOptions, past: Recording, at: float) -> None:
-        """Play the last snapshot before a moment, and what came in between: not on the event loop."""
+        """Play the last snapshot before a moment, and all entries since: too slow for the event loop."""
         feed = RecordedFeed(past.first)
         super().__init__(options, feed=feed)
         wanted = (entry for entry in past.entries(at, since=at - BEFORE) if not isinstance(entry.payload, KEPT))
         feed.deliver(self, wanted, at)
 
     def show(self, head: Session) -> None:
-        """Take from the session that runs what it keeps itself, as far as it was known at this moment."""
+        """Copy what the running session keeps (:data:`KEPT`, verdicts, reports), as known at this moment."""
         at, now, here = self.now(), head.state, self.state
         here.started = now.started
         here.changes = now.changes.only(lambda change: change.at <= at)

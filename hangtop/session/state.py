@@ -1,7 +1,7 @@
-"""The latest state of everything, as streams write it and screens draw it.
+"""The latest state of a job, which samples update and screens draw.
 
-One writer (the session's event loop), any number of readers in the same thread. Readers never change anything. What
-moves is kept for about a minute: what must be kept for longer is a recording's business.
+There is one writer (the session's event loop) and any number of readers in the same thread; readers change nothing.
+Moving figures are kept for about a minute; recordings keep them longer.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from hangtop.diagnosis.node import Node, Rank
 T = TypeVar("T")
 
 MEMORY = 32 << 20
-"""About how many bytes the items of one kind may take; each takes at least 1000."""
+"""Approximate bytes that the items of one kind may take; each item takes at least 1000."""
 
 
 def size_of(item: object) -> int:
-    """About how many bytes of memory an event or lines of a log take."""
+    """Approximate bytes of memory of an event or of log lines."""
     if isinstance(item, LogEvent):
         return 1000 + len(item.text) + sum(len(str(value)) + 100 for value in item.data.values())
     return 1000 + sum(len(line) + 60 for line in item.lines) if isinstance(item, LogLines) else 1000
 
 
 class Kept(Generic[T]):
-    """Items of several owners as they came; where there are too many, the owner of the most loses its older half."""
+    """Items of several owners in order of arrival; beyond the limit, the largest owner loses its older half."""
 
     def __init__(self, memory: int = MEMORY) -> None:
         self._memory = memory
         self._items: deque[tuple[int, str, T]] = deque()
-        """Each with its number since the beginning, and its owner."""
+        """(number since the beginning, owner, item)."""
         self._bytes: Counter[str] = Counter()
         self._held = 0
         self.total = 0
-        """How many there were since the beginning: readers keep their place by it."""
+        """Number of items ever added: readers use it as their position."""
 
     def add(self, owner: str, item: T) -> None:
-        """Add one."""
+        """Add an item."""
         self._items.append((self.total, owner, item))
         self.total += 1
         self._count(owner, size_of(item))
@@ -61,12 +61,12 @@ class Kept(Generic[T]):
         self._held += size
 
     def since(self, total: int) -> list[tuple[str, T]]:
-        """Those that came after so many, in order, each with its owner, as far as they are kept."""
+        """(owner, item) of the kept items added after the first ``total`` ones, in order."""
         later = [*takewhile(lambda entry: entry[0] >= total, reversed(self._items))]
         return [(owner, item) for _, owner, item in reversed(later)]
 
     def only(self, wanted: Callable[[T], bool]) -> Kept[T]:
-        """Those of which something is true."""
+        """The items for which ``wanted`` is true."""
         found: Kept[T] = Kept(self._memory)
         for owner, item in self:
             if wanted(item):
@@ -90,8 +90,8 @@ ChangeKind = (
     | Literal["hangtop", "other"]
     | Outcome
 )
-"""What happened: to a rank, a node, a source of samples, a GPU, a port or the kernel; what somebody asked for; what a
-verdict says from then on; ``hangtop``: what matters to hangtop alone."""
+"""Kind of a change: of a rank, a node, a source of samples, a GPU, a port, the kernel; a dump that the user asked for;
+a new outcome of the verdict; ``hangtop``: of interest only for hangtop itself."""
 
 
 @dataclass(slots=True)
@@ -105,13 +105,13 @@ class Change:
 
 
 TOGETHER = 5.0
-"""Seconds within which the same thing happened once."""
+"""Seconds within which changes of one kind count as one."""
 SILENT: frozenset[ChangeKind] = frozenset({"hangtop", "other", "starting", "unknown"})
-"""What is no mark."""
+"""Kinds of changes without a mark."""
 
 
 def marks(changes: Iterable[Change]) -> list[Change]:
-    """What a timeline shows, the oldest first: of what happened several times on end, the first time."""
+    """The changes that a timeline shows, oldest first: of a series of one kind, only the first."""
     found: list[Change] = []
     last: dict[ChangeKind, float] = {}
     for change in sorted(changes, key=lambda change: change.at):
@@ -124,39 +124,39 @@ def marks(changes: Iterable[Change]) -> list[Change]:
 # --- all of it --------------------------------------------------------------------------------------------------------
 
 LEAST_LOOKS, LOOKS_OF_ALL = 6, 8192
-"""Looks at one GPU or rank that are kept in any job, and those at one of each node together: each takes 0.6 KB."""
+"""Looks kept for one GPU or rank: at least the former; the latter divided by the number of nodes. Each takes 0.6 KB."""
 
 
 @dataclass(slots=True)
 class JobState:
-    """The whole picture."""
+    """The state of a job."""
 
     started: float = 0.0
     interval: float = 1.0
     """Seconds between two ticks of a node."""
     nodes: dict[str, Node] = field(default_factory=dict)
-    """By name; :meth:`node` makes those that are new."""
+    """By name; :meth:`node` adds new ones."""
     looks_kept: int = MOST_LOOKS
-    """Looks at one GPU or rank that are kept: fewer in a large job."""
+    """Looks kept for one GPU or rank: fewer in a large job."""
     changes: Kept[Change] = field(default_factory=Kept)
-    """By kind, so that many of one push out none of another."""
+    """Owned by their kind, so that many changes of one kind do not push out another kind."""
     log_lines: Kept[LogLines] = field(default_factory=Kept)
-    """(node, lines) as they came."""
+    """(node, lines) in order of arrival."""
     events: Kept[LogEvent] = field(default_factory=Kept)
     """(node, event) with times on this machine's clock."""
     progress: dict[tuple[str, str, int], CommProgress] = field(default_factory=dict)
-    """By (node, comm, rank in it)."""
+    """By (node, comm, rank in comm)."""
     stacks: deque[tuple[str, StackDump]] = field(default_factory=lambda: deque(maxlen=65_536))
     recorders: dict[int, RecorderDump] = field(default_factory=dict)
     ras: deque[Look[RasReport]] = field(default_factory=lambda: deque(maxlen=16))
 
     @property
     def untold(self) -> float:
-        """Seconds up to now of which a node may not have told yet, beyond the one that is usual."""
+        """Seconds by which a node's samples may be older than in a job that is sampled each second."""
         return max(0.0, self.interval - 1.0)
 
     def node(self, name: str) -> Node:
-        """State of a node, made when it is first named."""
+        """The state of a node, created when first named."""
         known = self.nodes.get(name)
         if known is None:
             known = self.nodes[name] = Node(name, "connecting")
@@ -164,21 +164,21 @@ class JobState:
         return known
 
     def note(self, at: float, text: str, kind: ChangeKind = "other", node: str = "") -> None:
-        """Remember a change that people want to see."""
+        """Add a change to the timeline."""
         self.changes.add(kind, Change(at, node, text, kind))
 
 
 @dataclass(slots=True)
 class SampleContext:
-    """Where the samples of one flush belong."""
+    """The job, node and time of the samples of one flush."""
 
     job: JobState
     node: Node
     at: float
-    """This machine's time of the flush; the times inside its samples are on this machine's clock already."""
+    """Time of the flush on this machine's clock; the times inside its samples are already on this clock."""
 
     def note(self, text: str, kind: ChangeKind = "other") -> None:
-        """Remember a change on this node that people want to see."""
+        """Add a change on this node to the timeline."""
         self.job.note(self.at, text, kind, self.node.name)
 
     def rank(self, pid: int | None) -> Rank | None:
@@ -189,11 +189,11 @@ class SampleContext:
 THINGS = ("ranks", "gpus", "ports", "interfaces", "log_files", "steps", "readings", "sources", "faults",
           "launchers")  # fmt: skip
 MOST_THINGS = 4096
-"""Things of one kind on one node; more than any node has."""
+"""Most things of one kind on one node; more than any node has."""
 
 
 def surplus(node: Node) -> str:
-    """Let go of what is too much on a node, the latest first; says what that was, empty for nothing."""
+    """Drop the newest things beyond :data:`MOST_THINGS` on a node; returns a text about them, or an empty one."""
     much = [name for name in THINGS if len(getattr(node, name)) > MOST_THINGS]
     for name in much:
         things = getattr(node, name)
