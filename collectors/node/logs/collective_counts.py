@@ -1,7 +1,7 @@
-"""How far each process got on each communicator: NCCL's COLL lines, summed up block by block.
+"""Progress of each process on each communicator: NCCL's COLL lines, summarized block by block.
 
-A communicator is a process's pointer until an INIT line names its commId; COLL lines are counted per (host, pid,
-pointer), never joined by pointer alone.
+A communicator is identified by a process's pointer until an INIT line gives its commId. COLL lines are counted per
+(host, pid, pointer), never by pointer alone.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from collectors.node.logs import prefixes
 from collectors.samples.logs import CommProgress
 
 COUNT = b" opCount"
-"""What COLL lines have."""
+"""Text that every COLL line contains."""
 VARYING = re.compile(rb" opCount [^s]{1,20}s[^v]{1,50}v[^y]{1,80}y[^m]{1,60}(?=mm 0x)")
-"""What differs from one collective of a communicator to the next: its count, buffers and number of elements, from
-``opCount 5 sendbuff`` to ``root 0 co``. Runs up to one letter cost least."""
+"""The varying part of a communicator's COLL lines (count, buffers, number of elements), from ``opCount 5 sendbuff`` to
+``root 0 co``. Runs that end at a single letter match fastest."""
 _RECORD = (
     r"(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} .{0,40}?NCCL INFO (?P<op>\w+): opCount "
     r"(?P<count>[0-9a-f]{1,16}) .{0,120}?\bcount (?P<elements>\d{1,18}) datatype (?P<dtype>\d{1,4}) .{0,60}?"
     r"\bcomm (?P<comm>0x[0-9a-f]{1,16}) \[nranks=(?P<size>\d{1,7})\](?:.{0,200}?\bglobalrank (?P<global_rank>\d{1,7}))?"
 )
-"""A collective of NCCL or RCCL, which knows the global rank."""
+"""A collective of NCCL, or of RCCL, which adds the global rank."""
 _INIT = (
     r"(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} .{0,200}?"
     r"comm (?P<comm>0x[0-9a-f]{1,16}) rank (?P<rank>\d{1,7}) nranks (?P<size>\d{1,7})"
@@ -36,13 +36,13 @@ _DTYPES = (
 )  # fmt: skip
 
 WAITING = 4096
-"""Lines that wait to be read, at the most."""
+"""Kinds of unread lines after which they are read."""
 Key = Tuple[str, int, str]
 """host, pid, pointer."""
 
 
 class _Comm(NamedTuple):
-    """What INIT lines said about a communicator of one process."""
+    """A communicator of one process according to INIT lines."""
 
     name: str
     rank: int
@@ -57,16 +57,16 @@ class CommunicatorProgress:
         self.rank = rank
         self.now = now
         self.whole = True
-        """False when lines were left out: counts of lines then say nothing across ranks."""
+        """False when lines were left out: line numbers are then unknown."""
         self._comms: Dict[Key, _Comm] = {}
         self._last: Dict[Key, CommProgress] = {}
         self._waiting: Dict[bytes, Tuple[int, int, bytes]] = {}
-        """By the line without what varies: how many there were, number and bytes of the last."""
+        """By kind (a line without its varying part): count of lines, number and bytes of the last."""
 
     def take(self, lines: List[bytes], kinds: List[bytes], first: int, launches: Set[bytes], inits: Set[bytes]) -> None:
         """Take the COLL and INIT lines of a block that begins with line ``first`` of the log.
 
-        A line's kind is what it says without what varies. Of COLL lines of one kind the last one is read, and the
+        A line's kind is the line without its varying part. Of the COLL lines of one kind, only the last is parsed; the
         others are counted.
         """
         begin, named = 0, [index for index, kind in enumerate(kinds) if kind in inits] if inits else []
@@ -94,7 +94,7 @@ class CommunicatorProgress:
             yield host, pid, comm.rank, comm.size
 
     def settle(self) -> None:
-        """Read the lines that wait, in the order in which they stand in the log; the same line is counted unread."""
+        """Parse the waiting lines, in the order of the log."""
         waiting, self._waiting = self._waiting, {}
         for launched, number, raw in sorted(waiting.values(), key=lambda one: one[1]):
             for line in prefixes.records(raw, number, self.now):

@@ -1,6 +1,6 @@
-"""The record that torchrun prints for a ChildFailedError: one event per entry.
+"""Parses torchrun's report of a ChildFailedError: one event per entry.
 
-"Root Cause" is marked as what it is: the first failure that *this agent* saw.
+The entry under "Root Cause" gets ``root``: it is only the first failure that *this agent* observed.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from collectors.samples.logs import LogEvent
 OPENER = r"^\s*(?:Failures:|Other Failures:|Root Cause(?: \(first observed failure\))?:)\s*$"
 _ENTRY = r"^\s*(?:\[\d+\]:|={10,}|\*{10,}|-{10,})\s*$"
 _END = r"^\s*={10,}\s*$"
-"""Behind the root cause."""
+"""The line after the root cause."""
 _FIELD = r"^\s{0,4}(time|host|rank|exitcode|error_file|traceback|msg)\s*:\s?(.*)$"
 _MORE = r"^  |^\s*$|^\s*<NO_OTHER_FAILURES>"
-"""Lines of a report that begin nothing: what a field quotes, over several lines, is indented."""
+"""Continuation lines of a report: a field's quoted text, if it has several lines, is indented."""
 _RANK = r"(\d{1,9})(?: \(local_rank: (\d{1,9})\))?"
 _EXIT = r"(-?\d+) \(pid: (\d+)\)"
 _QUOTES = ("traceback", "msg")
-"""Fields that quote what the rank had raised."""
+"""Fields that quote the exception of the rank."""
 _STRANGERS, _LINES = 2, 60
-"""Lines of others within a report; lines of one entry that its event carries."""
+"""Unrelated lines in a row that do not end a report; lines of one entry that its event carries."""
 
 
 class ElasticReport(Record):
-    """Takes the lines of one report."""
+    """Collects the lines of one report."""
 
     def __init__(self, line: LabelledLine, now: float) -> None:
         super().__init__(line)
@@ -58,7 +58,7 @@ class ElasticReport(Record):
         return [event for root, lines in self._entries for event in self._entry(lines, root)]
 
     def _entry(self, lines: List[LabelledLine], root: bool) -> Iterator[LogEvent]:
-        """The event of one entry, and the exception that it quotes."""
+        """The event of one entry, and that of the exception that the entry quotes."""
         fields: Dict[str, List[str]] = {}
         last = ""
         for line in lines:
@@ -93,6 +93,6 @@ class ElasticReport(Record):
                 trace.take(self.line._replace(text=text, at=None))
         events = trace.end() if re.search(TRACEBACK, quoted[0]) else []
         for event in events:
-            if event.data.get("signature") == "user":  # what led to it tells more than an error of one's own
+            if event.data.get("signature") == "user":  # an earlier exception of the chain may have a class
                 event.data["signature"] = exceptions.signature(trace.message)
         return events

@@ -1,6 +1,6 @@
-"""What a Python exception means: its type and message classified, its frames reduced to the one that counts.
+"""Classifies a Python exception by type and message, and picks the relevant frame of its traceback.
 
-Patterns are texts here and where records are read: most nodes never need them, so none is compiled at the start.
+Patterns are plain strings here and in the records' modules: most nodes never need them, so none is compiled at start.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from collectors.node.logs.rule import Data
 from collectors.samples import Scalar
 
 FRAME = r'^\s*File "(?P<file>[^"]*)", line (?P<line>\d+)(?:, in (?P<function>.*)|(?:, ?i?n?)?\s*)$'
-"""A frame; without its function in a report of a syntax error, and where a terminal folded the line."""
+"""A frame; the function is missing in a report of a syntax error, or when a terminal wrapped the line."""
 HEADLINE = (
     r"(?s)^(?P<type>[A-Za-z_][\w.]*)(?:\((?P<carried>[A-Za-z_]\w*)\))?(?:(?:: ?|[ \t]{0,8}\n)(?P<message>.*)|\s*)$"
 )
 """Ray raises ``RayTaskError(ValueError)`` where a worker raised ValueError."""
 
 LONGEST = 4096
-"""Characters of an exception's last lines that are looked at."""
+"""Characters of an exception's last lines that are examined."""
 KEPT = 60
 """Frames kept of one traceback."""
 
@@ -31,7 +31,7 @@ TOOLS = (
     r"(?!: Command '?\[?'?(?:/[\w./+-]{0,120}/)?"
     r"(?:x86_64-\S{1,20}|gcc|g\+\+|cc|c\+\+|clang\S{0,8}|nvcc|hipcc|ninja|cmake|make|ldconfig|git|which|numactl)\b)"
 )
-"""Programs that a rank itself calls: one that fails is the rank's own failure, not a child of its launcher."""
+"""Programs that a rank itself calls: their failure is the rank's own failure, not that of a launcher's child."""
 SIGNATURES = (
     ("child_failed", r"ChildFailedError|CalledProcessError" + TOOLS + r"[^\r\n]*returned non-zero"
      r"|ProcessRaisedException|CalledProcessError: Command '?\['[^'\r\n]{1,300}\bpython[\d.]{0,5}'"
@@ -49,17 +49,17 @@ SIGNATURES = (
     ("collective_timeout", (r"failed to pass monitoredBarrier|reached monitoredBarrier|Watchdog caught collective"
      r"|Timed out waiting \d+ms for|collective operation timeout|Application timeout caused pair closure"
      r"|timed out in monitoredBarrier|Barrier timed out\. (?:Id|Barrier_id)")),
-    # a service that was not there is no peer that ended
+    # an unreachable service is not a peer that ended
     ("user", (r"^(?:requests|urllib3?|http\.client|httpx|httpcore|aiohttp|redis|pymongo|botocore)\."
      r"|HTTPS?ConnectionPool")),
     ("connection", (r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|Connection refused|Connection aborted"
      r"|ConnectionError|remote process exited|heartbeat timeout|stopped sending heartbeats|another task died")),
     ("store", r"DistStoreError|DistNetworkError|TCPStore|wait timeout|Socket Timeout|key-value store|store->get\("),
-    # a name that a library lacks is no error of NCCL's, whatever it is called
+    # a missing attribute or name is no error of NCCL, even if its name contains "nccl"
     ("nccl", r"\A(?!(?:Attribute|Name)Error:)[\s\S]{0,4000}?(?:NCCL|nccl|DistBackendError)"),
     ("cuda", r"CUDA error|CUDA driver|CUDA_ERROR_|CUBLAS_|CUDNN_|HIP error|AcceleratorError|cudaError"),
 )  # fmt: skip
-"""Classes of exceptions by their words, the first that fits; all others are the user's own."""
+"""Classes of exceptions by pattern; the first match wins, without a match the class is ``user``."""
 
 CONSEQUENCE = (
     r"Connection (?:closed|reset) by (?:remote )?peer|Broken pipe|remote process exited|SignalException|got signal|"
@@ -70,7 +70,7 @@ CONSEQUENCE = (
     r"Transport endpoint is not connected(?!: ')|heartbeat timeout|"
     r"stopped sending heartbeats|another task died|`Termination signal` is detected|RPC call to \w{1,60} timed out"
 )
-"""Words of an error that tell of somebody else's end."""
+"""Messages of errors that follow from the end of another process."""
 
 LAUNCHERS = (
     r"torch/distributed/(?:run|launch)\.py|torch/distributed/launcher/"
@@ -81,11 +81,11 @@ LAUNCHERS = (
 
 
 def headline(text: str) -> Data:
-    """``type``, ``message``, ``signature`` and ``consequence`` of the line that ends a traceback."""
+    """``type``, ``message``, ``signature`` and ``consequence`` from the last line(s) of a traceback."""
     text = text[:LONGEST]
     match = re.match(HEADLINE, text.strip())
     name, carried, message = ("", None, text) if match is None else match.group("type", "carried", "message")
-    if carried:  # what the worker's own exception said: the last line of Ray's message that begins with its type
+    if carried:  # the worker's own message: the last line of Ray's message that begins with the carried type
         name, message = carried, message or ""
         told = re.findall(r"(?m)^\s*(?:\w+\.)*%s: (.*)" % re.escape(carried), message)
         message = told[-1] if told else message
@@ -107,7 +107,7 @@ def signature(text: str) -> str:
 def framed(frames: Sequence[Tuple[str, int, str]]) -> Data:
     """``frames``, ``frame`` and ``launcher`` of a traceback's (file, line, function), outermost first.
 
-    ``frame`` is the innermost one outside the libraries, else the innermost one.
+    ``frame`` is the innermost frame outside libraries, else the innermost frame.
     """
     kept = frames if len(frames) <= KEPT else [*frames[: KEPT // 3], *frames[-(KEPT - KEPT // 3) :]]
     said: List[Scalar] = ["%s:%d in %s" % frame for frame in kept]

@@ -1,4 +1,4 @@
-"""What the name of a log file tells: rank, local rank, host."""
+"""Guesses rank, local rank and host from the name of a log file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import NamedTuple, Optional
 _ELASTIC = r"/attempt_\d+/(?P<local>\d+)/std(?:out|err)\.log$"
 _RANKS = (
     r"(?i)(?:^|[^a-z])(?:(?:global_?)?rank|proc(?:ess)?|worker|task)[-_.= ]?(?P<rank>\d{1,6})(?!\d)[^/]*$",
-    # a rank's folder, made for its streams; files of other names in a folder ``rank_16`` may be of an adapter
+    # a rank's folder with its streams; other files in a folder ``rank_16`` may belong to a LoRA adapter
     r"(?i)(?:^|/)(?:global_?)?rank[-_.=]?(?P<rank>\d{1,6})/(?:logs?/)?std(?:out|err)(?:\.\w{1,5})?$",
     r"(?:^|[-_/])(?<!slurm-)(?:slurm-\d{3,}[-.]|\d{3,}[-_.])(?P<rank>\d{1,5})\.(?:out|err|log)$",
 )
-"""Where the rank stands; sbatch's own name for the log of one job of an array has no rank."""
+"""Positions of the rank; sbatch's default name for the log of an array job contains no rank."""
 _LOCAL = r"(?i)(?:^|[^a-z])local_?rank[-_.= ]?(?P<local>\d{1,4})(?!\d)"
 _NCCL = r"(?i)nccl[\w-]{0,64}[._-](?P<host>[A-Za-z][\w-]{0,63})[._-][1-9]\d{1,8}(?!\d)"
 _NODE = (
@@ -24,7 +24,7 @@ _NODE = (
 
 
 class Hints(NamedTuple):
-    """What a path says about who wrote the file; None and empty where it says nothing."""
+    """The writer of a file according to its path; None and empty when unknown."""
 
     rank: Optional[int] = None
     local_rank: Optional[int] = None
@@ -32,7 +32,7 @@ class Hints(NamedTuple):
 
 
 def hints(path: str) -> Hints:
-    """Hints of one path. They are guesses: a label in a line, or the owner of an open file, knows better."""
+    """Hints of one path. A label in a line, or the process that holds the file open, takes precedence."""
     name, nodes = os.path.basename(path), re.findall(_NODE, path)
     nccl, local = re.search(_NCCL, name), re.search(_ELASTIC, path) or re.search(_LOCAL, name)
     rank = None if local is not None else next(filter(None, (re.search(pattern, path) for pattern in _RANKS)), None)

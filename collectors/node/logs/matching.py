@@ -1,4 +1,4 @@
-"""Which rules may read a line, by its words, and what they read in it."""
+"""Selects the rules for a line by the words that it contains, and applies them."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from collectors.node.logs.rules import ERRORS, FALLBACK, RULES
 from collectors.samples.logs import LogEvent
 
 OPENS, NAMES, LAUNCHES, INITIALISES = (1 << len(RULES) + place for place in range(4))
-"""Bits of words that no rule has: of a record of several lines, of Ray's workers, and of NCCL's COLL and INIT lines."""
+"""Bits of words outside rules: openers of multi-line records, Ray's workers, and NCCL's COLL and INIT lines."""
 _MARKS = {
     OPENS: "Traceback (|Failures:|Root Cause", NAMES: " world_rank=", LAUNCHES: " opCount", INITIALISES: " nranks ",
 }  # fmt: skip
 KERNEL = sum(1 << place for place, rule in enumerate(RULES) if rule.kind.startswith("kernel."))
-"""Bits of the rules that read the kernel's log."""
+"""Bits of the rules for the kernel log."""
 DIGITS = b"0123456789\0"
 
 
 def _words() -> Dict[bytes, int]:
-    """All words, each with the bits of what it stands for: of a rule its place in the table."""
+    """All words with their bits; a rule's bit is its position in the table."""
     found: Dict[bytes, int] = {}
     for bit, words in {**{1 << place: rule.words for place, rule in enumerate(RULES)}, **_MARKS}.items():
         for word in words.encode("utf-8").split(b"|"):
@@ -33,10 +33,10 @@ _WORDS = _words()
 
 
 def masks(different: Collection[bytes]) -> Dict[bytes, int]:
-    """The bits of the words of each of these lines that has any.
+    """Bits of the words in each line; lines without any word are left out.
 
-    Most logs say the same over and over with other numbers: without digits their lines are few different ones, and each
-    is searched once. So no word has a digit.
+    Most logs repeat the same lines with different numbers. Without digits few distinct lines remain, and each is
+    searched once; so words must not contain digits.
     """
     bare = {line: line.translate(None, DIGITS) for line in different}
     found = _search(frozenset(bare.values()))
@@ -45,7 +45,7 @@ def masks(different: Collection[bytes]) -> Dict[bytes, int]:
 
 @lru_cache(4)
 def _search(different: FrozenSet[bytes]) -> Dict[bytes, int]:
-    """The bits of the words of each line; the next block often has the same lines."""
+    """Bits of the words in each line; cached, because the next block often has the same lines."""
     found = dict.fromkeys(different, 0)
     lines = b"\n".join([*found, b""])
     for word, bits in _WORDS.items():
@@ -58,9 +58,9 @@ def _search(different: FrozenSet[bytes]) -> Dict[bytes, int]:
 
 
 def matches(text: str, mask: Optional[int] = None, *, errors: bool = True) -> List[LogEvent]:
-    """What the rules read in a text that has the words of ``mask``: of each kind the first that one of them reads.
+    """Events that the rules find in a text with the words of ``mask`` (None: search it); per kind the first rule wins.
 
-    Errors that no rule knows by name, only where ``errors`` are asked for.
+    Kinds in :data:`ERRORS` are included only if ``errors``.
     """
     if mask is None:
         mask = 0
@@ -76,18 +76,18 @@ def matches(text: str, mask: Optional[int] = None, *, errors: bool = True) -> Li
 
 
 def of_kind(kind: str, text: str) -> Optional[LogEvent]:
-    """What the first rule of one kind that matches reads in a text."""
+    """Event of the first rule of ``kind`` that matches a text."""
     events = (rule.apply(text) for rule in RULES if rule.kind == kind)
     return next((event for event in events if event is not None), None)
 
 
 def going_on(text: str, mask: int) -> Optional[Rule]:
-    """The rule whose record a line begins and goes on in the next ones."""
+    """The rule whose multi-line record begins with this line."""
     return next((rule for rule in _rules_of(mask) if rule.begins and re.search(rule.begins, text)), None)
 
 
 def _rules_of(mask: int) -> Iterator[Rule]:
-    """The rules whose words a line has, in their order."""
+    """The rules whose bits are set in ``mask``, in table order."""
     rest = mask & (OPENS - 1)
     while rest:
         yield RULES[(rest & -rest).bit_length() - 1]

@@ -1,8 +1,8 @@
-"""The incremental log parser: bytes in, in chunks of any size, typed events out; the same for every way of chunking.
+"""The incremental log parser: bytes in, typed events out; the size of the chunks does not affect the events.
 
-Whole blocks of lines are searched for the words of all rules (:mod:`matching`); only lines that have one are looked at,
-and lines inside a record that is still open (:mod:`reader`). COLL lines never become events: :mod:`collective_counts`
-sums them up.
+Whole blocks of lines are searched for the words of all rules (:mod:`matching`). Only lines with a word, and lines
+inside an open record (:mod:`reader`), are parsed. COLL lines never become events: :mod:`collective_counts` sums them
+up.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from collectors.node.logs.reader import Reader
 from collectors.samples.logs import LogEvent
 
 PIECE = 256 << 10
-"""Bytes that are searched at once, few enough for a cache; a line longer than this is cut."""
+"""Bytes searched at once, few enough for the CPU cache; longer lines are cut."""
 BEFORE = 64
-"""Lines in front of a record in which its time, and what introduces it, are looked for."""
+"""Lines before a record in which its time and its introduction are searched."""
 _DRAWN_OVER = re.compile(rb"(?m)^[^\n]*\r(?=[^\r\n])")
-"""What a terminal shows no more of a line: a progress bar draws its next state over the last one."""
+"""The part of a line that a terminal has overwritten: a progress bar draws each state over the last one."""
 
 
 class LogParser:
     """Parser of one log.
 
-    ``source`` names it in the events; ``rank``, ``pid`` and ``host`` are its owner's where one process writes it;
-    ``now`` (seconds since the epoch) gives the year to times without one: the moment of reading, or the file's age.
+    ``source`` names the log in events; ``rank``, ``pid`` and ``host`` are those of its only writer, if known; ``now``
+    (seconds since the epoch: time of reading, or of the file's last change) gives the year to times without one.
     """
 
     def __init__(
@@ -42,17 +42,17 @@ class LogParser:
         self._now = now
         self._pending = b""
         self._torn = False
-        """True while the first line that comes has lost its beginning."""
+        """True while the next line lacks its beginning."""
         self._before: List[bytes] = []
 
     def own(self, rank: Optional[int], pid: Optional[int]) -> None:
-        """From now on lines without a label are those of this process; None for nobody in particular."""
+        """From now on, lines without a label belong to this process; None if unknown."""
         self.collectives.settle()
         self.reader.rank = self.collectives.rank = rank
         self.reader.pid = pid
 
     def feed(self, chunk: bytes) -> List[LogEvent]:
-        """Take the next bytes; events of the records that ended in them."""
+        """Take the next bytes; return events of the records that ended in them."""
         for start in range(0, len(chunk), PIECE):
             data = self._pending + chunk[start : start + PIECE]
             whole = data.rfind(b"\n") + 1
@@ -64,12 +64,12 @@ class LogParser:
         return self.reader.told()
 
     def rest(self, before: float) -> List[LogEvent]:
-        """All was read: events of records of which nothing more came since ``before``."""
+        """Close records without a new line since ``before``, and return their events; call after all was read."""
         self.reader.rest(before)
         return self.reader.told()
 
     def gap(self) -> List[LogEvent]:
-        """What follows is not what came next: bytes were left out, and nobody knows how many lines."""
+        """Handle a gap: bytes, and an unknown number of lines, were left out before the next chunk."""
         self._pending, self._before, self._torn = b"", [], True
         self.collectives.settle()
         self.collectives.whole = False
@@ -78,7 +78,7 @@ class LogParser:
         return self.reader.told()
 
     def close(self) -> List[LogEvent]:
-        """The log is over: what was left, a last line without an end too."""
+        """End the log: return the remaining events, including those of an incomplete last line."""
         if self._pending:
             self._block(self._pending)
         self.reader.rest()
@@ -86,12 +86,12 @@ class LogParser:
         return self.reader.told()
 
     def restart(self) -> List[LogEvent]:
-        """The file was rotated or truncated: line 1 again, but the same process with the same communicators."""
+        """Handle rotation or truncation: line numbers restart at 1; process and communicators stay the same."""
         events, self.line, self.reader.counted = self.close(), 1, True
         return events
 
     def _block(self, text: bytes) -> None:
-        """Count the collectives of whole lines; show the reader those that have a word, and all while it waits."""
+        """Count the collectives in whole lines; give the reader lines with a word, and all while a record is open."""
         if b"\r" in text:
             text = _DRAWN_OVER.sub(b"", text.replace(b"\r\n", b"\n"))
         lines = text.split(b"\n")
@@ -113,12 +113,12 @@ class LogParser:
         self._before = (self._before + lines[-BEFORE:])[-BEFORE:]
 
     def _in_front(self, lines: Sequence[bytes], index: int) -> List[bytes]:
-        """The last lines before one of a block."""
+        """The last lines before line ``index`` of a block."""
         return [*self._before, *lines[max(0, index - BEFORE) : index]][-BEFORE:]
 
 
 def kernel_events(lines: Sequence[Tuple[float, str]], source: str) -> List[LogEvent]:
-    """Events of lines of the kernel's log, each with its time."""
+    """Events of kernel log lines given as (time, text)."""
     reader = Reader(source, None, None, "", 0.0)
     raw = [prefixes.seen(said).encode("utf-8", "replace") for _, said in lines]
     masks = matching.masks(set(raw))

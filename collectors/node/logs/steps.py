@@ -1,8 +1,8 @@
-"""Training steps in a log: the counter of one line, and how far the counters of a file that grows have got.
+"""Training steps in a log: finds the counter in a line, and tracks the counters of a growing file.
 
-A counter is a word for a step with a number behind it, or a progress bar. Lines that only say that somebody is still
-there (heartbeats, waits, retries) have none. A counter of one kind of line that grows is a step. What was there before
-the file was followed tells how far the job was, not that it moves.
+A counter is a word for a step followed by a number, or a progress bar. Signs of life (heartbeats, waits, retries) do
+not count. A counter that grows in one kind of line counts steps. Old contents of a file show how far the job was, not
+that it progresses.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _WORD = (
     r"(?!\s?(?:m?s|secs?|seconds?|minutes?|[kmg]?i?b|%)(?![a-z]))"
 )
 _FRACTION = r"\[\s{0,8}(?P<n>\d{1,12})\s{0,3}/\s{0,8}\d{1,12}(?=\s?\]| \()"
-"""Of batches, beside the word for an epoch: ``Epoch: [0][ 10/5005]``."""
+"""Count of batches next to the word for an epoch: ``Epoch: [0][ 10/5005]``."""
 _BAR = r"\|\s{0,4}(?P<n>\d{1,12}(?:\.\d{1,6})?)[kmgt]?/\d[\d.]{0,12}[kmgt]?i?b? \[|(?:^|\s)(?P<n2>\d{1,12})it \["
 _BEATS = (
     r"heart[ _-]?beat|keep[ _-]?alive|\balive\b|watchdog|\bwait(?:ing|ed)\b|\bretr(?:y|ies|ying)\b|\battempts?\b"
     r"|health[ _-]?check|\bping(?:ed|ing)?\b|(?<![\w/.])monitor(?:ing)?(?![\w/.])|\bpoll(?:s|ed|ing)?\b|no progress"
     r"|\bstuck\b|\bhung\b|\bhangs?\b|\buptime\b|\btime[ds]?[ -]?out\b|\bsleep(?:s|ing)?\b"
 )
-"""Words of lines that come whether or not training goes on."""
+"""Words of lines that are printed whether or not training progresses."""
 _TROUBLE = (
     r"error|warn|exception|traceback|fail|abort|fatal|kill|signal|critical"
     r"|^\s*file \"|^\s*(?:frame )?#\d|\b0x[0-9a-f]{6}"
@@ -37,9 +37,9 @@ _TROUBLE = (
 _NAMES = {"st": "step", "it": "iteration", "up": "update", "ba": "batch", "mi": "batch", "ep": "epoch"}
 """Names of counters by the first letters of their words."""
 _PLACE = {"step": 0, "iteration": 0, "update": 0, "batch": 1, "bar": 2, "epoch": 3}
-"""How well a counter tells of steps, the best first."""
+"""Preference of counters, lowest first."""
 _LATEST_EPOCH = 1e7
-"""More are seconds since 1970."""
+"""Ours: a larger "epoch" is a time in seconds since 1970."""
 
 
 class StepSeen(NamedTuple):
@@ -49,28 +49,28 @@ class StepSeen(NamedTuple):
     """``step``, ``iteration``, ``update``, ``batch``, ``epoch`` or ``bar``."""
     value: float
     template: str
-    """The line's words in front of the number: lines with the same ones count the same thing."""
+    """The line's words before the number: lines with the same words have the same counter."""
 
 
 def plain(line: bytes) -> str:
-    """A line as text in small letters, without colours and without what is too long."""
+    """A line in lower case, without escape codes, cut to :data:`LONGEST` characters."""
     text = line[: 4 * LONGEST].decode("utf-8", "replace")[:LONGEST]
     return (re.sub(prefixes.ESCAPES, "", text) if "\x1b" in text else text).lower()
 
 
 def is_trouble(text: str) -> bool:
-    """Whether a line may belong to an error: it is no step of the job, however new it is."""
+    """Whether a line may belong to an error, and so is no sign of progress."""
     return re.search(_TROUBLE, text) is not None
 
 
 def counted(text: str) -> Optional[StepSeen]:
-    """The counter of one line in small letters; None without one, or for a mere sign of life. Linear in the line."""
+    """The counter of a line in lower case; None without a counter, or for a sign of life. Takes linear time."""
     found: List[StepSeen] = []
     for match in re.finditer(_WORD, text):
         name = _NAMES[match.group("name")[:2]]
         value = float(match.group("n").replace(",", "") + (match.group("part") or ""))
         if (name == "epoch" and value >= _LATEST_EPOCH) or (name != "epoch" and match.group("part")):
-            continue  # seconds since 1970, or those that a step took
+            continue  # seconds since 1970, or the duration of a step
         found.append(StepSeen(name, value, _words(text[: match.start("n")])))
     if all(each.name == "epoch" for each in found):
         bar = re.search(_BAR, text)
@@ -83,22 +83,22 @@ def counted(text: str) -> Optional[StepSeen]:
 
 
 def _words(text: str) -> str:
-    """What is left of a line without its numbers: the same for all lines of one kind."""
+    """A line without its numbers: the same for all lines of one kind."""
     return re.sub(r"[\d.,:%|/\\#=>\u2500-\u25ff+-]+|\b[0-9a-f]{6,}\b", " ", text[:160])
 
 
 # --- the counters of one file ----------------------------------------------------------------------------------------
 
 SEEN = 32 << 10
-"""Bytes of the end of a piece that are read for steps."""
+"""Bytes at the end of a piece that are searched for steps."""
 ALIKE, LINES = 4, 128
-"""Lines of them that are read, the last ones: so many of one kind, and so many in all."""
+"""Last lines of a piece that are read: at most so many of one kind, and so many in total."""
 _KIND, _VARY = 400, b"0123456789abcdef.,+- "
-"""Bytes of a line by which its kind is told, and what lines of one kind differ by."""
+"""Bytes of a line that define its kind, and characters ignored in them."""
 COUNTERS = 64
-"""Counters that are followed in one file: a log with more says something else each time."""
+"""Counters followed in one file at most: more counters mean that the words differ in every line."""
 RISES = 8
-"""Times of rises that are remembered for the rhythm."""
+"""Rises that are remembered to measure the rhythm."""
 
 
 class _Counter:
@@ -108,13 +108,13 @@ class _Counter:
         self.name = seen.name
         self.high = seen.value
         self.at = at
-        """When its last number was written."""
+        """When its last rise was written."""
         self.rises = 0
         self.times = [] if stamp is None else [(stamp, seen.value)]
-        """Times of the last rises, as their lines print them, and the numbers that they rose to."""
+        """Printed time and number of the last rises."""
 
     def rises_to(self, seen: StepSeen, at: Optional[float], stamp: Optional[float]) -> bool:
-        """Take the next number: whether the count went on with it."""
+        """Take the next number; True if the count rose."""
         before = self.high
         if seen.value > before or seen.value <= before / 2:
             self.high = seen.value
@@ -127,7 +127,7 @@ class _Counter:
         return True
 
     def rhythm(self) -> Tuple[Optional[float], Optional[float]]:
-        """Seconds between two rises, and of one step at the longest, by the times that lines print."""
+        """Median seconds between two rises, and the longest seconds per step, from printed times."""
         pairs = list(zip(self.times, self.times[1:]))
         spans = sorted(after - before for (before, _), (after, _) in pairs)
         each = [(after - at) / (to - value) for (at, value), (after, to) in pairs if to > value and after >= at]
@@ -144,9 +144,9 @@ class LogSteps:
         self._grown = 0
 
     def take(self, data: bytes, now: float, at: Optional[float], *, live: bool) -> None:
-        """Take the next bytes. ``at`` is when their end was written, as far as one knows.
+        """Take the next bytes; ``at`` is the time at which their end was written, if known.
 
-        ``live`` is False for what was there before the file was followed.
+        ``live`` is False for contents from before the file was followed.
         """
         whole = self._pending + data
         lines = whole[-SEEN:].replace(b"\r", b"\n").split(b"\n")
@@ -167,7 +167,7 @@ class LogSteps:
                 self._counters[seen.template] = _Counter(seen, written, stamp)
 
     def told(self, path: str, pid: Optional[int]) -> Optional[StepCount]:
-        """How far the log says that the job is; None while it says nothing of the kind."""
+        """Progress of the best counter; None without one."""
         known = [each for each in self._counters.values() if each.rises or _PLACE[each.name] == 0]
         if not known:
             return None
@@ -176,7 +176,7 @@ class LogSteps:
 
 
 def _last_of_each_kind(lines: List[bytes]) -> List[bytes]:
-    """The lines that are read, in their order. A flood is of few kinds, and each says the same many times."""
+    """The lines to read, in order: a flood consists of few kinds of lines, each repeated many times."""
     chosen: List[bytes] = []
     counts: Dict[bytes, int] = {}
     for line in reversed(lines):

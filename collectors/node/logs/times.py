@@ -1,6 +1,6 @@
-"""Times as logs print them: with or without a year, a zone or a date.
+"""Parses times in logs, with or without year and time zone.
 
-Naive times are taken in the time zone of the machine that parses: on a node, that in which they were written.
+Times without a zone are taken in the time zone of the parsing machine: on a node, the zone in which they were written.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _ZONE = r"(?:\s?(?P<zone>Z\b|UTC\b|[+-]\d\d:?\d\d(?!\d)))?"
 ISO = r"(?P<y>(?:19|20)\d\d)[-/](?P<mo>\d\d)[-/](?P<d>\d\d)[T _-]" + _CLOCK + _ZONE
 GLOG = r"(?<![A-Za-z0-9])[EWIF](?P<y>20\d\d(?=\d{4}))?(?P<mo>\d\d?)(?P<d>\d\d) " + _CLOCK
 CTIME = r"(?P<mon>[A-Z][a-z]{2}) +(?P<d>\d{1,2}) (?:(?P<y2>20\d\d) )?" + _CLOCK + r"(?: (?P<y>20\d\d))?"
-"""The year behind it, as ctime writes it, or in front of the clock, as Fabric Manager does."""
+"""The year comes last, as in ctime, or before the time of day, as in Fabric Manager's log."""
 LEVELLED = r"\b(?:DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<mo>\d\d)-(?P<d>\d\d) " + _CLOCK
-"""vLLM's, behind the level."""
+"""vLLM's format, after the level."""
 AMERICAN = r"(?P<mo>\d\d)/(?P<d>\d\d)/(?P<y>20\d\d)[ ,]+" + _CLOCK
 
 _PATTERNS = (ISO, GLOG, CTIME, LEVELLED, AMERICAN)
 _HEAD = 96
-"""A line's own time stands within its first characters."""
+"""Characters at the beginning of a line that may contain its own time."""
 
 
 def find(text: str, now: float) -> Optional[float]:
-    """The first time near the beginning of a line, in small letters too; ``now`` gives the year where it has none."""
+    """The first time near the beginning of a line, in any case; ``now`` gives the year if the time has none."""
     head = text[:_HEAD]
     if head.count(":") < 2:
-        return None  # a clock has two, and lines that tell steps come many a second
+        return None  # a fast exit: every clock has two colons, and lines with steps are frequent
     found = [match for match in (re.search(pattern, head, re.I) for pattern in _PATTERNS) if match is not None]
     best = min(found, key=lambda match: match.start(), default=None)
     return None if best is None else _moment(best, now)
@@ -46,7 +46,7 @@ def last(text: str, now: float) -> Optional[float]:
 
 
 def _moment(match: "Match[str]", now: float) -> Optional[float]:
-    """Seconds since the epoch of a match of one of the patterns above; None when it is no date."""
+    """Seconds since the epoch of a match of one of the patterns above; None for an invalid date."""
     fields = match.groupdict()
     name = (fields.get("mon") or "").lower()
     month = int(fields["mo"]) if fields.get("mo") else _MONTHS.index(name) + 1 if name in _MONTHS else 0

@@ -1,4 +1,4 @@
-"""One log file of a node: followed like ``tail -F``, parsed as it grows, and its raw lines shown when it is on view."""
+"""One log file of a node: followed like ``tail -F``, parsed as it grows; its raw lines are sent while it is on view."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
 CHUNK = 256 << 10
 """Bytes of one read."""
 LAG, HEAD, END = 16 << 20, 1 << 20, 4 << 20
-"""When so many bytes are unread, only the last of them are read; of a file that was not read yet also its head, where
-NCCL says which communicators there are."""
+"""With more than LAG unread bytes, only the last END are read; of a file not read before also the first HEAD, where
+NCCL prints its communicators."""
 QUIET = 2.0
-"""Seconds without a line, of a log or of one rank's part in it, after which a record is not waited for any more."""
+"""Seconds without a line (of the log, or of one rank in it) after which an open record is closed."""
 LONGEST_SHOWN = 2000
-"""Characters of a line on view."""
+"""Characters of a line on view at most."""
 NOWHERE = (0, 0)
-"""Device and inode of a file that is not there."""
+"""Device and inode of a missing file."""
 
 
 class FollowedLog:
-    """A log file that is followed through rotation, truncation, and its coming into being later; and what it says.
+    """A log file, followed through rotation, truncation and late creation, with its parser.
 
-    ``owners`` are the processes that write it; one alone lends its rank to lines without a label. ``uid`` is the user
-    whose process named the path: root reads nothing for that user that the user could not.
+    ``owners`` are the processes that write it; a single owner gives its rank to lines without a label. ``uid`` is the
+    user whose process named the path: as root, only read what that user may read.
     """
 
     def __init__(self, path: str, owner: LogOwner, now: float, uid: Optional[int] = None) -> None:
@@ -42,29 +42,29 @@ class FollowedLog:
         self.modified: Optional[float] = None
         self.inode = NOWHERE
         self.why = ""
-        """Why it cannot be read; empty while it can."""
+        """Why the file cannot be read; empty while it can."""
         self.offset = 0
-        """Where the next bytes are read."""
+        """Offset of the next read."""
         self.owners: Dict[LogOwner, None] = {}
         self.skipped = 0
         """Bytes left out so far."""
         self.told_to = float("-inf")
-        """What was in the file by then has been told."""
+        """Events of everything written before this time have been returned."""
         self.parser = LogParser(path, now=now)
         self._uid = uid
         self._file = -1
         self._steps = LogSteps()
         self._shown: Optional[int] = None
-        """Where what was on view last ends."""
+        """Offset of the end of the lines last sent for viewing; None if never viewed."""
         self.adopt(owner)
 
     @property
     def behind(self) -> int:
-        """Bytes that are there and not read yet."""
+        """Unread bytes."""
         return max(0, self.size - self.offset)
 
     def refresh(self) -> bool:
-        """Look at the file again; True where it is another file, or begins anew."""
+        """Check the file again; True if it was replaced or truncated."""
         if self._file >= 0:
             status = os.fstat(self._file)
             self.size, self.modified = status.st_size, status.st_mtime
@@ -88,7 +88,7 @@ class FollowedLog:
         return anew
 
     def bytes(self, start: int, end: int) -> bytes:
-        """Some of the file's bytes, whatever was read; none where it cannot be read."""
+        """Bytes of the file from ``start`` to ``end``; empty if it cannot be read."""
         try:
             return os.pread(self._file, end - start, start) if self._file >= 0 else b""
         except OSError as error:
@@ -97,26 +97,26 @@ class FollowedLog:
             return b""
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._file >= 0:
             os.close(self._file)
         self._file = -1
 
     def adopt(self, owner: LogOwner) -> None:
-        """A process writes the file."""
+        """Add a process that writes the file."""
         for known in [one for one in self.owners if one.pid is None and one.rank == owner.rank]:
-            del self.owners[known]  # it was known by its name alone
+            del self.owners[known]  # an owner guessed from the file name
         self.owners[owner] = None
         self.parser.own(self._owner.rank, self._owner.pid)
 
     @property
     def _owner(self) -> LogOwner:
-        """The process that writes the file, or nobody in particular."""
+        """The only process that writes the file; without pid and rank if there are several."""
         first = next(iter(self.owners))
         return first if len({owner.pid for owner in self.owners}) == 1 else LogOwner(None, None, first.stream)
 
     def read(self, now: float, until: float) -> List[LogEvent]:
-        """Parse what is there, until this thread has used CPU time up to ``until``; the events that were told."""
+        """Parse unread bytes until this thread's CPU time reaches ``until``; return the events."""
         parser, reader, steps = self.parser, self.parser.reader, self._steps
         reader.clock = now if reader.live or self.modified is None else self.modified
         events: List[LogEvent] = []
@@ -144,19 +144,19 @@ class FollowedLog:
     def progress(self) -> List[CommProgress]:
         """Last collective of every communicator in this file.
 
-        Nothing while what was there before is still being read: that is no progress of the job.
+        Empty while old contents are still being read: they are no progress of the job.
         """
         return self.parser.collectives.known() if self.parser.reader.live else []
 
     def steps(self) -> Optional[StepCount]:
-        """How far the file says that training is; None while it says nothing of the kind."""
+        """Training progress according to the file; None without a step count."""
         return self._steps.told(self.path, self._owner.pid)
 
     def lines(self, now: float, limit: int, ranks: Dict[int, int]) -> Iterator[LogLines]:
-        """Raw lines for the screen that it has not shown, at most ``limit`` bytes; ``ranks`` by local rank.
+        """Raw lines not yet shown on the screen, at most ``limit`` bytes; ``ranks`` by local rank.
 
-        What was there when it came on view first has the times that are in the lines, or in those before them; no line
-        is younger than the last write to the file, however long the file was off view.
+        On the first view, lines get the time printed in them or in a line before; later lines get the time of the last
+        write to the file. No line gets a time after that write.
         """
         old = self._shown is None
         shown = 0 if self._shown is None or self._shown > self.size else self._shown
@@ -183,7 +183,7 @@ class FollowedLog:
 
 
 def inode_of(path: str) -> Tuple[int, int]:
-    """Device and inode of what is at a path."""
+    """Device and inode of the file at a path; :data:`NOWHERE` if there is none."""
     try:
         there = os.stat(path)
     except OSError:

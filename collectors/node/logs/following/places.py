@@ -1,6 +1,6 @@
-"""Where the logs of a node's ranks lie: standard output and error, NCCL's log, named files.
+"""Finds the logs of a node's ranks: standard output and error, NCCL's log, files named by the user.
 
-Behind a pipe it is what the pipe's reader (``tee``, slurmstepd, a launcher) writes, or the log of the container.
+For a pipe, the log is the file that the pipe's reader (``tee``, slurmstepd, a launcher) writes, or the container's log.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from collectors.node.processes.namespaces import seen_by
 from collectors.samples.ranks import RankProcess
 
 SERVICES = ("/var/log/fabricmanager.log", "/var/log/nvidia-imex.log")
-"""Logs of Fabric Manager and IMEX, which say why NVLinks fail."""
+"""Logs of Fabric Manager and IMEX, which show why NVLinks fail."""
 CARRIERS = frozenset("slurmstepd srun conmon containerd-shim apptainer mpirun orted prted".split())
-"""Programs that read others' output by any descriptor, by the names that the kernel gives them (15 characters at most).
+"""Programs that read other processes' output on any descriptor, by their names in /proc (at most 15 characters).
 
-No daemon that writes the logs of all containers: which of them is this rank's, its descriptors do not tell."""
+Daemons that write the logs of all containers are not listed: their descriptors do not show which log is this rank's."""
 CONTAINER_LOGS = (
     "/var/lib/docker/containers/{0}/{0}-json.log",
     "/var/log/containers/*-{0}.log",
     "/var/lib/containers/storage/overlay-containers/{0}/userdata/ctr.log",
 )
-"""Where the runtimes keep what a container prints: docker's json-file, the kubelet's links, podman's k8s-file."""
+"""Container logs of the runtimes: docker's json-file, the kubelet's links, podman's k8s-file."""
 _CONTAINER = r"[0-9a-f]{64}\Z"
 
 
@@ -44,21 +44,21 @@ class WantedLog(NamedTuple):
     path: str
     owner: LogOwner
     why: str = ""
-    """Why it cannot be read; empty for a path that may be opened."""
+    """Why the file cannot be read; empty for a path to open."""
     uid: Optional[int] = None
-    """The user whose process named the file: only what that user may read is read; None for any."""
+    """The user whose process named the file: it is read only if that user may read it. None: no such check."""
 
 
 class LogPlaces:
-    """Finds the files; remembers the readers of pipes, who are costly to find."""
+    """Finds the files; caches the readers of pipes, because finding them is costly."""
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
         self._readers: Dict[str, Sequence[str]] = {}
-        """By pipe of a rank the folders of its readers in /proc."""
+        """By pipe of a rank: its readers' folders in /proc."""
 
     def of_ranks(self, ranks: Sequence[RankProcess]) -> Iterator[WantedLog]:
-        """Files of the ranks. The same path comes twice when both streams of one go there."""
+        """Files of the ranks. A path occurs twice if both streams of a rank go there."""
         pipes = {target for rank in ranks for target in (rank.stdout, rank.stderr) if target.startswith("pipe:")}
         if not pipes <= self._readers.keys():
             self._readers = {**dict.fromkeys(pipes, ()), **readers_of_pipes(self._proc)}
@@ -72,7 +72,7 @@ class LogPlaces:
             if target.startswith("pipe:"):
                 written = (path for base in self._readers[target] for path in _written(base, self._proc))
                 behind = container_logs(rank.container) or list(written)
-                # what is behind a pipe its reader has chosen, and not the rank
+                # the pipe's reader chose the file, not the rank: no uid to check
                 yield from (WantedLog(path, owner) for path in behind)
                 if not behind:
                     yield WantedLog(target, owner, "a pipe: name the file behind it with --log")
@@ -85,7 +85,7 @@ class LogPlaces:
 
 
 def named(patterns: Sequence[str], *, services: bool) -> Iterator[WantedLog]:
-    """Files that the user's patterns match; logs of Fabric Manager and IMEX."""
+    """Files that match the user's patterns; with ``services`` also the logs of Fabric Manager and IMEX."""
     paths = list(SERVICES) if services else []
     for pattern in patterns:
         paths += sorted(glob.glob(os.path.expanduser(pattern)))
@@ -94,13 +94,13 @@ def named(patterns: Sequence[str], *, services: bool) -> Iterator[WantedLog]:
 
 
 def container_logs(container: str, root: str = "") -> List[str]:
-    """Where the runtime keeps what a container prints; ``container`` may be a scheduler's name, or a namespace, too."""
+    """Log files of a container; empty if ``container`` is not a container id (but a scheduler's name or namespace)."""
     patterns = CONTAINER_LOGS if re.match(_CONTAINER, container) else ()
     return [path for pattern in patterns for path in sorted(glob.glob(root + pattern.format(container)))]
 
 
 def readers_of_pipes(proc: str = "/proc") -> Dict[str, List[str]]:
-    """By pipe the folders of the processes that read it: any by standard input, known carriers by any descriptor."""
+    """Readers' folders in /proc, by pipe: any process on its standard input, :data:`CARRIERS` on any descriptor."""
     found: Dict[str, List[str]] = {}
     for name in filter(str.isdigit, files.list_folder(proc)):
         base = "%s/%s" % (proc, name)
@@ -113,7 +113,7 @@ def readers_of_pipes(proc: str = "/proc") -> Dict[str, List[str]]:
 
 
 def _written(base: str, proc: str) -> Iterator[str]:
-    """Regular files that a process writes; to standard error goes what it says itself."""
+    """Regular files that a process writes, except standard error, which holds its own messages."""
     for descriptor in files.list_folder(base + "/fd"):
         held = base + "/fd/" + descriptor
         path = files.link(held)

@@ -17,15 +17,15 @@ from collectors.samples.stream import Settings
 SPENT = 0.5
 """CPU seconds that one look may use while logs flood."""
 FILES = 256
-"""Files that are followed at once."""
+"""Files that are followed at once at most."""
 WAITING, SENT = 4096, 128
-"""Events that wait at once, of all logs, and those of one look."""
+"""Events of all logs that may wait to be sent, and events sent per look."""
 SHOWN, SHOWN_IN_ALL = 64 << 10, 256 << 10
-"""Bytes of raw lines in one look, of a file and of all."""
+"""Bytes of raw lines per look, of one file and of all."""
 UNSEEN = 2.0
-"""Seconds between two looks while nobody has lines on view."""
+"""Seconds between two looks while no log is on view."""
 FIND_EVERY = 5.0
-"""Seconds between two looks for new files while the ranks stay the same."""
+"""Seconds between two searches for new files while the ranks stay the same."""
 
 
 class LogSource(Source):
@@ -33,7 +33,7 @@ class LogSource(Source):
 
     name = "logs"
     period = UNSEEN
-    retry = UNSEEN  # ranks that come are not to have ended before their logs are read
+    retry = UNSEEN  # short, so that the logs of new ranks are read before these ranks end
     deadline = 10.0
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
@@ -42,10 +42,10 @@ class LogSource(Source):
         self._mounts = Mounts(proc)
         self._followed: Dict[str, FollowedLog] = {}
         self._unread: Dict[Tuple[str, LogOwner], str] = {}
-        """Why a file of a process is not read."""
+        """Reason why a file of a process is not read."""
         self._waiting: Deque[LogEvent] = deque()
         self._ranks: Dict[int, int] = {}
-        """Ranks by process, of those that have ended too: their logs may still be read."""
+        """Ranks by pid, including ended ones, whose logs may still be read."""
         self._locals: Dict[int, int] = {}
         """Ranks by local rank."""
         self._settings = Settings(1.0, 0.0, None, [], [], [])
@@ -78,7 +78,7 @@ class LogSource(Source):
             yield from followed.lines(now, min(SHOWN, SHOWN_IN_ALL // len(shown)), self._locals)
 
     def _find(self, now: float) -> None:
-        """Start to follow what is new."""
+        """Start to follow new files."""
         ranks = self.shared.ranks
         self._found_at, self._found_for = now, ranks
         self._unread = {}
@@ -115,7 +115,7 @@ class LogSource(Source):
                 continue
             if place == 0 or time.thread_time() < until:
                 events += followed.read(now, until)
-            # what a flood says first tells most
+            # the first events of a flood are the most informative
             self._waiting.extend(map(self._ranked, events[: max(0, WAITING - len(self._waiting))]))
             told_to.append(followed.told_to)
         for _ in range(min(SENT, len(self._waiting))):
@@ -124,7 +124,7 @@ class LogSource(Source):
             yield LogsRead(min(told_to))
 
     def _ranked(self, event: LogEvent) -> LogEvent:
-        """The event with its rank, where its process or its local rank tells it."""
+        """The event with its rank, if its pid or local rank gives it."""
         if event.rank is None and event.pid is not None and event.pid in self._ranks:
             event = event._replace(rank=self._ranks[event.pid])
         local = event.data.get("local_rank")
@@ -133,7 +133,7 @@ class LogSource(Source):
         return event
 
     def _files(self, now: float) -> Iterator[LogFile]:
-        """Each file with its owners, and those that are not read."""
+        """Each followed file and owner, and the files that are not read."""
         for path, followed in self._followed.items():
             identity, shared = self._identity(followed, now)
             why = "another node reads it" if identity in self._settings.not_mine else followed.why
