@@ -1,7 +1,7 @@
-"""What stands in front of a record, and whose the record is by that.
+"""Strips the prefix of a log line, and reads the line's writer from it.
 
-Labels of launchers, engines and loggers, times, escape codes and JSON are taken off a line. NCCL's records name their
-process in what is left.
+Labels of launchers, engines and loggers, times, escape codes and JSON are removed. The process in NCCL's records is
+part of the remaining text.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from collectors.node.logs import times
 from collectors.node.logs.rule import number
 
 LONGEST = 16384
-"""Bytes of one record that are looked at; what a longer one has after them is skipped."""
+"""Bytes of one line that are read; the rest is skipped."""
 SEEN = 4096
-"""Characters of a record that the rules see, its labels gone: of a longer one the beginning and the end. It bounds the
-time that a pattern may take."""
+"""Characters of a record, without labels, that the rules see: the beginning and end of a longer record. This bounds the
+time of a pattern."""
 _AT_END = 1024
-"""Of those, characters of the end."""
+"""Characters among these that come from the end."""
 ESCAPES = r"\x1b(?:\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[()][A-Z0-9]|[=>78cDEHM])"
 _CONTROLS = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
 _SPLIT = (
@@ -28,7 +28,7 @@ _SPLIT = (
     r"|(?<=[^\s\[:\]])(?=\[[EWIF]\d{3,8} \d\d:\d\d:\d\d|\[[EWIF] \w+\.cpp:\d+\])"
     r"|(?<=[^\s\"'])(?=Traceback \(most recent call last\):\s*$)"
 )
-"""Where ranks, or a progress bar, wrote into one another's line."""
+"""Positions at which another rank, or a progress bar, wrote into the same line."""
 _DATE = "|".join(re.sub(r"\?P<\w+>", "?:", pattern) for pattern in (times.ISO, times.AMERICAN))
 _LABELS = (
     # a journal's time, host and program
@@ -36,7 +36,7 @@ _LABELS = (
      r"(?:Z|[+-]\d\d:?\d\d)) (?P<host>[A-Za-z0-9][\w.-]{0,100}) (?P<program>[A-Za-z][\w./-]{0,80})(?:\[\d{1,9}\])?: "),
     # SGLang's [2026-11-22 10:00:00 TP3]
     rf"\[(?P<time>{_DATE})(?: (?:DP|PP)0)* TP(?P<rank>\d{{1,4}})(?: EP\d+)?\] ?",
-    # a time alone, and that of a launcher in front of torchrun's label
+    # a time alone, or a launcher's time before torchrun's label
     rf"(?P<time>[\[(]?(?:{_DATE}|\d\d:\d\d:\d\d(?:[.,]\d{{1,9}})?(?=\]? \[(?:rank|default)\d))[\])]?[ ]?)",
     # torch's and torchrun's [rank3]: and [default3]:
     r"\[[Rr]ank[ =:]?(?P<rank>\d{1,7})\]:[ ]?",
@@ -45,8 +45,8 @@ _LABELS = (
     # srun --label, mpirun --tag-output
     r"[ ]{0,6}(?P<rank>\d{1,6}):(?: |$)",
     r"\[(?:\d+,)?(?P<rank>\d{1,7})\](?:\[[^\]]*\])?<std(?:out|err|diag)>:?[ ]?",
-    # Ray's and vLLM's (name pid=7, ip=10.0.0.7); a worker's place in the tensor-parallel group is its rank where no
-    # other axis is
+    # Ray's and vLLM's (name pid=7, ip=10.0.0.7); without another parallel axis, a worker's tensor-parallel rank is its
+    # rank
     (r"\((?:\w+_(?:(?:DP|PP)0_)*TP(?P<rank>\d{1,4})(?:_EP\d+)? |\w+ rank=(?P<rank_2>\d{1,4}) )?(?:[\w.:<>-]+,? )*?pid="
      r"(?P<pid>\d{1,10})(?:, ip=(?P<host>[\w.:-]+))?\)[ ]?"),
     # a logger's level, time and place
@@ -55,17 +55,17 @@ _LABELS = (
     # kubelet's files, kubectl logs --prefix
     r"(?:stdout|stderr)(?: [FP] |: )",
     r"\[pod/(?P<host>[^/\]]+)/[^\]]*\] ",
-    # pdsh, mpirun of a cloud: a host by its address, or by a name with a digit
+    # pdsh, cloud mpirun: a host by its address, or by a name with a digit
     r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): ",
     (r"(?P<host>(?!(?:gpu|epoch|step|loss|iter|batch|cuda|torch|nccl|layer|rank|line|v|version|python|srun|slurm|nvidia)"
      r"[\d.]*:|[\w.-]{1,80}\.(?:sh|py|exe|out|bin|service):)(?-i:[a-z])[a-z0-9.-]*\d[a-z0-9.-]*): "),
     r"(?P<host>[A-Za-z][\w-]*(?:\.[\w-]+)*): (?=\[(?:rank|default)\d{1,7}\]:|\[[DIWEF]\d{3,8} \d\d:)",
 )  # fmt: skip
-"""What may stand in front of a record, several after one another: the first that fits is taken off."""
+"""Prefixes of a record; the first match is removed, repeatedly."""
 
 
 class LogWriter(NamedTuple):
-    """Who wrote a line, as far as its labels tell: lines of one stream follow one another."""
+    """The writer of a line according to its labels; lines of the same writer form one stream."""
 
     rank: Optional[int] = None
     local_rank: Optional[int] = None
@@ -80,15 +80,15 @@ class LabelledLine(NamedTuple):
     text: str
     stream: LogWriter
     at: Optional[float]
-    """Time among the labels in front; :func:`moment` looks into the text too."""
+    """Time in the prefix; :func:`moment` also searches the text."""
     labelled: bool
-    """True when a label or a time stood in front: a wrapped line's second half has none."""
+    """True if the line had a label or a time in front; the second half of a wrapped line has neither."""
     program: str = ""
-    """The program that a journal names in front."""
+    """The program in a journal's prefix."""
 
 
 def records(raw: bytes, line: int, now: float) -> Iterator[LabelledLine]:
-    """The records of one line: one as a rule, several when ranks or a progress bar wrote into one another."""
+    """The records of one line: usually one, several if ranks or a progress bar wrote into the same line."""
     text = raw[:LONGEST].decode("utf-8", "replace")
     if "\x1b" in text:
         text = re.sub(ESCAPES, "", text)
@@ -104,17 +104,17 @@ def records(raw: bytes, line: int, now: float) -> Iterator[LabelledLine]:
 
 
 def seen(text: str) -> str:
-    """As much of a text as patterns may see, its middle left out."""
+    """Shorten a text to :data:`SEEN` characters by leaving out its middle."""
     return text if len(text) <= SEEN else text[: SEEN - _AT_END - 3] + " … " + text[-_AT_END:]
 
 
 def moment(record: LabelledLine, now: float) -> Optional[float]:
-    """Time of a record: the one in front of it, else the one that its text begins with."""
+    """Time of a record: in its prefix, else near the beginning of its text."""
     return times.find(record.text, now) if record.at is None else record.at
 
 
 def _unlabelled(text: str, line: int, now: float) -> LabelledLine:
-    """One record without what stands in front of it, and what this tells."""
+    """Remove the prefix of a record, and return its text with the writer and time from the prefix."""
     start, at = text, None
     said: Dict[str, str] = {}
     if text.startswith("{"):
@@ -134,7 +134,7 @@ def _unlabelled(text: str, line: int, now: float) -> LabelledLine:
 
 
 def unwrapped(text: str, now: float) -> "Tuple[str, Optional[float]]":
-    """Message and time of a container's or a structured logger's line of JSON; the line where it has no message."""
+    """Message and time in a JSON line of a container or structured logger; the line itself if it has no message."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

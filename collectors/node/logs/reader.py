@@ -1,4 +1,4 @@
-"""Lines to events: which rule reads a line, which record is still open, whose event it is."""
+"""Turns lines into events: applies the rules, collects multi-line records, and assigns each event to its process."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from collectors.samples import MOST_PID, MOST_RANK
 from collectors.samples.logs import LogEvent
 
 PATIENCE = 3000
-"""Lines of other streams after which an open record is over."""
+"""Lines of other streams after which an open record is closed."""
 _KEPT, _REMEMBERED = 8, 4096
-"""Events of one shape that are passed on (then the 10th, 100th, 1000th …); workers and events remembered."""
+"""Events of one shape that are passed on (then only the 10th, 100th, 1000th …); workers and events remembered."""
 _ALWAYS = ("kernel.", "elastic.failure", "nccl.init", "nccl.end", "engine.", "job.started")
-"""Kinds whose events differ in their numbers alone and all count."""
+"""Kinds whose events are all passed on, even if they differ only in numbers."""
 _MACHINE = (
     r"kernel|kube|k3s|containerd|dockerd|crio|systemd|sshd|cron|slurm\w*d\b|nv-hostengine|nvidia-|dcgm|node_exporter"
     r"|\[ {0,5}\d{1,7}\.\d{6}\]"
 )
-"""Programs of a machine, by their journal's name, and the kernel's own time: an error of theirs is no end of a rank."""
+"""System programs by their journal name, and the kernel's timestamp: their errors are not failures of a rank."""
 _UNDATED = ("python.exception", "python.fatal", "process.signal")
-"""Kinds that take the last time before them as a lower bound where their lines have none."""
+"""Kinds that get the last time printed before them as a lower bound if their own lines have no time."""
 _SPAWNED = (
     rb"(?m)(?:-- Process|^\[Rank) (\d{1,6}) (?:terminated with(?: the following error:|\s{0,4}$)|Error Snippet\]:)"
 )
-"""In front of what torch.multiprocessing or Ray Train quotes of a rank."""
+"""Introduction of a rank's error that torch.multiprocessing or Ray Train quotes."""
 _WORKER = r"\bip=(?P<ip>[\w.:-]{1,60}), pid=(?P<pid>\d{1,9})\) world_rank=(?P<rank>\d{1,6})\b"
-"""``- (ip=10.0.0.7, pid=4711) world_rank=3, local_rank=1, node_rank=0``, when Ray Train started a group of workers."""
+"""``- (ip=10.0.0.7, pid=4711) world_rank=3, local_rank=1, node_rank=0``, which Ray Train prints for new workers."""
 _FRONT = 200
-"""Characters of a line within which a process is taken for its writer."""
+"""Characters at the beginning of a line that are searched for NCCL's prefix."""
 _NCCL = r"(?!\d\d:\d\d:\d\d\b)(?P<host>[^\s:\[\]()\"']{1,64}):(?P<pid>\d{1,10}):\d{1,10} \[\d+\] "
-"""``host:pid:tid [cudaDev]`` in front of NCCL's records; a time of day looks like it."""
+"""NCCL's prefix ``host:pid:tid [cudaDev]``; a time of day looks similar."""
 _NUMBERS = r"0x[0-9a-f]+|\d+"
 
 Before = Callable[[], List[bytes]]
-"""The lines in front of one, asked for when a time or what introduces a record is looked for there."""
+"""Returns the lines before a line; called only when a time or a record's introduction is searched in them."""
 
 
 class Reader:
-    """Reads lines of one log, in order; :meth:`told` gives what they say."""
+    """Reads lines of one log, in order; :meth:`told` returns their events."""
 
     def __init__(self, source: str, rank: Optional[int], pid: Optional[int], host: str, now: float) -> None:
         self.source = source
@@ -50,38 +50,38 @@ class Reader:
         self.pid = pid
         self.host = host
         self.now = self.clock = now
-        """``clock`` is when the lines that are read were written, as far as the one who reads them knows."""
+        """``clock`` is the time at which the current lines were written, as estimated by the caller."""
         self.live = False
-        """True while the log is read as it grows: events whose lines have no time get that of the clock."""
+        """True while the log is read as it grows: events without a time in their lines then get ``clock``."""
         self.counted = True
-        """False once lines were left out: their numbers are unknown from there on."""
+        """False once lines were left out: line numbers are then unknown."""
         self._events: List[LogEvent] = []
         self._open: Dict[LogWriter, Record] = {}
         self._seen = 0
         self._workers: Dict[Tuple[str, int], Optional[int]] = {}
-        """Ranks of Ray's workers by host and process, and without a host where one alone has that process id."""
+        """Ranks of Ray's workers by (host, pid), and by ("", pid): None there if hosts disagree on the rank."""
         self._counts: Dict[Tuple[object, ...], int] = {}
-        """Events of each shape: their words without numbers."""
+        """Number of events of each shape (text without numbers)."""
         self._said: Dict[str, int] = {}
-        """The last line of each event: a log that says the same a million times is not a million events."""
+        """Last line number of each distinct event: repetitions give no further events."""
 
     @property
     def open(self) -> bool:
-        """True while some record waits for its next line: then every line must be shown to the reader."""
+        """True while a record may continue: the reader must then get every line."""
         return bool(self._open)
 
     def told(self) -> List[LogEvent]:
-        """The events since it was last asked."""
+        """Events since the last call."""
         events, self._events = self._events, []
         return events
 
     def rest(self, before: float = float("inf")) -> None:
-        """Wait no more for records of streams that have said nothing since then, while others write on."""
+        """Close the records of streams without a line since ``before``."""
         for stream in [stream for stream, record in self._open.items() if record.touched < before]:
             self._end(stream)
 
     def read(self, line: LabelledLine, mask: int, before: Before) -> None:
-        """Take one line; ``mask`` has the bits of the words that it has."""
+        """Take one line; ``mask`` has the bits of the line's words."""
         self._seen += 1
         named = mask & matching.NAMES and len(self._workers) < _REMEMBERED
         worker = re.search(_WORKER, line.text) if named else None
@@ -107,11 +107,11 @@ class Reader:
             self._tell(dated, event, self._last_time(before()) if undated else None)
 
     def last_said(self, event: LogEvent) -> int:
-        """The last line on which exactly that was said, the event's own at least: the same is not told again."""
+        """Number of the last line with exactly this event, at least the event's own line."""
         return max(event.line, self._said.get(_exactly(event), 0))
 
     def _opened(self, line: LabelledLine, mask: int) -> Optional[Record]:
-        """The record of several lines that a line begins."""
+        """The multi-line record that begins with this line; None if there is none."""
         if mask & matching.OPENS:
             if re.match(elastic_report.OPENER, line.text):
                 return elastic_report.ElasticReport(line, self.now)
@@ -121,7 +121,7 @@ class Reader:
         return None if rule is None else Continued(line, rule.kind)
 
     def _hold(self, record: Record, before: List[bytes]) -> None:
-        """Keep a record open, with what the lines in front of it say."""
+        """Keep a record open, with the time, rank and introduction from the lines before it."""
         stream = record.line.stream
         if stream in self._open:
             self._end(stream)
@@ -137,7 +137,7 @@ class Reader:
         self._open[stream] = record
 
     def _continues(self, line: LabelledLine) -> bool:
-        """Whether the line belongs to a record that is open."""
+        """Whether the line belongs to an open record."""
         stream = line.stream
         record = self._open.get(stream)
         if record is None and not line.labelled:  # the second half of a wrapped line has no label
@@ -153,16 +153,16 @@ class Reader:
         return taken
 
     def _dated(self, line: LabelledLine) -> LabelledLine:
-        """The line with its time: that in it, else that of reading."""
+        """The line with its time: as printed, else (while the log is live) ``clock``."""
         at = prefixes.moment(line, self.now)
         return line._replace(at=self.clock if at is None and self.live else at)
 
     def _last_time(self, before: List[bytes]) -> Optional[float]:
-        """The last time that stands in front of a line that has none, in what was there before."""
+        """The last time printed in the lines before a line."""
         return times.last(b"\n".join(before).decode("utf-8", "replace"), self.now)
 
     def _end(self, stream: LogWriter) -> None:
-        """Tell what a record says, and what its message says in the words of the rules."""
+        """Close a record: pass on its events, and those that the rules find in its message."""
         record = self._open.pop(stream)
         events = record.end()
         for event in events:
@@ -174,7 +174,7 @@ class Reader:
                 self._tell(record.line, raised, record.after)
 
     def _tell(self, line: LabelledLine, parsed: LogEvent, after: Optional[float]) -> None:
-        """Pass an event on with its time, its owner and its text, unless it was told before."""
+        """Pass an event on with its time, owner and text, unless it is a repetition."""
         data = dict(parsed.data)
         if line.stream.local_rank is not None:
             data.setdefault("local_rank", line.stream.local_rank)

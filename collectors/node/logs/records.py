@@ -1,6 +1,6 @@
-"""Records of several lines: those of rules, which read joined lines, and Python's tracebacks, kept whole.
+"""Multi-line records: joined lines for rules that need several, and Python tracebacks.
 
-A traceback goes from its first line to the last one of the exception's message.
+A traceback extends from its first line to the last line of the exception's message.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _BEGINS = (
     r"|\S+:\d+:\d+ \[\d+\]|\w[\w.-]*:\d+:\d+ |(?:root|accelerate|torch)[\w.]*: |terminate called "
     r"|\[[EWIF] \w{1,60}\.(?:cpp|cc|h):\d+\]|\[\w{1,40}\] \d{4}-\d\d-\d\d[ T]\d\d:)"
 )
-"""What begins a record of its own: no exception's message goes on so."""
+"""Beginnings of a new record: no exception message continues like this."""
 _JOINED = 6
-"""Lines for which a rule's record goes on at most."""
+"""Lines by which a rule's record continues at most."""
 TRACEBACK = (
     r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}$"
 )
@@ -31,45 +31,45 @@ _CHAIN = r"^(?:During handling of the above exception, another|The above excepti
 _EXCEPTION = r"(?s)^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?(?::(?: .*)?)?$"
 _LOOKS_RAISED = r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout|Stop\w*|Cancell?ed|Died)$"
 _CARRIER = "RayTaskError("
-"""Ray's, whose message is the traceback of the worker that raised: its last line is the worker's own exception."""
+"""Ray's exception, whose message is the worker's traceback: the message's last line is the worker's own exception."""
 _LAUNCHER = r"(?:srun|slurmstepd|mpirun|mpiexec|prterun|scancel): "
-"""Programs whose lines look like an exception's, and cut a traceback short."""
+"""Programs whose messages look like the line of an exception, and interrupt a traceback."""
 _BACKTRACE = r"^(?:frame #\d+:|Exception raised from |<omitting python frames>|C\+\+ C|#\d+ )"
 _LOGGED = (
     rb"\b(?:Stack|defined at) \(most recent"
     rb"|\b(?:ERROR|WARN(?:ING)?|CRITICAL|EXCEPTION|Error(?! executing job with overrides)|Warning|error|warning)\b"
     rb"[\]|: -]"
 )
-"""A logger's line; Hydra's, which logs an exception and ends, is none."""
+"""A logger's line, except Hydra's, which logs an exception and then exits."""
 _UNCAUGHT = (
     r"\ATraceback \(most recent call last\):\s{1,8}File \"[^\"\r\n]{1,400}\", line \d{1,7},"
     r" in (?:<module>|_run_module_as_main|_bootstrap\w{0,8})\s"
 )
-"""A traceback from the outermost frame of a program, a thread or a child: nobody caught that exception."""
+"""A traceback from the outermost frame of a program, thread or child process: the exception was not caught."""
 
 FRAMES, MESSAGE_LINES = 2000, 24
-"""Frames and lines of a message that are looked at, of one exception."""
+"""Frames, and lines of the message, read of one exception."""
 KEPT_LINES = 400
-"""Lines of a record that are kept, the first few and the last ones."""
+"""Lines kept of a record: the first few and the last ones."""
 TEXT = 4000
-"""Characters of a record that an event carries: the beginning and, more of it, the end."""
+"""Characters of a record in an event: a quarter from its beginning, the rest from its end."""
 
 
 class Record:
-    """Takes lines of one stream until it is over."""
+    """Collects lines of one stream until the record is complete."""
 
     def __init__(self, line: LabelledLine) -> None:
         self.line = line
         """Its first line."""
         self.over = False
         self.message = ""
-        """What rules may find more in once the record has ended: an exception's message."""
+        """Text (an exception's message) to which the rules are applied once the record has ended."""
         self.above = b""
-        """The line in front of it, where the same rank wrote that."""
+        """The line before the record, if the same rank wrote it."""
         self.after: Optional[float] = None
-        """The last time in front of it, where its own line has none."""
+        """The last time printed before the record, if its first line has none."""
         self.seen = 0
-        """Number of the last line of its stream, and when that came."""
+        """Number of the last line of its stream; ``touched`` is that line's time."""
         self.touched = 0.0
 
     def take(self, line: LabelledLine) -> bool:
@@ -77,12 +77,12 @@ class Record:
         raise NotImplementedError
 
     def end(self) -> List[LogEvent]:
-        """What the record says."""
+        """Events of the record."""
         raise NotImplementedError
 
 
 class Continued(Record):
-    """A record of rules of one kind that goes on for a few lines, until they say all of it."""
+    """A record of a few lines for the rules of one kind."""
 
     def __init__(self, line: LabelledLine, kind: str) -> None:
         super().__init__(line)
@@ -91,7 +91,7 @@ class Continued(Record):
         self._event, self.message = matching.of_kind(kind, line.text), line.text
 
     def take(self, line: LabelledLine) -> bool:
-        """Whether the line goes on with the record, and says more of it."""
+        """Whether the line continues the record and changes its event."""
         if (line.labelled and line.at is not None) or re.match(_BEGINS, line.text) or not line.text.strip():
             self.over = True
             return False
@@ -122,20 +122,20 @@ class _Raised:
 
 
 class Traceback(Record):
-    """Takes the lines that follow an opening; the exception's line and its message end it."""
+    """Collects the lines after "Traceback", up to the exception's line and its message."""
 
     def __init__(self, line: LabelledLine) -> None:
         super().__init__(line)
         opener = line.text
         self._front = opener[: max(0, opener.find("Traceback ("))]
-        """What may stand in front of every line: an indentation, as in torchelastic's report, or an unknown label."""
+        """Prefix of every line: an indentation, as in torchelastic's report, or an unknown label."""
         self._chain = [_Raised()]
-        """The exceptions that led to one another: the first ones, and the last."""
+        """Chained exceptions, earliest first: the first few, and the last."""
         self._lines: List[str] = [opener.strip()]
         self._taken = 0
         self._blank = False
         self._dated: Optional[bool] = None
-        """Whether its own lines bear a time: where none does, one behind the message that does is a logger's."""
+        """Whether its own lines have a time. If not, a line with a time after the message is a logger's."""
 
     def take(self, line: LabelledLine) -> bool:
         """Whether the line belongs to the traceback."""
@@ -155,7 +155,7 @@ class Traceback(Record):
         return not self.over
 
     def _leads_to(self, text: str, raised: _Raised) -> bool:
-        """Whether a line in front of the exception's own goes on with the traceback."""
+        """Whether a line continues the traceback up to the exception's line."""
         frame = re.match(exceptions.FRAME, text)
         if frame is not None:
             if len(raised.frames) < FRAMES:
@@ -171,7 +171,7 @@ class Traceback(Record):
         return True
 
     def _goes_on(self, text: str, raised: _Raised) -> bool:
-        """Whether a line behind the exception's goes on with its message, or tells what it led to."""
+        """Whether a line continues the exception's message, or introduces the next exception of the chain."""
         if re.match(_CHAIN, text):
             self._chain.append(_Raised())
             del self._chain[6:-1]
@@ -191,7 +191,7 @@ class Traceback(Record):
         return text[:1] in (" ", "\t") and self._taken < MESSAGE_LINES * FRAMES
 
     def end(self) -> List[LogEvent]:
-        """The exception; nothing for an opening that no frame followed, be it cut off in its midst."""
+        """Event of the exception; none if no frame follows the first line."""
         raised, earlier = self._chain[-1], self._chain[:-1]
         begun = any(line.lstrip().startswith('File "') for line in self._lines[1:])
         if not (raised.frames or raised.message or begun):
@@ -208,7 +208,7 @@ class Traceback(Record):
         if re.search(_LOGGED, self.above):
             data["logged"] = True
         ignored = b"Exception ignored " in self.above
-        caught = b"WARNING" in self.above  # what logs an exception at this level goes on
+        caught = b"WARNING" in self.above  # a program that logs an exception as a warning continues
         if ignored or (caught and not re.search(_UNCAUGHT, text)):
             data["survived"] = True
         self.message = "" if ignored else chain.strip()

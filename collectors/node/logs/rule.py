@@ -1,9 +1,9 @@
-"""A rule: what one kind of line looks like, the event that it gives, and the example that is its test.
+"""A rule: the pattern of a line, the event that it gives, and an example, which is also its test.
 
-Rules are rows of the tables in :mod:`collectors.node.logs.rules`, a file a subject. Named groups of the pattern are the
-fields of the event: text, but numbers where ``_INTEGERS`` or ``_LISTS`` names them. Three names say whose the event is
-instead: ``by_host``, ``by_rank`` and ``by_pid``. A group whose name ends in ``_2`` or ``_3`` stands for the field
-without the ending: alternatives of one pattern may give one field.
+Rules are rows of the tables in :mod:`collectors.node.logs.rules`, one file per subject. Named groups of the pattern
+become fields of the event: text, or numbers for names in ``_INTEGERS`` or ``_LISTS``. The names ``by_host``,
+``by_rank`` and ``by_pid`` identify the event's process instead. The suffix ``_2`` or ``_3`` of a group is dropped, so
+that alternatives of one pattern can fill the same field.
 """
 
 from __future__ import annotations
@@ -27,44 +27,43 @@ _SIGNALS = {
     for one in reversed(signal.Signals)
     for word in (str(int(one)), (signal.strsignal(one) or "").partition(" ")[0].upper())
 }
-"""Signals by their number, and by the first word of what strsignal(3) calls them."""
+"""Signal names by number, and by the first word of strsignal(3)'s description."""
 
 
 def parsed_event(kind: str, data: Data, text: str = "") -> LogEvent:
-    """An event as a text tells it: its line and the file's owner give what it does not have."""
+    """An event with only kind, fields and text; the reader fills in the rest."""
     return LogEvent(kind, None, None, "", None, "", 0, text, data)
 
 
 class Example(NamedTuple):
-    """What a rule reads: its test, and its source for the documentation."""
+    """Example of a rule: serves as its test, and as its source in the documentation."""
 
     sample: str
     """A line (or lines) that the rule matches."""
     expect: Mapping[str, Any]
-    """Fields of the event that the sample gives; its host, rank and process as ``by_host`` and so on."""
+    """Expected fields of the sample's event; its host, rank and pid as ``by_host`` and so on."""
     source: str
     """Where the line comes from: project and file."""
 
 
 class Rule(NamedTuple):
-    """One row. Of the rules of one kind the first that matches a line gives the event."""
+    """One row. Among the rules of one kind, the first that matches a line gives the event."""
 
     kind: str
     """Kind of the event, ``torch.watchdog_timeout``: see ``docs/log-events.md``."""
     words: str
-    """Words, with ``|`` between them, of which any line that the pattern matches has one: other lines are not looked
-    at."""
+    """Words, separated by ``|``; every line that the pattern matches must contain one. Other lines are skipped."""
     pattern: str
     example: Example
     data: Mapping[str, Value] = {}
-    """Fields that every event of the rule has."""
+    """Fields of every event of the rule."""
     read: Optional[Callable[["Match[str]", Data], Optional[Data]]] = None
-    """Gives the fields their last form; None where the line says nothing after all."""
+    """Returns the final fields, or None to reject the line."""
     begins: str = ""
-    """Pattern of a first line whose record goes on in the next ones: the rule sees them joined by line feeds."""
+    """Pattern of the first line of a multi-line record; the rule sees the record's lines joined by line feeds."""
 
     def apply(self, text: str) -> Optional[LogEvent]:
-        """The event that a text gives; None where the pattern does not match."""
+        """Event of a text; None if the rule does not match."""
         match = re.search(self.pattern, text)
         data: Optional[Data] = None if match is None else {**self.data, **fields(match)}
         if match is not None and data is not None and self.read is not None:
@@ -83,7 +82,7 @@ def signal_name(text: str) -> str:
 
 
 def number(text: Optional[str]) -> Optional[int]:
-    """A decimal number of a log, None for anything else and beyond 64 bits; unsigned 64-bit "minus one" is -1."""
+    """Parse a decimal number; None if invalid or beyond 64 bits; an unsigned 64-bit "minus one" becomes -1."""
     try:
         value = int(text or "")
     except ValueError:
@@ -93,7 +92,7 @@ def number(text: Optional[str]) -> Optional[int]:
 
 
 def numbers(text: str) -> List[Scalar]:
-    """All decimal numbers of a text, those of a range ``0-3`` too; at most 4,096."""
+    """All decimal numbers in a text, ranges like ``0-3`` expanded; at most 4,096."""
     found: List[Scalar] = []
     for word in text.strip("[]{}").replace(",", " ").split():
         first, _, last = word.partition("-")
@@ -110,7 +109,7 @@ _TYPES: Mapping[str, Callable[[str], Value]] = {
 
 
 def fields(match: "Match[str]") -> Data:
-    """The named groups of a match that took part in it, each in its type."""
+    """Non-empty named groups of a match, each converted to its type."""
     data: Data = {}
     for group, text in match.groupdict("").items():
         name = re.sub(r"_\d$", "", group)

@@ -1,4 +1,4 @@
-"""All rules. A line gives one event of each kind that a rule of the kind reads in it: the first of them, by this order.
+"""All rules. A line gives at most one event per kind: that of the kind's first matching rule, in this order.
 
 A new rule is one row in the file of its subject; its example is its test.
 """
@@ -12,6 +12,6 @@ from collectors.node.logs.rules import kernel, launchers, nccl, process, torch
 
 RULES: Tuple[Rule, ...] = (*nccl.RULES, *torch.RULES, *launchers.RULES, *kernel.RULES, *process.RULES)
 FALLBACK = "log.error"
-"""The kind that is asked for only where a line gives no other."""
+"""The kind whose rules are tried only if a line gives no other event."""
 ERRORS = ("python.exception", FALLBACK)
-"""Kinds of errors that no rule knows by name."""
+"""Kinds of errors without a specific rule."""

@@ -1,4 +1,4 @@
-"""What the kernel says of GPUs, memory, tasks, links, PCIe and file servers, and Fabric Manager of NVLinks."""
+"""Rules for kernel messages about GPUs, memory, tasks, links, PCIe and file servers, and for Fabric Manager's log."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _BUS = r"(?P<bus_id>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2})"
 
 
 def _gpu(match: "Match[str]", data: Data) -> Optional[Data]:
-    """With the GPU that the line names, by its address or its number."""
+    """Add the GPU that the line names, by PCI address or index."""
     bus, index = re.search(_BUS, match.string), re.search(r"\bGPU ?(\d{1,2})\b(?!:)", match.string)
     if bus is not None:
         data["bus_id"] = bus_key(bus.group("bus_id"))
@@ -20,7 +20,7 @@ def _gpu(match: "Match[str]", data: Data) -> Optional[Data]:
 
 
 def _driver(problem: str, words: str, pattern: str, example: Example) -> Rule:
-    """A GPU's driver reports a problem without an Xid."""
+    """Rule for a problem that a GPU driver reports without an Xid."""
     return Rule("kernel.gpu", words, pattern, example, {"problem": problem}, read=_gpu)
 
 

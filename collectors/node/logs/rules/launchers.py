@@ -1,7 +1,7 @@
-"""What launchers, engines and schedulers say of ranks, jobs and nodes.
+"""Rules for messages of launchers, engines and schedulers about ranks, jobs and nodes.
 
-torchrun, DeepSpeed, Accelerate, Lightning, mpirun; vLLM, SGLang; Slurm, Kubernetes, Ray. The report of a
-ChildFailedError is no line: see :mod:`collectors.node.logs.elastic_report`.
+torchrun, DeepSpeed, Accelerate, Lightning, mpirun; vLLM, SGLang; Slurm, Kubernetes, Ray. The multi-line report of a
+ChildFailedError is parsed by :mod:`collectors.node.logs.elastic_report`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the libraries of a GPU print: NCCL and RCCL (of the collectives: :mod:`collective_counts`), CUDA and HIP."""
+"""Rules for messages of NCCL and RCCL (except collectives: see :mod:`collective_counts`), CUDA and HIP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _completion(match: "Match[str]", data: Data) -> Optional[Data]:
 
 
 def _warn(signature: str, pattern: str, example: Example) -> Rule:
-    """A warning by what it means."""
+    """Rule for an NCCL warning or last error with the meaning ``signature``."""
     whole = r"(?:CCL WARN|Last error:)\s{0,8}[^\n]{0,120}?(?:" + pattern + ")"
     return Rule("nccl.warn", _WORDS, whole, example, {"signature": signature})
 

@@ -1,4 +1,4 @@
-"""How a process ends by itself, whoever prints it: signals, aborts, limits of the host; and an exception's line."""
+"""Rules for the end of a process, whichever program reports it: signals, aborts, host limits; and exceptions' lines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collectors.node.logs.rule import Data, Example, Rule
 
 
 def _ended(match: "Match[str]", data: Data) -> Optional[Data]:
-    """With the words that it ended with, and whether they tell of somebody else's end."""
+    """Add the last message of the process, and whether it is a consequence of another process's end."""
     thrown, words = data.pop("thrown", None), data.pop("words", None)
     what = f"{thrown}: {words}" if thrown and words else str(thrown or data.get("what") or match.string)
     data["what"] = what.strip()[:1000]
@@ -18,12 +18,12 @@ def _ended(match: "Match[str]", data: Data) -> Optional[Data]:
 
 
 def _host(match: "Match[str]", data: Data) -> Optional[Data]:
-    """Nothing of NCCL's warnings, which have meanings of their own: memory of a HCA is not the host's."""
+    """Reject NCCL's warnings, which have their own rules: memory of an HCA is not the host's memory."""
     return None if "NCCL WARN" in match.string else data
 
 
 def _raised(_: "Match[str]", data: Data) -> Optional[Data]:
-    """An exception by its last line alone."""
+    """Fields of an exception from its last line alone."""
     return {**exceptions.headline(str(data.pop("line"))), **data}
 
 
@@ -87,4 +87,4 @@ RULES = (
          r"(?P<signal>\d{1,2}\b|SIG[A-Z]{2,6})",
          Example("trainer on host n7 exited with code 3", {"exitcode": 3}, "any launcher")),
 )  # fmt: skip
-"""Rules of ``log.error`` are asked only of lines of which no other rule says anything: what nothing knows by name."""
+"""Rules of ``log.error`` apply only to lines that match no other rule."""

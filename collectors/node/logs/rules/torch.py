@@ -1,4 +1,4 @@
-"""PyTorch's distributed package: watchdog, DETAIL reports, DDP, data loaders, TCP store, gloo; start and end."""
+"""Rules for torch.distributed: watchdog, DETAIL reports, DDP, data loaders, TCP store, gloo; start and end."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _GROUP = (
     r"\[PG (?:(?:ID )?(?P<group>\d+) ?)?(?:(?:PG )?GUID(?: (?P<guid>(?!Rank )[^\s(\]]+))?)?"
     r"(?: ?\((?P<group_name>[^)\]]*)\))? {0,2}Rank (?P<group_rank>\d+)\]|\[Rank (?P<old>\d+)\]"
 )
-"""``[PG ID a PG GUID b(desc) Rank c]``: ``a`` counts the groups of one process, ``b`` is the group's name, which its
-ranks share, ``c`` is the rank within the group. The bare ``[Rank c]`` of older releases is that of the first group."""
+"""``[PG ID a PG GUID b(desc) Rank c]``: ``a`` numbers the groups of one process, ``b`` is the group's name, which its
+ranks share, ``c`` is the rank within the group. The bare ``[Rank c]`` of older releases refers to the first group."""
 
 
 def _of_group(match: "Match[str]", data: Data) -> Data:
-    """With the process group that the line names in front."""
+    """Add the process group from the line's prefix."""
     group = re.search(_GROUP, match.string)
     if group is not None:
         for name in ("group", "guid", "group_name"):
@@ -32,7 +32,7 @@ def _error(match: "Match[str]", data: Data) -> Optional[Data]:
 
 
 def _side(letter: str) -> str:
-    """Pattern of what one rank runs; no collective without tensors has a shape."""
+    """Pattern of one rank's collective; a collective without tensors has no shape."""
     pattern = (
         r"Rank (?P<rank_?>\d{1,9}) is running (?:inconsistent )?collective:\s{0,8}CollectiveFingerPrint\("
         r"(?:SequenceNumber=(?P<seq_?>\d{1,18}), )?OpType=(?P<op_?>\w{1,40})(?:, TensorShape=\[(?P<shape_?>[^\]]*)\])?"
@@ -42,7 +42,7 @@ def _side(letter: str) -> str:
 
 
 def _fingerprint(_: "Match[str]", data: Data) -> Optional[Data]:
-    """With what the two sides differ in."""
+    """Add the fields in which the two sides differ."""
     differs: List[Scalar] = [
         name for name in ("op", "shape", "dtype", "seq") if data.get(name + "_a") != data.get(name + "_b")
     ]
