@@ -68,9 +68,9 @@ def with_ranks(snapshot: Job) -> Job:
 
 
 def own_timeout(commands: Iterable[str], seen_ms: Iterable[object] = ()) -> float | None:
-    """Seconds after which a job gives up a collective: what its watchdogs said, in ms, or options of its script.
+    """Seconds after which the job's collectives time out: from its watchdogs' messages, in ms, or its script's options.
 
-    None where neither tells. The shortest counts.
+    The shortest value counts; None without any.
     """
     said = [ms / 1000.0 for ms in seen_ms if isinstance(ms, int | float)]
     said += [float(n) * (60.0 if minutes else 1.0) for text in set(commands) for minutes, n in _TIMEOUT.findall(text)]
