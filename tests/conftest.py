@@ -15,7 +15,7 @@ from hypothesis import settings
 from collectors.fleet.local import Local
 
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hangtop-state-")
-"""Where sessions keep their past: not in the folder of whoever runs the tests."""
+"""Folder for the pasts of sessions, instead of the user's own state folder."""
 
 settings.register_profile("hangtop", deadline=None, max_examples=40, derandomize=True)
 settings.register_profile("hangtop-slow", deadline=None)
@@ -26,18 +26,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Properties are tried on more examples by ``--slow``."""
+    """With ``--slow``, property tests try more examples."""
     settings.load_profile("hangtop-slow" if config.getoption("--slow") else "hangtop")
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of tests that were read stay to the end: no collection needs to look at them."""
+    """Freeze the collected tests: thousands of objects that stay to the end need no garbage collection."""
     gc.collect()
     gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--slow`` runs what takes long, too."""
+    """``--slow`` also runs the slow tests."""
     parser.addoption("--slow", action="store_true", help="run the tests marked slow, too")
 
 
@@ -62,7 +62,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 async def locals_are_closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """Close every :class:`Local` of a test: of a process that outlives its loop asyncio complains when Python ends."""
+    """Close each :class:`Local` of a test: asyncio warns at exit about a process that outlives its loop."""
     made: list[Local] = []
     create = Local.__init__
 
@@ -84,7 +84,7 @@ def _nothing_outlives_its_loop(request: pytest.FixtureRequest) -> None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Collect no garbage while a failure is written down.
+    """Suspend garbage collection while a failure is reported.
 
     Before 3.11.8 ``ast.parse`` ends in a SystemError, and with it the whole run, if a finalizer that runs within it
     prints a traceback, which parses too (https://github.com/python/cpython/issues/106905).
