@@ -12,6 +12,8 @@ SHARED = frozenset(
     "nfs nfs4 lustre gpfs beegfs ceph glusterfs cifs smb3 afs 9p virtiofs wekafs panfs orangefs ocfs2 gfs2 daos".split()
 )
 """Types that several nodes mount at once; FUSE types also count, except those in :data:`_LOCAL_FUSE`."""
+REREAD = 60.0
+"""Seconds after which the mounts are read again."""
 _LOCAL_FUSE = frozenset("fuse.lxcfs fuse.fuse-overlayfs fuse.portal fuse.gvfsd-fuse fusectl fuseblk".split())
 
 
@@ -31,17 +33,16 @@ class Mount(NamedTuple):
 
 
 class Mounts:
-    """The mounts of this process's namespace, read again at most once in ``age`` seconds."""
+    """The mounts of this process's namespace, cached for :data:`REREAD` seconds."""
 
-    def __init__(self, proc: str = "/proc", age: float = 60.0) -> None:
+    def __init__(self, proc: str = "/proc") -> None:
         self._path = proc + "/self/mountinfo"
-        self._age = age
         self._read_at = float("-inf")
         self._by_folder: Dict[str, Mount] = {}
 
     def of(self, path: str, now: float) -> Mount:
         """The file system of an absolute path, from its name alone: a call on the path itself might hang."""
-        if not 0 <= now - self._read_at <= self._age:
+        if not 0 <= now - self._read_at <= REREAD:
             self._by_folder = {mount.folder: mount for mount in parse(read_text(self._path))}
             self._read_at = now
         folder = os.path.normpath(path)
