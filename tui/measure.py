@@ -23,7 +23,7 @@ WITHOUT_CPU = 50
 
 def is_stale(node: Node, now: float, interval: float) -> bool:
     """True if the node's values are old: its link is down, or its ticks are missing."""
-    if node.link not in {"live", "limited", "offline"}:
+    if not node.readable:
         return True
     return node.link != "offline" and node.seen_at is not None and now - node.seen_at > SILENT_TICKS * interval + 1.0
 

@@ -180,7 +180,7 @@ def _scope(answer: Answer) -> str:
         named = {*(event.rank for event in job.events), *(one.rank for one in job.recorders)} - {None}
         named.update(rank for finding in answer.verdict.findings for rank in finding.ranks)
         return f"the files name {count(len(named), 'rank') if named else 'no rank'}{took}"
-    live = sum(n.link in {"live", "limited", "offline"} for n in job.nodes.values())
+    live = sum(n.readable for n in job.nodes.values())
     ranks, without = sum(rank.rank >= 0 for rank in job.ranks), len(job.unnumbered)
     world = job.world_size if ranks <= (job.world_size or 0) else None  # files of several jobs may name more
     of = "" if world is None else f" of {world:,}"

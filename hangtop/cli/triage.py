@@ -96,7 +96,7 @@ async def _record(options: SessionOptions, file: str, seconds: float | None, tol
                 await asyncio.sleep(STEP)
                 if recordings.fault:
                     raise RecordingError(recordings.fault)
-                live = sum(node.link in {"live", "limited"} for node in nodes.values())
+                live = sum(node.connected for node in nodes.values())
                 said = session.verdict.summary if session.verdict else ""
                 status.say(f"{file}: {time.monotonic() - began:.0f} s, {live} of {len(nodes)} nodes  {said}")
             status.clear()

@@ -239,6 +239,16 @@ class Node:
         return self.tcp.rate("RetransSegs")
 
     @property
+    def connected(self) -> bool:
+        """Whether samples arrive now."""
+        return self.link in ("live", "limited")
+
+    @property
+    def readable(self) -> bool:
+        """Whether its latest values count: samples arrive now, or all of them came from files."""
+        return self.connected or self.link == "offline"
+
+    @property
     def interface_facts(self) -> list[Interface]:
         """The static facts of its network interfaces."""
         return [interface.facts for interface in self.interfaces.values()]
@@ -271,7 +281,7 @@ class Node:
 
     def copied(self) -> Node:
         """A snapshot that the session no longer changes."""
-        heard = self.seen_at if self.link in {"live", "limited"} else None
+        heard = self.seen_at if self.connected else None
         gpus_heard = heard if self.answers("gpus") else None
         ranks_heard = heard if self.answers("ranks") else None
         users = self.gpu_users()

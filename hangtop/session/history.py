@@ -119,7 +119,7 @@ class History:
         found: dict[str, float] = {}
         stopped: dict[tuple[str, int], float] = {}
         alive = moving = 0
-        nodes = [node for node in state.nodes.values() if node.link in {"live", "limited"} and node.seen_at is not None]
+        nodes = [node for node in state.nodes.values() if node.connected and node.seen_at is not None]
         for number, node in enumerate(nodes, 1):
             for name, value in figures_of(node):
                 if value is not None:

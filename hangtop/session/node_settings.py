@@ -9,7 +9,6 @@ from collectors.samples.stream import Settings
 from hangtop.session.options import SessionOptions
 from hangtop.session.state import JobState
 
-READING = {"live", "limited"}
 Send: TypeAlias = Callable[[str | None, Settings], None]
 """Sends settings to one node; with None to all nodes."""
 
@@ -52,7 +51,7 @@ class NodeSettings:
         """Assign each file that several nodes see to one node; to another one if that node is lost."""
         seen: dict[str, dict[str, bool]] = {}
         for name, node in self._state.nodes.items():
-            for log in node.log_files.values() if node.link in READING else ():
+            for log in node.log_files.values() if node.connected else ():
                 if log.shared and log.file_id:
                     seen.setdefault(log.file_id, {})[name] = log.pid in node.ranks
         before, self._not_mine = self._not_mine, {}

@@ -100,7 +100,7 @@ def counted(rows: Rows, stale: Callable[[Node], bool], now: float) -> Count:
     )
     return Count(
         nodes=len(rows.nodes),
-        nodes_up=sum(node.link in {"live", "limited", "offline"} for node in rows.nodes),
+        nodes_up=sum(node.readable for node in rows.nodes),
         ranks=rows.numbers,
         ranks_alive=max(0, rows.alive - unheard),
         ranks_unheard=min(unheard, rows.alive),

@@ -216,7 +216,7 @@ class HeatMap(Lines):
         return [*line, Segment(" " * max(0, left), self.palette.of(Colour.TEXT))]
 
     def _why_none(self, node: Node, room: int) -> str:
-        if node.link in {"live", "limited", "offline"}:
+        if node.readable:
             return clip("no GPU, no rank", max(0, room))
         since = age(self.model.now - node.since) if node.since else ""
         return clip(f"{node.link} {since} {node.why}", max(0, room))

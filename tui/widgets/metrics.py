@@ -117,7 +117,7 @@ def cell_of(model: ViewModel, node: Node, metric: Metric) -> Cell:
         if ranks:
             key = min(ranks, key=lambda rank: (not boxes[place_of[rank]].blamed, len(boxes[place_of[rank]].ranks)))
             return _wait_cell(model, key)
-    if node.link not in {"live", "limited", "offline"} or model.stale(node):
+    if not node.readable or model.stale(node):
         glyph, colour = link_sign(node.link)
         return Cell(None, glyph, None, colour)
     values = metric.values(model, node)

@@ -97,7 +97,7 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
     for name, node in sorted(job.nodes.items()):
         source = node.sources.get("gpus")
         others_late = any(node.sources[s].state == "late" for s in ("ranks", "host", "network") if s in node.sources)
-        if source is None or source.state != "late" or node.link not in ("live", "limited") or others_late:
+        if source is None or source.state != "late" or not node.connected or others_late:
             continue
         if job.now - source.since >= DRIVER_SILENCE_S:
             told = f"nvidia-smi on {name} has not answered for {duration(job.now - source.since)}"

@@ -37,7 +37,7 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
 
     If no node answers, those with the same reason share one finding: ``n[1-30] have not answered …``.
     """
-    answering = [node for node in job.nodes.values() if node.link in ("live", "limited")]
+    answering = [node for node in job.nodes.values() if node.connected]
     silent: dict[str, list[str]] = defaultdict(list)
     for name, node in sorted(job.nodes.items()):
         if not_responding(node, job.now):
@@ -80,7 +80,7 @@ def node_rebooted(job: Job) -> Iterator[Finding]:
     """
     known = {rank.rank for rank in job.ranks if rank.gone_at is None} | by_rank(failures(job)).keys()
     for name, node in sorted(job.nodes.items()):
-        booted = node.host.booted if node.host is not None and node.link in ("live", "limited") else -inf
+        booted = node.host.booted if node.host is not None and node.connected else -inf
         ranks = tuple(sorted({
             rank.rank for rank in job.ranks_of(name)
             if rank.rank not in known and rank.gone_at is not None
@@ -131,7 +131,7 @@ def _is_crowded(job: Job, name: str) -> bool:
 def _counts_cpu(job: Job, rank: Rank) -> bool:
     """Whether the rank's node is connected and has measured how long the rank waits for a CPU."""
     node = job.nodes.get(rank.node)
-    source = node.sources.get("ranks") if node is not None and node.link in ("live", "limited") else None
+    source = node.sources.get("ranks") if node is not None and node.connected else None
     pulse = rank.looks.newest
     return pulse is not None and pulse.waited is not None and source is not None and source.state == "ok"
 

@@ -86,7 +86,7 @@ def _unsettled(job_status: JobStatus, waiting: str) -> str:
 def _nodes_seen(job: Job) -> int:
     """Number of nodes that answer, or that have living ranks without answering now."""
     having = {rank.node for rank in job.ranks if rank.gone_at is None}
-    return sum(node.link in ("live", "limited") or node.name in having for node in job.nodes.values())
+    return sum(node.connected or node.name in having for node in job.nodes.values())
 
 
 # --- motion ------------------------------------------------------------------------------------------------------

@@ -121,7 +121,7 @@ class Progress:
         Unseen is not still: if a node does not answer, its last state is kept, and none of its ranks is in view.
         """
         at = node.seen_at
-        if node.link not in {"live", "limited"} or at is None or not node.answers("ranks"):
+        if not node.connected or at is None or not node.answers("ranks"):
             return []
         exchanged = self._exchanged_at(node)
         on = {process.pid: gpu for gpu in node.gpus.values() for process in gpu.processes}
