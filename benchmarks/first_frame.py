@@ -59,7 +59,7 @@ def starts(ssh_config: Path) -> dict[str, Start]:
         "bare Textual application": Start([sys.executable, "-c", BARE], b"bare-application", None, ""),
         "hangtop, this machine": Start([HANGTOP], b"Overview", 0.35, BARE_FLOOR),
         "hangtop, 64 nodes": Start([HANGTOP, "bench-[001-064].invalid"], b"Overview", 0.35, BARE_FLOOR),
-        "hangtop, one node, seen live": Start([*to_nodes, "sim0000"], b"1/1 nodes", 0.6, "0.28 s"),
+        "hangtop, one node, seen live": Start([*to_nodes, "sim0000"], b"1/1 node", 0.6, "0.28 s"),
         "hangtop, 64 nodes, all seen live": Start([*to_nodes, "sim[0000-0063]"], b"64/64 nodes", 2.0, "1.2 s"),
     }
 
