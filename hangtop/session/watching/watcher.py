@@ -12,6 +12,7 @@ import importlib
 import random
 import time
 from collections.abc import Coroutine, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -135,21 +136,18 @@ class Watcher:
         """Make a verdict and publish it; if the rules raise an exception, the verdict reports that."""
         from hangtop.diagnosis.verdict.verdict import diagnose
 
-        gc.disable()  # a snapshot has no cycles, and a collection would also stop the event loop
-        copying, snapshot = await self._snapshot()
-
         def judged() -> Verdict:
             began = time.thread_time()
             verdict = diagnose(self._session.job_of(snapshot))
             self._verdict_cost = copying + time.thread_time() - began
             return verdict
 
-        try:
-            verdict = await asyncio.to_thread(judged)  # no key press waits
-        except Exception as error:  # noqa: BLE001 - a bug must not end the watch
-            verdict = failed("the diagnosis", error)
-        finally:
-            gc.enable()
+        with _no_collection():
+            copying, snapshot = await self._snapshot()
+            try:
+                verdict = await asyncio.to_thread(judged)  # no key press waits
+            except Exception as error:  # noqa: BLE001 - a bug must not end the watch
+                verdict = failed("the diagnosis", error)
         return self._session.publish(verdict)
 
     async def _snapshot(self) -> tuple[float, Job]:
@@ -244,6 +242,16 @@ class Watcher:
             await asyncio.wait(waited, timeout=min(PERIOD, left))
             if not all(task.done() for task in waited):
                 await self.tick()
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection meanwhile: a snapshot has no cycles, and a collection would also stop the event loop."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 async def _in_slices(work: Iterator[None]) -> float:

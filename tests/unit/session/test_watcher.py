@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable
+from itertools import repeat
 
 import pytest
 
@@ -140,6 +142,19 @@ async def test_a_fault_of_the_rules_is_shown_and_watching_goes_on(
     monkeypatch.setattr("hangtop.diagnosis.verdict.verdict.diagnose", watched._diagnose)
     await watched.run(1, still=False)
     assert watched.session.verdict == watched.verdict
+
+
+async def test_garbage_is_collected_again_after_a_verdict_that_was_cancelled(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watched = watch()
+    monkeypatch.setattr(watched.session, "copying", lambda _: repeat(None))
+    judging = asyncio.create_task(watched.session.watcher.judge())
+    await asyncio.sleep(0)
+    assert not gc.isenabled()
+    judging.cancel()
+    await asyncio.wait([judging])
+    assert gc.isenabled()
 
 
 async def test_stacks_of_a_node_without_connection_are_dumps_with_an_error() -> None:
