@@ -15,12 +15,14 @@ SLACK_SECONDS = 5.0
 """Seconds on top of the time that a tool may take."""
 
 
-async def look(nodes: Sequence[NodeAccess], names: Sequence[str]) -> dict[str, list[Observation]]:
-    """By node: the tools found and active firewalls; an ``error`` observation for a node without an answer."""
+async def look(
+    nodes: Sequence[NodeAccess], names: Sequence[str], *, firewalls: bool = False
+) -> dict[str, list[Observation]]:
+    """By node: the tools found, and active firewalls if asked; an ``error`` for a node without an answer."""
 
     async def one(node: NodeAccess) -> list[Observation]:
         try:
-            return await observe(node, ENTRY, {"find": list(names)}, START_SECONDS)
+            return await observe(node, ENTRY, {"find": list(names), "firewalls": firewalls}, START_SECONDS)
         except TransportError as error:
             return [Observation("error", "", None, str(error))]
 

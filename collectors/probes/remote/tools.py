@@ -63,12 +63,11 @@ def result(words: List[str], seconds: float) -> Observation:
 
 @watchdog.program
 def main(arguments: Dict[str, Any]) -> None:
-    """Entry point. ``find``: tools (adds firewalls); ``serve``: command of a server; ``run``: command, ``seconds``."""
+    """Entry point. ``find``: tools; ``firewalls``; ``serve``: command of a server; ``run``: command, ``seconds``."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores SIGPIPE, and children would, too
-    names, server, words = arguments.get("find"), arguments.get("serve"), arguments.get("run")
-    answers: List[Observation] = []
-    if names is not None:
-        answers += [Observation("tool", name, find(name), "") for name in names]
+    server, words = arguments.get("serve"), arguments.get("run")
+    answers = [Observation("tool", name, find(name), "") for name in arguments.get("find", [])]
+    if arguments.get("firewalls"):
         answers += firewalls()
     if server:
         answers.append(serve(server))

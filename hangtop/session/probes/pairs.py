@@ -42,7 +42,7 @@ def path_probe(session: Session, *, seconds: float = 0.5) -> Probe:
     async def run(say: Say) -> ProbeResult:
         at, began = time.time(), time.monotonic()
         say("tools and firewalls")
-        answers = await tools.look(nodes, ["iperf3"])
+        answers = await tools.look(nodes, ["iperf3"], firewalls=True)
         survey = path.PathSurvey(nodes, seconds, {name for name in answers if tools.found(answers[name])})
         await survey.run(say)
         names, missing = [node.name for node in nodes], {**absent, **survey.absent}
