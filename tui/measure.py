@@ -110,9 +110,7 @@ TRAFFIC = ("_data", "_packets", "_wait")
 
 def grown_errors(port: Port) -> dict[str, int]:
     """Error counters that grew since the first sample, with their growth, largest first."""
-    now, first = port.counters, port.first
-    grown = [(name, by) for name in now if (by := now[name] - first.get(name, now[name])) > 0]
-    errors = [item for item in grown if not item[0].endswith(TRAFFIC)]
+    errors = [(name, by) for name, by in port.grown.items() if by > 0 and not name.endswith(TRAFFIC)]
     return dict(sorted(errors, key=lambda item: (-item[1], item[0])))
 
 

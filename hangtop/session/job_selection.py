@@ -159,10 +159,12 @@ def _with_unnumbered(job: list[Rank], every: Sequence[Rank]) -> list[Rank]:
     others = [p for p in every if p.process.rank < 0 and id(p) not in own]
     programs = {_program(p.process) for p in job} if others else set()
     masters = {_master(p.process) for p in job} - {None}
-    for p in others:
+
+    def belongs(p: Rank) -> bool:
         master = _master(p.process)
-        if master in masters or ((master is None or not masters) and _program(p.process) in programs):
-            job = [*job, p]
+        return master in masters or ((master is None or not masters) and _program(p.process) in programs)
+
+    job = [*job, *filter(belongs, others)]
     begun = max(map(_age, job), default=(True, 0.0))[1]
     return [p for p in job if p.process.rank >= 0 or p.gone_at is None or p.gone_at >= begun]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hangtop.diagnosis.finding import NextStep, Verdict
 
-REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "check", "preflight"))
+REACHING = frozenset(("stacks", "probe", "repair", "flame", "triage", "preflight"))
 """Commands that connect to nodes and therefore take the options of the connection."""
 
 

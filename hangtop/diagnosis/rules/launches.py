@@ -109,15 +109,21 @@ def by_counts(job_status: JobStatus) -> Iterator[Finding]:
             calls = {rank: operation_text(last) for rank, last in one.last.items()}
             yield from _odd_calls(job, calls, (0.7, 0.6), _counts(observer, one), sizes=False)
         for one in leading([one for one in records if one not in ran_ahead]):
-            few, edges = 2 * len(one.behind) <= len(one.last), [*one.edges()]
-            moves = observer is Observer.RAS and not one.certain  # the counts of a job in motion differ as well
             yield not_launched(
-                job, one.behind, edges[:1], one.waiting,
-                0.6 if moves else 0.7 if not few else 0.85 if one.certain else 0.8,
+                job, one.behind, [*one.edges()][:1], one.waiting, _weight_behind(observer, one),
                 _of(_counts(observer, one), one.behind),
             )  # fmt: skip
     for one in by_log:
         yield from differing(job, one.last, (0.8, 0.6), _counts(Observer.LOG, one))
+
+
+def _weight_behind(observer: Observer, progress: LaunchProgress) -> float:
+    """Weight of the ranks that are behind by counts, which also differ for a moment in a job in motion."""
+    if observer is Observer.RAS and not progress.certain:
+        return 0.6
+    if 2 * len(progress.behind) > len(progress.last):
+        return 0.7
+    return 0.85 if progress.certain else 0.8
 
 
 def _counts(observer: Observer, progress: LaunchProgress) -> list[Proof]:
