@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from typing import Any
 
@@ -20,7 +21,11 @@ LONGEST = 10.0
 
 
 class TerminalDriver(LinuxDriver):
-    """Textual's driver; the application ends when its terminal is gone."""
+    """Textual's driver; the application ends when its terminal is gone, and one thread reads it after SIGCONT.
+
+    Textual's own handler starts a second reader after a SIGSTOP, which no program can catch: keys get lost between the
+    two, and the process waits for the first one for ever when it ends.
+    """
 
     def __init__(self, app: App[Any], *, debug: bool = False, mouse: bool = True, size: tuple[int, int] | None = None):
         super().__init__(app, debug=debug, mouse=mouse, size=size)
@@ -28,6 +33,7 @@ class TerminalDriver(LinuxDriver):
         self._before = threading.excepthook
         self._leave = app.exit
         threading.excepthook = self._thread_failed
+        signal.signal(signal.SIGCONT, self._continued)
 
     def _thread_failed(self, failed: threading.ExceptHookArgs) -> None:
         if failed.thread is None or failed.thread.name != WRITER:
@@ -39,6 +45,18 @@ class TerminalDriver(LinuxDriver):
         end.daemon = True
         end.start()
         self._leave()
+
+    def _continued(self, *_: object) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._take_again)  # in the loop: never while the terminal is being taken
+
+    def _take_again(self) -> None:
+        """Read and draw again; after SIGTSTP, Textual has left the terminal already."""
+        if self._app.is_running:
+            if self._key_thread is not None and self._key_thread.is_alive():
+                self.suspend_application_mode()
+            self.resume_application_mode()
+            self._app.refresh(layout=True)
 
     def write(self, data: str) -> None:
         """Write, unless the terminal is gone."""

@@ -1,4 +1,4 @@
-"""A terminal that goes away ends hangtop, without one there is no screen, one alarm rings once."""
+"""A terminal that goes away ends hangtop; after a stop, one thread reads it; one alarm rings once."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -16,6 +17,22 @@ from tui.terminal import Alarm
 
 HANGTOP = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
 DEAF = "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.argv[1], sys.argv[1:])"
+
+STOPPED = """
+import os, signal, threading
+from textual.app import App
+from tui.terminal import TerminalDriver
+
+class Small(App):
+    async def on_mount(self):
+        os.kill(os.getpid(), signal.SIGCONT)  # as after a SIGSTOP
+        self.set_timer(0.2, self.look)
+
+    def look(self):
+        self.exit([thread.name for thread in threading.enumerate()].count("textual-input"))
+
+print("readers", Small(driver_class=TerminalDriver).run(), "end", flush=True)
+"""
 
 
 def test_a_terminal_that_goes_away_without_a_signal_ends_it() -> None:
@@ -35,6 +52,28 @@ def test_a_terminal_that_goes_away_without_a_signal_ends_it() -> None:
             assert process.wait(30) == 0
         finally:
             process.kill()
+
+
+def test_one_thread_reads_the_terminal_after_a_stop() -> None:
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    with subprocess.Popen(
+        [sys.executable, "-c", STOPPED], stdin=theirs, stdout=theirs, stderr=theirs,
+        start_new_session=True, env={**os.environ, "TERM": "xterm-256color"},
+    ) as process:  # fmt: skip
+        try:
+            seen = b""
+            until = time.monotonic() + 60
+            while b" end" not in seen:
+                assert time.monotonic() < until, seen[-300:]
+                seen += os.read(ours, 1 << 16)
+            assert process.wait(30) == 0
+            assert b"readers 1 end" in seen, seen[-300:]
+            assert termios.tcgetattr(theirs) == before
+        finally:
+            process.kill()
+            os.close(ours)
+            os.close(theirs)
 
 
 @pytest.mark.parametrize(
