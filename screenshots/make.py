@@ -63,7 +63,7 @@ async def shoot(theme: str) -> None:
         app = HangtopApp(session, ScreenOptions(theme=theme))
         async with app.run_test(size=SIZE, notifications=True) as pilot:
             await until(
-                lambda: len([r for n in session.state.nodes.values() for r in n.ranks.values() if r.looks]) == 8
+                lambda: len([r for n in session.state.nodes.values() for r in n.ranks.values() if r.pulses]) == 8
             )
             await until(lambda: (session.progress.motion.last_step or 0) >= TRAINED)
             try:

@@ -36,7 +36,7 @@ def source_is_stale(node: Node, source: str) -> bool:
 
 def cpu_percent(rank: Rank, node: Node, interval: float) -> float | None:
     """CPU of a rank's own process over its last tick: 100 is one core; 0 if the node ticked on without a new sample."""
-    looks, heard = rank.looks[-2:], node.seen_at  # counting all of them would unpack them
+    looks, heard = rank.pulses[-2:], node.seen_at  # counting all of them would unpack them
     if rank.gone_at is not None:
         return None
     if looks and heard is not None and heard - looks[-1].at > 2.5 * interval:
@@ -57,7 +57,7 @@ def _cpu_seconds(pulse: RankPulse) -> float:
 
 def state_of(rank: Rank) -> str | None:
     """Letter of the process state; ``r`` if it is runnable but waits for a CPU most of the time."""
-    pulse = rank.looks.newest
+    pulse = rank.pulses.newest
     if pulse is None:
         return None
     return "r" if pulse.state == "R" and rank.waited_for_cpu >= WITHOUT_CPU else pulse.state
@@ -94,7 +94,7 @@ def seconds_a_step(row: RankRow) -> float | None:
 
 def row_of(gpu: Gpu) -> GpuSample | None:
     """The newest sample of a GPU; None if nvidia-smi reports a fault instead."""
-    return gpu.looks.newest if gpu.fault is None else None
+    return gpu.samples.newest if gpu.fault is None else None
 
 
 def memory_percent(gpu: Gpu) -> float | None:

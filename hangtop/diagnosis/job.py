@@ -14,8 +14,8 @@ from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.logs import CommProgress, LogEvent
 from collectors.samples.probes import ProbeReport
 from collectors.samples.stacks import StackDump
-from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Node, Rank
+from hangtop.diagnosis.series import Timed
 
 if TYPE_CHECKING:
     from hangtop.diagnosis.traces import TracePicture
@@ -79,7 +79,7 @@ class Job:
     """Node that each event came from, parallel to ``events``; empty for a folder of logs."""
     progress: tuple[CommProgress, ...] = ()
     recorders: tuple[RecorderDump, ...] = ()
-    ras: tuple[Look[RasReport], ...] = ()
+    ras: tuple[Timed[RasReport], ...] = ()
     """RAS answers, oldest first."""
     traces: TracePicture | None = None
     """The profiler traces of all ranks, compared."""

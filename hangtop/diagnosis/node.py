@@ -24,7 +24,7 @@ from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import LogFile, StepCount
 from collectors.samples.ranks import Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
-from hangtop.diagnosis.looks import Look, Looks
+from hangtop.diagnosis.series import Series, Timed
 
 LinkWord = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
 
@@ -35,7 +35,7 @@ class Gpu:
 
     index: int
     facts: GpuFacts | None = None
-    looks: Looks[GpuSample] = field(default_factory=Looks)
+    samples: Series[GpuSample] = field(default_factory=Series)
     processes: tuple[GpuProcess, ...] = ()
     fault: GpuFault | None = None
     """nvidia-smi's error in place of a sample; cleared by the next sample."""
@@ -46,7 +46,7 @@ class Gpu:
 
     def copied(self, heard: float | None) -> Gpu:
         """A copy; ``heard`` is when its node was last heard."""
-        return replace(self, looks=self.looks.copied(heard), nvlinks=dict(self.nvlinks))
+        return replace(self, samples=self.samples.copied(heard), nvlinks=dict(self.nvlinks))
 
 
 @dataclass(slots=True)
@@ -98,7 +98,7 @@ class Port(Counted):
 
     traffic = "port_rcv_data", "port_xmit_data"
     facts: PortFacts = field(kw_only=True)
-    changes: tuple[Look[PortFacts], ...] = ()
+    changes: tuple[Timed[PortFacts], ...] = ()
 
 
 @dataclass(slots=True)
@@ -129,7 +129,7 @@ class Rank:
 
     node: str
     process: RankProcess
-    looks: Looks[RankPulse] = field(default_factory=Looks)
+    pulses: Series[RankPulse] = field(default_factory=Series)
     helpers: dict[int, Helper] = field(default_factory=dict)
     """Processes that it started, by pid."""
     gone_at: float | None = None
@@ -156,12 +156,12 @@ class Rank:
     @property
     def waited_for_cpu(self) -> int:
         """Per cent of the time that it was runnable without a CPU."""
-        return 0 if self.looks.newest is None else self.looks.newest.waited or 0
+        return 0 if self.pulses.newest is None else self.pulses.newest.waited or 0
 
     def copied(self, heard: float | None, gpus: tuple[int, ...]) -> Rank:
         """A copy with these GPUs; ``heard`` is when its node was last heard."""
-        looks = self.looks.copied(heard if self.gone_at is None else None)
-        return replace(self, looks=looks, helpers=dict(self.helpers), gpus=gpus)
+        pulses = self.pulses.copied(heard if self.gone_at is None else None)
+        return replace(self, pulses=pulses, helpers=dict(self.helpers), gpus=gpus)
 
 
 @dataclass(slots=True)
@@ -217,7 +217,7 @@ class Node:
     logs_read: float | None = None
     """Time up to which its logs were read and reported; None before the first report."""
     host: HostSample | None = None
-    readings: dict[tuple[str, str], Look[Reading]] = field(default_factory=dict)
+    readings: dict[tuple[str, str], Timed[Reading]] = field(default_factory=dict)
     """By source and thing; the time of a look is since when the value holds."""
     launchers: dict[int, IdleLauncher] = field(default_factory=dict)
     """Launchers without any rank on the node, by pid."""
@@ -253,7 +253,7 @@ class Node:
         """The static facts of its network interfaces."""
         return [interface.facts for interface in self.interfaces.values()]
 
-    def readings_of(self, source: str) -> list[Look[Reading]]:
+    def readings_of(self, source: str) -> list[Timed[Reading]]:
         """What a source reads of each thing, with since when it holds."""
         return [look for (told_by, _), look in self.readings.items() if told_by == source]
 

@@ -75,15 +75,15 @@ network interfaces send; TCP segments per second that were retransmitted."""
 def figures_of(node: Node) -> Iterator[tuple[str, float | None]]:
     """The figures of a node's devices and ranks, to be summed by name; None if not known."""
     for gpu in node.gpus.values():
-        row = gpu.looks.newest
+        row = gpu.samples.newest
         if row is not None and gpu.fault is None:
             yield "gpu_memory", row.memory_used
             yield "power", row.power
             yield "used", row.utilization
             yield "gpus", None if row.utilization is None else 1
     for rank in node.ranks.values():
-        if rank.gone_at is None and rank.looks.newest is not None:
-            yield "memory", rank.looks.newest.rss
+        if rank.gone_at is None and rank.pulses.newest is not None:
+            yield "memory", rank.pulses.newest.rss
     for port in node.ports.values():
         yield "ports", port.sent_per_s
     sent = [each.sent_per_s for each in node.interfaces.values() if each.facts.kind not in LOCAL]

@@ -23,8 +23,8 @@ from collectors.samples.ranks import Helper, IdleLauncher, ProcessGone, RankProc
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import Frame, StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
-from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import LinkWord, Node
+from hangtop.diagnosis.series import Timed
 from hangtop.session.apply import devices, logs, processes
 from hangtop.session.apply.clock import ClockOffset, shift_of, shifted, times_of
 from hangtop.session.motion.progress import Progress
@@ -88,7 +88,7 @@ def reading(here: SampleContext, sample: Reading) -> None:
     key = sample.source, sample.of
     known = here.node.readings.get(key)
     if known is None or known.value != sample:
-        here.node.readings[key] = Look(here.at, sample)
+        here.node.readings[key] = Timed(here.at, sample)
 
 
 def source_state(here: SampleContext, sample: SourceState) -> None:
@@ -210,7 +210,7 @@ class Intake:
         if isinstance(said, RecorderDump):
             self.state.recorders[said.rank] = said
         else:
-            self.state.ras.append(Look(self.now(), said))
+            self.state.ras.append(Timed(self.now(), said))
         self.recordings.take("", [said])
 
 

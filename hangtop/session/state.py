@@ -16,8 +16,8 @@ from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.logs import CommProgress, LogEvent, LogLines
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Outcome
-from hangtop.diagnosis.looks import MOST_LOOKS, Look
 from hangtop.diagnosis.node import Node, Rank
+from hangtop.diagnosis.series import MOST_KEPT, Timed
 
 T = TypeVar("T")
 
@@ -123,8 +123,8 @@ def marks(changes: Iterable[Change]) -> list[Change]:
 
 # --- all of it --------------------------------------------------------------------------------------------------------
 
-LEAST_LOOKS, LOOKS_OF_ALL = 6, 8192
-"""Looks kept for one GPU or rank: at least the former; the latter divided by the number of nodes. Each takes 0.6 KB."""
+LEAST_KEPT, KEPT_OF_ALL = 6, 8192
+"""Samples kept of a GPU or rank: at least the former; the latter divided by the number of nodes. Each takes 0.6 KB."""
 
 
 @dataclass(slots=True)
@@ -136,8 +136,8 @@ class JobState:
     """Seconds between two ticks of a node."""
     nodes: dict[str, Node] = field(default_factory=dict)
     """By name; :meth:`node` adds new ones."""
-    looks_kept: int = MOST_LOOKS
-    """Looks kept for one GPU or rank: fewer in a large job."""
+    samples_kept: int = MOST_KEPT
+    """Samples kept of one GPU or rank: fewer in a large job."""
     changes: Kept[Change] = field(default_factory=Kept)
     """Owned by their kind, so that many changes of one kind do not push out another kind."""
     log_lines: Kept[LogLines] = field(default_factory=Kept)
@@ -148,7 +148,7 @@ class JobState:
     """By (node, comm, rank in comm)."""
     stacks: deque[tuple[str, StackDump]] = field(default_factory=lambda: deque(maxlen=65_536))
     recorders: dict[int, RecorderDump] = field(default_factory=dict)
-    ras: deque[Look[RasReport]] = field(default_factory=lambda: deque(maxlen=16))
+    ras: deque[Timed[RasReport]] = field(default_factory=lambda: deque(maxlen=16))
 
     @property
     def untold(self) -> float:
@@ -160,7 +160,7 @@ class JobState:
         known = self.nodes.get(name)
         if known is None:
             known = self.nodes[name] = Node(name, "connecting")
-            self.looks_kept = max(LEAST_LOOKS, min(MOST_LOOKS, LOOKS_OF_ALL // len(self.nodes)))
+            self.samples_kept = max(LEAST_KEPT, min(MOST_KEPT, KEPT_OF_ALL // len(self.nodes)))
         return known
 
     def note(self, at: float, text: str, kind: ChangeKind = "other", node: str = "") -> None:

@@ -24,8 +24,8 @@ from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Job, JobMotion
-from hangtop.diagnosis.looks import Look, Looks
 from hangtop.diagnosis.node import Gpu, Inside, Node, Port, Rank
+from hangtop.diagnosis.series import Series, Timed
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.made import gpu_row, made_node, process, pulse
 
@@ -199,7 +199,7 @@ class Sketch:
     event_nodes: list[str] = field(default_factory=list)
     progress: list[CommProgress] = field(default_factory=list)
     recorders: list[RecorderDump] = field(default_factory=list)
-    ras: list[Look[RasReport]] = field(default_factory=list)
+    ras: list[Timed[RasReport]] = field(default_factory=list)
     others: list[Rank] = field(default_factory=list)
     by_number: dict[int, SketchedRank] = field(default_factory=dict)
     made_nodes: dict[str, Node] = field(default_factory=dict)
@@ -284,9 +284,9 @@ class Sketch:
             number, 1000 + number, started=NOW - self.age, world_size=self.world, env=dict(one.env),
             local_rank=number % max(1, self.world // self.nodes), local_world_size=max(1, self.world // self.nodes),
         )._replace(**one.fields)  # fmt: skip
-        pulses = Looks(Look(at, self._pulse(own.pid, one, at - NOW + self.span)) for at in self._times())
+        pulses = Series(Timed(at, self._pulse(own.pid, one, at - NOW + self.span)) for at in self._times())
         return Rank(
-            one.node, own, pulses if self.live else Looks(), {child.pid: child for child in one.helpers},
+            one.node, own, pulses if self.live else Series(), {child.pid: child for child in one.helpers},
             None if one.gone is None else NOW - one.gone, tuple(self._gpus_of(one.node, own.pid)),
             one.inside,
         )  # fmt: skip
@@ -363,7 +363,7 @@ def gpu(
         index, f"GPU-{index}", f"00000000:{0x10 + index:02X}:00.0", "H100", 80 * GIB, 700.0, 1980, 5, 16,
     )  # fmt: skip
     samples: list[GpuSample] = [gpu_row(index, memory_used=memory, **row) for row in rows]
-    looks = Looks(Look(NOW - (len(samples) - 1 - i) * every, sample) for i, sample in enumerate(samples))
+    looks = Series(Timed(NOW - (len(samples) - 1 - i) * every, sample) for i, sample in enumerate(samples))
     users = tuple(GpuProcess(facts.bus_id, pid, memory, None, "python") for pid in pids)
     return replace(Gpu(index, facts, looks, users), **fields)
 
@@ -374,7 +374,7 @@ def port(device: str = "mlx5_0", *, states: Sequence[str] = ("ACTIVE",), phys: s
         PortFacts(device, 1, "InfiniBand", state, phys if state == states[-1] else "LinkUp", 400.0)
         for state in states
     ]  # fmt: skip
-    changes = tuple(Look(NOW - len(facts) + index, one) for index, one in enumerate(facts))
+    changes = tuple(Timed(NOW - len(facts) + index, one) for index, one in enumerate(facts))
     return Port(grown, dict.fromkeys(grown, 0), facts=facts[-1], changes=changes)
 
 

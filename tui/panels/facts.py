@@ -110,7 +110,7 @@ def rank_facts(row: RankRow, model: ViewModel) -> list[Fact]:
         *_lines("helpers", "{role} pid {pid}, {state}, rss {rss}", rank.helpers.values()),
         *_pairs("versions", process.versions),
         *_pairs("environment", process.env),
-        *facts_of(rank.looks.newest, process),
+        *facts_of(rank.pulses.newest, process),
     ]
 
 

@@ -88,7 +88,7 @@ def figures(model: ViewModel, metric: Metric) -> list[Piece]:
         span = "not known" if not values else f"all {least}" if least == most else f"{least} to {most}"
         title = f"{'GPU ' if metric.of_gpu else ''}{metric.title}"
         pieces.append((f"{title} {span} {metric.unit if values else ''}".rstrip(), Colour.TEXT))
-    missing = sum([not gpu.looks or gpu.fault is not None for _, gpu in model.gpus])
+    missing = sum([not gpu.samples or gpu.fault is not None for _, gpu in model.gpus])
     return [*pieces, (f"▲ {count(missing, 'GPU')} without figures" if missing else "", Colour.BAD)]
 
 

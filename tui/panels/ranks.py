@@ -165,7 +165,7 @@ def _pid(row: RankRow) -> int:
 
 
 def _pulse(get: Callable[[RankPulse], Value]) -> Callable[[RankRow], Value]:
-    return lambda row: None if (pulse := row.rank.looks.newest) is None or row.rank.gone_at is not None else get(pulse)
+    return lambda row: None if (pulse := row.rank.pulses.newest) is None or row.rank.gone_at is not None else get(pulse)
 
 
 RANKS = TableSpec(

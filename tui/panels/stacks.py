@@ -20,14 +20,14 @@ WHOLE = 16
 """Most ranks of a group whose full stacks are shown at once."""
 
 
-class LooksMerged(NamedTuple):
+class SamplesMerged(NamedTuple):
     """The stacks that count, and their groups."""
 
     entries: list[Entry]
     merged: Merged
 
 
-class StacksPanel(ItemPanel[LooksMerged]):
+class StacksPanel(ItemPanel[SamplesMerged]):
     """Groups of ranks under a line of totals."""
 
     NAME = "stacks"
@@ -39,11 +39,11 @@ class StacksPanel(ItemPanel[LooksMerged]):
         stacks = self.model.state.stacks
         return len(stacks), stacks[-1][1].at if stacks else 0.0
 
-    def maker(self) -> Callable[[], LooksMerged]:
+    def maker(self) -> Callable[[], SamplesMerged]:
         """Merge the newest stacks, without those taken before the job stopped."""
         rows = (self.model.suspects or self.model.ranks[:MANY]) if self.model.waits else ()
         found = entries(self.model.state, stopped_since(self.model, rows))
-        return lambda: LooksMerged(found, merge(found))
+        return lambda: SamplesMerged(found, merge(found))
 
     def lay_out(self) -> None:
         """Write the groups."""

@@ -66,7 +66,7 @@ def _sections(state: JobState, job: Job) -> Iterator[str]:
         yield from (f"  {s.source}: {s.state} {s.why}" for s in sources if s.state != "ok")
     yield _title("ranks")
     for rank in job.ranks:
-        pulse = rank.looks[-1].value if rank.looks else None
+        pulse = rank.pulses[-1].value if rank.pulses else None
         doing = "ended" if rank.gone_at is not None else "unknown" if pulse is None else f"{pulse.state} {pulse.wchan}"
         yield f"{rank_text(rank.rank)}: {rank.node} pid {rank.process.pid} {doing}  {rank.process.command}"
     yield _title("what changed lately")

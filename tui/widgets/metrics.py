@@ -69,7 +69,7 @@ class Metric:
 
 def _row(name: str) -> Callable[[Gpu], float | None]:
     value = attrgetter(name)
-    return lambda gpu: value(gpu.looks[-1].value) if gpu.looks and gpu.fault is None else None
+    return lambda gpu: value(gpu.samples[-1].value) if gpu.samples and gpu.fault is None else None
 
 
 def _limit(gpu: Gpu | None) -> float:

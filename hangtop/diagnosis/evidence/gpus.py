@@ -17,10 +17,10 @@ from collectors.samples.gpus import GpuSample, bus_key
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.finding import Evidence, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, Node, Rank
 from hangtop.diagnosis.phrasing import count, ranks_text
-from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, LATE_LOOKS, STOOD_STILL_S
+from hangtop.diagnosis.series import Timed
+from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, LATE_SAMPLES, STOOD_STILL_S
 
 SPIN_UTILIZATION = 95
 """Per cent: a waiting NCCL kernel keeps the GPU "utilised" (threads of m4-logs and marin report 100)."""
@@ -88,7 +88,7 @@ def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
 
 def seen_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
     """Every GPU with at least one look, with its node, in order."""
-    return ((node, gpu) for node, gpu in all_gpus(job) if gpu.looks)
+    return ((node, gpu) for node, gpu in all_gpus(job) if gpu.samples)
 
 
 def gpu_at(node: Node, bus_id: str) -> int | None:
@@ -117,7 +117,7 @@ def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
     by_load: dict[Load, list[int]] = defaultdict(list)
     for owner in owners:
         by_load[loads.get(owner.rank, "unknown")].append(owner.rank)
-    looks = [gpu.looks[-1] for owner in owners for gpu in gpus_of(job, owner) if gpu.looks]
+    looks = [gpu.samples[-1] for owner in owners for gpu in gpus_of(job, owner) if gpu.samples]
     watts = [look.value.power for look in looks if look.value.power is not None]
     power_told = f", median {median(watts):.0f} W" if watts else ""
     text = ", ".join(f"{ranks_text(members)} {load}" for load, members in sorted(by_load.items()))
@@ -140,7 +140,7 @@ def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
     found: dict[int, LoadShares] = {}
     for owner in job.ranks:
         gpus = gpus_of(job, owner) if owner.gone_at is None else ()
-        looks = list(gpus[0].looks) if len(gpus) == 1 else []
+        looks = list(gpus[0].samples) if len(gpus) == 1 else []
         since = looks[-1].at - span if looks else 0.0
         if not looks or looks[0].at > since:
             continue
@@ -173,9 +173,9 @@ def _loads(job: Job) -> Mapping[int, Load]:
 
 def _load(gpu: Gpu, since: float) -> Load:
     """Load of a GPU by all its last looks; ``computing`` if they differ and a look from ``since`` on shows it."""
-    looks = gpu.looks[-LAST:]
+    looks = gpu.samples[-LAST:]
     loads = {load_of(gpu, look) for look in looks}
-    if len(looks) < LATE_LOOKS or (len(loads) > 1 and "unknown" in loads):
+    if len(looks) < LATE_SAMPLES or (len(loads) > 1 and "unknown" in loads):
         return "unknown"
     limit, watts = _power(gpu)
     steady = not limit or not watts or max(watts) - min(watts) <= FLAT_POWER_SHARE * limit
@@ -187,10 +187,10 @@ def _load(gpu: Gpu, since: float) -> Load:
 def _power(gpu: Gpu) -> tuple[float | None, list[float]]:
     """The power limit, and the power of the last looks, watts."""
     limit = gpu.facts.power_limit if gpu.facts else None
-    return limit, [look.value.power for look in gpu.looks[-LAST:] if look.value.power is not None]
+    return limit, [look.value.power for look in gpu.samples[-LAST:] if look.value.power is not None]
 
 
-def load_of(gpu: Gpu, look: Look[GpuSample]) -> Load:
+def load_of(gpu: Gpu, look: Timed[GpuSample]) -> Load:
     """What one look at a GPU says by itself."""
     sample = look.value
     if sample.utilization is None:

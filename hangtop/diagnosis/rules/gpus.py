@@ -14,12 +14,12 @@ from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.evidence.gpus import all_gpus, gpu_at, ranks_on_gpu, seen_gpus
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, Node
 from hangtop.diagnosis.phrasing import duration, folded, listed
 from hangtop.diagnosis.roster import ranks_on_node
 from hangtop.diagnosis.rules.engine import gpu_of
-from hangtop.diagnosis.tables.thresholds import BAD_BITS, BAD_EVENT_REASONS, LATE_LOOKS
+from hangtop.diagnosis.series import Timed
+from hangtop.diagnosis.tables.thresholds import BAD_BITS, BAD_EVENT_REASONS, LATE_SAMPLES
 from hangtop.diagnosis.tables.xid import UNKNOWN, XIDS
 
 LOAD_UTILIZATION = 50
@@ -42,7 +42,7 @@ NO_ACTION = frozenset({"", "none", "n/a", "unknown", "not supported"})
 DRIVER_SILENCE_S = 10.0
 """Ours: without persistence mode nvidia-smi wakes every GPU up first, which takes seconds."""
 NVLINK_ERRORS = ("replay_errors", "recovery_errors", "crc_errors")
-LAST_LOOKS = 8
+LAST_SAMPLES = 8
 """Number of last samples that count for a slow GPU: a problem that is over is not reported."""
 SETTLES_S = 60.0
 """Ours: Fabric Manager trains the links of eight GPUs in half a minute."""
@@ -112,9 +112,9 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
 def gpu_memory_errors(job: Job) -> Iterator[Finding]:
     """gpu_ecc: critical if uncorrected errors grew, SRAM errors pass their threshold, or a row remap failed."""
     for node, gpu in seen_gpus(job):
-        at, now = gpu.looks[-1]
+        at, now = gpu.samples[-1]
         total, rows, action = now.ecc_uncorrected or 0, now.remapped_uncorrectable or 0, now.recovery_action.strip()
-        grown = total - (gpu.looks[0].value.ecc_uncorrected or 0)
+        grown = total - (gpu.samples[0].value.ecc_uncorrected or 0)
         worse = bool(grown or now.sram_threshold_exceeded or now.remap_failure)
         told = {
             f"has {total} uncorrectable memory errors, {grown} of them during the watch": bool(total or grown),
@@ -144,7 +144,7 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
         clocks[_model(gpu)].append(_clock(looks))
     for node, gpu, looks in loaded:
         bad = [look for look in looks if (look.value.event_reasons or 0) & BAD_BITS]
-        if len(bad) < LATE_LOOKS or len(bad) * 2 < len(looks):
+        if len(bad) < LATE_SAMPLES or len(bad) * 2 < len(looks):
             continue
         clock, usual, last = _clock(bad), median(clocks[_model(gpu)]), bad[-1].value
         top = gpu.facts.sm_clock_max if gpu.facts and gpu.facts.sm_clock_max else 0
@@ -163,7 +163,7 @@ def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
     """gpu_pcie_degraded: link generation or width under its maximum in every sample under load."""
     for node, gpu in seen_gpus(job):
         looks, facts = _under_load(gpu), gpu.facts
-        if facts is None or len(looks) < LATE_LOOKS:
+        if facts is None or len(looks) < LATE_SAMPLES:
             continue
         links = (
             ("generation", max(look.value.pcie_gen or 0 for look in looks), facts.pcie_gen_max),
@@ -177,12 +177,12 @@ def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
-def _under_load(gpu: Gpu) -> list[Look[GpuSample]]:
+def _under_load(gpu: Gpu) -> list[Timed[GpuSample]]:
     """The last samples of a GPU that were taken under load."""
-    return [look for look in gpu.looks[-LAST_LOOKS:] if (look.value.utilization or 0) >= LOAD_UTILIZATION]
+    return [look for look in gpu.samples[-LAST_SAMPLES:] if (look.value.utilization or 0) >= LOAD_UTILIZATION]
 
 
-def _clock(looks: Iterable[Look[GpuSample]]) -> float:
+def _clock(looks: Iterable[Timed[GpuSample]]) -> float:
     return median([look.value.sm_clock or 0 for look in looks])
 
 

@@ -132,7 +132,7 @@ def _counts_cpu(job: Job, rank: Rank) -> bool:
     """Whether the rank's node is connected and has measured how long the rank waits for a CPU."""
     node = job.nodes.get(rank.node)
     source = node.sources.get("ranks") if node is not None and node.connected else None
-    pulse = rank.looks.newest
+    pulse = rank.pulses.newest
     return pulse is not None and pulse.waited is not None and source is not None and source.state == "ok"
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Finding, next_step, of_ranks
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, who_wait
-from hangtop.diagnosis.tables.thresholds import LATE_LOOKS, WORTH_SAYING_S
+from hangtop.diagnosis.tables.thresholds import LATE_SAMPLES, WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
 from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of, watch_of, weight_of
 from hangtop.diagnosis.waits.graph import WaitGraph
@@ -85,7 +85,7 @@ def _gil_owner(status: RankStatus) -> str:
     It blocks in native code: Python code releases the GIL before it blocks.
     """
     owners = {look.gil for look in status.readings}
-    return owners.pop() if len(status.readings) >= LATE_LOOKS and len(owners) == 1 and status.motion.blocked else ""
+    return owners.pop() if len(status.readings) >= LATE_SAMPLES and len(owners) == 1 and status.motion.blocked else ""
 
 
 def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence[RankStatus]) -> Finding:

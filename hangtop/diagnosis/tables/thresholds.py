@@ -24,7 +24,7 @@ WORK_BYTES_PER_S = 65536.0
 HELPERS_KNOWN_S = 5.0
 """Seconds of watching a rank after which its child processes are known: a node looks for new ones every tick, and
 compilers live for a second or two."""
-LATE_LOOKS = 2
+LATE_SAMPLES = 2
 """Looks over which a state must persist before it means anything."""
 UNINTERRUPTIBLE_S = 2.0
 """Ours: ordinary disk reads leave state D within milliseconds; a healthy node under write-back within a second."""

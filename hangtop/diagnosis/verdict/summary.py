@@ -151,7 +151,7 @@ def _computing(job_status: JobStatus) -> str:
 def gpus_in_use(job: Job) -> int:
     """Number of GPUs that a process keeps busy."""
     return sum(
-        bool(gpu.processes) and bool(gpu.looks) and (gpu.looks[-1].value.utilization or 0) > IDLE_UTILIZATION
+        bool(gpu.processes) and bool(gpu.samples) and (gpu.samples[-1].value.utilization or 0) > IDLE_UTILIZATION
         for node in job.nodes.values()
         for gpu in node.gpus.values()
     )

@@ -6,8 +6,8 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from collectors.samples.ranks import RankPulse
-from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Rank
+from hangtop.diagnosis.series import Timed
 from hangtop.diagnosis.tables.thresholds import (
     A_POLL,
     BUSY_CORES,
@@ -88,13 +88,13 @@ NO_MOTION = Motion()
 
 def motion(rank: Rank, since: float) -> Motion:
     """Rates of one rank's process over the looks from ``since`` on, over the last two looks if fewer came since."""
-    late = [look for look in rank.looks if look.at >= since]
-    moved = between(late[0] if len(late) > 1 else rank.looks[-2:][0], rank.looks[-1])
+    late = [look for look in rank.pulses if look.at >= since]
+    moved = between(late[0] if len(late) > 1 else rank.pulses[-2:][0], rank.pulses[-1])
     halted = bool(moved.span) and moved.state in HALTED
     return moved._replace(halted_for=_halted_for(rank, moved.state)) if halted else moved
 
 
-def between(first: Look[RankPulse], last: Look[RankPulse]) -> Motion:
+def between(first: Timed[RankPulse], last: Timed[RankPulse]) -> Motion:
     """Rates between one look and a later one."""
     state, wchan = state_of(last.value), last.value.wchan
     if last.at <= first.at:
@@ -132,7 +132,7 @@ def _halted_for(rank: Rank, state: str) -> float:
 
     Example: a process seen in state D in every look reads from a slow disk → 0.
     """
-    alike = [*takewhile(lambda look: state_of(look.value) == state, reversed(rank.looks))]
+    alike = [*takewhile(lambda look: state_of(look.value) == state, reversed(rank.pulses))]
     moved = between(alike[-1], alike[0])
     acts = (moved.switches or 0.0) > STILL_SWITCHES_PER_S or (state == "D" and moved.moves_data)
     return 0.0 if acts else alike[0].at - alike[-1].at

@@ -17,7 +17,7 @@ from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning
 from hangtop.diagnosis.tables.thresholds import (
-    LATE_LOOKS,
+    LATE_SAMPLES,
     LOOKS_SLACK_S,
     LOOKS_SLACK_SHARE,
     STOOD_STILL_S,
@@ -114,15 +114,15 @@ def stands(job: Job) -> bool:
 
 def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process: Rank | None, load: Load) -> RankStatus:
     """The status of a rank with a process or with dumps, without ``held`` and ``frozen``."""
-    letter = state_of(process.looks[-1].value) if process and process.looks else ""
+    letter = state_of(process.pulses[-1].value) if process and process.pulses else ""
     status = RankStatus(number, process.node if process else node, "unseen", process, load=load)
     if not dumps and letter and letter not in HALTED:  # nearly all of thousands of ranks, every second
         return status
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
     told = None if doing is None else _at_the_store(_by_native(doing, dumps) or doing, process)
-    if process is not None and process.looks:
-        placed = doing.since if doing is not None and len(doing.readings) >= LATE_LOOKS else -inf
+    if process is not None and process.pulses:
+        placed = doing.since if doing is not None and len(doing.readings) >= LATE_SAMPLES else -inf
         moved = motion(process, max(placed, job.now - (job.stood_still or 0.0) if stands(job) else placed))
     elif doing is not None:
         moved = Motion(cpu=doing.cpu, state=doing.state, wchan=doing.wchan)
@@ -209,7 +209,7 @@ def timed(job: Job, status: RankStatus) -> RankStatus:
     still = still if job.now - doing.at <= still and not doing.moving else 0.0
     own_step = _stepped_at(job, status)
     step = own_step or job.motion.last_step_at
-    held = max(still, doing.at - doing.since if len(doing.readings) >= LATE_LOOKS else 0.0)
+    held = max(still, doing.at - doing.since if len(doing.readings) >= LATE_SAMPLES else 0.0)
     if status.state in ("stopped", "uninterruptible"):
         held = max(held, moved.halted_for)
     elif status.state in WAITS and job.live and step is not None and not moved.blocked:
@@ -232,7 +232,7 @@ def _frozen(job: Job, status: RankStatus, doing: Activity, still: float, own_ste
         return False
     if own_step is not None and status.load == "spinning" and job.now - own_step >= job.alarm_after:
         return not doing.moving
-    if len(status.readings) < LATE_LOOKS:
+    if len(status.readings) < LATE_SAMPLES:
         return None
     if doing.moving or (status.state in WAITS and moved.wakes):
         return False

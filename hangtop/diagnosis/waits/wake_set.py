@@ -23,7 +23,7 @@ from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.phrasing import duration, listed, size
 from hangtop.diagnosis.stacks.kernel import FILE_LOCKS
 from hangtop.diagnosis.stacks.states import Activity, Meaning, target_of
-from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_LOOKS, SOME_CORES
+from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_SAMPLES, SOME_CORES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
@@ -87,8 +87,8 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
         told = f"its thread {thread.name} is in {thread.syscall}"
         told += f" on {thread.waiting_on}" if thread.waiting_on else ""
         on = on if told in on else told
-    looks = status.process.looks if status.process is not None else ()
-    if len(status.readings) < LATE_LOOKS or (looks and not status.motion.span):
+    looks = status.process.pulses if status.process is not None else ()
+    if len(status.readings) < LATE_SAMPLES or (looks and not status.motion.span):
         return WakeSet(WakeProgress.UNKNOWN, on)
     children = tuple(status.process.helpers.values()) if status.process is not None else ()
     if doing.waits == "helper" and not children and len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S:

@@ -15,8 +15,8 @@ from collectors.samples.gpus import (
 )
 from collectors.samples.host import Counters, Interface, PortFacts
 from hangtop.diagnosis.evidence.gpus import gpu_at
-from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port
+from hangtop.diagnosis.series import Timed
 from hangtop.session.state import SampleContext
 
 PROCESSES = 1024
@@ -65,7 +65,7 @@ def gpu_processes(here: SampleContext, sample: GpuProcesses) -> None:
 def gpu_row(here: SampleContext, sample: GpuSample) -> None:
     """A row of nvidia-smi."""
     gpu = _gpu(here.node, sample.gpu)
-    gpu.looks.take(here.at, sample, here.job.looks_kept)
+    gpu.samples.take(here.at, sample, here.job.samples_kept)
     _set_fault(here, gpu, None)
 
 
@@ -113,7 +113,7 @@ def port(here: SampleContext, sample: PortFacts) -> None:
     if before != after:
         here.note(f"port {name}: {before} → {after}", "port")
     known.facts = sample
-    known.changes = (*known.changes, Look(here.at, sample))[-CHANGES:]
+    known.changes = (*known.changes, Timed(here.at, sample))[-CHANGES:]
 
 
 def counters(here: SampleContext, sample: Counters) -> None:

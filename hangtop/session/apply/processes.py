@@ -50,12 +50,12 @@ def _with_known_texts(value: Any) -> Any:
 def pulse(here: SampleContext, sample: RankPulse) -> None:
     """New figures of a rank's process."""
     if (rank := here.rank(sample.pid)) is not None:
-        newest = rank.looks.newest
+        newest = rank.pulses.newest
         was, now = "" if newest is None else newest.state, sample.state
         if was and "T" in (was, now) and was != now:
             is_now = "stopped" if now == "T" else "running again"
             here.note(f"{rank_text(rank.process.rank)} is {is_now}", "stopped" if now == "T" else "back")
-        rank.looks.take(here.at, sample, here.job.looks_kept)
+        rank.pulses.take(here.at, sample, here.job.samples_kept)
 
 
 def gone(here: SampleContext, sample: ProcessGone) -> None:

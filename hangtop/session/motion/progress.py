@@ -33,11 +33,11 @@ LAG = 3.0
 """Seconds after a node's last sample for which its ranks may still be counted as still, if it sends often."""
 LATELY, LOOKS = 5.0, 2.5
 """Seconds for which a sign shows that a rank moves, or this many intervals between looks, whichever is longer."""
-LONGEST_LOOK = 30.0
+LONGEST_BETWEEN = 30.0
 """Most seconds between two looks: after a longer gap the session itself was suspended."""
 EARLY = 0.5
 """Part of the time between two looks: a sample that comes sooner after a look is not from a new look at the ranks."""
-LOOKED_OFTEN = 2
+SAMPLED_OFTEN = 2
 """Looks without motion after which a rank counts as still."""
 LONGEST_RHYTHM = 60.0
 """Seconds: a longer pause is not part of every step."""
@@ -95,7 +95,7 @@ class Progress:
     def looking(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> Iterator[None]:
         """The same in slices of :data:`SLICE` nodes, between which the event loop can do other work."""
         interval, told = self._state.interval, now - self._state.untold
-        self.between = min(LONGEST_LOOK, max(interval, now - self._now)) if self._now else interval
+        self.between = min(LONGEST_BETWEEN, max(interval, now - self._now)) if self._now else interval
         ranks: list[RankProgress] = []
         steps, nodes = JobSteps(told), self._state.nodes
         for number, node in enumerate(tuple(nodes.values()), 1):
@@ -111,7 +111,7 @@ class Progress:
         lag = max(LAG, 1.5 * self.between)
         stills = sorted(min(max(told, rank.seen_at), rank.seen_at + lag) - rank.moved_at for rank in ranks)
         half = (len(ranks) + 1) // 2
-        never = sum(not rank.advanced and rank.looks >= LOOKED_OFTEN for rank in ranks) >= half
+        never = sum(not rank.advanced and rank.samples >= SAMPLED_OFTEN for rank in ranks) >= half
         self._take(now, self._stillness(now, max(0.0, stills[-half]), never=never) if ranks else None)
         self.motion = self._motion(ranks, never=never)
 
@@ -127,15 +127,15 @@ class Progress:
         on = {process.pid: gpu for gpu in node.gpus.values() for process in gpu.processes}
         before, self.tracks[node.name] = self.tracks.get(node.name, {}), {}
         for pid, rank in node.ranks.items():
-            if rank.gone_at is not None or rank.looks.newest is None or (node.name, pid) in unrelated:
+            if rank.gone_at is not None or rank.pulses.newest is None or (node.name, pid) in unrelated:
                 continue
             index = given_gpu(rank.process)
             gpu = on.get(pid) if node.gpu_processes else None if index is None else node.gpus.get(index)
-            known = before.get(pid) or RankProgress(rank.looks.newest, at, at, rank.launched)
+            known = before.get(pid) or RankProgress(rank.pulses.newest, at, at, rank.launched)
             self.tracks[node.name][pid] = known
             # A rank that does not move is not sent. But samples between two looks show nothing about ranks: counted as
             # a look, the rank would seem to sleep, and the next look would have its CPU time in a shorter time.
-            early = at - known.seen_at < EARLY * self.between and rank.looks.newest is known.pulse
+            early = at - known.seen_at < EARLY * self.between and rank.pulses.newest is known.pulse
             if at > known.seen_at and not early:
                 known.follow(at, rank, gpu, exchanged=exchanged, ours=at <= node.answering.get(pid, 0.0))
         return [*self.tracks[node.name].values()]

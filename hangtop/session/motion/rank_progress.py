@@ -12,8 +12,8 @@ from enum import Enum
 
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.evidence.gpus import load_of
-from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Gpu, Rank
+from hangtop.diagnosis.series import Timed
 from hangtop.diagnosis.waits.process_motion import Motion, between
 
 WINDOW = 2.5
@@ -58,8 +58,8 @@ class RankProgress:
     launched: int
     advanced: dict[MotionSign, float] = field(default_factory=dict)
     """When each sign was last seen."""
-    looks: int = 0
-    """Looks after the first."""
+    samples: int = 0
+    """Samples after the first."""
     reads: bool = False
     """It read or wrote more than log lines before the last look."""
 
@@ -74,18 +74,18 @@ class RankProgress:
         ``exchanged`` is when its node last had the job's traffic; ``ours``: its activity since the last look may be due
         to a question of hangtop, and does not count.
         """
-        pulse, before = rank.looks.newest, Look(max(self.seen_at, at - AWAY), self.pulse)
+        pulse, before = rank.pulses.newest, Timed(max(self.seen_at, at - AWAY), self.pulse)
         assert pulse is not None
-        self.looks += 1
+        self.samples += 1
         self.pulse, self.seen_at = pulse, at
         launched, self.launched = rank.launched > self.launched, rank.launched
         if ours:
             return
-        moved = between(before, Look(at, pulse))
+        moved = between(before, Timed(at, pulse))
         reads = self._reads(moved)
         if launched:
             self.advanced[MotionSign.LAUNCHES] = at
-        if gpu is not None and gpu.looks and load_of(gpu, gpu.looks[-1]) == "computing":
+        if gpu is not None and gpu.samples and load_of(gpu, gpu.samples[-1]) == "computing":
             self.advanced[MotionSign.GPU] = at
         if reads or self._computes(moved, rank, beside_gpu=gpu is not None):
             self.advanced[MotionSign.WORKS] = at
@@ -104,7 +104,7 @@ class RankProgress:
             return True
         lately = moved
         if moved.span < WINDOW:
-            lately = between(_value_at(rank, self.seen_at - WINDOW), Look(self.seen_at, self.pulse))
+            lately = between(_value_at(rank, self.seen_at - WINDOW), Timed(self.seen_at, self.pulse))
         wakes, cores = lately.switches or 0.0, (lately.cpu or 0.0) - (lately.threads or 0.0) * beside_gpu
         used = max(0.0, cores - 2 * TICK_S / max(lately.span, WINDOW))
         return used >= min(AWAKE, (A_SCRIPTS_WAKE if wakes <= SELDOM else A_WAKE) * wakes)
@@ -116,7 +116,7 @@ class RankProgress:
         return self.reads and (twice or rate * moved.span >= IO_BYTES)
 
 
-def _value_at(rank: Rank, at: float) -> Look[RankPulse]:
+def _value_at(rank: Rank, at: float) -> Timed[RankPulse]:
     """The figures of a rank's process as known at a time, or the first: figures that do not move are not sent."""
-    look = next((look for look in reversed(rank.looks) if look.at <= at), rank.looks[0])
-    return Look(max(look.at, at), look.value)
+    look = next((look for look in reversed(rank.pulses) if look.at <= at), rank.pulses[0])
+    return Timed(max(look.at, at), look.value)

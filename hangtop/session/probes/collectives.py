@@ -75,7 +75,7 @@ def busy_gpus(node: Node) -> list[str]:
     """GPUs of a node that are in use, as ``node:index``."""
     found = []
     for gpu in node.gpus.values():
-        latest = gpu.looks[-1].value if gpu.looks else None
+        latest = gpu.samples[-1].value if gpu.samples else None
         total = gpu.facts.memory_total if gpu.facts else None
         full = bool(latest and total and (latest.memory_used or 0) * 100 > total * BUSY_SHARE)
         if gpu.processes or full or (latest and (latest.utilization or 0) > BUSY_SHARE):

@@ -69,7 +69,7 @@ def survey(job: Job) -> RepairSurvey:
     others, own = (
         [rank for rank in ranks if rank.gone_at is None and rank.node not in dark] for ranks in (job.others, job.ranks)
     )
-    stopped = [rank for rank in own if rank.looks and rank.looks[-1].value.state == "T"]
+    stopped = [rank for rank in own if rank.pulses and rank.pulses[-1].value.state == "T"]
     return RepairSurvey(
         tuple(_repairable(job, rank, why) for rank in others if (why := left_over(rank, job.others))),
         tuple(_repairable(job, rank, "a stop signal holds it (state T)") for rank in stopped),
@@ -79,7 +79,7 @@ def survey(job: Job) -> RepairSurvey:
 
 def _repairable(job: Job, rank: Rank, why: str) -> Repairable:
     its = rank.process
-    state = rank.looks[-1].value.state if rank.looks else "?"
+    state = rank.pulses[-1].value.state if rank.pulses else "?"
     gpus = job.nodes[rank.node].gpus.values()
     memory = sum(one.memory or 0 for gpu in gpus for one in gpu.processes if one.pid == its.pid)
     words = [f"rank {its.rank}", f"pid {its.pid}", f"{duration(max(0.0, job.now - its.started))} old"]

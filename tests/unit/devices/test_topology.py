@@ -12,9 +12,9 @@ from collectors.node.source import Absent, Shared
 from collectors.samples.host import Reading
 from hangtop.demo.devices.bench import Bench
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.looks import Look
 from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.rules.topology import topology_differs
+from hangtop.diagnosis.series import Timed
 from tests.support.looks import look
 
 NAMED = """\
@@ -76,7 +76,7 @@ def test_the_source_asks_the_tool(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def job(*topologies: Rows) -> Job:
     nodes = {}
     for at, rows in enumerate(topologies):
-        readings = {(one.source, one.of): Look(100.0, one) for one in read(rows)}
+        readings = {(one.source, one.of): Timed(100.0, one) for one in read(rows)}
         nodes[f"node{at}"] = Node(f"node{at}", readings=readings)
     return Job(now=100.0, watched=10.0, live=True, nodes=nodes)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from collectors.samples.collectives import RasCommunicator, RasRank, RasReport
-from hangtop.diagnosis.looks import Look
+from hangtop.diagnosis.series import Timed
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, READING, Sketch, after
 
@@ -51,7 +51,7 @@ def ras_report(*counts: int) -> RasReport:
 
 def test_one_saved_answer_of_ras_names_the_few_that_are_behind_as_possible() -> None:
     job = after()
-    job.ras.append(Look(1.0, ras_report(641, 640, 641, 641)))
+    job.ras.append(Timed(1.0, ras_report(641, 640, 641, 641)))
     (finding,) = job.verdict().findings
     assert (finding.kind, finding.ranks, finding.certainty) == ("collective_mismatch", (1,), "possible")
 
@@ -59,11 +59,11 @@ def test_one_saved_answer_of_ras_names_the_few_that_are_behind_as_possible() -> 
 def test_one_answer_of_ras_in_which_one_rank_is_ahead_proves_nothing() -> None:
     report = ras_report(640, 641, 640, 640)
     job = after()
-    job.ras.append(Look(1.0, report))
+    job.ras.append(Timed(1.0, report))
     verdict = job.verdict()
     assert (verdict.outcome, verdict.findings) == ("unknown", ())
-    job.ras.append(Look(2.0, report))
-    job.ras.append(Look(3.0, report))
+    job.ras.append(Timed(2.0, report))
+    job.ras.append(Timed(3.0, report))
     assert [finding.kind for finding in job.verdict().findings] == ["collective_mismatch"]
 
 

@@ -11,7 +11,7 @@ from collectors.samples.collectives import Collective, RasCommunicator, RasRank,
 from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.collectives.recorder import match
 from hangtop.diagnosis.collectives.sources import waits_of
-from hangtop.diagnosis.looks import Look
+from hangtop.diagnosis.series import Timed
 from tests.support.jobs import (
     ALL_REDUCE,
     COMPUTING,
@@ -185,15 +185,15 @@ def test_who_waits_in_a_receive_that_its_recorder_does_not_keep_is_not_to_blame(
 # --- NCCL RAS ----------------------------------------------------------------------------------------------------
 
 
-def answers(*counts: dict[str, int], pid: int = 1000) -> list[Look[RasReport]]:
+def answers(*counts: dict[str, int], pid: int = 1000) -> list[Timed[RasReport]]:
     """Three answers without motion about one communicator, by what each rank launched."""
     ranks = [RasRank(r, "node1" if r < 2 else "node2", pid + r, own) for r, own in enumerate(counts)]
     report = RasReport(NOW, [RasCommunicator("27a079b8", len(counts), ranks, ok=True)])
-    return [Look(NOW - ago, report) for ago in (30, 20, 10)]
+    return [Timed(NOW - ago, report) for ago in (30, 20, 10)]
 
 
 USUAL = {"AllReduce": 10}
-RAS: dict[str, tuple[list[Look[RasReport]], list[tuple[int, ...]]]] = {
+RAS: dict[str, tuple[list[Timed[RasReport]], list[tuple[int, ...]]]] = {
     "one launched less": (answers(USUAL, USUAL, {"AllReduce": 9}, USUAL), [(2,)]),
     "even": (answers(USUAL, USUAL, USUAL, USUAL), []),
     "two answers only": (answers(USUAL, USUAL, {"AllReduce": 9}, USUAL)[1:], []),

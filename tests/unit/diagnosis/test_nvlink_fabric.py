@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from collectors.samples.host import HostSample, Reading
 from hangtop.diagnosis.finding import Finding
-from hangtop.diagnosis.looks import Look
+from hangtop.diagnosis.series import Timed
 from tests.support.jobs import NOW, Sketch, gpu
 
 
@@ -26,7 +26,7 @@ def told(
     job = Sketch(world=2, nodes=1)
     joined = {"state": state, "status": status, "health": health}
     gpus = (Reading("nvlink", f"GPU {index}", {"gpu": index, **joined}) for index in range(2))
-    readings = tuple(Look(NOW - ago, reading) for reading in (*gpus, *services))
+    readings = tuple(Timed(NOW - ago, reading) for reading in (*gpus, *services))
     job.node(
         "node1", gpus=(gpu(0, pids=[1000]), gpu(1, pids=[1001])), readings=readings,
         host=HostSample(8, 1 << 40, NOW - booted, {}, 1.0, 1 << 39, None),

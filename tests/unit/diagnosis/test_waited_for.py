@@ -15,7 +15,7 @@ from collectors.samples.ranks import Helper, RankPulse
 from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import JobMotion
-from hangtop.diagnosis.looks import Look, Looks
+from hangtop.diagnosis.series import Series, Timed
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, COMPUTING, LOCKED, NOW, READING, Sketch, first, kinds
 
@@ -118,14 +118,14 @@ def verdict_of(case: Case, seconds: float) -> Verdict:
     job.ranks(WHO).at(case.stack, **case.at).pulse(**case.moves).helpers(*case.helpers)
     made = job.job()
 
-    def grown(look: Look[RankPulse]) -> Look[RankPulse]:
+    def grown(look: Timed[RankPulse]) -> Timed[RankPulse]:
         after = look.at - job.job().now + seconds
         more: dict[str, Any] = {
             name: type(getattr(look.value, name) or 0)(rate * after) for name, rate in case.pulse.items()
         }
         return look._replace(value=look.value._replace(**more))
 
-    ranks = [one if one.rank != WHO else replace(one, looks=Looks(map(grown, one.looks))) for one in made.ranks]
+    ranks = [one if one.rank != WHO else replace(one, pulses=Series(map(grown, one.pulses))) for one in made.ranks]
     return diagnose(replace(made, ranks=tuple(ranks)))
 
 

@@ -76,7 +76,7 @@ def test_a_clock_that_is_set_moves_nothing_of_its_node_into_past_or_future(wire:
         there = 1000.0 + second + off
         event = LogEvent("python.exception", there - 0.2, 0, "", 1000, "x.err", second, "boom", {})
         wire.intake.samples("node1", [gpu_row(0, power=100.0 + second), event, tick(there)])
-        assert wire.node.gpus[0].looks[-1].at == pytest.approx(wire.now, abs=0.02)
+        assert wire.node.gpus[0].samples[-1].at == pytest.approx(wire.now, abs=0.02)
         assert [*wire.intake.state.events][-1][1].at == pytest.approx(wire.now - 0.2, abs=0.03)
     assert wire.node.clock_offset == pytest.approx(7.0 + step, abs=0.02)
 
@@ -86,7 +86,7 @@ def test_flushes_that_arrive_together_keep_their_own_times(wire: Wire) -> None:
     wire.now = 1010.0
     chunk: list[NamedTuple] = [gpu_row(0), tick(1002.0), gpu_row(0, power=1.0), tick(1003.0), gpu_row(0, power=2.0)]
     wire.intake.samples("node1", chunk)
-    looks = [(look.at, look.value.power) for look in wire.node.gpus[0].looks]
+    looks = [(look.at, look.value.power) for look in wire.node.gpus[0].samples]
     assert looks == [(1002.0, 80.0), (1003.0, 1.0), (1010.0, 2.0)]
 
 
@@ -141,7 +141,7 @@ def test_a_reused_pid_is_another_process(wire: Wire) -> None:
     node = wire.say(process(1, pid=1000, started=1003.0), at=1003.0)
     assert node.ranks[1000].process.rank == 1
     assert node.ranks[1000].gone_at is None
-    assert not node.ranks[1000].looks
+    assert not node.ranks[1000].pulses
 
 
 def test_a_rank_that_a_new_stream_does_not_name_is_gone(wire: Wire) -> None:

@@ -53,10 +53,10 @@ def assert_alike(one: Node, other: Node, looks: int) -> None:
         name: (port.facts, port.counters, port.first) for name, port in other.ports.items()
     }
     for mine, theirs in zip(one.gpus.values(), other.gpus.values(), strict=True):
-        assert (mine.facts, list(mine.looks)[-looks:]) == (theirs.facts, list(theirs.looks)[-looks:])
+        assert (mine.facts, list(mine.samples)[-looks:]) == (theirs.facts, list(theirs.samples)[-looks:])
     for pid, rank in one.ranks.items():
         assert (rank.process, rank.gone_at) == (other.ranks[pid].process, other.ranks[pid].gone_at)
-        assert list(rank.looks)[-looks:] == list(other.ranks[pid].looks)[-looks:]
+        assert list(rank.pulses)[-looks:] == list(other.ranks[pid].pulses)[-looks:]
 
 
 async def test_a_recording_is_small_and_replays_into_the_same_state(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_full_disk_ends_the_recording_and_not_the_watch(tmp_path: Path, named:
     assert file.exists() == named
     _, told = [*session.state.changes][-1]
     assert told.text.startswith("recording ended: " if named else "the past is no longer kept: ")
-    assert len(session.state.nodes["node1"].gpus[0].looks) == 12
+    assert len(session.state.nodes["node1"].gpus[0].samples) == 12
 
 
 # --- any moment --------------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def test_a_number_that_comes_later_is_taken_up_by_the_same_process(watched: Watc
     watched.pass_by(3)
     watched.session.samples("node1", [nameless(51)._replace(rank=3)])
     (rank,) = watched.session.job().ranks
-    assert (rank.rank, len(rank.looks) >= 3) == (3, True)
+    assert (rank.rank, len(rank.pulses) >= 3) == (3, True)
     assert "process 51 on node1 is rank 3" in [change.text for _, change in watched.session.state.changes]
 
 
@@ -142,9 +142,9 @@ def test_a_value_that_did_not_change_is_held_as_of_the_last_tick(watched: Watche
     watched.now = 1030.0
     watched.session.samples("node1", [tick(1030.0)])
     job = watched.session.job()
-    assert [look.at for look in job.ranks[0].looks] == [1000.0, 1030.0]
-    assert job.ranks[0].looks[-1].value.state == "D"
-    assert [look.at for look in job.nodes["node1"].gpus[0].looks] == [1000.0, 1030.0]
+    assert [look.at for look in job.ranks[0].pulses] == [1000.0, 1030.0]
+    assert job.ranks[0].pulses[-1].value.state == "D"
+    assert [look.at for look in job.nodes["node1"].gpus[0].samples] == [1000.0, 1030.0]
 
 
 def test_a_rank_is_on_the_gpu_that_lists_its_pid(watched: Watched) -> None:

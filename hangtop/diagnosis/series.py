@@ -6,20 +6,20 @@ from typing import Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
 
-MOST_LOOKS = 64
+MOST_KEPT = 64
 """Number of looks that are kept of one thing."""
 HELD_S = 0.5
 """Seconds after which an unchanged value is repeated as a new look."""
 
 
-class Look(NamedTuple, Generic[T]):
+class Timed(NamedTuple, Generic[T]):
     """One value and when it was seen."""
 
     at: float
     value: T
 
 
-class Looks(list[Look[T]]):
+class Series(list[Timed[T]]):
     """The last looks at one thing, oldest first."""
 
     __slots__ = ()
@@ -29,15 +29,15 @@ class Looks(list[Look[T]]):
         """The newest value; None if there is none."""
         return self[-1].value if self else None
 
-    def take(self, at: float, value: T, most: int = MOST_LOOKS) -> None:
+    def take(self, at: float, value: T, most: int = MOST_KEPT) -> None:
         """Append the newest look and keep the last ``most``."""
-        self.append(Look(at, value))
+        self.append(Timed(at, value))
         if len(self) > most:
             del self[:-most]
 
-    def copied(self, heard: float | None) -> Looks[T]:
+    def copied(self, heard: float | None) -> Series[T]:
         """A copy that repeats the last value at the time its node was last heard: nodes send only changes."""
-        found = Looks(self)
+        found = Series(self)
         if found and heard is not None and heard - found[-1].at > HELD_S:
-            found.append(Look(heard, found[-1].value))
+            found.append(Timed(heard, found[-1].value))
         return found
