@@ -71,7 +71,7 @@ class Agent:
         yielded = False
         while True:
             self._tick(self._runners, min(1.0, self._settings.interval * GRACE))
-            if not yielded and (self._seq > START_TICKS or all(runner.has_looked for runner in self._runners)):
+            if not yielded and (self._seq > START_TICKS or all(runner.has_read for runner in self._runners)):
                 # Not earlier: with all cores busy, a low priority would extend the start to half a minute. The thread
                 # of the control line keeps its priority: re-arming the alarm too late would end the process.
                 yield_to_all()
@@ -103,7 +103,7 @@ class Agent:
     # --- ticks: the main thread --------------------------------------------------------------------------------
 
     def _tick(self, asked: Sequence[Runner], grace: float) -> None:
-        """Let these sources look, wait up to ``grace`` seconds, and send the samples of sources finished by then."""
+        """Let these sources read, wait up to ``grace`` seconds, and send the samples of sources finished by then."""
         began = time.monotonic()
         with self._finished:
             settings, self._new_settings = self._new_settings, None
@@ -129,7 +129,7 @@ class Agent:
             give_memory_back()
 
     def _harvest(self, moment: float) -> List[NamedTuple]:
-        """Samples of finished looks."""
+        """Samples of finished reads."""
         return [sample for runner in self._runners for sample in runner.harvest(moment)]
 
     def _lines(self, samples: Sequence[NamedTuple]) -> List[bytes]:

@@ -54,7 +54,7 @@ class Child:
     """A running program whose output is read as it arrives.
 
     The parent-death signal is bound to the *thread* that starts the program: start it from the source's own thread
-    (in ``look``), which lives as long as the node side does.
+    (in ``read``), which lives as long as the node side does.
     """
 
     def __init__(self, argv: Sequence[str], *, feed: bytes = b"", become: Optional[Callable[[], None]] = None) -> None:

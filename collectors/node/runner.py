@@ -17,7 +17,7 @@ class Runner:
     def __init__(
         self, name: str, load: Callable[[], Type[Source]], shared: Shared, finished: threading.Condition
     ) -> None:
-        """``finished`` guards the state shared by both threads, and is notified after each look."""
+        """``finished`` guards the state shared by both threads, and is notified after each read."""
         self.name = name
         self._load = load
         self._shared = shared
@@ -26,35 +26,35 @@ class Runner:
         self._go = threading.Lock()  # an Event would cost a dozen times as much per tick
         self._go.acquire()
         self.busy = False
-        """True while a look is in progress."""
+        """True while a read is in progress."""
         self._asked = 0.0
         self._next = 0.0
-        """Times of the last look's start and of the next look (monotonic clock)."""
+        """Times of the last read's start and of the next read (monotonic clock)."""
         self._deadline = Source.deadline
         self._result: Optional[Tuple[List[NamedTuple], SourceState]] = None
         self._told: Optional[SourceState] = None
         threading.Thread(target=self._run, name=name, daemon=True).start()
 
     @property
-    def has_looked(self) -> bool:
+    def has_read(self) -> bool:
         """True once the source's state is known."""
         return self._told is not None
 
     def configure(self, settings: Settings) -> None:
-        """Pass settings to the source before its next look, which is due at once."""
+        """Pass settings to the source before its next read, which is due at once."""
         with self._finished:
             self._settings = settings
             self._next = 0.0
 
     def ask(self, moment: float) -> None:
-        """Begin a look if it is due at ``moment`` (monotonic clock) and the last result was taken."""
+        """Begin a read if it is due at ``moment`` (monotonic clock) and the last result was taken."""
         if not self.busy and self._result is None and moment >= self._next:
             self.busy = True
             self._asked = moment
             self._go.release()
 
     def harvest(self, moment: float) -> List[NamedTuple]:
-        """Samples of a finished look, preceded by the source's state if it changed."""
+        """Samples of a finished read, preceded by the source's state if it changed."""
         with self._finished:
             result, self._result = self._result, None
         if result is None:
@@ -83,7 +83,7 @@ class Runner:
                     settings, self._settings = self._settings, None
                 if settings is not None:
                     source.configure(settings)
-                for sample in source.look(time.time()):
+                for sample in source.read(time.time()):
                     samples.append(sample)  # noqa: PERF402 (samples before an exception must not be lost)
             except Unavailable as reason:
                 state, why, age = reason.state, str(reason), reason.age
@@ -92,7 +92,7 @@ class Runner:
             timing = Source if source is None else source
             pause = timing.period if state == "ok" else max(timing.period, timing.retry)
             with self._finished:
-                if self._settings is None:  # otherwise settings arrived during the look, and the next is due at once
+                if self._settings is None:  # otherwise settings arrived during the read, and the next is due at once
                     self._next = self._asked + pause - 0.02  # ticks are never exact: slightly early counts as due
                 self._result = samples, SourceState(self.name, state, why, time.time() - age)
                 self.busy = False

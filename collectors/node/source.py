@@ -64,11 +64,11 @@ class Source:
 
     name = ""
     period = 0.0
-    """Seconds between looks; 0 is every tick. May change from look to look."""
+    """Seconds between reads; 0 is every tick. May change from read to read."""
     deadline = 5.0
-    """Seconds after which a look is reported as late. It is not interrupted."""
+    """Seconds after which a read is reported as late. It is not interrupted."""
     retry = 30.0
-    """Seconds until the next look after one without data or with a failure. May change from look to look."""
+    """Seconds until the next read after one without data or with a failure. May change from read to read."""
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         self.shared = shared
@@ -76,12 +76,12 @@ class Source:
         self.sys = sys
 
     def configure(self, settings: Settings) -> None:
-        """Take new settings; called before the first look and before the look after each change."""
+        """Take new settings; called before the first read and before the read after each change."""
 
-    def look(self, now: float) -> Iterable[NamedTuple]:
+    def read(self, now: float) -> Iterable[NamedTuple]:
         """Current samples (``now`` is the wall clock).
 
-        Raises :class:`Unavailable` without data; samples yielded before still count. The next look is ``retry`` seconds
+        Raises :class:`Unavailable` without data; samples yielded before still count. The next read is ``retry`` seconds
         later.
         """
         raise NotImplementedError

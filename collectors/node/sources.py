@@ -1,6 +1,6 @@
 """Every source by name, in the order in which a tick sends them: at the tick's byte limit, the last sources wait.
 
-A source's module is imported in its own thread at its first look, so that a slow import delays no other source.
+A source's module is imported in its own thread at its first read, so that a slow import delays no other source.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from weakref import WeakKeyDictionary
 
 from collectors.fleet.payload import command, pack
 from collectors.fleet.transport import Transport, TransportError
-from collectors.node.stacks.look import DumpRequest
 from collectors.node.stacks.pyspy import WantsPySpy
+from collectors.node.stacks.reader import DumpRequest
 from collectors.node.stacks.stackdump import GAP
 from collectors.node.wire import encode
 from collectors.probes.running import ANSWERED, Limits, Running, answer

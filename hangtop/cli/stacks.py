@@ -66,7 +66,7 @@ def _as_json(job: Job, merged: Merged, missing: Collection[int]) -> dict[str, An
     """The answer as plain JSON types, as in ``docs/findings.md``."""
     ranks = {rank.rank: rank for rank in job.ranks}
     return {
-        "samples": merged.looks,
+        "samples": merged.samples,
         "missing": sorted(missing),
         "groups": [_group(group) for group in merged.groups],
         "ranks": [_rank(ranks[rank], doing) for rank, doing in merged.activities.items()],

@@ -54,13 +54,13 @@ def names_of(node: Node) -> set[str]:
     return own | {node.name} | ({node.hello.hostname} if node.hello else set())
 
 
-def nodes_by_name(job: Job, looks: Iterable[tuple[str, StackDump]] = ()) -> dict[str, str]:
+def nodes_by_name(job: Job, samples: Iterable[tuple[str, StackDump]] = ()) -> dict[str, str]:
     """Node by each name or address; empty for an address that several nodes have, as loopback and bridges do.
 
-    ``looks`` are pairs of node and stack dump: they add the addresses of ranks in container networks.
+    ``samples`` are pairs of node and stack dump: they add the addresses of ranks in container networks.
     """
     found: dict[str, str] = {}
     told = [(node.name, name) for node in job.nodes.values() for name in names_of(node)]
-    for node, name in [*told, *((node, address) for node, dump in looks for address in dump.addresses)]:
+    for node, name in [*told, *((node, address) for node, dump in samples for address in dump.addresses)]:
         found[name] = node if found.get(name, node) == node else ""
     return found

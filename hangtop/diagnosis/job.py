@@ -94,7 +94,7 @@ class Job:
     usual_pause: float | None = None
     """The longest such pause that the job has recovered from at its present point, seconds; it fades."""
     pauses: tuple[tuple[float, float], ...] = ()
-    """Start and end of the last long pauses, oldest first: looks within one pause show one wait."""
+    """Start and end of the last long pauses, oldest first: samples within one pause show one wait."""
     motion: JobMotion = JobMotion()
     """Recent motion and its proof."""
     collective_timeout: float | None = None

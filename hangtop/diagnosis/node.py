@@ -218,7 +218,7 @@ class Node:
     """Time up to which its logs were read and reported; None before the first report."""
     host: HostSample | None = None
     readings: dict[tuple[str, str], Timed[Reading]] = field(default_factory=dict)
-    """By source and thing; the time of a look is since when the value holds."""
+    """By source and thing; the time of a sample is since when the value holds."""
     launchers: dict[int, IdleLauncher] = field(default_factory=dict)
     """Launchers without any rank on the node, by pid."""
     faults: dict[str, Fault] = field(default_factory=dict)
@@ -255,7 +255,7 @@ class Node:
 
     def readings_of(self, source: str) -> list[Timed[Reading]]:
         """What a source reads of each thing, with since when it holds."""
-        return [look for (told_by, _), look in self.readings.items() if told_by == source]
+        return [sample for (told_by, _), sample in self.readings.items() if told_by == source]
 
     def answers(self, source: str) -> bool:
         """Whether a source is ok, or has not reported its state yet."""

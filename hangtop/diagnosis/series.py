@@ -1,4 +1,4 @@
-"""The last looks at a changing value, each with its time."""
+"""The last samples of a changing value, each with its time."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Generic, NamedTuple, TypeVar
 T = TypeVar("T")
 
 MOST_KEPT = 64
-"""Number of looks that are kept of one thing."""
+"""Number of samples that are kept of one thing."""
 HELD_S = 0.5
-"""Seconds after which an unchanged value is repeated as a new look."""
+"""Seconds after which an unchanged value is repeated as a new sample."""
 
 
 class Timed(NamedTuple, Generic[T]):
@@ -20,7 +20,7 @@ class Timed(NamedTuple, Generic[T]):
 
 
 class Series(list[Timed[T]]):
-    """The last looks at one thing, oldest first."""
+    """The last samples of one thing, oldest first."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ class Series(list[Timed[T]]):
         return self[-1].value if self else None
 
     def take(self, at: float, value: T, most: int = MOST_KEPT) -> None:
-        """Append the newest look and keep the last ``most``."""
+        """Append the newest sample and keep the last ``most``."""
         self.append(Timed(at, value))
         if len(self) > most:
             del self[:-most]

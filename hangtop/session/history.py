@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from hangtop.diagnosis.finding import Outcome, Verdict
 from hangtop.diagnosis.node import Node
-from hangtop.session.motion.progress import LOCAL, SLICE, Progress
+from hangtop.session.motion.progress import LOCAL, SLICE, ProgressClock
 from hangtop.session.state import JobState
 
 DAY, HOUR = 86_400, 3600
 """Seconds."""
 HOLD = 5
-"""Seconds for which a value holds without a newer one: looks come slightly less often than once a second."""
+"""Seconds for which a value holds without a newer one: samples come slightly less often than once a second."""
 
 
 class Span(NamedTuple):
@@ -114,7 +114,7 @@ class History:
         self.verdicts: list[tuple[float, Verdict]] = []
         """(time, verdict), oldest first."""
 
-    def taking(self, now: float, state: JobState, progress: Progress, verdict: Verdict | None) -> Iterator[None]:
+    def taking(self, now: float, state: JobState, progress: ProgressClock, verdict: Verdict | None) -> Iterator[None]:
         """Add the figures of this moment, in slices between which the event loop can do other work."""
         found: dict[str, float] = {}
         stopped: dict[tuple[str, int], float] = {}

@@ -27,7 +27,7 @@ from hangtop.diagnosis.node import LinkWord, Node
 from hangtop.diagnosis.series import Timed
 from hangtop.session.apply import devices, logs, processes
 from hangtop.session.apply.clock import ClockOffset, shift_of, shifted, times_of
-from hangtop.session.motion.progress import Progress
+from hangtop.session.motion.progress import ProgressClock
 from hangtop.session.options import SessionOptions, usual_interval
 from hangtop.session.recordings import Recordings
 from hangtop.session.state import ChangeKind, JobState, SampleContext, surplus
@@ -143,7 +143,7 @@ class Intake:
     def __init__(self, options: SessionOptions, now: Callable[[], float]) -> None:
         self.now = now
         self.state = JobState(started=now(), interval=options.interval or usual_interval(1))
-        self.progress = Progress(self.state)
+        self.progress = ProgressClock(self.state)
         self.recordings = Recordings(options, self.state, now)
         self._offsets: dict[str, ClockOffset] = {}
 
@@ -195,7 +195,7 @@ class Intake:
         self.recordings.take(node, [BadLine(begin, why, lines)])
 
     def stacks(self, node: str, dumps: Sequence[StackDump]) -> None:
-        """Take the dumps of a look at a node's stacks; their times are on this machine's clock."""
+        """Take the dumps of a sample of a node's stacks; their times are on this machine's clock."""
         self.asked(node, (dump.pid for dump in dumps if dump.method not in NO_PAUSE))
         self.state.stacks.extend((node, _with_known_frames(dump)) for dump in dumps)
         self.recordings.take(node, dumps)

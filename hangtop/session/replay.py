@@ -19,11 +19,11 @@ from hangtop.session.recording import OTHERS, Entry, Recording
 from hangtop.session.session import Feed, Session
 
 LOOK = 1.0
-"""Recorded seconds between two looks at progress: as in a live session, …"""
+"""Recorded seconds between two samples of progress: as in a live session, …"""
 SHORT, CLOSER = 60.0, 0.25
 """… or ``CLOSER`` in a recording of at most ``SHORT`` seconds, which ``hangtop triage`` made: it looks more often."""
 LOOKS = 600
-"""Most looks in a gap without entries: a damaged recording may claim a gap of years."""
+"""Most samples in a gap without entries: a damaged recording may claim a gap of years."""
 JUDGED = 10.0
 """Recorded seconds between two verdicts."""
 KEPT = (LogLines, LogEvent, StackDump, RasReport)
@@ -99,7 +99,7 @@ class ReplayFeed(RecordedFeed):
                 await session.watcher.judge()
 
     def steps(self, session: Session) -> Iterator[bool]:
-        """Play in the recording's own time, with looks at progress as often as in a live session.
+        """Play in the recording's own time, with samples of progress as often as in a live session.
 
         Each step yields whether a verdict is due: every :data:`JUDGED` recorded seconds, and at the end.
         """
@@ -173,7 +173,7 @@ class SeekedSession(Session):
         here.log_lines = now.log_lines.only(lambda lines: lines.at <= at)
         here.events = now.events.only(lambda event: event.at is None or event.at <= at)
         here.stacks.extend((node, dump) for node, dump in now.stacks if dump.at <= at)
-        here.ras.extend(look for look in now.ras if look.at <= at)
+        here.ras.extend(sample for sample in now.ras if sample.at <= at)
         self.verdict = head.history.verdict_at(at)
         self.history = head.history
         self.probed = [report for report in head.probed if report.at <= at]

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from hangtop.session.replay import ReplayFeed
 
 STACKS_KEPT = 90.0
-"""Seconds for which stack dumps stay in a snapshot while the job moves: about nine looks. While the job stands still,
+"""Seconds for which stack dumps stay in a snapshot while the job moves: about nine samples. While the job stands still,
 all dumps since then stay."""
 
 
@@ -128,7 +128,7 @@ class Session(Intake):
 
     def ticking(self) -> Iterator[None]:
         """The same in slices, between which the event loop can do other work."""
-        yield from self.progress.looking(self.now(), self.unrelated)
+        yield from self.progress.updating(self.now(), self.unrelated)
         yield from self.history.taking(self.now(), self.state, self.progress, self.verdict)
         self.node_settings.share_logs()
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from collectors.fleet.local import Local, LocalProcess
-from collectors.node.stacks.look import NO_NATIVE
+from collectors.node.stacks.reader import NO_NATIVE
 from collectors.probes.flame import record
 from collectors.probes.stacks import DumpRequest, dump, loan
 from collectors.probes.stacks import dump as dump_module

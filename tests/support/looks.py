@@ -16,7 +16,7 @@ def look(source: Source) -> tuple[list[NamedTuple], Exception | None]:
     """One look: its samples, and what it raised after them."""
     samples: list[NamedTuple] = []
     try:
-        for sample in source.look(time.time()):
+        for sample in source.read(time.time()):
             samples.append(sample)
     except Exception as error:  # noqa: BLE001 - it is what is tested
         return samples, error

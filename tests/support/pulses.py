@@ -9,7 +9,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.ranks import RankPulse
 from collectors.samples.stream import Tick
 from hangtop.session.intake import Intake
-from hangtop.session.motion.progress import Progress
+from hangtop.session.motion.progress import ProgressClock
 from hangtop.session.options import SessionOptions
 from tests.support.made import hello, process, pulse, tick
 
@@ -67,7 +67,7 @@ class Job:
     interval: int = 1
     """Seconds between two ticks of the node."""
     intake: Intake = field(init=False)
-    progress: Progress = field(init=False)
+    progress: ProgressClock = field(init=False)
 
     def __post_init__(self) -> None:
         self.intake = Intake(SessionOptions(interval=self.interval), lambda: self.now)
@@ -92,5 +92,5 @@ class Job:
             if self.now % self.interval == 0:
                 self.intake.samples("node1", [*self.pulses.values(), tick(self.now)])
             if second % every == 0:
-                self.progress.look(self.now)
+                self.progress.update(self.now)
         return self.progress.stood_still

@@ -40,10 +40,10 @@ class Bench:
         self.shared = Shared()
         self.source = RankSource(self.shared, str(folder / "proc"), str(folder / "sys"))
 
-    def look(self, pass_by: float = 3.0) -> list[Any]:
+    def read(self, pass_by: float = 3.0) -> list[Any]:
         """One look, some seconds after the last."""
         self.clock.now += pass_by
-        return list(self.source.look(self.clock.time()))
+        return list(self.source.read(self.clock.time()))
 
 
 def of(samples: list[Any], kind: type[NamedTuple]) -> list[Any]:

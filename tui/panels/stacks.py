@@ -58,9 +58,9 @@ class StacksPanel(ItemPanel[SamplesMerged]):
         merged = self.made.merged
         told = f" {count(len(merged.activities), 'rank')} in {count(len(merged.groups), 'group')}"
         old = self.model.now - merged.at
-        looks = f"   {merged.looks} looks" if merged.looks > 1 else ""
+        samples = f"   {merged.samples} samples" if merged.samples > 1 else ""
         taken = f"   taken {age(old)} ago"
-        return [(told, Colour.STRONG), (looks, Colour.INFO), (taken, Colour.WARN if old > 60 else Colour.TEXT)]
+        return [(told, Colour.STRONG), (samples, Colour.INFO), (taken, Colour.WARN if old > 60 else Colour.TEXT)]
 
     def enter(self) -> Place | None:
         """Show the full stacks of the group's ranks in a dialog."""

@@ -52,7 +52,7 @@ class AmdGpus:
         self._cards: Dict[str, AmdCard] = {}
         self._scanned = self._apps = float("-inf")
 
-    def look(self) -> Iterator[NamedTuple]:
+    def read(self) -> Iterator[NamedTuple]:
         """Samples of all GPUs and their processes. A GPU that disappears from sysfs remains a fault.
 
         Raises :class:`Absent` on a node without AMD GPUs.

@@ -65,8 +65,8 @@ class Gpus(Source):
             self._interval = settings.interval
             self._stream.kill()
 
-    def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (nvidia-smi's rows carry no time)
-        """Rows since the last look. Raises :class:`Failed` or :class:`NotResponding` when there are none."""
+    def read(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (nvidia-smi's rows carry no time)
+        """Rows since the last read. Raises :class:`Failed` or :class:`NotResponding` when there are none."""
         moment = time.monotonic()
         self.retry = 0.0
         if moment >= self._absent_until:
@@ -81,13 +81,13 @@ class Gpus(Source):
                 self._stream.check(max(SILENCE, 4 * self._interval), max(GIVE_UP, 8 * self._interval))
                 return
         try:
-            yield from self._amd.look()  # last: a node with NVIDIA GPUs may have an AMD GPU in its processor
+            yield from self._amd.read()  # last: a node with NVIDIA GPUs may have an AMD GPU in its processor
         except Absent:
             self.retry = self._absent_until - moment
             raise Absent(self._absent) from None
 
     def close(self) -> None:
-        """End nvidia-smi; a later look starts a new one."""
+        """End nvidia-smi; a later read starts a new one."""
         self._stream.end()
 
     def _command(self) -> List[str]:
@@ -98,7 +98,7 @@ class Gpus(Source):
         return [path, "--query-gpu=" + ",".join(self._columns.values()), FORMAT, "-lms", str(milliseconds)]
 
     def _rows(self) -> Iterator[NamedTuple]:
-        """Samples from nvidia-smi's lines since the last look. Raises :class:`Absent` without a driver."""
+        """Samples from nvidia-smi's lines since the last read. Raises :class:`Absent` without a driver."""
         for line in self._stream.lines(self._command, wait=1.5):
             row = build_row(split(line, list(self._columns)))
             if row is not None:
@@ -134,7 +134,7 @@ class GpuUsers(Source):
     period = APPS_PERIOD
     deadline = 10.0
 
-    def look(self, _now: float) -> Iterator[NamedTuple]:
+    def read(self, _now: float) -> Iterator[NamedTuple]:
         """The compute-apps list. Raises :class:`Absent` on a node without nvidia-smi or driver."""
         query = "--query-compute-apps=" + ",".join(APP_FIELDS)
         printed, why = output("nvidia-smi", query, FORMAT, seconds=GIVE_UP)

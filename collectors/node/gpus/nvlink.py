@@ -23,7 +23,7 @@ from collectors.node.source import Absent, Failed, Shared, Source
 from collectors.samples.host import Reading
 
 EVERY = 30.0
-"""Seconds between two looks at the fabric."""
+"""Seconds between two reads at the fabric."""
 PATIENCE = 20.0
 """Seconds that nvidia-smi may take."""
 FIELDS = ("index", "fabric.state", "fabric.status", "fabric.health.summary")
@@ -56,7 +56,7 @@ class NvlinkServices(Source):
         super().__init__(shared, proc, sys)
         self._dev = dev
 
-    def look(self, _now: float) -> Iterator[NamedTuple]:
+    def read(self, _now: float) -> Iterator[NamedTuple]:
         """The fabric and its services. Raises :class:`Absent` on a node without NVIDIA's driver or a fabric."""
         if not os.path.exists(self._dev + "/nvidiactl"):
             raise Absent("no NVIDIA driver on this node (/dev/nvidiactl)")
@@ -96,7 +96,7 @@ class GpuTopology(Source):
     period = retry = TOPOLOGY_EVERY
     deadline = 60.0
 
-    def look(self, _now: float) -> Iterator[NamedTuple]:
+    def read(self, _now: float) -> Iterator[NamedTuple]:
         """The matrix. Raises :class:`Absent` on a node without nvidia-smi or without a matrix."""
         printed, why = output("nvidia-smi", "topo", "-m", seconds=PATIENCE)
         if why:

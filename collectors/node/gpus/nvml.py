@@ -49,8 +49,8 @@ class Nvml(Source):
         self._said = self._failure = ""
         self._shares: Dict[Tuple[str, int], int] = {}
 
-    def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (events carry their own time)
-        """Samples from the child's lines since the last look."""
+    def read(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (events carry their own time)
+        """Samples from the child's lines since the last read."""
         is_loaded = os.path.exists(DEVICE)
         self.retry = 0.0 if is_loaded else RELOOK
         if not is_loaded:

@@ -18,7 +18,7 @@ import time
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 PERIOD = 2.0
-"""Seconds of a round; the time between looks is spent waiting for events."""
+"""Seconds of a round; the time between reads is spent waiting for events."""
 ERRORS = ("DL_REPLAY", "DL_RECOVERY", "DL_CRC_FLIT")
 """Error counters of a link, as NVML names them."""
 
@@ -34,7 +34,7 @@ class Device:
         self.handle = nvml.nvmlDeviceGetHandleByIndex(index)
         self.bus_id = address(nvml, self.handle)
         self._links: Optional[int] = None
-        """Number of its links; None before the first look."""
+        """Number of its links; None before the first read."""
         self._seen = 0
 
     def asked(self, function: str, *arguments: object) -> Any:

@@ -16,7 +16,7 @@ from collectors.node.source import NotResponding, Shared, Source
 from collectors.samples.host import Reading
 
 EVERY = 30.0
-"""Seconds between looks at the same places."""
+"""Seconds between reads at the same places."""
 PLACES = 24
 """File systems that are read at most."""
 
@@ -36,7 +36,7 @@ class DiskSource(Source):
         self._next = 0.0
         self._mounts = Mounts(self.proc)
 
-    def look(self, _now: float) -> Iterator[NamedTuple]:
+    def read(self, _now: float) -> Iterator[NamedTuple]:
         """One sample per place. Raises :class:`NotResponding` for places that hang, after yielding all others."""
         places, moment = self._places(), time.monotonic()
         if places != self._seen or moment >= self._next:

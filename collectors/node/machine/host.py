@@ -30,7 +30,7 @@ class HostSource(Source):
         found = {"nvidia": driver, "ofed": read_text(self.sys + "/module/mlx5_core/version")}
         self._versions = {name: version for name, version in found.items() if version}
 
-    def look(self, _now: float) -> Iterator[NamedTuple]:
+    def read(self, _now: float) -> Iterator[NamedTuple]:
         """One sample."""
         memory = read_or_none(self.proc + "/meminfo") or b""
         load, pressure = (

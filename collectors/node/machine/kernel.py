@@ -23,9 +23,9 @@ from collectors.samples.stream import Settings
 HISTORY = 24 * 3600.0
 """Seconds before hangtop's start; older events are dropped, because they do not concern the job."""
 FIRST = 500
-"""Events sent by the first look at most, the latest ones."""
+"""Events sent by the first read at most, the latest ones."""
 BACKLOG_LINES = 4000
-"""Lines read by one look; a longer log is read over several looks."""
+"""Lines read by one read; a longer log is read over several reads."""
 DMESG = ("sudo", "-n", "dmesg")
 """Not ``dmesg -w``: under sudo it loses its parent-death signal and would outlive us."""
 DMESG_EVERY = 30.0
@@ -76,13 +76,13 @@ class KernelSource(Source):
             self._refused = ""
         self._sudo = settings.sudo
 
-    def look(self, now: float) -> Iterator[NamedTuple]:
-        """Events since the last look. Raises :class:`Denied` if the log is unreadable, which does not mean clean."""
+    def read(self, now: float) -> Iterator[NamedTuple]:
+        """Events since the last read. Raises :class:`Denied` if the log is unreadable, which does not mean clean."""
         self.retry = self.period
         try:
             lines, fresh = self._lines(), self._caught_up
         except Denied:
-            yield from self._kills.look(self.shared.ranks, now)
+            yield from self._kills.read(self.shared.ranks, now)
             raise
         booted = time.time() - time.monotonic()
         stamped = [(now if fresh else booted + stamp, said) for stamp, said in lines]

@@ -30,13 +30,13 @@ class OomCounts:
         self._counts: Dict[str, Dict[str, int]] = {}
         """By group of ranks: its own count, then those of its parent groups."""
 
-    def look(self, ranks: Iterable[RankProcess], now: float) -> Iterator[LogEvent]:
-        """Events of kills since the last look in the groups of these ranks, or of ranks that have ended.
+    def read(self, ranks: Iterable[RankProcess], now: float) -> Iterator[LogEvent]:
+        """Events of kills since the last read in the groups of these ranks, or of ranks that have ended.
 
         Only kills after a group was first seen count. When a group disappears with its ranks, new kills of its lowest
         remaining parent are reported once; later kills there concern other processes.
         """
-        for rank in ranks:  # at every look: a batch system may move a running rank into its group
+        for rank in ranks:  # at every read: a batch system may move a running rank into its group
             own = parse_cgroup(read_or_none("%s/%d/cgroup" % (self._proc, rank.pid)) or b"").path
             if own not in self._counts and len(self._counts) < MOST:
                 self._counts[own] = self._killed(upward(own))

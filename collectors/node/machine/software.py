@@ -30,7 +30,7 @@ _VERSIONS = (
 _NCCL_FOLDER = re.compile(r"nvidia_nccl_cu\d+-([0-9.]+)\.dist-info")
 _NCCL_FILE = re.compile(r"libnccl\.so\.(\d+\.\d+\.\d+)")
 PAUSE = 30.0
-"""Seconds between looks at a rank that has not loaded torch yet."""
+"""Seconds between reads at a rank that has not loaded torch yet."""
 
 
 class SoftwareSource(Source):
@@ -45,9 +45,9 @@ class SoftwareSource(Source):
         self._root = root
         self._guard = BlockingGuard()
         self._again: Dict[int, float] = {}
-        """Pid → time of the next look (monotonic clock)."""
+        """Pid → time of the next read (monotonic clock)."""
 
-    def look(self, _now: float) -> Iterable[NamedTuple]:
+    def read(self, _now: float) -> Iterable[NamedTuple]:
         """Publish versions in :class:`Shared`; yields no samples."""
         moment, ranks = time.monotonic(), {rank.pid: rank for rank in self.shared.ranks}
         known = {pid: versions for pid, versions in self.shared.versions.items() if pid in ranks}

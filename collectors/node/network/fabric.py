@@ -55,7 +55,7 @@ class Fabric(Source):
         self._ports: Dict[str, HcaPort] = {}
         self._scanned = float("-inf")
 
-    def look(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (the agent stamps what it sends)
+    def read(self, now: float) -> Iterator[NamedTuple]:  # noqa: ARG002 (the agent stamps what it sends)
         """State and counters of every port. Raises :class:`Absent` without a port."""
         moment = time.monotonic()
         if moment - self._scanned > RESCAN:

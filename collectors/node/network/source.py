@@ -28,8 +28,8 @@ class NetworkSource(Source):
         self._shown: Set[str] = set()
         self._facts_at = 0.0
 
-    def look(self, _now: float) -> Iterator[NamedTuple]:
-        """Counters at every look; interfaces every :data:`FACTS_EVERY` seconds, or when one disappears."""
+    def read(self, _now: float) -> Iterator[NamedTuple]:
+        """Counters at every read; interfaces every :data:`FACTS_EVERY` seconds, or when one disappears."""
         moment = time.monotonic()
         counted = counters(read_or_none(self.proc + "/net/dev") or b"")
         if moment >= self._facts_at or not self._shown <= counted.keys():

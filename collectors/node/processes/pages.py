@@ -80,7 +80,7 @@ class PageSource(Source):
         self._searched: Set[int] = set()
         self._search_at, self._pause = 0.0, FIRST_PAUSE
 
-    def look(self, _now: float) -> Iterator[NamedTuple]:
+    def read(self, _now: float) -> Iterator[NamedTuple]:
         """Step and phase of each rank, and the results of checks."""
         ranks = {rank.pid: rank for rank in self.shared.ranks}
         moment, without = time.monotonic(), ranks.keys() - self._places.keys()

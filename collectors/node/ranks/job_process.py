@@ -1,4 +1,4 @@
-"""One process of a job: the state kept between looks, and the samples read from /proc.
+"""One process of a job: the state kept between reads, and the samples read from /proc.
 
 Only /proc is read: other file systems may hang. Unreadable values are unknown.
 """
@@ -29,7 +29,7 @@ from collectors.node.processes.procfs import (
 from collectors.samples.ranks import Helper, ProcessGone, RankProcess, RankPulse
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.25, 60.0
-"""Seconds between looks at the threads of a process without a rank, doubling. The threads in :data:`THREADS` start with
+"""Seconds between reads at the threads of a process without a rank, doubling. The threads in :data:`THREADS` start with
 the first communicator."""
 THREADS = (b"pt_nccl_", b"pt_gloo_", b"pt_tcpstore", b"gloo_", b"pt_autograd_", b"cuda-EvtHandlr", b"NCCL ")
 """Name prefixes of threads that a forked process does not have: those of torch's process groups and stores
@@ -76,7 +76,7 @@ class JobProcess:
         """The last sample sent for it; None unless it is a rank."""
         self.facts_at = self.zombies_at = 0.0
         self.bytes_moved: Optional[int] = None
-        """Bytes read and written by a helper; None before the first look, and for data workers and ranks."""
+        """Bytes read and written by a helper; None before the first read, and for data workers and ranks."""
         self._proc = proc
         self._base = "%s/%d/" % (proc, pid)
         self._files: Dict[str, int] = {}
@@ -109,7 +109,7 @@ class JobProcess:
             os.close(self._files.popitem()[1])
 
     def begins_to_take_part(self, moment: float) -> bool:
-        """True on the first look at which a process found by its library runs threads of a process group.
+        """True on the first read at which a process found by its library runs threads of a process group.
 
         A forked process has one thread, so a rank's children show no such threads.
         """

@@ -79,7 +79,7 @@ class RankSource(Source):
         if self._search.restrict((job[0], job[1]) if job else None):
             self._other_job = True
 
-    def look(self, now: float) -> Iterator[NamedTuple]:
+    def read(self, now: float) -> Iterator[NamedTuple]:
         """Samples of ranks, and of the helpers due this tick. Raises :class:`Denied` if ranks may be hidden from us."""
         self._turn += 1
         moment = time.monotonic()

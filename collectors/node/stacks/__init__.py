@@ -1,1 +1,1 @@
-"""Stacks of processes: py-spy and what stands in for it where it may not look."""
+"""Stacks of processes: py-spy, and what replaces it where it has no rights."""

@@ -17,7 +17,7 @@ from typing import List, NamedTuple, Optional, Tuple
 from collectors.node import child
 from collectors.node.processes import process_state
 from collectors.node.source import Absent
-from collectors.node.stacks import look, pyspy, pyspy_output
+from collectors.node.stacks import pyspy, pyspy_output, reader
 from collectors.node.wire import say
 
 _GRACE = 10
@@ -61,7 +61,7 @@ def _record(pid: int, spy: Optional[str], seconds: float, done: "SimpleQueue[Fla
 def _recording(pid: int, spy: Optional[str], seconds: float) -> FlameRecording:
     """Record one process. Raises :class:`Absent` if py-spy cannot be started."""
     state = process_state.of(pid)
-    if state is None or state.state in look.DEAD:
+    if state is None or state.state in reader.DEAD:
         return FlameRecording(pid, "", "gone: no such process")
     if spy is None:
         return FlameRecording(pid, "", "no-py-spy: no py-spy on this node, and none to lend to it")
@@ -79,5 +79,5 @@ def _recording(pid: int, spy: Optional[str], seconds: float) -> FlameRecording:
         error = "cut: only the first %d MB of its stacks" % (LIMIT >> 20)
     elif not stacks:
         error = "%s: %s" % pyspy_output.failure(ended.stderr) if ended.status else "timeout: py-spy wrote nothing"
-        error += "; " + look.way_out(pid) if error.startswith("denied") else ""
+        error += "; " + reader.way_out(pid) if error.startswith("denied") else ""
     return FlameRecording(pid, b64encode(zlib.compress(stacks, 6)).decode(), error)

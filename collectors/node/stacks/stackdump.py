@@ -16,7 +16,7 @@ from typing import Optional, Sequence, Union
 
 from collectors.node.processes import process_state
 from collectors.node.stacks import pyspy
-from collectors.node.stacks.look import DumpRequest, Looker
+from collectors.node.stacks.reader import DumpRequest, StackReader
 from collectors.node.wire import Answered, say
 from collectors.samples.stacks import StackDump
 
@@ -46,7 +46,7 @@ class StackDumper:
     """Answers requests of one client about one job."""
 
     def __init__(self, spy: Optional[str]) -> None:
-        self._looker = Looker(spy)
+        self._reader = StackReader(spy)
         self._room = threading.Semaphore(max(2, min(16, os.cpu_count() or 2)))
         self._done: "SimpleQueue[Union[StackDump, Exception]]" = SimpleQueue()
 
@@ -84,7 +84,7 @@ class StackDumper:
     def _look(self, pid: int, rank_pid: int, request: DumpRequest) -> None:
         with self._room:
             try:
-                self._done.put(self._looker.look(pid, rank_pid, request))
+                self._done.put(self._reader.read(pid, rank_pid, request))
             except Exception as error:  # noqa: BLE001 (the main thread raises it)
                 self._done.put(error)
 

@@ -28,8 +28,8 @@ def progress_by_ras(job: Job) -> tuple[LaunchProgress, ...]:
     """
     resolver, found, polls = job.once(CommRankResolver), [], POLLS if job.live else min(POLLS, len(job.ras))
     states: dict[str, list[RasCommunicator]] = defaultdict(list)
-    for look in sorted(job.ras, key=lambda look: look.at)[-POLLS:]:
-        for communicator in look.value.communicators:
+    for sample in sorted(job.ras, key=lambda sample: sample.at)[-POLLS:]:
+        for communicator in sample.value.communicators:
             states[communicator.comm].append(communicator)
     for comm, seen in sorted(states.items()):
         members, size = seen[0].ranks, seen[0].size
@@ -97,7 +97,7 @@ class CommRankResolver:
         self._ranks = frozenset(rank.rank for rank in job.ranks)
         self._other_jobs = frozenset(rank.own_pid for rank in job.others) - {rank.own_pid for rank in job.ranks}
         sizes = [one.size for one in job.progress]
-        self._largest = max([*sizes, *(comm.size for look in job.ras for comm in look.value.communicators)], default=0)
+        self._largest = max([*sizes, *(comm.size for ras in job.ras for comm in ras.value.communicators)], default=0)
         self._by_pid: dict[int, list[tuple[str, int]]] = defaultdict(list)
         for rank in job.ranks:
             self._by_pid[rank.own_pid].append((rank.node, rank.rank))

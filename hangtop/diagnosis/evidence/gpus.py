@@ -33,10 +33,10 @@ SPIN_MEMORY_UTILIZATION = 4
 """Greatest memory utilisation, per cent, of a GPU whose kernel only waits: 0 in 40 waits of NCCL 2.28 on an H200.
 Memory-bound work, such as a model that decodes token by token, draws little power, too."""
 LAST = 8
-"""Most looks that are compared."""
+"""Most samples that are compared."""
 Load = Literal["computing", "spinning", "idle", "mixed", "unknown"]
-"""``spinning``: full at low, steady power in every look; ``idle``: no utilisation in every look; ``mixed``: the looks
-differ; ``unknown``: fewer than two looks, no GPU known for this rank, or no figure of its power."""
+"""``spinning``: full at low, steady power in every sample; ``idle``: no utilisation in every sample; ``mixed``: samples
+differ; ``unknown``: fewer than two samples, no GPU known for this rank, or no figure of its power."""
 
 
 # --- who holds which ---------------------------------------------------------------------------------------------
@@ -87,7 +87,7 @@ def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
 
 
 def seen_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
-    """Every GPU with at least one look, with its node, in order."""
+    """Every GPU with at least one sample, with its node, in order."""
     return ((node, gpu) for node, gpu in all_gpus(job) if gpu.samples)
 
 
@@ -117,11 +117,11 @@ def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
     by_load: dict[Load, list[int]] = defaultdict(list)
     for owner in owners:
         by_load[loads.get(owner.rank, "unknown")].append(owner.rank)
-    looks = [gpu.samples[-1] for owner in owners for gpu in gpus_of(job, owner) if gpu.samples]
-    watts = [look.value.power for look in looks if look.value.power is not None]
+    samples = [gpu.samples[-1] for owner in owners for gpu in gpus_of(job, owner) if gpu.samples]
+    watts = [sample.value.power for sample in samples if sample.value.power is not None]
     power_told = f", median {median(watts):.0f} W" if watts else ""
     text = ", ".join(f"{ranks_text(members)} {load}" for load, members in sorted(by_load.items()))
-    at = max((look.at for look in looks), default=None)
+    at = max((sample.at for sample in samples), default=None)
     return Evidence(Observer.GPU, f"nvidia-smi, {count(len(owners), 'GPU')}", at, f"{text}{power_told}")
 
 
@@ -135,18 +135,18 @@ class LoadShares(NamedTuple):
 def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
     """Load shares of each living rank's GPU over the last ``span`` seconds, by rank.
 
-    Only for ranks with exactly one GPU whose looks cover the span: a look holds until the next one.
+    Only for ranks with exactly one GPU whose samples cover the span: a sample holds until the next one.
     """
     found: dict[int, LoadShares] = {}
     for owner in job.ranks:
         gpus = gpus_of(job, owner) if owner.gone_at is None else ()
-        looks = list(gpus[0].samples) if len(gpus) == 1 else []
-        since = looks[-1].at - span if looks else 0.0
-        if not looks or looks[0].at > since:
+        samples = list(gpus[0].samples) if len(gpus) == 1 else []
+        since = samples[-1].at - span if samples else 0.0
+        if not samples or samples[0].at > since:
             continue
         lasted: dict[Load, float] = defaultdict(float)
-        for look, following in pairwise(looks):
-            lasted[load_of(gpus[0], look)] += max(0.0, following.at - max(look.at, since))
+        for sample, following in pairwise(samples):
+            lasted[load_of(gpus[0], sample)] += max(0.0, following.at - max(sample.at, since))
         if not lasted["unknown"]:
             found[owner.rank] = LoadShares(lasted["computing"] / span, lasted["spinning"] / span)
     return found
@@ -172,27 +172,28 @@ def _loads(job: Job) -> Mapping[int, Load]:
 
 
 def _load(gpu: Gpu, since: float) -> Load:
-    """Load of a GPU by all its last looks; ``computing`` if they differ and a look from ``since`` on shows it."""
-    looks = gpu.samples[-LAST:]
-    loads = {load_of(gpu, look) for look in looks}
-    if len(looks) < LATE_SAMPLES or (len(loads) > 1 and "unknown" in loads):
+    """Load of a GPU by all its last samples; ``computing`` if they differ and a sample from ``since`` on shows it."""
+    samples = gpu.samples[-LAST:]
+    loads = {load_of(gpu, sample) for sample in samples}
+    if len(samples) < LATE_SAMPLES or (len(loads) > 1 and "unknown" in loads):
         return "unknown"
     limit, watts = _power(gpu)
     steady = not limit or not watts or max(watts) - min(watts) <= FLAT_POWER_SHARE * limit
     if len(loads) == 1 and (steady or loads != {"spinning"}):
         return loads.pop()
-    return "computing" if any(look.at >= since and load_of(gpu, look) == "computing" for look in looks) else "mixed"
+    computed = any(sample.at >= since and load_of(gpu, sample) == "computing" for sample in samples)
+    return "computing" if computed else "mixed"
 
 
 def _power(gpu: Gpu) -> tuple[float | None, list[float]]:
-    """The power limit, and the power of the last looks, watts."""
+    """The power limit, and the power of the last samples, watts."""
     limit = gpu.facts.power_limit if gpu.facts else None
-    return limit, [look.value.power for look in gpu.samples[-LAST:] if look.value.power is not None]
+    return limit, [sample.value.power for sample in gpu.samples[-LAST:] if sample.value.power is not None]
 
 
-def load_of(gpu: Gpu, look: Timed[GpuSample]) -> Load:
-    """What one look at a GPU says by itself."""
-    sample = look.value
+def load_of(gpu: Gpu, at_a_time: Timed[GpuSample]) -> Load:
+    """What one sample of a GPU says by itself."""
+    sample = at_a_time.value
     if sample.utilization is None:
         return "unknown"
     if sample.utilization <= IDLE_UTILIZATION:

@@ -22,7 +22,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 UNREAD_S = 15.0
 """Ours: a node without a free core may take this long to read its logs; after that the answer does without them."""
 AT_ONCE_S = 5.0
-"""Most seconds between a process's end and the look that no longer finds it."""
+"""Most seconds between a process's end and the sample that no longer finds it."""
 UNSEEN_LINKS = ("connecting", "stale", "lost")
 """States of links to nodes whose ranks may live out of view."""
 

@@ -127,7 +127,7 @@ def unanswered(job: Job) -> Iterator[Finding]:
     The processes of a live job show more.
     """
     resolver = job.once(CommRankResolver)
-    for at, report in () if job.live else sorted(job.ras, key=lambda look: look.at)[-1:]:
+    for at, report in () if job.live else sorted(job.ras, key=lambda sample: sample.at)[-1:]:
         for one in report.communicators:
             silent = {rank for member in one.ranks if not member.counts
                       and (rank := resolver.rank_of(member, one.size)) is not None}  # fmt: skip

@@ -138,13 +138,13 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
 
     Low is under that of its peers, or far under the GPU's own maximum: a power brake may slow all peers of a rack.
     """
-    loaded = [(node, gpu, looks) for node, gpu in seen_gpus(job) if (looks := _under_load(gpu))]
+    loaded = [(node, gpu, samples) for node, gpu in seen_gpus(job) if (samples := _under_load(gpu))]
     clocks: dict[str, list[float]] = defaultdict(list)
-    for _, gpu, looks in loaded:
-        clocks[_model(gpu)].append(_clock(looks))
-    for node, gpu, looks in loaded:
-        bad = [look for look in looks if (look.value.event_reasons or 0) & BAD_BITS]
-        if len(bad) < LATE_SAMPLES or len(bad) * 2 < len(looks):
+    for _, gpu, samples in loaded:
+        clocks[_model(gpu)].append(_clock(samples))
+    for node, gpu, samples in loaded:
+        bad = [sample for sample in samples if (sample.value.event_reasons or 0) & BAD_BITS]
+        if len(bad) < LATE_SAMPLES or len(bad) * 2 < len(samples):
             continue
         clock, usual, last = _clock(bad), median(clocks[_model(gpu)]), bad[-1].value
         top = gpu.facts.sm_clock_max if gpu.facts and gpu.facts.sm_clock_max else 0
@@ -162,28 +162,28 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
 def gpu_pcie_degraded(job: Job) -> Iterator[Finding]:
     """gpu_pcie_degraded: link generation or width under its maximum in every sample under load."""
     for node, gpu in seen_gpus(job):
-        looks, facts = _under_load(gpu), gpu.facts
-        if facts is None or len(looks) < LATE_SAMPLES:
+        samples, facts = _under_load(gpu), gpu.facts
+        if facts is None or len(samples) < LATE_SAMPLES:
             continue
         links = (
-            ("generation", max(look.value.pcie_gen or 0 for look in looks), facts.pcie_gen_max),
-            ("width", max(look.value.pcie_width or 0 for look in looks), facts.pcie_width_max),
+            ("generation", max(sample.value.pcie_gen or 0 for sample in samples), facts.pcie_gen_max),
+            ("width", max(sample.value.pcie_width or 0 for sample in samples), facts.pcie_width_max),
         )
         if wrong := listed([f"{what} {value} of {most}" for what, value, most in links if most and 0 < value < most]):
             yield on_gpu(
                 job, node, gpu, "gpu_pcie_degraded", "warning", 0.8, f"has a slow PCIe link under load: {wrong}",
-                Evidence(Observer.GPU, f"nvidia-smi on {node.name}", looks[-1].at, f"PCIe {wrong}"),
+                Evidence(Observer.GPU, f"nvidia-smi on {node.name}", samples[-1].at, f"PCIe {wrong}"),
                 "Reseat the card or its riser; compare with the other nodes: a slot may be built that way.",
             )  # fmt: skip
 
 
 def _under_load(gpu: Gpu) -> list[Timed[GpuSample]]:
     """The last samples of a GPU that were taken under load."""
-    return [look for look in gpu.samples[-LAST_SAMPLES:] if (look.value.utilization or 0) >= LOAD_UTILIZATION]
+    return [sample for sample in gpu.samples[-LAST_SAMPLES:] if (sample.value.utilization or 0) >= LOAD_UTILIZATION]
 
 
-def _clock(looks: Iterable[Timed[GpuSample]]) -> float:
-    return median([look.value.sm_clock or 0 for look in looks])
+def _clock(samples: Iterable[Timed[GpuSample]]) -> float:
+    return median([sample.value.sm_clock or 0 for sample in samples])
 
 
 def _model(gpu: Gpu) -> str:
@@ -231,12 +231,12 @@ def fabric_down(job: Job) -> Iterator[Finding]:
     """
     for name, node in sorted(job.nodes.items()):
         told_of = node.readings_of("nvlink")
-        wrong = [look for look in told_of if _is_wrong(look.value)]
-        bad = [look for look in wrong if look.value.values["state"] not in PENDING or job.now - look.at > SETTLES_S]
+        wrong = [one for one in told_of if _is_wrong(one.value)]
+        bad = [one for one in wrong if one.value.values["state"] not in PENDING or job.now - one.at > SETTLES_S]
         down = [one for _, one in told_of if one.values.get("state") == "down" and one.values.get("needed")]
         if not bad and (wrong or not down):
             continue
-        gpus = [gpu for look in bad if isinstance(gpu := look.value.values.get("gpu"), int)]
+        gpus = [gpu for sample in bad if isinstance(gpu := sample.value.values.get("gpu"), int)]
         told = [f"{one.of} is down ({one.values.get('said')}) where {one.values['needed']} needs it" for one in down]
         if bad:
             first = bad[0].value.values
@@ -250,8 +250,8 @@ def fabric_down(job: Job) -> Iterator[Finding]:
             ranks=tuple(sorted({r for gpu in gpus for r in ranks_on_gpu(job, node, gpu)})) or ranks_on_node(job, name),
             nodes=(name,), gpus=tuple(f"{name}:{gpu}" for gpu in gpus),
             evidence=(
-                *(Evidence(Observer.GPU, "nvidia-smi", look.at, f"{look.value.of}: {look.value.values['state']}")
-                  for look in bad[:4]),
+                *(Evidence(Observer.GPU, "nvidia-smi", sample.at, f"{sample.value.of}: {sample.value.values['state']}")
+                  for sample in bad[:4]),
                 *(Evidence(Observer.PROCESS, f"services of {name}", None, f"{one.of}: {one.values.get('said')}")
                   for one in down),
             ),

@@ -101,7 +101,7 @@ def _device(port: Port) -> str:
 
 def _flaps(port: Port) -> int:
     """How often the port was seen to come back."""
-    states = pairwise(look.value.state == "ACTIVE" for look in port.changes)
+    states = pairwise(sample.value.state == "ACTIVE" for sample in port.changes)
     return sum(after and not before for before, after in states)
 
 

@@ -1,6 +1,6 @@
 """A job that moves, but slowly: a rank for which the others wait again and again.
 
-Looks at stacks decide; if they name no rank, figures of GPUs.
+Samples of stacks decide; if they name no rank, figures of GPUs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_
 from hangtop.diagnosis.waits.statuses import with_waits_of_many
 
 LOOKS = 4
-"""Ours: least number of looks at a rank; fewer cannot tell a straggler from chance."""
+"""Ours: least number of samples of a rank; fewer cannot tell a straggler from chance."""
 WAITS_SHARE = 0.6
-"""Ours: least share of looks in which the others wait."""
+"""Ours: least share of samples in which the others wait."""
 CHANCE, DOUBT = 0.02, 0.2
 """Ours: a share that chance gives less often than once in fifty makes a straggler; up to once in five is a doubt."""
 WORK_OF_MINUTES = frozenset({"compile", "evaluation", "checkpoint"})
@@ -31,9 +31,9 @@ WORK_OF_MINUTES = frozenset({"compile", "evaluation", "checkpoint"})
 STARVED_SHARE = 50
 """Ours: per cent of the time that a rank waits for a CPU on a heavily overloaded node."""
 PAUSE_SLACK_S = 0.5
-"""Ours: tolerance in seconds between the time of a look and the start or end of a pause."""
+"""Ours: tolerance in seconds between the time of a sample and the start or end of a pause."""
 LONGEST_STEP_S = 60.0
-"""Most seconds, of a step or a usual pause, that looks must span: older looks are not kept."""
+"""Most seconds, of a step or a usual pause, that samples must span: older samples are not kept."""
 LEAST_SPAN_S, STEPS, UNKNOWN_STEP_S = 15.0, 4.0, 7.5
 """Figures must span this many seconds and this many steps: within one step of a pipeline, ranks compute in turn. The
 third is the assumed length of a step in seconds if no log shows it."""
@@ -43,7 +43,7 @@ COMPARE = "Compare this rank with its peers: clocks and temperature of its GPU, 
 
 
 def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
-    """straggler_rank: the job moves, its ranks wait in most looks, and this rank in far fewer than by chance.
+    """straggler_rank: the job moves, its ranks wait in most samples, and this rank in far fewer than by chance.
 
     If stacks name no rank, as over NCCL: the rank whose GPU works nearly always while the other ranks' GPUs wait for
     most of the time.
@@ -58,15 +58,15 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
         return
     ranks = tuple(one.rank for one in late)
     own, share = _share(late), _share([one for one in seen if one.rank not in ranks])
-    places = Counter(look.where for one in late for look in one.readings if look.where and not waits_for_others(look))
+    places = Counter(at.where for one in late for at in one.readings if at.where and not waits_for_others(at))
     where, stack = max(sorted(places), key=lambda place: places[place], default=""), stack_of(late[0])
     told = Evidence(
         Observer.STACKS, f"py-spy, {sum(len(one.readings) for one in seen)} stacks", late[0].readings[-1].at,
-        f"waiting: {ranks_text(ranks)} in {own:.0%} of their looks, the others in {share:.0%}",
+        f"waiting: {ranks_text(ranks)} in {own:.0%} of their samples, the others in {share:.0%}",
     )  # fmt: skip
     yield _straggler(
         late, 0.8 if share - own > WAITS_SHARE else 0.65,
-        f"in {share:.0%} of the looks{f': {where}' if where else ''}", *((stack,) if stack else ()), told,
+        f"in {share:.0%} of the samples{f': {where}' if where else ''}", *((stack,) if stack else ()), told,
     )  # fmt: skip
 
 
@@ -82,27 +82,27 @@ def _few(late: int, ranks: int) -> bool:
     return 0 < late <= max(1, ranks // 4)
 
 
-# --- by looks at stacks ------------------------------------------------------------------------------------------
+# --- by samples of stacks ------------------------------------------------------------------------------------------
 
 
 def _chances(seen: Sequence[RankStatus]) -> list[tuple[RankStatus, float]]:
-    """Ranks whose peers wait in most of their looks, each with the probability that it is no straggler.
+    """Ranks whose peers wait in most of their samples, each with the probability that it is no straggler.
 
     That is the probability that any rank which waits as often as the others is seen waiting so rarely.
     """
     found = []
     for one in seen:
         others = [other for other in seen if other is not one]
-        looks, waits = sum(len(other.readings) for other in others), sum(map(_waits, others))
-        if others and waits >= WAITS_SHARE * looks and not _works_for_all(one):
-            usual, own = (waits + 1) / (looks + 2), len(one.readings)
+        samples, waits = sum(len(other.readings) for other in others), sum(map(_waits, others))
+        if others and waits >= WAITS_SHARE * samples and not _works_for_all(one):
+            usual, own = (waits + 1) / (samples + 2), len(one.readings)
             rarely = sum(comb(own, k) * usual**k * (1 - usual) ** (own - k) for k in range(_waits(one) + 1))
             found.append((one, rarely * len(seen)))
     return found
 
 
 def _waits(status: RankStatus) -> int:
-    """In how many of its looks a rank waited for others."""
+    """In how many of its samples a rank waited for others."""
     return sum(waits_for_others(reading) for reading in status.readings)
 
 
@@ -111,26 +111,26 @@ def _share(statuses: Sequence[RankStatus]) -> float:
 
 
 def _one_wait(job: Job, status: RankStatus, seen: Sequence[RankStatus]) -> bool:
-    """Whether all looks may show one wait, of a hang or a pause, instead of several steps.
+    """Whether all samples may show one wait, of a hang or a pause, instead of several steps.
 
-    All looks that found the rank late lie within one pause of the job, past or present; or all looks found it at one
+    All samples that found the rank late lie within one pause of the job, past or present; or all found it at one
     place and no step was logged since the first (without logged steps: no other rank began a new wait).
     """
-    looks = status.readings
-    late = [look.at for look in looks if not waits_for_others(look)]
+    samples = status.readings
+    late = [sample.at for sample in samples if not waits_for_others(sample)]
     pauses = (*job.pauses, (job.now - (job.stood_still or 0.0), job.now))
     if late and any(a - PAUSE_SLACK_S <= min(late) and max(late) <= b + PAUSE_SLACK_S for a, b in pauses):
         return True
-    if not job.live or len({look.where for look in looks}) > 1:
+    if not job.live or len({sample.where for sample in samples}) > 1:
         return False
     if job.motion.last_step is None:
         return not any(one.frozen is False for one in seen if one is not status)
-    return job.motion.last_step_at is not None and job.motion.last_step_at < looks[0].at
+    return job.motion.last_step_at is not None and job.motion.last_step_at < samples[0].at
 
 
 def _works_for_all(status: RankStatus) -> bool:
-    """Whether the rank evaluates, saves or compiles in a quarter of its looks: then it is no straggler."""
-    inside = sum(bool({look.kind, *look.context} & WORK_OF_MINUTES) for look in status.readings)
+    """Whether the rank evaluates, saves or compiles in a quarter of its samples: then it is no straggler."""
+    inside = sum(bool({sample.kind, *sample.context} & WORK_OF_MINUTES) for sample in status.readings)
     return 0 < inside * 4 >= len(status.readings)
 
 
@@ -143,12 +143,12 @@ def slowness_judged(job_status: JobStatus) -> bool:
 
 
 def _looked_at(job_status: JobStatus) -> list[RankStatus]:
-    """Ranks with enough looks, which span more than a step; empty if that is not most of the job."""
+    """Ranks with enough samples, which span more than a step; empty if that is not most of the job."""
     if _stands_still(job_status):
         return []
     job = job_status.job
     often = _often(with_waits_of_many(job, job_status.read))
-    ats = [look.at for one in often for look in one.readings]
+    ats = [sample.at for one in often for sample in one.readings]
     takes = min(LONGEST_STEP_S, max(job.motion.step_s or 0.0, job.usual_pause or 0.0)) if job.live else 0.0
     return often if ats and max(ats) - min(ats) >= takes else []
 

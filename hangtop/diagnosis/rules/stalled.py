@@ -152,7 +152,7 @@ def _not_moved(job_status: JobStatus, ranks: Sequence[RankStatus], held: float) 
 
 
 def _stands(job_status: JobStatus, graph: WaitGraph) -> bool:
-    """Whether the ranks stand still: by their looks, or if they spin, by GPUs that are full at low and even power."""
+    """Whether the ranks stand still: by their samples, or if they spin, by GPUs that are full at low and even power."""
     if job_status.job.motion.moving and not graph.part:
         return False
     return graph.frozen or all(one.load == "spinning" for one in (*graph.culprits, *graph.waiters))
@@ -162,9 +162,9 @@ def _evidence(
     graph: WaitGraph | None, shown: Sequence[RankStatus], held: float, *more: Evidence
 ) -> tuple[Evidence, ...]:
     """Stacks of some ranks, where the others wait, and the length of the watch."""
-    looks = max((len(status.readings) for status in (*graph.waiters, *graph.culprits)), default=0) if graph else 0
+    samples = max((len(status.readings) for status in (*graph.waiters, *graph.culprits)), default=0) if graph else 0
     still = Evidence(Observer.CONTEXT, "watch", None, f"no sign of motion for {duration(held)}")
-    watched = (*waiters_of(graph), watch_of(graph, looks)) if graph else (still,)
+    watched = (*waiters_of(graph), watch_of(graph, samples)) if graph else (still,)
     return (*filter(None, map(stack_of, shown[:4])), *more, *watched)
 
 

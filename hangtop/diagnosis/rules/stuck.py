@@ -80,11 +80,11 @@ def _kind_of(status: RankStatus) -> str:
 
 
 def _gil_owner(status: RankStatus) -> str:
-    """The thread that holds the GIL in every look at a process that uses no CPU; empty without one.
+    """The thread that holds the GIL in every sample of a process that uses no CPU; empty without one.
 
     It blocks in native code: Python code releases the GIL before it blocks.
     """
-    owners = {look.gil for look in status.readings}
+    owners = {sample.gil for sample in status.readings}
     return owners.pop() if len(status.readings) >= LATE_SAMPLES and len(owners) == 1 and status.motion.blocked else ""
 
 
@@ -145,9 +145,9 @@ KERNEL = "Storage or a driver does not answer: look at the node's kernel log; dr
 
 
 def halted(job_status: JobStatus) -> Iterator[Finding]:
-    """rank_stopped: state T (a stop signal), t (a debugger) or frozen by its control group, over several looks.
+    """rank_stopped: state T (a stop signal), t (a debugger) or frozen by its control group, over several samples.
 
-    rank_uninterruptible: state D in every look.
+    rank_uninterruptible: state D in every sample.
     """
     graph = job_status.graph
     holds_up = f" and holds up {count(len(graph.waiters), 'other')}" if graph and graph.pattern == "held_up" else ""

@@ -42,7 +42,7 @@ def topology_differs(job: Job) -> Iterator[Finding]:
 
 def _links(node: Node) -> dict[str, str]:
     """Link between each two devices: ``GPU0-GPU3`` → ``NV18``."""
-    pairs = combinations([look.value for look in node.readings_of("topology")], 2)
+    pairs = combinations([sample.value for sample in node.readings_of("topology")], 2)
     return {f"{one.of}-{other.of}": str(one.values.get(other.of, "")) for one, other in pairs}
 
 

@@ -15,9 +15,9 @@ from hangtop.diagnosis.stacks.threads import role, thread_name, thread_that_coun
 from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 
 _SHORTEST_SPAN = 0.2
-"""Seconds between two looks below which their CPU times (in 1/100 s) are too coarse to compare."""
+"""Seconds between two samples below which their CPU times (in 1/100 s) are too coarse to compare."""
 _LATELY_S, _LATE_LOOKS = 20.0, 3
-"""Newest seconds, and at least so many looks, that decide whether a rank moves: earlier motion may have stopped."""
+"""Newest seconds, and at least so many samples, that decide whether a rank moves: earlier motion may have stopped."""
 
 
 class _Look(NamedTuple):
@@ -25,7 +25,7 @@ class _Look(NamedTuple):
 
     dump: StackDump
     says: Activity
-    """What the rank does according to this look alone."""
+    """What the rank does according to this sample alone."""
     points: tuple[tuple[object, ...], ...]
     """Name, file and line of each Python frame, to tell moving from frozen."""
 
@@ -34,20 +34,20 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     """What a rank does, from one or more dumps of its process and its helpers, in any order."""
     ordered = sorted(dumps, key=lambda dump: dump.at)
     mine = [dump for dump in ordered if dump.pid == dump.rank_pid] or ordered
-    mine = [dump for dump in mine if not dump.error.startswith(("torn", "timeout"))] or mine  # only failed looks
+    mine = [dump for dump in mine if not dump.error.startswith(("torn", "timeout"))] or mine  # only failed samples
     helpers = [dump for dump in ordered if dump.pid != mine[0].pid]
     torn = _torn(mine)
-    looks = [_look_at(dump, None if dump is torn else dump.main, helpers) for dump in mine]
-    read, last = [look for look in looks if not look.says.error], looks[-1]
-    late = [look for look in read if look.dump.at >= last.dump.at - _LATELY_S]
+    samples = [_look_at(dump, None if dump is torn else dump.main, helpers) for dump in mine]
+    read, last = [sample for sample in samples if not sample.says.error], samples[-1]
+    late = [sample for sample in read if sample.dump.at >= last.dump.at - _LATELY_S]
     late = late if len(late) >= _LATE_LOOKS else read[-_LATE_LOOKS:]
-    alike = [*takewhile(lambda look: look.says.place == last.says.place, reversed(read))]
+    alike = [*takewhile(lambda sample: sample.says.place == last.says.place, reversed(read))]
     child = target_of(last.dump.waiting_on).process
     rates = [_carried(mine), _carried([one for one in helpers if one.pid == child])]
     return last.says._replace(
         cpu=_cpu(mine),
-        moving=None if last.says.error or len(read) == 1 else any(look.points != last.points for look in late),
-        readings=tuple(look.says for look in looks),
+        moving=None if last.says.error or len(read) == 1 else any(sample.points != last.points for sample in late),
+        readings=tuple(sample.says for sample in samples),
         since=last.dump.at if last.says.error else alike[-1].dump.at,
         carried=max((rate for rate in rates if rate is not None), default=None),
     )
@@ -127,7 +127,7 @@ def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, 
 
 
 def _cpu(mine: Sequence[StackDump]) -> float | None:
-    """Cores in use from the first look to the last; None if unknown, or if the process wanted a CPU and got none.
+    """Cores in use from the first sample to the last; None if unknown, or if the process wanted a CPU and got none.
 
     The state letter is empty if the node did not answer.
     """
@@ -140,7 +140,7 @@ def _cpu(mine: Sequence[StackDump]) -> float | None:
 
 
 def _carried(dumps: Sequence[StackDump]) -> float | None:
-    """Bytes per second between the last look and an earlier one, else the rate measured during the last look."""
+    """Bytes per second between the last sample and an earlier one, else the rate measured during the last sample."""
     told = [(dump.at, dump.carried) for dump in dumps if dump.carried is not None and dump.pid == dumps[-1].pid]
     for at, carried in reversed(told):
         if told[-1][0] - at >= _SHORTEST_SPAN:

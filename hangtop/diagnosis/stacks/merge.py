@@ -49,13 +49,13 @@ class Merged(NamedTuple):
         return max((doing.at for doing in self.activities.values()), default=0.0)
 
     @property
-    def looks(self) -> int:
-        """Largest number of looks at one rank."""
+    def samples(self) -> int:
+        """Largest number of samples of one rank."""
         return max((len(doing.readings) for doing in self.activities.values()), default=0)
 
 
 def merge(entries: Iterable[tuple[int, StackDump]]) -> Merged:
-    """Merge pairs of (global rank, dump) of ranks and their helpers, with any number of looks."""
+    """Merge pairs of (global rank, dump) of ranks and their helpers, with any number of samples."""
     by_rank: dict[int, list[StackDump]] = defaultdict(list)
     for rank, dump in entries:
         by_rank[rank].append(dump)

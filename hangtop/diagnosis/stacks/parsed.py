@@ -26,7 +26,7 @@ class ParsedStack:
     """What one thread's frames mean."""
 
     says: Activity
-    """What the thread does according to this look alone."""
+    """What the thread does according to this sample alone."""
     user: tuple[Frame, ...]
     """Frames of user code, innermost first; without Python frames, all frames that do more than forward a call."""
     frames: tuple[Frame, ...]

@@ -148,7 +148,7 @@ _MAY_BE_WAITS: frozenset[Kind] = frozenset(("code", "checkpoint", "backward", "f
 
 
 class Activity(NamedTuple):
-    """What one rank does, from one or several looks at its process and its helpers.
+    """What one rank does, from one or several samples of its process and its helpers.
 
     Rules compare ranks by ``kind``, ``op``, ``waits``, ``meaning`` and ``place``; they quote ``label``, ``where`` and
     ``frames``.
@@ -182,36 +182,36 @@ class Activity(NamedTuple):
     frames: tuple[str, ...] = ()
     """The folded frames for people, outermost first."""
     cpu: float | None = None
-    """Cores in use from the first look to the last; None if unknown, or if the process wanted a CPU and got none."""
+    """Cores in use from the first sample to the last; None if unknown, or if the process wanted a CPU and got none."""
     moving: bool | None = None
-    """Whether the frames changed between looks; None with fewer than two looks that have frames."""
+    """Whether the frames changed between samples; None with fewer than two samples that have frames."""
     thread: Role = "main"
     """Role of the judged thread: main, or the thread for which main waits."""
     others: tuple[ThreadNote, ...] = ()
     """Threads in the job's own code other than main and the judged thread."""
     beside: Sequence[ThreadWait] = ()
-    """In the newest look: threads other than main that do not sleep at a futex; native threads have no frames."""
+    """In the newest sample: threads other than main that do not sleep at a futex; native threads have no frames."""
     gil: str = ""
-    """Name of the thread that holds the GIL in the newest look."""
+    """Name of the thread that holds the GIL in the newest sample."""
     helper_pid: int | None = None
     """PID of the helper (data worker) whose frame ``where`` is; None if the frame is the rank's own."""
     state: str = ""
-    """State letter of /proc/PID/stat in the newest look; ``wchan`` and ``syscall`` are the main thread's."""
+    """State letter of /proc/PID/stat in the newest sample; ``wchan`` and ``syscall`` are the main thread's."""
     wchan: str = ""
     syscall: str = ""
     waiting_on: str = ""
     """What the system call waits on, as text from the node side; rules use :attr:`target`."""
     error: str = ""
-    """Why the newest look has no frames: ``denied``, ``stopped``, ``gone`` …; ``said`` has the details."""
+    """Why the newest sample has no frames: ``denied``, ``stopped``, ``gone`` …; ``said`` has the details."""
     said: str = ""
     readings: tuple[Activity, ...] = ()
-    """The activity in each single look, oldest first; empty in these activities themselves."""
+    """The activity in each single sample, oldest first; empty in these activities themselves."""
     at: float = 0.0
-    """Time of the newest look."""
+    """Time of the newest sample."""
     since: float = 0.0
-    """Time of the oldest look in the unbroken run of looks, up to the newest, at this ``place``."""
+    """Time of the oldest sample in the unbroken run of samples, up to the newest, at this ``place``."""
     carried: float | None = None
-    """Bytes per second over its TCP connections in the last looks, or over those of the process whose end it awaits,
+    """Bytes per second over its TCP connections in the last samples, or over those of the process whose end it awaits,
     whichever is more; None if unknown."""
 
     def taken_as(self, meaning: Meaning) -> Activity:

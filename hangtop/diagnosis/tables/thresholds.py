@@ -33,7 +33,7 @@ UNINTERRUPTIBLE_S = 2.0
 
 LOOKS_SLACK_S = 1.0
 LOOKS_SLACK_SHARE = 0.25
-"""Ours: looks span less than the watch: a short watch loses up to a quarter at its ends, a long one a second."""
+"""Ours: samples span less than the watch: a short watch loses up to a quarter at its ends, a long one a second."""
 STOOD_STILL_S = 3.0
 """Ours: a shorter pause belongs to the rhythm of a job."""
 LONG_WORK_S = 60.0

@@ -172,9 +172,9 @@ def ended_alone(job_status: JobStatus) -> str:
 
 def _of_files(job_status: JobStatus) -> str:
     """Summary of files without a finding that decides."""
-    looks = [f"{rank_text(one.rank)} {one.activity.label} ({one.where})" for one in job_status.read if one.activity]
-    if looks:
-        return f"{count(len(looks), 'rank')} looked at: {listed(looks, 2)}; no rank is seen to hold up the others"
+    samples = [f"{rank_text(one.rank)} {one.activity.label} ({one.where})" for one in job_status.read if one.activity]
+    if samples:
+        return f"{count(len(samples), 'rank')} looked at: {listed(samples, 2)}; no rank is seen to hold up the others"
     job = job_status.job
     if not (job.recorders or job.ras or job.progress or any(not one.kind.startswith("log.") for one in job.events)):
         return "nothing to judge: what was read has no line that hangtop knows"

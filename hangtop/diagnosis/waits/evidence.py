@@ -69,12 +69,12 @@ def waiters_of(graph: WaitGraph) -> tuple[Evidence, ...]:
     return tuple(lines)
 
 
-def watch_of(graph: WaitGraph, looks: int) -> Evidence:
-    """Return for how long, and over how many looks, the waiters did not change."""
-    if looks <= 1:
-        return Evidence(Observer.CONTEXT, "watch", None, "one look: it shows where each rank was, not for how long")
+def watch_of(graph: WaitGraph, samples: int) -> Evidence:
+    """Return for how long, and over how many samples, the waiters did not change."""
+    if samples <= 1:
+        return Evidence(Observer.CONTEXT, "watch", None, "one sample: it shows where each rank was, not for how long")
     moved = "nothing moved" if graph.frozen else "the same picture"
-    return Evidence(Observer.CONTEXT, "watch", None, f"{moved} for {duration(graph.held)}, {looks} looks")
+    return Evidence(Observer.CONTEXT, "watch", None, f"{moved} for {duration(graph.held)}, {samples} samples")
 
 
 def children_told(status: RankStatus) -> str:

@@ -58,7 +58,7 @@ class JobStatus:
 
     @property
     def alarm_after(self) -> float:
-        """Seconds of waiting that are an alarm, less what looks miss (:func:`~.rank_status.seen_after`).
+        """Seconds of waiting that are an alarm, less what samples miss (:func:`~.rank_status.seen_after`).
 
         Zero for saved dumps: the user waited before taking them.
         """
@@ -75,11 +75,11 @@ class JobStatus:
             return step_at is None or all(rank.process.started < step_at for rank in job.ranks)
         if job.progress or job.recorders or any(one.load in ("computing", "spinning") for one in self.present):
             return True
-        looks = (look for one in self.read for look in (one.activity, *one.readings) if look is not None)
-        return any(look.kind in TRAINING and "init" not in look.context for look in looks)
+        samples = (sample for one in self.read for sample in (one.activity, *one.readings) if sample is not None)
+        return any(sample.kind in TRAINING and "init" not in sample.context for sample in samples)
 
     def lasted(self, held: float) -> float:
-        """Seconds of a wait, for texts: since the last motion if looks cover the stand-still, else ``held``."""
+        """Seconds of a wait, for texts: since the last motion if samples cover the stand-still, else ``held``."""
         since, still = self.job.motion.stands_since, self.job.stood_still or 0.0
         covered = since is not None and held >= seen_after(still)
         return max(held, self.job.now - since) if since is not None and covered else held
@@ -89,7 +89,7 @@ class JobStatus:
         return wake_set_of(status, self.graph.waiters if self.graph is not None else ())
 
     def measured(self, status: RankStatus) -> bool:
-        """Whether the looks suffice to tell if the wake set of a rank makes progress."""
+        """Whether the samples suffice to tell if the wake set of a rank makes progress."""
         return self.wake_set(status).progress is not WakeProgress.UNKNOWN
 
     def due(self, status: RankStatus) -> float:

@@ -98,14 +98,14 @@ def standing_part(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge])
 def _passed(status: RankStatus, standing: RankStatus) -> bool:
     """Whether a moving rank was seen in the operation in which ``standing`` waits, and left the operation.
 
-    A later look shows the rank elsewhere, or every look shows it there although its wakes or steps prove motion. No
+    A later sample shows the rank elsewhere, or every sample shows it there although its wakes or steps prove motion. No
     rank passes an operation of the whole job.
     """
     doing = standing.activity
     if doing is None or doing.world:
         return False
-    looks = [look for look in status.readings if look.at >= doing.since]
-    met = [(look.kind, look.op, look.place) == (doing.kind, doing.op, doing.place) for look in looks]
+    samples = [sample for sample in status.readings if sample.at >= doing.since]
+    met = [(sample.kind, sample.op, sample.place) == (doing.kind, doing.op, doing.place) for sample in samples]
     return True in met and (all(met) or False in met[met.index(True) :])
 
 

@@ -25,10 +25,10 @@ HALTED = ("T", "t", "D")
 
 
 class Motion(NamedTuple):
-    """Growth per second over the looks at one process; None if fewer than two looks have the figure."""
+    """Growth per second over the samples of one process; None if fewer than two samples have the figure."""
 
     span: float = 0.0
-    """Seconds between the oldest and the newest look."""
+    """Seconds between the oldest and the newest sample."""
     cpu: float | None = None
     """Cores in use by all its threads."""
     threads: float | None = None
@@ -45,9 +45,9 @@ class Motion(NamedTuple):
     written: float | None = None
     """Bytes per second."""
     state: str = ""
-    """State letter in the newest look; T also for a frozen process."""
+    """State letter in the newest sample; T also for a frozen process."""
     halted_for: float = 0.0
-    """Seconds for which every look showed this state, if the state is in :data:`HALTED` and the process did nothing."""
+    """Seconds for which all samples showed this state, if it is in :data:`HALTED` and the process did nothing."""
     wchan: str = ""
 
     @property
@@ -87,15 +87,15 @@ NO_MOTION = Motion()
 
 
 def motion(rank: Rank, since: float) -> Motion:
-    """Rates of one rank's process over the looks from ``since`` on, over the last two looks if fewer came since."""
-    late = [look for look in rank.pulses if look.at >= since]
+    """Rates of one rank's process over the samples from ``since`` on, over the last two samples if fewer came since."""
+    late = [sample for sample in rank.pulses if sample.at >= since]
     moved = between(late[0] if len(late) > 1 else rank.pulses[-2:][0], rank.pulses[-1])
     halted = bool(moved.span) and moved.state in HALTED
     return moved._replace(halted_for=_halted_for(rank, moved.state)) if halted else moved
 
 
 def between(first: Timed[RankPulse], last: Timed[RankPulse]) -> Motion:
-    """Rates between one look and a later one."""
+    """Rates between one sample and a later one."""
     state, wchan = state_of(last.value), last.value.wchan
     if last.at <= first.at:
         return Motion(state=state, wchan=wchan)
@@ -123,16 +123,16 @@ def state_of(pulse: RankPulse) -> str:
 
 
 def _rate(before: float | None, after: float | None, span: float) -> float | None:
-    """Growth per second; None if either look lacks the figure."""
+    """Growth per second; None if either sample lacks the figure."""
     return None if before is None or after is None else max(0.0, after - before) / span
 
 
 def _halted_for(rank: Rank, state: str) -> float:
-    """Seconds for which every look has shown this state; 0 if the process did something between the looks.
+    """Seconds for which every sample has shown this state; 0 if the process did something between the samples.
 
-    Example: a process seen in state D in every look reads from a slow disk → 0.
+    Example: a process seen in state D in every sample reads from a slow disk → 0.
     """
-    alike = [*takewhile(lambda look: state_of(look.value) == state, reversed(rank.pulses))]
+    alike = [*takewhile(lambda sample: state_of(sample.value) == state, reversed(rank.pulses))]
     moved = between(alike[-1], alike[0])
     acts = (moved.switches or 0.0) > STILL_SWITCHES_PER_S or (state == "D" and moved.moves_data)
     return 0.0 if acts else alike[0].at - alike[-1].at

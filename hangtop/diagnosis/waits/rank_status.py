@@ -30,7 +30,7 @@ State = Literal["waiting", "on_gpu", "working", "leaving", "stopped", "uninterru
 
 ``waiting``: for other ranks; ``on_gpu``: for its own GPU, and no evidence shows what runs there; ``working``: anything
 else in its program, blocked or busy, or its GPU computes; ``leaving``: shutting down; ``stopped`` (state letters T, t)
-and ``uninterruptible`` (D): over several looks; ``gone``: its process has ended; ``missing``: never seen although
+and ``uninterruptible`` (D): over several samples; ``gone``: its process has ended; ``missing``: never seen although
 WORLD_SIZE counts the rank, or on a node that no longer answers; ``unseen``: alive, but without a dump or without a
 readable stack.
 """
@@ -49,7 +49,7 @@ class RankStatus(NamedTuple):
     state: State
     process: Rank | None = None
     activity: Activity | None = None
-    """Over all recent looks."""
+    """Over all recent samples."""
     motion: Motion = NO_MOTION
     """Motion of its process; :data:`NO_MOTION` without dumps in an ordinary state."""
     held: float = 0.0
@@ -57,11 +57,11 @@ class RankStatus(NamedTuple):
     load: Load = "unknown"
     """Load of its own GPU."""
     frozen: bool | None = None
-    """Whether the rank stayed at one point over the looks; None if unknown (it spins, or there is one look)."""
+    """Whether the rank stayed at one point over the samples; None if unknown (it spins, or there is one sample)."""
 
     @property
     def readings(self) -> tuple[Activity, ...]:
-        """The activity in each single look, oldest first."""
+        """The activity in each single sample, oldest first."""
         return () if self.activity is None else self.activity.readings
 
     @property
@@ -134,7 +134,7 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
 def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
     """``doing`` with the meaning from native dumps at the same place; None without such dumps.
 
-    Native frames change the folded place of a rank that has not moved, so a native dump must not count as a look.
+    Native frames change the folded place of a rank that has not moved, so a native dump must not count as a sample.
     """
     native = [dump for dump in dumps if dump.method == "native"]
     told = activity(native) if native else None
@@ -192,15 +192,15 @@ def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
 
 
 def seen_after(due: float) -> float:
-    """A limit in seconds, less the time at both ends of a watch that looks do not cover."""
+    """A limit in seconds, less the time at both ends of a watch that samples do not cover."""
     return due - min(LOOKS_SLACK_S, LOOKS_SLACK_SHARE * due)
 
 
 def timed(job: Job, status: RankStatus) -> RankStatus:
     """The same rank with ``held`` and ``frozen``.
 
-    A look after the job stopped covers the whole stand-still, unless other looks show the rank elsewhere. A rank that
-    spins at one place in every look may be in its next wait, so it is held no longer than since the last step.
+    A sample after the job stopped covers the whole stand-still, unless others show the rank elsewhere. A rank that
+    spins at one place in every sample may be in its next wait, so it is held no longer than since the last step.
     """
     doing, moved = status.activity, status.motion
     if doing is None or status.state == "unseen":
@@ -218,12 +218,12 @@ def timed(job: Job, status: RankStatus) -> RankStatus:
 
 
 def _frozen(job: Job, status: RankStatus, doing: Activity, still: float, own_step: float | None) -> bool | None:
-    """Whether a rank stood at one point over the looks; None if unknown.
+    """Whether a rank stood at one point over the samples; None if unknown.
 
     A long stand-still of the whole job comes first, because a spinning rank looks the same whether its wait ends or
     not. The rank's own log comes second: new steps prove motion, and no more steps while its GPU spins prove a stand.
     Last, one long wait on the CPU causes no context switches: if the main thread switches and does not poll, one wait
-    ended and the next began, even between equal looks.
+    ended and the next began, even between equal samples.
     """
     moved, least = status.motion, min(seen_after(job.patience), max(STOOD_STILL_S, job.usual_pause or 0.0))
     if still >= least and not (doing.moving or job.motion.moving):

@@ -30,7 +30,7 @@ from hangtop.diagnosis.waits.rank_status import (
 SERVERS = ("vllm::", "sglang::")
 """Prefixes of the process titles of inference servers, whose idle workers wait in a broadcast for a request."""
 FEW, TOGETHER_S = 256, 0.6
-"""Most ranks whose single looks are compared with each other; seconds within which looks count as simultaneous."""
+"""Most ranks whose single samples are compared with each other; seconds within which samples count as simultaneous."""
 MOST, MOST_TORN = 8, 4
 """Most ranks dumped with native frames in one go; most of them whose stacks were torn without a pause."""
 
@@ -81,9 +81,9 @@ def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:
     known = {**{(rank.node, rank.process.pid): rank.rank for rank in job.ranks}, **job.stack_ranks}
     newest = {rank.rank: (rank.node, rank.process.pid) for rank in job.ranks}
     since = job.now - (job.stood_still or 0.0) if stands(job) else float("-inf")
-    looks = [pair for pair in zip(job.stack_nodes, job.stacks, strict=False) if pair[1].at >= since]
+    samples = [pair for pair in zip(job.stack_nodes, job.stacks, strict=False) if pair[1].at >= since]
     by_owner: dict[tuple[str, int], list[StackDump]] = defaultdict(list)
-    for node, dump in looks or zip(job.stack_nodes, job.stacks, strict=False):
+    for node, dump in samples or zip(job.stack_nodes, job.stacks, strict=False):
         by_owner[node, dump.rank_pid].append(dump)
     found: dict[int, tuple[str, list[StackDump]]] = {}
     for owner, dumps in sorted(by_owner.items(), key=lambda pair: (max(dump.at for dump in pair[1]), pair[0])):
@@ -147,20 +147,20 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
 
 
 def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[RankStatus]:
-    """The same statuses, with looks in C code taken as waits for the GPU if most ranks, but not all, were at the line.
+    """The same statuses, but samples in C code are waits for the GPU if most ranks, but not all, were at the line.
 
     A job that makes progress is not paused for native frames, and over NCCL most of its waits look like C code. A rank
     whose GPU draws the power of work does not wait. Jobs of more than :data:`FEW` ranks are left as they are.
     """
     at_line: dict[str, list[tuple[float, int]]] = defaultdict(list)
     for one in statuses if 2 < len(statuses) <= FEW else ():
-        for look in filter(_is_opaque, one.readings):
-            at_line[look.where].append((look.at, one.rank))
+        for sample in filter(_is_opaque, one.readings):
+            at_line[sample.where].append((sample.at, one.rank))
 
-    def as_wait(look: Activity) -> Activity:
-        there = {rank for at, rank in at_line.get(look.where, ()) if abs(at - look.at) <= TOGETHER_S}
-        most = len(statuses) < 2 * len(there) < 2 * len(statuses) and _is_opaque(look)
-        return look.taken_as(Meaning.GPU_FULL) if most else look
+    def as_wait(sample: Activity) -> Activity:
+        there = {rank for at, rank in at_line.get(sample.where, ()) if abs(at - sample.at) <= TOGETHER_S}
+        most = len(statuses) < 2 * len(there) < 2 * len(statuses) and _is_opaque(sample)
+        return sample.taken_as(Meaning.GPU_FULL) if most else sample
 
     def of_rank(one: RankStatus) -> RankStatus:
         if one.activity is None or (at_line and one.process and draws_work_power(job, one.process)):

@@ -52,7 +52,7 @@ class WakeProgress(Enum):
 
 
 class WakeSet(NamedTuple):
-    """Measurement of one rank's wake set over the looks."""
+    """Measurement of one rank's wake set over the samples."""
 
     progress: WakeProgress
     figures: str = ""
@@ -87,11 +87,11 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
         told = f"its thread {thread.name} is in {thread.syscall}"
         told += f" on {thread.waiting_on}" if thread.waiting_on else ""
         on = on if told in on else told
-    looks = status.process.pulses if status.process is not None else ()
-    if len(status.readings) < LATE_SAMPLES or (looks and not status.motion.span):
+    pulses = status.process.pulses if status.process is not None else ()
+    if len(status.readings) < LATE_SAMPLES or (pulses and not status.motion.span):
         return WakeSet(WakeProgress.UNKNOWN, on)
     children = tuple(status.process.helpers.values()) if status.process is not None else ()
-    if doing.waits == "helper" and not children and len(looks) > 1 and looks[-1].at - looks[0].at < HELPERS_KNOWN_S:
+    if doing.waits == "helper" and not children and len(pulses) > 1 and pulses[-1].at - pulses[0].at < HELPERS_KNOWN_S:
         return WakeSet(WakeProgress.UNKNOWN, on)  # a node finds new processes every few seconds
     # a thread at a pipe waits inside the job, unless a child process at the far end waits for something outside
     thread_inside = thread is None or (target_of(thread.waiting_on).pipe and all(map(_child_inside, children)))
@@ -161,7 +161,7 @@ def _thread_at_work(doing: Activity, waiters: Sequence[RankStatus]) -> ThreadWai
     """
     if doing.syscall != "futex":
         return None
-    usual = Counter(call for other in waiters for look in other.readings[-1:] for call in set(map(_call, look.beside)))
+    usual = Counter(call for other in waiters for last in other.readings[-1:] for call in set(map(_call, last.beside)))
     theirs = (one for one in doing.beside if usual[_call(one)] * 2 <= len(waiters))
     return next((one for one in theirs if one.syscall not in _IN_LOOPS), None)
 

@@ -26,19 +26,19 @@ from hangtop.session.state import JobState
 A_STEPS_PAUSE = 10.0
 """Seconds of a step in which nothing may move, at the most: most of a longer step is work that is seen."""
 PAUSE, PAUSES = 1.0, 256
-"""Seconds of the shortest pause that counts (several looks fall into it), and how many pauses are kept."""
+"""Seconds of the shortest pause that counts (several updates fall into it), and how many pauses are kept."""
 HALF_LIFE = 600.0
 """Seconds after its end in which a pause's length counts half."""
 LAG = 3.0
 """Seconds after a node's last sample for which its ranks may still be counted as still, if it sends often."""
-LATELY, LOOKS = 5.0, 2.5
-"""Seconds for which a sign shows that a rank moves, or this many intervals between looks, whichever is longer."""
+LATELY, INTERVALS = 5.0, 2.5
+"""Seconds for which a sign shows that a rank moves, or this many intervals between updates, whichever is longer."""
 LONGEST_BETWEEN = 30.0
-"""Most seconds between two looks: after a longer gap the session itself was suspended."""
+"""Most seconds between two updates: after a longer gap the session itself was suspended."""
 EARLY = 0.5
-"""Part of the time between two looks: a sample that comes sooner after a look is not from a new look at the ranks."""
-SAMPLED_OFTEN = 2
-"""Looks without motion after which a rank counts as still."""
+"""Part of the time between two updates: a node's sample that comes sooner is not a new one of its ranks."""
+UPDATED_OFTEN = 2
+"""Updates without motion after which a rank counts as still."""
 LONGEST_RHYTHM = 60.0
 """Seconds: a longer pause is not part of every step."""
 OVERDUE = 3.0
@@ -52,15 +52,15 @@ SLICE = 12
 """Nodes in one slice of work: about 2 ms."""
 
 
-class Progress:
-    """Follows the counters of one job; call :meth:`look` about once a second."""
+class ProgressClock:
+    """Follows the counters of one job; call :meth:`update` about once a second."""
 
     def __init__(self, state: JobState) -> None:
         self._state = state
         self.tracks: dict[str, dict[int, RankProgress]] = {}
         """Progress of each rank in view, by node and pid; only this class changes it."""
         self.between = state.interval
-        """Seconds between two looks of a node."""
+        """Seconds between two updates of a node."""
         self.stood_still: float | None = None
         """Seconds for which at least half of the ranks in view have been still; None without a rank in view."""
         self.motion = JobMotion()
@@ -87,12 +87,12 @@ class Progress:
         """Training steps per second by the logs; 0 if the next step is overdue, None without steps in the logs."""
         return self._steps.per_second(now - self._state.untold)
 
-    def look(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> None:
-        """Compare each living rank with the last look; ``unrelated`` is (node, pid) of other runs' processes."""
-        for _ in self.looking(now, unrelated):
+    def update(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> None:
+        """Compare each living rank with the last update; ``unrelated`` is (node, pid) of other runs' processes."""
+        for _ in self.updating(now, unrelated):
             pass
 
-    def looking(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> Iterator[None]:
+    def updating(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> Iterator[None]:
         """The same in slices of :data:`SLICE` nodes, between which the event loop can do other work."""
         interval, told = self._state.interval, now - self._state.untold
         self.between = min(LONGEST_BETWEEN, max(interval, now - self._now)) if self._now else interval
@@ -100,7 +100,7 @@ class Progress:
         steps, nodes = JobSteps(told), self._state.nodes
         for number, node in enumerate(tuple(nodes.values()), 1):
             if node.ranks:
-                ranks += self._look_at(node, unrelated)
+                ranks += self._update_ranks(node, unrelated)
             if node.steps:
                 steps.take(node, unrelated)
             if number % SLICE == 0:
@@ -111,11 +111,11 @@ class Progress:
         lag = max(LAG, 1.5 * self.between)
         stills = sorted(min(max(told, rank.seen_at), rank.seen_at + lag) - rank.moved_at for rank in ranks)
         half = (len(ranks) + 1) // 2
-        never = sum(not rank.advanced and rank.samples >= SAMPLED_OFTEN for rank in ranks) >= half
+        never = sum(not rank.advanced and rank.updates >= UPDATED_OFTEN for rank in ranks) >= half
         self._take(now, self._stillness(now, max(0.0, stills[-half]), never=never) if ranks else None)
         self.motion = self._motion(ranks, never=never)
 
-    def _look_at(self, node: Node, unrelated: Collection[tuple[str, int]]) -> list[RankProgress]:
+    def _update_ranks(self, node: Node, unrelated: Collection[tuple[str, int]]) -> list[RankProgress]:
         """Look at the ranks of a node; returns the ranks in view.
 
         Unseen is not still: if a node does not answer, its last state is kept, and none of its ranks is in view.
@@ -133,8 +133,8 @@ class Progress:
             gpu = on.get(pid) if node.gpu_processes else None if index is None else node.gpus.get(index)
             known = before.get(pid) or RankProgress(rank.pulses.newest, at, at, rank.launched)
             self.tracks[node.name][pid] = known
-            # A rank that does not move is not sent. But samples between two looks show nothing about ranks: counted as
-            # a look, the rank would seem to sleep, and the next look would have its CPU time in a shorter time.
+            # A rank that does not move is not sent. But samples that come sooner show nothing about ranks: taken for an
+            # update, the rank would seem to sleep, and the next update would have its CPU time in a shorter time.
             early = at - known.seen_at < EARLY * self.between and rank.pulses.newest is known.pulse
             if at > known.seen_at and not early:
                 known.follow(at, rank, gpu, exchanged=exchanged, ours=at <= node.answering.get(pid, 0.0))
@@ -189,7 +189,7 @@ class Progress:
 
     def _shown(self, ranks: Collection[RankProgress]) -> dict[MotionSign, str]:
         """Signs of at least half of the ranks (at least two, if there are two) with their texts, strongest first."""
-        since = self._now - max(LATELY, LOOKS * self.between)
+        since = self._now - max(LATELY, INTERVALS * self.between)
         needed = max(1, min(2, len(ranks)), (len(ranks) + 1) // 2)
         showing = {sign: sum(rank.advanced.get(sign, 0.0) >= since for rank in ranks) for sign in MotionSign}
         return {sign: f"{count(of, 'rank')} {sign.value}" for sign, of in showing.items() if of >= needed}

@@ -19,11 +19,11 @@ from hangtop.diagnosis.waits.process_motion import Motion, between
 WINDOW = 2.5
 """Least seconds over which CPU time is compared with wakeups, because /proc counts CPU time in ticks."""
 AWAY = 10.0
-"""Most seconds between two looks: activity during a longer silence of the node counts as done in this time."""
+"""Most seconds between two updates: activity during a longer silence of the node counts as done in this time."""
 TICK_S = 0.01
 """Seconds of a tick of CPU time: a rank that used next to nothing may show one of user and one of system time."""
 SWITCHES = 2
-"""Least voluntary switches of the main thread, per look and per second: waits with a timeout wake every few seconds."""
+"""Least voluntary switches of the main thread, per update and second: waits with a timeout wake every few seconds."""
 SELDOM, A_SCRIPTS_WAKE, A_WAKE = 25.0, 2e-3, 300e-6
 """Ours: wakeups per second of a polling wait in Python, and CPU seconds per wakeup: more than a check of a file or
 flag takes, less than a step of even a tiny model. The last is for waits that wake more often, in C: the loop of a Ray
@@ -34,7 +34,7 @@ WRITES_A_WAKE, WRITES = 128.0, 1024.0
 """Bytes written per wakeup, and per second, that a polling wait does not reach: data that gloo sends counts as written,
 and so do log lines, which are fewer."""
 IO_RATE, IO_BYTES = 64 * 1024.0, 1e6
-"""Bytes per second in two looks in a row that are more than heartbeats and log lines; or bytes in a single look."""
+"""Bytes per second in two updates in a row that are more than heartbeats and log lines; or bytes in a single update."""
 
 
 class MotionSign(Enum):
@@ -52,31 +52,31 @@ class RankProgress:
 
     pulse: RankPulse
     begun_at: float
-    """Time of the first look, …"""
+    """Time of the first update, …"""
     seen_at: float
     """… and of the last."""
     launched: int
     advanced: dict[MotionSign, float] = field(default_factory=dict)
     """When each sign was last seen."""
-    samples: int = 0
+    updates: int = 0
     """Samples after the first."""
     reads: bool = False
-    """It read or wrote more than log lines before the last look."""
+    """It read or wrote more than log lines before the last update."""
 
     @property
     def moved_at(self) -> float:
-        """When the rank last made progress; the first look if it has made none."""
+        """When the rank last made progress; the first update if it has made none."""
         return max((self.begun_at, *self.advanced.values()))
 
     def follow(self, at: float, rank: Rank, gpu: Gpu | None, *, exchanged: float | None, ours: bool) -> None:
-        """Take the next look at the rank, as of ``at``.
+        """Take the next update of the rank, as of ``at``.
 
-        ``exchanged`` is when its node last had the job's traffic; ``ours``: its activity since the last look may be due
-        to a question of hangtop, and does not count.
+        ``exchanged`` is when its node last had the job's traffic; ``ours``: its activity since the last update may
+        answer a question of hangtop, and does not count.
         """
         pulse, before = rank.pulses.newest, Timed(max(self.seen_at, at - AWAY), self.pulse)
         assert pulse is not None
-        self.samples += 1
+        self.updates += 1
         self.pulse, self.seen_at = pulse, at
         launched, self.launched = rank.launched > self.launched, rank.launched
         if ours:
@@ -118,5 +118,5 @@ class RankProgress:
 
 def _value_at(rank: Rank, at: float) -> Timed[RankPulse]:
     """The figures of a rank's process as known at a time, or the first: figures that do not move are not sent."""
-    look = next((look for look in reversed(rank.pulses) if look.at <= at), rank.pulses[0])
-    return Timed(max(look.at, at), look.value)
+    pulse = next((one for one in reversed(rank.pulses) if one.at <= at), rank.pulses[0])
+    return Timed(max(pulse.at, at), pulse.value)

@@ -1,9 +1,9 @@
 """The sources that a session can ask about a job: stacks of its ranks, flight recorder dumps, and NCCL's RAS.
 
-All of them only read: the session's own looks at stacks pause no rank unless they need native frames, dumps are fetched
-from a node's disk, and one node asks RAS for the whole job. A *fresh* dump is written by the ranks, through the pipe
-that a job can arm: the user requests it by a key press or a command, and hangtop itself once per wait if no culprit is
-named.
+All of them only read: the session's own samples of stacks pause no rank unless they need native frames, dumps are
+fetched from a node's disk, and one node asks RAS for the whole job. A *fresh* dump is written by the ranks, through the
+pipe that a job can arm: the user requests it by a key press or a command, and hangtop itself once per wait if no
+culprit is named.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class JobSources:
         self._session = session
         self._ras_at = 0.0
         self._looking: Counter[str] = Counter()
-        """Looks at stacks that are under way, by node."""
+        """Samples of stacks that are under way, by node."""
         self._reading = asyncio.Lock()
         """Dumps are parsed one at a time: each may take 256 MB meanwhile."""
 
@@ -57,8 +57,8 @@ class JobSources:
     ) -> list[tuple[str, StackDump]]:
         """Read the stacks of these ranks, or of all; ``native`` frames pause a process for some milliseconds.
 
-        A slow node delays only the caller. An ``unasked`` look, or any look in a read-only session, does not pause
-        processes for Python frames; an unasked look skips nodes that still work on an earlier one. For a node that
+        A slow node delays only the caller. An ``unasked`` sample, or any sample in a read-only session, does not pause
+        processes for Python frames; an unasked sample skips nodes that still work on an earlier one. For a node that
         cannot be reached the dumps have an ``error``: that is evidence.
         """
         from collectors.probes.stacks import DumpRequest
@@ -168,7 +168,7 @@ class JobSources:
         self._ras_at = now + RAS_PERIOD
         while await self._ras_answers(ranks):
             still, now = session.progress.stood_still or 0.0, session.now()
-            if still < RAS_GAP or sum(look.at >= now - still for look in session.state.ras) >= POLLS:
+            if still < RAS_GAP or sum(sample.at >= now - still for sample in session.state.ras) >= POLLS:
                 break
             await asyncio.sleep(RAS_GAP)
 

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 STEP = 0.25
 """Seconds between two ticks."""
 LEAST = 1.0
-"""Seconds before any answer, for two looks that agree."""
+"""Seconds before any answer, for two samples that agree."""
 AT_MOST, AT_LEAST_TO = 6.0, 27.0
 """Limit for an undecided job: this multiple of the watch, or this many seconds, whichever is more."""
 ONE_MORE = 2.0
-"""Further seconds to watch a hang without a named culprit: another look may show the culprit."""
+"""Further seconds to watch a hang without a named culprit: another sample may show the culprit."""
 SLOWNESS = 3.0
 """Multiple of the watch for which a moving job may be watched until a slow rank, or a collective, can be judged."""
 STARTS: frozenset[Kind] = frozenset(("init", "store", "compile"))
@@ -91,7 +91,7 @@ def _undecided(session: Session, verdict: Verdict, job_status: JobStatus, past: 
 
     That is so if a wait is about to count as a hang; if only victims of a crash are known (the end of the lost rank may
     be seen within seconds); if a moving job was not yet judged for slowness; or if living ranks are ``unknown``. A job
-    that seems to start may also hang or train: its node may be overloaded, or all looks fell between two collectives.
+    that seems to start may also hang or train: its node may be overloaded, or all samples fell between two collectives.
     """
     living, graph = session.living(), job_status.graph
     readable = len({(node, dump.rank_pid) for node, dump in session.state.stacks if dump.threads})
@@ -106,7 +106,7 @@ def _undecided(session: Session, verdict: Verdict, job_status: JobStatus, past: 
         case "healthy":
             return past < SLOWNESS * watch and readable > 1 and not slowness_judged(job_status)
         case "starting" if not session.options.read_only:
-            starts = any(look.kind in STARTS for status in job_status.read for look in status.readings)
+            starts = any(sample.kind in STARTS for status in job_status.read for sample in status.readings)
             return 2 * readable < len(living) or (not starts and past < SLOWNESS * watch)
         case "unknown":
             return bool(living)

@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 LOOKS = (0.0, 0.4, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0, 12.0, 15.0, 20.0, 25.0, 30.0)
 THEN_EVERY = 15.0
-"""Seconds from the first look at a wait to each look, and later between two looks. The first looks measure which ranks
-progress, at uneven intervals so that they do not fall in step with the job; later looks show whether the ranks still
+"""Seconds from the first sample of a wait to each, and later between two samples. The first samples measure which ranks
+progress, at uneven intervals so that they do not fall in step with the job; later samples show whether the ranks still
 do."""
 EARLY = 0.5
 """Share of the time until the alarm after which stacks of a wait are read, so that the alarm does not have to wait for
-a look."""
+a sample."""
 COMING, FIRST_WAIT = 15.0, 3.0
 """In the first ``COMING`` seconds of a session, stacks are read after a wait of ``FIRST_WAIT`` seconds: no alarm yet,
 but the banner can show what the ranks wait for."""
@@ -39,7 +39,7 @@ LEAST_WAIT = 1.0
 SUSPECT = 1.5
 """Seconds within which a moving job usually shows some sign of motion."""
 SAMPLE_EVERY = (7.0, 13.0)
-"""Seconds between two looks at a moving job, chosen at random: regular looks could fall in step with the job."""
+"""Seconds between two samples of a moving job, chosen at random: regular samples could fall in step with the job."""
 SAMPLED_RANKS = 256
 """Ranks of the largest job whose stacks are read while it moves."""
 PERIOD, LONGEST_PERIOD = 1.0, 4.0
@@ -95,7 +95,7 @@ class Watcher:
             self.close()
 
     async def step(self) -> Verdict | None:
-        """Follow progress and ask what is due; returns a new verdict if a look came in or one is due, else None."""
+        """Follow progress and ask what is due; returns a new verdict if a sample came in or one is due, else None."""
         session = self._session
         await self.tick()
         looked = any(name.startswith("look") for name in self._answered)
@@ -164,9 +164,9 @@ class Watcher:
         return still is not None and still >= seconds
 
     def _claim_look(self) -> bool:
-        """Whether the next look at a wait is due; if so, count it as taken. Without a wait, only if hurried.
+        """Whether the next sample of a wait is due; if so, count it as taken. Without a wait, only if hurried.
 
-        Even if the job often pauses for long: only a look shows where it stands, and how long it may stand there.
+        Even if the job often pauses for long: only a sample shows where it stands, and how long it may stand there.
         """
         session = self._session
         if not (self.hurried or self._stands(self._soonest(min(session.options.patience, session.alarm_after)))):
@@ -181,15 +181,15 @@ class Watcher:
         return True
 
     def _soonest(self, due: float) -> float:
-        """Seconds after which a wait that becomes an alarm after ``due`` seconds gets its first look."""
+        """Seconds after which a wait that becomes an alarm after ``due`` seconds gets its first sample."""
         first, session = min(FIRST_WAIT, due), self._session
         return first if session.now() - session.state.started < COMING else max(first, EARLY * due)
 
     def _claim_sample(self) -> bool:
-        """Whether a look at a moving job is due; if so, set the time of the next. Only many looks show a slow rank.
+        """Whether a sample of a moving job is due; if so, set the time of the next. Only many samples show a slow rank.
 
         Looks only read and stop nobody; a large job is not looked at as a whole. They come within its pauses too, as
-        far as those are usual, or the looks would all fall upon the moments in which it goes on.
+        far as those are usual, or the samples would all fall upon the moments in which it goes on.
         """
         session = self._session
         now, still = session.now(), session.progress.stood_still
@@ -216,7 +216,7 @@ class Watcher:
             self._tasks[asyncio.create_task(question, name=f"hangtop {name}")] = name
 
     def _look(self, name: str) -> None:
-        """Read the stacks of all ranks without pausing them; skips nodes that still work on an earlier look."""
+        """Read the stacks of all ranks without pausing them; skips nodes that still work on an earlier sample."""
         if not self._session.options.read_only:
             self._ask(name, self._session.job_sources.stacks(None, unasked=True))
 
@@ -229,8 +229,8 @@ class Watcher:
 
         _, snapshot = await self._snapshot()
         if ranks := await asyncio.to_thread(lambda: native_wanted(session.job_of(snapshot))):
-            self._ask("native look", session.job_sources.stacks(ranks, native=True))
-            await self._answers("native look", seconds=NATIVE_SECONDS)
+            self._ask("native sample", session.job_sources.stacks(ranks, native=True))
+            await self._answers("native sample", seconds=NATIVE_SECONDS)
 
     async def _answers(self, *names: str, seconds: float) -> None:
         """Wait for answers with these prefixes for at most ``seconds``; later answers stay under way."""

@@ -24,7 +24,7 @@ def test_one_rank_is_late_in_every_look() -> None:
     found = first(verdict)
     assert (found.kind, found.ranks, verdict.outcome) == ("straggler_rank", (2,), "slow")
     assert "slow_matmul (model.py:50)" in found.summary
-    assert "100% of the looks" in found.summary
+    assert "100% of the samples" in found.summary
 
 
 def test_a_rank_that_every_look_met_at_one_place_since_the_last_step_is_not_slow_but_may_be_stuck() -> None:

@@ -47,9 +47,9 @@ class Looker:
         chosen: Any = {"log_globs": [], "on_view": [], "not_mine": [], **settings}
         self.source.configure(Settings(interval=1.0, phase=0.0, job=None, **chosen))
 
-    def look(self, after: float = 1.0) -> list[object]:
+    def read(self, after: float = 1.0) -> list[object]:
         self.now += after
-        return list(self.source.look(self.now))
+        return list(self.source.read(self.now))
 
 
 def of(kind: type[Sample], samples: list[object]) -> list[Sample]:
@@ -58,7 +58,7 @@ def of(kind: type[Sample], samples: list[object]) -> list[Sample]:
 
 def told(looker: Looker, after: float = 1.0) -> list[str]:
     """Kinds of the events of one look."""
-    return [event.kind for event in of(LogEvent, looker.look(after))]
+    return [event.kind for event in of(LogEvent, looker.read(after))]
 
 
 def append(path: Path, text: str) -> None:
@@ -69,11 +69,11 @@ def append(path: Path, text: str) -> None:
 def test_a_file_is_followed_through_rotation_and_truncation(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     looker = Looker(rank_process(0, nccl_log=str(path)))
-    (file,) = of(LogFile, looker.look())
+    (file,) = of(LogFile, looker.read())
     assert (file.why, file.rank, file.stream) == ("No such file or directory", 0, "nccl")
 
     def read() -> list[tuple[object, int]]:
-        return [(event.data["code"], event.line) for event in of(LogEvent, looker.look())]
+        return [(event.data["code"], event.line) for event in of(LogEvent, looker.read())]
 
     path.write_text(XID % 1)
     assert read() == [(1, 1)]
@@ -94,14 +94,14 @@ def test_a_rank_s_log(tmp_path: Path) -> None:
     path.write_text("hello\n")
     with path.open("ab") as log, subprocess.Popen(["sleep", "60"], stdout=log, stderr=log) as writer:
         looker = Looker(rank_process(3, writer.pid, str(path)), on_view=[str(path)])
-        samples = looker.look()
+        samples = looker.read()
         assert {(file.path, file.rank, file.stream, file.why) for file in of(LogFile, samples)} == {
             (str(path), 3, "stdout", ""),
             (str(path), 3, "stderr", ""),
         }
         assert [lines.lines for lines in of(LogLines, samples)] == [["hello"]]
         append(path, TRACEBACK % "one" + "half a li")
-        samples = looker.look() + looker.look(3.0)
+        samples = looker.read() + looker.read(3.0)
         writer.kill()
     (event,) = of(LogEvent, samples)
     assert (event.kind, event.rank, event.line, event.data["message"]) == ("python.exception", 3, 2, "one")
@@ -114,16 +114,16 @@ def test_a_truncated_log_keeps_its_communicators(tmp_path: Path) -> None:
     init = "n1:7:7 [0] NCCL INFO comm 0x50 rank 0 nranks 2 cudaDev 0 busId 1 commId 0x99 - Init START\n"
     path.write_text(init + COLL % (7, 1))
     looker = Looker(log_globs=[str(path)])
-    looker.look()
+    looker.read()
     path.write_text(COLL % (7, 2))
-    assert [(p.comm, p.op_count) for p in of(CommProgress, looker.look())] == [("0x99", 2)]
+    assert [(p.comm, p.op_count) for p in of(CommProgress, looker.read())] == [("0x99", 2)]
 
 
 def test_of_a_large_log_the_head_and_the_end_are_read(tmp_path: Path) -> None:
     path = tmp_path / "nccl.log"
     init = "n1:7:7 [0] NCCL INFO comm 0x50 rank 0 nranks 2 cudaDev 0 busId 1 commId 0x99 - Init START\n"
     path.write_text(init + ("x" * 1023 + "\n") * (18 << 10) + "step 70\n" + COLL % (7, 2))
-    samples = Looker(log_globs=[str(path)]).look()
+    samples = Looker(log_globs=[str(path)]).read()
     (collective,), (step,), (file,) = of(CommProgress, samples), of(StepCount, samples), of(LogFile, samples)
     assert (collective.comm, collective.op_count, step.value) == ("0x99", 2, 70.0)
     assert file.size - file.left_out < 6 << 20
@@ -134,7 +134,7 @@ def test_what_cannot_be_read_is_said() -> None:
         rank_process(0, stdout="/dev/pts/3", stderr="pipe:[1]"),
         rank_process(1, stdout="/dev/null", stderr="socket:[5]"),
     )
-    why = {(file.rank, file.stream): file.why for file in of(LogFile, looker.look())}
+    why = {(file.rank, file.stream): file.why for file in of(LogFile, looker.read())}
     nothing = "no file: what was printed there cannot be read"
     assert why.pop((0, "stderr")) == "a pipe: name the file behind it with --log"
     assert why == {(0, "stdout"): nothing, (1, "stdout"): nothing, (1, "stderr"): nothing}
@@ -143,8 +143,8 @@ def test_what_cannot_be_read_is_said() -> None:
 def test_another_node_reads_a_shared_file(tmp_path: Path) -> None:
     (tmp_path / "x.log").write_text(XID % 79)
     named = [str(tmp_path / "*.log")]
-    (file,) = of(LogFile, Looker(log_globs=named).look())
-    samples = Looker(log_globs=named, not_mine=[file.file_id]).look()
+    (file,) = of(LogFile, Looker(log_globs=named).read())
+    samples = Looker(log_globs=named, not_mine=[file.file_id]).read()
     assert not of(LogEvent, samples)
     assert [other.why for other in of(LogFile, samples)] == ["another node reads it"]
 
@@ -181,7 +181,7 @@ def test_how_far_logs_are_read_is_told(tmp_path: Path) -> None:
     looker = Looker(log_globs=[str(path)])
 
     def told_to() -> list[float]:
-        return [sample.at - looker.now for sample in of(LogsRead, looker.look())]
+        return [sample.at - looker.now for sample in of(LogsRead, looker.read())]
 
     os.utime(path, (looker.now - 60,) * 2)
     assert told_to() == [0.0]
@@ -195,10 +195,10 @@ def test_a_log_stays_its_ranks_when_that_has_ended(tmp_path: Path) -> None:
     path = tmp_path / "rank1.log"
     path.write_text("up\n")
     looker = Looker(rank_process(1, nccl_log=str(path)))
-    looker.look()
+    looker.read()
     append(path, TRACEBACK % "late")
     looker.shared.ranks = ()
-    (raised,) = of(LogEvent, [sample for _ in range(3) for sample in looker.look(after=6.0)])
+    (raised,) = of(LogEvent, [sample for _ in range(3) for sample in looker.read(after=6.0)])
     assert (raised.kind, raised.rank, raised.pid) == ("python.exception", 1, os.getpid())
 
 
@@ -207,18 +207,18 @@ def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_th
     path.write_text("banner\n2023-11-14T22:13:20Z one\n  goes on\n2023-11-14T22:13:30Z two\n")
     os.utime(path, (1_700_000_100, 1_700_000_100))
     looker = Looker(log_globs=[str(path)], on_view=["*"], at=1_700_009_000.0)
-    assert [(shown.at, shown.lines) for shown in of(LogLines, looker.look())] == [
+    assert [(shown.at, shown.lines) for shown in of(LogLines, looker.read())] == [
         (1_700_000_000.0, ["banner", "2023-11-14T22:13:20Z one", "  goes on"]),
         (1_700_000_010.0, ["2023-11-14T22:13:30Z two"]),
     ]
     append(path, "new\n2023-11-14T22:13:40Z three\n")
-    (shown,) = of(LogLines, looker.look())
+    (shown,) = of(LogLines, looker.read())
     assert (shown.at, len(shown.lines)) == (1_700_009_002.0, 2)
 
 
 def test_nothing_to_follow_is_absent() -> None:
     with pytest.raises(Absent):
-        Looker().look()
+        Looker().read()
 
 
 @pytest.mark.parametrize("named_by", ["nccl_log", "stdout"])
@@ -229,7 +229,7 @@ def test_root_reads_no_file_that_the_user_who_named_it_may_not(tmp_path: Path, n
     with path.open("a") as held, subprocess.Popen(["sleep", "60"], stdout=held) as rank:
         fields: dict[str, Any] = {"uid": os.getuid() + 1, "stderr": "", named_by: str(path)}
         looker = Looker(rank_process(0, rank.pid, **fields))
-        samples = looker.look()
+        samples = looker.read()
         assert [file.why for file in of(LogFile, samples)] == ["not the file that it should be"]
         assert of(LogEvent, samples) == []
         path.chmod(0o644)
@@ -288,7 +288,7 @@ def test_a_carrier_that_reads_by_any_descriptor_is_found(tmp_path: Path) -> None
         os.close(read)
         (tmp_path / "slurm-7.out").write_text(XID % 79)
         looker = Looker(rank_process(3, stdout=pipe))
-        (event,) = of(LogEvent, looker.look())
+        (event,) = of(LogEvent, looker.read())
     os.close(write)
     assert (event.source, event.rank) == (str(tmp_path / "slurm-7.out"), 3)
 

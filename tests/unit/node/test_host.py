@@ -35,7 +35,7 @@ def test_the_host_as_files_tell_it(tmp_path: Path) -> None:
     write(tmp_path, "meminfo", "MemTotal:  1000 kB\nMemFree:  10 kB\nMemAvailable:  400 kB\nHugePages_Total:  0\n")
     write(tmp_path, "loadavg", "3.50 2.00 1.00 7/512 4711\n")
     write(tmp_path, "pressure/io", "some avg10=12.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=1.00\n")
-    (sample,) = HostSource(Shared(), str(tmp_path), str(tmp_path)).look(0.0)
+    (sample,) = HostSource(Shared(), str(tmp_path), str(tmp_path)).read(0.0)
     assert isinstance(sample, HostSample)
     assert (sample.memory_total, sample.cpus, sample.versions) == (1024000, os.cpu_count(), {})
     assert (sample.load, sample.memory_available) == (3.5, 409600)
@@ -112,10 +112,10 @@ def test_versions_by_what_a_rank_has_loaded(tmp_path: Path, nccl: str, versions:
     shared = Shared()
     shared.ranks = (rank(7),)
     source = SoftwareSource(shared, str(tmp_path / "proc"), str(tmp_path / "sys"), str(tmp_path))
-    source.look(0.0)
+    source.read(0.0)
     assert shared.versions == {7: versions}
     shared.ranks = ()
-    source.look(0.0)
+    source.read(0.0)
     assert shared.versions == {}
 
 

@@ -47,7 +47,7 @@ def test_lines_that_matter_become_events_with_the_wall_clock(tmp_path: Path, mon
     watched = KernelSource(Shared(), kmsg=str(tmp_path / "kmsg"))
     monkeypatch.setattr(kernel.os, "read", read)  # type: ignore[attr-defined]
     now = time.time()
-    events: list[Any] = [*watched.look(now), *watched.look(now + 7.0)]
+    events: list[Any] = [*watched.read(now), *watched.read(now + 7.0)]
     assert [event.kind for event in events] == ["kernel.xid", "kernel.oom", "kernel.xid"]
     assert [event.at - now for event in events] == pytest.approx([-50, -2, 7], abs=2)
     xid, oom, _ = events
@@ -75,12 +75,12 @@ def test_a_log_that_nobody_may_read_is_unknown_and_sudo_is_asked_once(closed: Ke
     asked = tmp_path / "asked"
     (tmp_path / "sudo").write_text(f"#!/bin/sh\necho sudo >> {asked}; echo 'sudo refuses' >&2; exit 1\n")
     with pytest.raises(Denied, match=r"No such file.*dmesg_restrict is 1.*--sudo allows it"):
-        list(closed.look(0.0))
+        list(closed.read(0.0))
     assert not asked.exists(), "never unasked: sudo reports it to the administrators"
     for _ in range(2):
         closed.configure(SUDO)
         with pytest.raises(Denied, match=r"sudo refuses.*dmesg_restrict is 1"):
-            list(closed.look(0.0))
+            list(closed.read(0.0))
     assert asked.read_text().split() == ["sudo"]
 
 
@@ -92,5 +92,5 @@ def test_dmesg_under_sudo_gives_each_line_once(closed: KernelSource, tmp_path: P
     for seconds in (1.0, 2.0):
         with said.open("a") as log:
             log.write(f"[ {seconds}] {XID}\n")
-        found += closed.look(time.time() if seconds > 1.0 else time.time() - time.monotonic())
+        found += closed.read(time.time() if seconds > 1.0 else time.time() - time.monotonic())
     assert [event.kind for event in found] == ["kernel.xid", "kernel.xid"]

@@ -51,7 +51,7 @@ def test_traffic_and_losses_of_interfaces() -> None:
 
 def test_interfaces_are_told_now_and_then_and_their_counters_every_time() -> None:
     source = NetworkSource(Shared())
-    first, second = ({getattr(sample, "source", "") for sample in source.look(0.0)} for _ in range(2))
+    first, second = ({getattr(sample, "source", "") for sample in source.read(0.0)} for _ in range(2))
     assert (first, second) == ({"", "interface", "tcp"}, {"interface", "tcp"}), "interfaces have no source"
 
 

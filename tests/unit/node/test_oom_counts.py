@@ -36,7 +36,7 @@ class Bench:
         return process(0, pid=pid)
 
     def told(self, *ranks: Any) -> list[tuple[object, object]]:
-        found = list(self.counts.look(ranks, 7.0))
+        found = list(self.counts.read(ranks, 7.0))
         assert all(event.kind == "cgroup.oom_kill" and event.at == 7.0 for event in found)
         return [(event.data["cgroup"], event.data["kills"]) for event in found]
 

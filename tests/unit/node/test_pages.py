@@ -60,19 +60,19 @@ def source(job: subprocess.Popen[str]) -> PageSource:
     shared = Shared()
     shared.ranks = (process(3, job.pid, uid=os.getuid()),)
     made = PageSource(shared)
-    assert list(made.look(0.0)) == [InsidePulse(job.pid, None, None, "", None)]
+    assert list(made.read(0.0)) == [InsidePulse(job.pid, None, None, "", None)]
     return made
 
 
 def test_step_and_phase_of_a_rank(source: PageSource, do: Callable[[str], None]) -> None:
     do("hangtop.inside.step(41); hangtop.inside.phase('data')")
-    pulse, steps = source.look(0.0)
+    pulse, steps = source.read(0.0)
     assert isinstance(pulse, InsidePulse)
     assert (pulse.step, pulse.phase) == (41, "data")
     assert isinstance(steps, StepCount)
     assert (steps.value, steps.grown, steps.at) == (41.0, 0, pulse.step_at)
     do("hangtop.inside.step(44)")
-    assert [sample.grown for sample in source.look(0.0) if isinstance(sample, StepCount)] == [3]
+    assert [sample.grown for sample in source.read(0.0) if isinstance(sample, StepCount)] == [3]
 
 
 @pytest.mark.parametrize("ends", [False, True])
@@ -84,8 +84,8 @@ def test_a_page_that_is_taken_away_and_one_whose_process_ends(
         source.shared.ranks = ()
     else:
         do("hangtop.inside.stop()")
-    assert list(source.look(5.0)) == [InsidePulse(pid, None, None, "", None)]
-    assert list(source.look(6.0)) == []
+    assert list(source.read(5.0)) == [InsidePulse(pid, None, None, "", None)]
+    assert list(source.read(6.0)) == []
 
 
 def test_results_of_checks_are_told(source: PageSource, do: Callable[[str], None]) -> None:
@@ -94,7 +94,7 @@ def test_results_of_checks_are_told(source: PageSource, do: Callable[[str], None
     row = {"check": "same", "at": 1.8e9, "ranks": [0, 1], "ok": False, "seconds": 0.5, "summary": "1",
            "findings": [finding]}  # fmt: skip
     do(f"hangtop.inside.steps.telling.page.answer({json.dumps([row]).encode()!r})")
-    (result,) = [sample for sample in source.look(0.0) if isinstance(sample, InsideResult)]
+    (result,) = [sample for sample in source.read(0.0) if isinstance(sample, InsideResult)]
     assert (result.check, result.ok, result.findings[0].ranks) == ("same", False, [1])
 
 

@@ -45,7 +45,7 @@ class Scripted(Source):
     looks: list[Callable[[], Iterable[NamedTuple]]]
     deadline = 0.05
 
-    def look(self, _now: float) -> Iterable[NamedTuple]:
+    def read(self, _now: float) -> Iterable[NamedTuple]:
         return self.looks.pop(0)()
 
 

@@ -27,12 +27,12 @@ from collectors.samples.logs import LogLines
 from collectors.samples.stream import Fault
 
 class Flood(Source):
-    def look(self, now):
+    def read(self, now):
         for number in range(40):
             yield LogLines("/x", None, now, ["x" * 10000], number)
 
 class Stubborn(Source):
-    def look(self, now):
+    def read(self, now):
         if not hasattr(self, "child"):
             self.child = Child(["stubborn-smi"])
             yield Fault("child", str(self.child.pid), 1)

@@ -30,7 +30,7 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.node import Rank
 from hangtop.session.intake import ANSWER_SEEN
-from hangtop.session.motion.progress import Progress
+from hangtop.session.motion.progress import ProgressClock
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.watching import job_sources, triage, watcher
@@ -216,7 +216,7 @@ async def test_a_job_that_moves_is_not_asked(monkeypatch: pytest.MonkeyPatch, mo
     monkeypatch.setattr(session.job_sources, "ras", ras)
     moves = property(lambda _: JobMotion(moving=moving), lambda _, value: None)
     monkeypatch.setattr(type(session.progress), "motion", moves, raising=False)
-    monkeypatch.setattr(Progress, "stood_still", property(lambda _: 30.0, lambda _, value: None), raising=False)
+    monkeypatch.setattr(ProgressClock, "stood_still", property(lambda _: 30.0, lambda _, value: None), raising=False)
     await session.watcher.step()
     await asyncio.sleep(0)
     assert len(questions) == asked
@@ -225,7 +225,7 @@ async def test_a_job_that_moves_is_not_asked(monkeypatch: pytest.MonkeyPatch, mo
 
 def job(port: int, *ranks: RankProcess, monkeypatch: pytest.MonkeyPatch) -> LocalSession:
     """Ranks on this machine whose NCCL has RAS at this port, and whose job stands still."""
-    monkeypatch.setattr(Progress, "stood_still", property(lambda _: 30.0, lambda _, value: None), raising=False)
+    monkeypatch.setattr(ProgressClock, "stood_still", property(lambda _: 30.0, lambda _, value: None), raising=False)
     monkeypatch.setattr(job_sources, "RAS_GAP", 0.05)
     monkeypatch.setattr(triage, "AT_LEAST_TO", 1.0)
     env, versions = {"NCCL_RAS_ADDR": f"127.0.0.1:{port}"}, {"nccl": "2.30.7"}
@@ -249,7 +249,7 @@ async def test_triage_asks_a_job_that_stands_still_until_its_counts_are_known_to
 async def test_triage_of_a_job_that_moves_asks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with ras_server(RasServer(status=status((0, os.getpid(), 7)))) as server:
         session = job(server.port, process(0, os.getpid(), world_size=1), monkeypatch=monkeypatch)
-        monkeypatch.setattr(Progress, "stood_still", property(lambda _: 0.1, lambda _, value: None), raising=False)
+        monkeypatch.setattr(ProgressClock, "stood_still", property(lambda _: 0.1, lambda _, value: None), raising=False)
         await triage.watch_until_sure(session, 0.5, lambda _: None)
     assert server.heard == []
 

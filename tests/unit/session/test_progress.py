@@ -6,7 +6,7 @@ import pytest
 
 from collectors.samples.logs import StepCount
 from collectors.samples.ranks import RankPulse
-from hangtop.session.motion.progress import HALF_LIFE, Progress
+from hangtop.session.motion.progress import HALF_LIFE, ProgressClock
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import stack
@@ -52,7 +52,7 @@ def test_what_a_node_says_between_two_looks_is_no_look_in_which_its_ranks_slept(
     job.run(1, spins)
     job.now += 0.3
     job.intake.samples("node1", [job.ticked()])
-    job.progress.look(job.now)
+    job.progress.update(job.now)
     job.now -= 0.3
     assert job.run(1, spins) == pytest.approx(1.0)
     assert not job.progress.motion.moving
@@ -91,7 +91,7 @@ def test_a_pause_fades() -> None:
 
 def test_the_alarm_of_a_session_stays_within_half_of_the_time_out(monkeypatch: pytest.MonkeyPatch) -> None:
     session = Session(SessionOptions(patience=20.0))
-    monkeypatch.setattr(Progress, "usual_pause", 900.0)
+    monkeypatch.setattr(ProgressClock, "usual_pause", 900.0)
     assert session.alarm_after == session.job().alarm_after == 300.0
 
 

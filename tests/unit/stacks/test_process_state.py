@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from collectors.node.processes import process_state, procfs
-from collectors.node.stacks import look
+from collectors.node.stacks import reader
 
 X86 = os.uname().machine == "x86_64"
 
@@ -72,7 +72,7 @@ def test_the_way_out_fits_the_node(
     proc = make_node(tmp_path, scope, owner)
     monkeypatch.setattr(os, "geteuid", lambda: own)
     monkeypatch.setattr(procfs, "may_trace_all", lambda: True)
-    assert words in look.way_out(7, proc)
+    assert words in reader.way_out(7, proc)
 
 
 def test_threads_that_do_not_sleep_at_a_futex_are_told(tmp_path: Path) -> None:

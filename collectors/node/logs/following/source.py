@@ -15,15 +15,15 @@ from collectors.samples.ranks import RankProcess
 from collectors.samples.stream import Settings
 
 SPENT = 0.5
-"""CPU seconds that one look may use while logs flood."""
+"""CPU seconds that one read may use while logs flood."""
 FILES = 256
 """Files that are followed at once at most."""
 WAITING, SENT = 4096, 128
-"""Events of all logs that may wait to be sent, and events sent per look."""
+"""Events of all logs that may wait to be sent, and events sent per read."""
 SHOWN, SHOWN_IN_ALL = 64 << 10, 256 << 10
-"""Bytes of raw lines per look, of one file and of all."""
+"""Bytes of raw lines per read, of one file and of all."""
 UNSEEN = 2.0
-"""Seconds between two looks while no log is on view."""
+"""Seconds between two reads while no log is on view."""
 FIND_EVERY = 5.0
 """Seconds between two searches for new files while the ranks stay the same."""
 
@@ -59,7 +59,7 @@ class LogSource(Source):
         self.period = 0.0 if settings.on_view else UNSEEN
         self._found_at = float("-inf")
 
-    def look(self, now: float) -> Iterator[NamedTuple]:
+    def read(self, now: float) -> Iterator[NamedTuple]:
         """Events first, then files and collectives, then the lines on view."""
         if not 0 <= now - self._found_at < FIND_EVERY or self.shared.ranks != self._found_for:
             self._find(now)

@@ -44,15 +44,15 @@ class DumpRequest(NamedTuple):
     administrators."""
 
 
-class Looker:
-    """Looks at processes with the py-spy at path ``spy``; None if the node has none."""
+class StackReader:
+    """Reads stacks with the py-spy at path ``spy``; None if the node has none."""
 
     def __init__(self, spy: Optional[str]) -> None:
         self._spy = spy
         self._refused = ""
         """Sudo's message when it refused; sudo is then not tried again."""
 
-    def look(self, pid: int, rank_pid: int, request: DumpRequest) -> StackDump:
+    def read(self, pid: int, rank_pid: int, request: DumpRequest) -> StackDump:
         """Dump one process."""
         at, state, status = time.time(), process_state.of(pid), procfs.read_status("/proc", pid)
         own_pid = None if status is None else status.inner_pid
@@ -136,7 +136,7 @@ def _run(words: List[str], deadline: float, pid: int, own_pid: Optional[int]) ->
 
 
 def _settled(pid: int, state: Optional[ProcessState]) -> ProcessState:
-    """The kernel state; read again if the process was traced, because another look's pause may be over by now."""
+    """The kernel state; read again if the process was traced, because another read's pause may be over by now."""
     if state is not None and state.state == TRACED:
         return process_state.of(pid) or state
     return state or ProcessState("", "", "", "", 0.0)
