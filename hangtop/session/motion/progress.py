@@ -12,7 +12,7 @@ steps at regular intervals.
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterator
 
 from hangtop.diagnosis.evidence.gpus import given_gpu
@@ -191,8 +191,8 @@ class ProgressClock:
         """Signs of at least half of the ranks (at least two, if there are two) with their texts, strongest first."""
         since = self._now - max(LATELY, INTERVALS * self.between)
         needed = max(1, min(2, len(ranks)), (len(ranks) + 1) // 2)
-        showing = {sign: sum(rank.advanced.get(sign, 0.0) >= since for rank in ranks) for sign in MotionSign}
-        return {sign: f"{count(of, 'rank')} {sign.value}" for sign, of in showing.items() if of >= needed}
+        showing = Counter(sign for rank in ranks for sign, at in rank.advanced.items() if at >= since)
+        return {sign: f"{count(showing[sign], 'rank')} {sign.value}" for sign in MotionSign if showing[sign] >= needed}
 
     def _rhythm(self) -> float:
         """Seconds without any sign that are usual between two steps of this job."""

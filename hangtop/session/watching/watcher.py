@@ -134,6 +134,11 @@ class Watcher:
 
     async def judge(self) -> Verdict:
         """Make a verdict and publish it; if the rules raise an exception, the verdict reports that."""
+        with _no_collection():
+            verdict = await self._judged()  # its snapshot is freed before the next collection, which would visit it
+        return self._session.publish(verdict)
+
+    async def _judged(self) -> Verdict:
         from hangtop.diagnosis.verdict.verdict import diagnose
 
         def judged() -> Verdict:
@@ -142,13 +147,11 @@ class Watcher:
             self._verdict_cost = copying + time.thread_time() - began
             return verdict
 
-        with _no_collection():
-            copying, snapshot = await self._snapshot()
-            try:
-                verdict = await asyncio.to_thread(judged)  # no key press waits
-            except Exception as error:  # noqa: BLE001 - a bug must not end the watch
-                verdict = failed("the diagnosis", error)
-        return self._session.publish(verdict)
+        copying, snapshot = await self._snapshot()
+        try:
+            return await asyncio.to_thread(judged)  # no key press waits
+        except Exception as error:  # noqa: BLE001 - a bug must not end the watch
+            return failed("the diagnosis", error)
 
     async def _snapshot(self) -> tuple[float, Job]:
         """The present state, copied in slices, and the seconds of CPU that this took."""
