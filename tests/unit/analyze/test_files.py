@@ -98,7 +98,7 @@ def test_names_in_archives_reach_no_terminal(tmp_path: Path) -> None:
 
 def test_what_swells_without_end_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGEST", 4 * MIB)
-    (tmp_path / "a.log.gz").write_bytes(gzip.compress(b"RuntimeError: x\n" + b"\n" * (20 * MIB)))
+    (tmp_path / "a.log.gz").write_bytes(gzip.compress(b"RuntimeError: x\n" + b"\n" * (6 * MIB)))
     (found,) = files_session([tmp_path / "a.log.gz"]).files
     assert "was not read" in found.why
     assert found.events, "what came before is read"

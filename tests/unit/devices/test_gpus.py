@@ -30,6 +30,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpus]:
     monkeypatch.setattr(nvidia, "FASTEST", 0.05)
+    monkeypatch.setattr(nvidia, "BACK_OFF", 0.1)
     made = Gpus(Shared(), proc=str(tmp_path))
     made.configure(FAST)
     yield made
@@ -79,10 +80,7 @@ def test_a_silent_nvidia_smi_is_late_and_alone(bench: Bench, source: Gpus, monke
     assert look(source)[1] is None
 
 
-def test_one_that_dies_says_why_and_is_started_again(
-    bench: Bench, source: Gpus, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(nvidia, "BACK_OFF", 0.1)
+def test_one_that_dies_says_why_and_is_started_again(bench: Bench, source: Gpus) -> None:
     until(source, GpuSample)
     bench.plant("driver dies")
     assert str(until_raised(source, Failed)) == "Failed to initialize NVML: Unknown Error"

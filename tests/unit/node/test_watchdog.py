@@ -84,14 +84,7 @@ def test_the_end_of_its_input_ends_it_and_its_child_at_once(stubborn: dict[str, 
         wait_gone([child], 60)
 
 
-def test_silence_ends_it_and_its_child(stubborn: dict[str, str]) -> None:
-    with start(stubborn, "child") as agent:
-        child = child_of(agent)
-        assert agent.process.wait(SILENCE + 60) == -signal.SIGALRM
-        wait_gone([child], 60)
-
-
-def test_a_cut_link_ends_it_even_while_it_is_blocked_in_a_write(stubborn: dict[str, str]) -> None:
+def test_silence_ends_it_and_its_child_even_while_it_is_blocked_in_a_write(stubborn: dict[str, str]) -> None:
     with start(stubborn, "flood", "child", reading=False) as agent:
         child = child_of(agent)
         assert agent.process.wait(SILENCE + 60) == -signal.SIGALRM

@@ -23,15 +23,6 @@ from collectors.probes.running import Limits, Running
 from collectors.samples.probes import Observation
 from tests.support.node_agent import alive, children
 
-QUICK = b"""
-from collectors.node.network import path
-from collectors.node import watchdog
-def main(arguments):
-    watchdog.watch.__defaults__ = (None, 1)
-    path.main(arguments)
-"""
-"""The path probe's listener, which ends after a second without a heartbeat."""
-
 NEVER = """\
 #!/bin/sh
 trap '' HUP INT TERM PIPE ALRM
@@ -72,6 +63,19 @@ class CutLink(Local):
         return process
 
 
+def quick(entry: str, arguments: object, seconds: int) -> bytes:
+    """A program that ends after so many seconds without a heartbeat, instead of ten."""
+    package, _, module = entry.rpartition(".")
+    code = f"""
+from {package} import {module}
+from collectors.node import watchdog
+def main(arguments):
+    watchdog.watch.__defaults__ = (None, {seconds})
+    {module}.main(arguments)
+"""
+    return payload.pack("quick", arguments, extra={"quick.py": code.encode()})
+
+
 def put(folder: Path, *names: str) -> None:
     for name in names:
         (folder / name).write_text(NEVER)
@@ -81,7 +85,9 @@ def put(folder: Path, *names: str) -> None:
 async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Flame graphs, native stacks, paths, InfiniBand and preflight, each at what takes it longest."""
+    """Flame graphs, native stacks, paths, InfiniBand and preflight, each at what takes it longest; here, four."""
+    assert watchdog.watch.__defaults__ == (None, 9)
+    monkeypatch.setattr("collectors.probes.running.BEAT_SECONDS", 0.3)
     put(tmp_path, "py-spy", "ibping", "tcpdump")
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     me = os.getpid()
@@ -95,7 +101,7 @@ async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
     }
     link = CutLink()
     running = [
-        Running(link, payload.command(sys.executable), payload.pack(entry, arguments), lambda _: False)
+        Running(link, payload.command(sys.executable), quick(entry, arguments, 4), lambda _: False)
         for entry, arguments in programs.items()
     ]
     for one in running:
@@ -113,7 +119,7 @@ async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
         process.cut = True
     for one in running:
         one.stop()
-    async with asyncio.timeout(watchdog.SILENCE + 30.0):  # ten seconds on a machine that does nothing else
+    async with asyncio.timeout(40):  # four seconds on a machine that does nothing else
         while any(alive(pid) for of in pids.values() for pid in of):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.05)
         await asyncio.gather(*(process.wait() for process in link.started))
@@ -129,11 +135,11 @@ async def test_what_is_needed_lives_as_long_as_it_is_heard_of(monkeypatch: pytes
         ports.append(found.value)
         return len(ports) == 2
 
-    packed = payload.pack("quick", {"listen": True}, extra={"quick.py": QUICK})
+    packed = quick("collectors.node.network.path", {"listen": True}, 1)
     monkeypatch.setattr("collectors.probes.running.BEAT_SECONDS", 0.3)
     async with Running(Local("here"), payload.command(sys.executable), packed, take) as running:
         await running.finished(10)
-        await asyncio.sleep(2.5)
+        await asyncio.sleep(1.5)
         socket.create_connection(("127.0.0.1", ports[0])).close()
         assert not running.over
     assert await running.ended(5) in (-signal.SIGKILL, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from hypothesis import assume, example, given, settings
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from collectors.formats import flight_recorder
@@ -139,7 +139,6 @@ def test_a_rank_that_stops_is_found_by_whole_dumps(layout: Layout, rank: int, pl
     assert [set(finding.ranks) for finding in said(dumps, layout.world)] == [right]
 
 
-@settings(max_examples=40, deadline=None)
 @given(layouts, styles)
 def test_a_job_that_came_to_its_end_is_well(layout: Layout, style: Style) -> None:
     run, _, _ = Fault("stuck", 0, 0).run(layout)

@@ -228,6 +228,7 @@ def job(port: int, *ranks: RankProcess, monkeypatch: pytest.MonkeyPatch) -> Loca
     monkeypatch.setattr(ProgressClock, "stood_still", property(lambda _: 30.0, lambda _, value: None), raising=False)
     monkeypatch.setattr(job_sources, "RAS_GAP", 0.05)
     monkeypatch.setattr(triage, "AT_LEAST_TO", 1.0)
+    monkeypatch.setattr(triage, "AT_MOST", 1.0)
     env, versions = {"NCCL_RAS_ADDR": f"127.0.0.1:{port}"}, {"nccl": "2.30.7"}
     return local_session(*(rank._replace(env=env, versions=versions) for rank in ranks), read_only=True)
 

@@ -64,7 +64,7 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
 @pytest.mark.parametrize(
     ("script", "deadline", "said"),
     [
-        ("exec yes", 50.0, "py-spy says more than 32 MB of it"),
+        ("exec yes $(printf %4000d 0)", 50.0, "py-spy says more than 32 MB of it"),
         ("while :; do echo x; sleep 0.05; done", 1.0, "timeout: py-spy did not come back"),
     ],
 )
