@@ -1,7 +1,7 @@
 """Thousands of simulated nodes: one process with an SSH server that sends an agent's samples, once a second per node.
 
     with simulated_nodes(2048) as simulated:        # in its own process
-        Fleet(resolve(simulated.names), …, FleetOptions(settings, simulated.ssh_config))
+        Fleet(resolve(simulated.names), settings, …, ssh_config=simulated.ssh_config)
 
 Each node has eight moving ranks on eight GPUs; the first flush carries the constant samples. Nodes tick spread over the
 second, like real ones. The server accepts every login; other benchmarks measure handshakes with a real sshd. Like

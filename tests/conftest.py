@@ -8,11 +8,12 @@ import os
 import signal
 import tempfile
 from collections.abc import AsyncIterator, Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from collectors.fleet.local import Local
+from collectors.fleet.via.piped import Piped
 
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="hangtop-state-")
 """Folder for the pasts of sessions, instead of the user's own state folder."""
@@ -62,15 +63,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 async def locals_are_closed(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[None]:
-    """Close each :class:`Local` of a test: asyncio warns at exit about a process that outlives its loop."""
-    made: list[Local] = []
-    create = Local.__init__
+    """Close each :class:`Piped` of a test: asyncio warns at exit about a process that outlives its loop."""
+    made: list[Piped] = []
+    create = Piped.__init__
 
-    def created(self: Local, name: str) -> None:
-        create(self, name)
+    def created(self: Piped, *arguments: Any) -> None:
+        create(self, *arguments)
         made.append(self)
 
-    monkeypatch.setattr(Local, "__init__", created)
+    monkeypatch.setattr(Piped, "__init__", created)
     yield
     for one in made:
         await one.close()

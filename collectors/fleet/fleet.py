@@ -10,17 +10,16 @@ import resource
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from collectors.fleet import payload
-from collectors.fleet.local import Local
 from collectors.fleet.node_link import AGENT, NodeLink
 from collectors.fleet.sink import Asker, Sink
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Transport, TransportError
-from collectors.fleet.via.way import AT_ONCE, Way
+from collectors.fleet.via.piped import Piped
+from collectors.fleet.via.way import AT_ONCE, HERE, Way
 from collectors.samples.stream import Settings
 
 if TYPE_CHECKING:
@@ -29,28 +28,25 @@ if TYPE_CHECKING:
 MOST_FILES = 16384
 
 
-@dataclass(frozen=True, slots=True)
-class FleetOptions:
-    """How a fleet connects, and the settings of its nodes."""
-
-    settings: Settings
-    """Settings of every node; the fleet sets ``phase``."""
-    ssh_config: Path | None = None
-    """File to read instead of ``~/.ssh/config`` and the system's."""
-    python: str | None = None
-    """The interpreter on the nodes; None to search each node's PATH."""
-    way: Way | None = None
-    """How nodes are reached; None for hangtop's own SSH."""
-
-
 class Fleet:
     """Keeps nodes connected until :meth:`close`."""
 
-    def __init__(self, targets: Sequence[Target], *, sink: Sink, ask: Asker, options: FleetOptions) -> None:
+    def __init__(
+        self, targets: Sequence[Target], settings: Settings, *, sink: Sink, ask: Asker, way: Way | None = None,
+        ssh_config: Path | None = None, python: str | None = None,
+    ) -> None:  # fmt: skip
+        """The fleet sets the ``phase`` of each node's settings; with ``way`` None it uses hangtop's own SSH.
+
+        ``ssh_config`` is read instead of ``~/.ssh/config`` and the system's; ``python`` is the interpreter on the
+        nodes, None to search each node's PATH.
+        """
         self._targets = tuple(targets)
+        self._settings = settings
         self._sink = sink
-        self._options = options
         self._ask = ask
+        self._way = way
+        self._ssh_config = ssh_config
+        self._python = python
         self._links: dict[str, NodeLink] = {}
         self._connector: Connector | None = None
         """Opens the SSH connections of all nodes; None if no node needs it."""
@@ -64,10 +60,10 @@ class Fleet:
         """Start to connect to every node, without waiting for any. Raises :class:`SshConfigError`."""
         await asyncio.to_thread(self._prepare)
         allow_files()
-        opening, options = asyncio.Semaphore(AT_ONCE), self._options
+        opening = asyncio.Semaphore(AT_ONCE)
         for number, target in enumerate(self._targets):
-            settings = options.settings._replace(phase=number / len(self._targets))
-            python = options.python or (sys.executable if target.local else None)
+            settings = self._settings._replace(phase=number / len(self._targets))
+            python = self._python or (sys.executable if target.local else None)
             link = NodeLink(self._transport(target, opening), self._sink, settings, python)
             self._links[target.name] = link
             link.start()
@@ -75,18 +71,14 @@ class Fleet:
     def _prepare(self) -> None:
         """Do the slow work, in a thread: pack the payload, import asyncssh, read the ssh_config."""
         payload.pack(AGENT)
-        if self._options.way is None and any(not target.local for target in self._targets):
+        if self._way is None and any(not target.local for target in self._targets):
             from collectors.fleet.ssh.connector import Connector
 
-            self._connector = Connector(self._options.ssh_config, self._ask)
+            self._connector = Connector(self._ssh_config, self._ask)
 
     def _transport(self, target: Target, opening: asyncio.Semaphore) -> Transport:
-        if target.local:
-            return Local(target.name)
-        if self._options.way is not None:
-            from collectors.fleet.via.piped import Piped
-
-            return Piped(target, self._options.way, opening)
+        if (way := HERE if target.local else self._way) is not None:
+            return Piped(target, way, opening)
         from collectors.fleet.ssh.node import Ssh
 
         assert self._connector is not None
@@ -102,10 +94,6 @@ class Fleet:
     def transport(self, node: str) -> Transport:
         """The open transport of a node. Raises :class:`TransportError` if the node is not connected or not known."""
         return self._link(node).transport
-
-    def python(self, node: str) -> str:
-        """Path or name of the Python interpreter on a node, for :func:`collectors.fleet.payload.command`."""
-        return self._link(node).python
 
     def retry(self, node: str) -> None:
         """Connect to a lost node now; asks again about a host key that was not accepted."""

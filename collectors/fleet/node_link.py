@@ -58,8 +58,7 @@ class NodeLink:
         self._sink = sink
         self.settings = settings
         self._search = python is None
-        self.python = python or "python3"
-        """The interpreter in use on the node, or the first one to try."""
+        transport.python = python or "python3"
         self._link: Link = "connecting"
         self._why = ""
         self._process: Process | None = None
@@ -193,16 +192,17 @@ class NodeLink:
                 return self._transport.why
             if self._heard_at is not None:
                 return f"hangtop's part there {self._ended(status)}"
-            why = f"{self.python} could not start there (status {status}){self._said()}"
-            found = await find_python(self._transport) if self._search else self.python
-            if found == self.python:
-                return why
-            self.python = found
+            python = self._transport.python
+            found = await find_python(self._transport) if self._search else python
+            if found == python:
+                return f"{python} could not start there (status {status}){self._said()}"
+            self._transport.python = found
 
     async def _stream(self) -> int:
         """Run the agent to its end and deliver its samples; returns its exit status."""
         self._decoder, self._paused, self._errors = Decoder(), False, b""
-        command = payload.command(self.python, nice=False)
+        python = self._transport.python
+        command = payload.command(python, nice=False)
         process = await self._transport.start(command, on_stdout=self._take, on_stderr=self._complain)
         self._process = process
         try:
@@ -210,7 +210,7 @@ class NodeLink:
             async with asyncio.timeout(FIRST_WORD) as self._first_word:
                 return await process.wait()
         except TimeoutError:
-            raise TransportError(f"{self.python} said nothing there for {FIRST_WORD:.0f} s{self._said()}") from None
+            raise TransportError(f"{python} said nothing there for {FIRST_WORD:.0f} s{self._said()}") from None
         finally:
             self._process = self._first_word = None
             process.kill()

@@ -1,4 +1,4 @@
-"""The interface that runs commands on a node: over SSH, through a local program, or as a subprocess here."""
+"""The interface that runs commands on a node: over SSH, or through a local program."""
 
 from __future__ import annotations
 
@@ -85,6 +85,8 @@ class Transport(ABC):
         """The node's name as the user wrote it."""
         self.why = ""
         """Why the connection ended."""
+        self.python = "python3"
+        """The interpreter there for hangtop's programs: see :func:`collectors.fleet.payload.command`."""
 
     @property
     @abstractmethod

@@ -30,7 +30,7 @@ def shown_command(pids: Sequence[int], seconds: float) -> str:
     return shlex.join(words).replace("'(memory)'", "(memory)") + more
 
 
-async def record(transport: Transport, python: str, pids: Sequence[int], *, seconds: float) -> list[FlameRecording]:
+async def record(transport: Transport, pids: Sequence[int], *, seconds: float) -> list[FlameRecording]:
     """Sample these processes of one node for ``seconds``, without pausing them.
 
     Returns one recording per pid: its unpacked stacks, with lines ``outer;inner 62``, thread first; or an error.
@@ -51,7 +51,7 @@ async def record(transport: Transport, python: str, pids: Sequence[int], *, seco
 
     packed = pack("collectors.node.stacks.flamerecord", [list(pids), seconds])
     limits = Limits(line=2 * LIMIT, total=4 * LIMIT)
-    running = Running(transport, command(python, nice=False), packed, take, limits=limits)
+    running = Running(transport, command(transport.python, nice=False), packed, take, limits=limits)
     async with running:
         try:
             await running.ended(seconds + ANSWER_SECONDS)

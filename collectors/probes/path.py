@@ -75,7 +75,7 @@ class PathSurvey:
         where = {"name": target.name, "host": target.address, **self._ports[target.name]}
         arguments = {"name": source.name, "targets": [where], "seconds": self._seconds}
         try:
-            (found,) = await collect(source.transport, source.python, ENTRY, arguments, _path_figure, DIRECTION_SECONDS)
+            (found,) = await collect(source.transport, ENTRY, arguments, _path_figure, DIRECTION_SECONDS)
         except (TransportError, ValueError) as error:
             return PathFigure(source.name, target.name, error=str(error))
         figure = found._replace(a=source.name, b=target.name)

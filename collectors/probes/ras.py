@@ -30,7 +30,7 @@ def address(setting: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int], at: float) -> RasReport:
+async def ask(transport: Transport, pid: int, where: tuple[str, int], at: float) -> RasReport:
     """One report, requested in the network namespace of this process.
 
     Raises :class:`TransportError` without an answer, or if the answer is no report.
@@ -38,7 +38,7 @@ async def ask(transport: Transport, python: str, pid: int, where: tuple[str, int
     host, port = where
     arguments = {"pid": pid, "host": host, "port": port}
     try:
-        (reply,) = await collect(transport, python, ENTRY, arguments, _answered, SECONDS, limits=LIMITS)
+        (reply,) = await collect(transport, ENTRY, arguments, _answered, SECONDS, limits=LIMITS)
         if not (why := clean(reply.why)):
             said = base64.b64decode(reply.data, validate=True).decode("utf-8", "replace")
             return ras.parse(clean(said), at=at)

@@ -35,15 +35,13 @@ class Dump:
     size: int = 0
 
 
-async def fetch(
-    transport: Transport, python: str, ranks: Sequence[tuple[int, int, float]], *, fresh: bool
-) -> list[Dump]:
+async def fetch(transport: Transport, ranks: Sequence[tuple[int, int, float]], *, fresh: bool) -> list[Dump]:
     """Dumps of (rank, pid, start time on the node's clock) on one node; ``fresh``: the ranks write new dumps first.
 
     Raises :class:`TransportError` if the node does not answer.
     """
     arguments = {"ranks": [list(rank) for rank in ranks], "fresh": fresh}
-    found = await collect(transport, python, ENTRY, arguments, _file, SECONDS, limits=LIMITS)
+    found = await collect(transport, ENTRY, arguments, _file, SECONDS, limits=LIMITS)
     return [dump_of(transport.name, file) for file in found[: len(ranks)]]
 
 

@@ -226,17 +226,16 @@ async def _beat(process: Process) -> None:
 
 @dataclass(frozen=True, slots=True)
 class NodeAccess:
-    """A node that takes part: its connection, its interpreter, and its address in the job's network."""
+    """A node that takes part: its connection and its address in the job's network."""
 
     name: str
     transport: Transport
-    python: str
     address: str
 
 
 @asynccontextmanager
 async def asking(
-    transport: Transport, python: str, entry: str, arguments: Mapping[str, object], read: Callable[[bytes], T],
+    transport: Transport, entry: str, arguments: Mapping[str, object], read: Callable[[bytes], T],
     seconds: float, *, limits: Limits = LIMITS,
 ) -> AsyncIterator[list[T]]:  # fmt: skip
     """The answers of the program ``entry``; the program runs until the context is left.
@@ -252,17 +251,17 @@ async def asking(
         return False
 
     packed = payload.pack(entry, dict(arguments))
-    async with Running(transport, payload.command(python), packed, take, limits=limits) as running:
+    async with Running(transport, payload.command(transport.python), packed, take, limits=limits) as running:
         await running.finished(seconds)
         yield found
 
 
 async def collect(
-    transport: Transport, python: str, entry: str, arguments: Mapping[str, object], read: Callable[[bytes], T],
+    transport: Transport, entry: str, arguments: Mapping[str, object], read: Callable[[bytes], T],
     seconds: float, *, limits: Limits = LIMITS,
 ) -> list[T]:  # fmt: skip
     """:func:`asking` for a program that need not live on after its answers."""
-    async with asking(transport, python, entry, arguments, read, seconds, limits=limits) as found:
+    async with asking(transport, entry, arguments, read, seconds, limits=limits) as found:
         return found
 
 
@@ -273,7 +272,7 @@ def observing(
     node: NodeAccess, entry: str, arguments: Mapping[str, object], seconds: float
 ) -> AbstractAsyncContextManager[list[Observation]]:
     """Observations that a program answers; it runs until the context is left. Entering may raise TransportError."""
-    return asking(node.transport, node.python, entry, arguments, observation, seconds)
+    return asking(node.transport, entry, arguments, observation, seconds)
 
 
 async def observe(node: NodeAccess, entry: str, arguments: Mapping[str, object], seconds: float) -> list[Observation]:

@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
 from collectors.fleet.payload import command, pack
@@ -37,17 +36,16 @@ START_SECONDS = 20.0
 
 _ANY = DumpRequest()
 _dump = answer(StackDump)
-_Idle: TypeAlias = "WeakKeyDictionary[Transport, dict[str, list[Dumper]]]"
 
 
 class Dumper:
     """A dumper on a node, which answers one request at a time."""
 
-    def __init__(self, transport: Transport, request: DumpRequest, python: str) -> None:
+    def __init__(self, transport: Transport, request: DumpRequest) -> None:
         self._lend = lending_once()
         self._take: Callable[[StackDump], None] = lambda _: None
         # At a low priority a dump would wait behind busy ranks while it pauses a rank.
-        words = command(python, nice=False)
+        words = command(transport.python, nice=False)
         self.running = Running(transport, words, pack(ENTRY, list(request)), self._line, limits=LIMITS)
 
     async def answer(self, take: Callable[[StackDump], None], limit: float) -> None:
@@ -71,13 +69,11 @@ class Dumper:
         return False
 
 
-_idle: _Idle = WeakKeyDictionary()
-"""Dumpers free for another request, by connection, then by interpreter."""
+_idle: WeakKeyDictionary[Transport, list[Dumper]] = WeakKeyDictionary()
+"""Dumpers free for another request, by connection."""
 
 
-async def dump(
-    transport: Transport, pids: Sequence[int], request: DumpRequest = _ANY, *, python: str = "python3"
-) -> list[StackDump]:
+async def dump(transport: Transport, pids: Sequence[int], request: DumpRequest = _ANY) -> list[StackDump]:
     """Dump these processes of one node, all at once, with the options of ``request``.
 
     Returns a dump for each pid, with frames or an ``error``, and dumps of awaited helpers. Times are the node's.
@@ -88,10 +84,10 @@ async def dump(
     asked = request._replace(pids=list(pids), deadline=deadline)
     # the node's own deadlines pass earlier, unless the link is cut
     limit = START_SECONDS + asked.samples * (GAP + asked.deadline * (2 + len(pids) / 8))
-    idle = _idle.setdefault(transport, {}).setdefault(python, [])
+    idle = _idle.setdefault(transport, [])
     while True:
         known = bool(idle)
-        dumper = idle.pop() if known else Dumper(transport, asked, python)
+        dumper = idle.pop() if known else Dumper(transport, asked)
         if known:
             dumper.running.renew(json.dumps(list(asked)).encode() + b"\n")
         else:

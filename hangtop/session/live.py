@@ -52,19 +52,12 @@ class LiveFeed(Feed):
     async def start(self, session: Session) -> None:
         """Start connecting to every node."""
         # Imported here, so that the screen draws its first frame before the modules for connections load.
-        from collectors.fleet.fleet import Fleet, FleetOptions
+        from collectors.fleet.fleet import Fleet
 
         options = session.options
         session.fleet = Fleet(
-            self.targets,
-            sink=session,
-            ask=session.ask,
-            options=FleetOptions(
-                settings=session.node_settings.of(),
-                ssh_config=options.ssh_config,
-                way=self.way,
-                python=options.python,
-            ),
-        )
+            self.targets, session.node_settings.of(), sink=session, ask=session.ask, way=self.way,
+            ssh_config=options.ssh_config, python=options.python,
+        )  # fmt: skip
         sys.setswitchinterval(TURN)
         await session.fleet.start()

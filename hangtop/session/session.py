@@ -218,10 +218,6 @@ class Session(Intake):
         """The open connection to a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
         return self._reached(node).transport(node)
 
-    def python(self, node: str) -> str:
-        """The interpreter that was found on a node. Raises :class:`~collectors.fleet.transport.TransportError`."""
-        return self._reached(node).python(node)
-
     def retry(self, node: str) -> None:
         """Try to reach a lost node now. Raises :class:`TransportError` if the session has no connections."""
         self._reached(node).retry(node)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import pytest
 
-from collectors.fleet.fleet import Fleet, FleetOptions
+from collectors.fleet.fleet import Fleet
 from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.via.way import way_of
 from collectors.samples.ranks import RankProcess
@@ -33,7 +33,7 @@ SETTINGS = Settings(1.0, 0.0, None, [], [], [])
 CLIENT = """\
 import asyncio, sys
 from pathlib import Path
-from collectors.fleet.fleet import Fleet, FleetOptions
+from collectors.fleet.fleet import Fleet
 from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.via.way import way_of
 from collectors.samples.stream import Settings
@@ -42,8 +42,8 @@ from tests.support.ssh_server import Person
 async def main():
     config, via, *names = sys.argv[1:]
     settings = Settings(1.0, 0.0, None, [], [], [])
-    seen, options = Seen(), FleetOptions(settings, Path(config), way=way_of(via or None))
-    fleet = Fleet(resolve(names), sink=seen, ask=Person().ask, options=options)
+    seen, way = Seen(), way_of(via or None)
+    fleet = Fleet(resolve(names), settings, sink=seen, ask=Person().ask, ssh_config=Path(config), way=way)
     await fleet.start()
     await seen.wait(lambda: all(seen.now(name).link == "live" for name in names), 30)
     print("live", flush=True)
@@ -86,8 +86,8 @@ async def fleet(
 ) -> AsyncIterator[Fleet]:  # fmt: skip
     """All nodes, or those named, by hangtop's own SSH where no other way is given."""
     config = config or cluster.ssh_config
-    options = FleetOptions(SETTINGS._replace(interval=interval), config, way=way_of(via, config))
-    made = Fleet(resolve(names or cluster.names), sink=seen, ask=Person().ask, options=options)
+    settings, way = SETTINGS._replace(interval=interval), way_of(via, config)
+    made = Fleet(resolve(names or cluster.names), settings, sink=seen, ask=Person().ask, ssh_config=config, way=way)
     await made.start()
     try:
         yield made

@@ -10,19 +10,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from collectors.fleet.local import Local, LocalProcess
+from collectors.fleet.via.piped import Piped
+from collectors.fleet.via.way import Way
 from collectors.node.stacks.reader import NO_NATIVE
 from collectors.probes.flame import record
 from collectors.probes.stacks import DumpRequest, dump, loan
 from collectors.probes.stacks import dump as dump_module
 from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.stacks.activity import activity
+from tests.support.here import here
 from tests.support.node_agent import children
 
 pytestmark = pytest.mark.nodes
@@ -46,17 +47,9 @@ SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.e
 NOBODY = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
 
 
-class Through(Local):
-    """This machine, its commands begun by further words: another user, fewer rights, another environment."""
-
-    def __init__(self, *words: str) -> None:
-        super().__init__("here")
-        self._words = words
-
-    async def start(
-        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
-    ) -> LocalProcess:
-        return await super().start([*self._words, *command], on_stdout=on_stdout, on_stderr=on_stderr)
+def through(*words: str) -> Piped:
+    """This machine, its shell begun by further words: another user, fewer rights, another environment."""
+    return here(way=Way((*words, "sh")), python=SYSTEM_PYTHON)
 
 
 @pytest.fixture
@@ -87,8 +80,8 @@ def read(path: str) -> str:
     return Path(path).read_text()
 
 
-async def one(transport: Local, pid: int, manner: DumpRequest | None = None, python: str = sys.executable) -> StackDump:
-    [found] = await dump(transport, [pid], manner or DumpRequest(), python=python)
+async def one(transport: Piped, pid: int, manner: DumpRequest | None = None) -> StackDump:
+    [found] = await dump(transport, [pid], manner or DumpRequest())
     return found
 
 
@@ -97,7 +90,7 @@ async def test_what_several_processes_do_in_one_look(start: Callable[..., int], 
     os.mkfifo(pipe)
     writer = os.open(pipe, os.O_RDWR)
     pids = [start("rest()"), start("spin()"), start(f"read_shard({str(pipe)!r})")]
-    dumps = await dump(Local("here"), pids, python=sys.executable)
+    dumps = await dump(here(), pids)
     os.close(writer)
     doing = {each.pid: activity([each]) for each in dumps}
     assert [doing[pid].kind for pid in pids] == ["sleep", "code", "data"]
@@ -110,13 +103,13 @@ async def test_a_stopped_process_is_read_and_left_stopped(start: Callable[..., i
     pid = start("rest()")
     os.kill(pid, signal.SIGSTOP)
     for manner in (DumpRequest(), DumpRequest(native=True)):
-        found = await one(Local("here"), pid, manner)
+        found = await one(here(), pid, manner)
         assert (found.error, found.method, found.state) == ("", "nonblocking", "T")
     assert read(f"/proc/{pid}/stat").split()[2] == "T"
 
 
 async def test_native_frames(start: Callable[..., int]) -> None:
-    found = await one(Local("here"), start("rest()"), DumpRequest(native=True))
+    found = await one(here(), start("rest()"), DumpRequest(native=True))
     assert found.method == "native"
     assert any(frame.native for frame in found.threads[0].frames)
 
@@ -134,7 +127,7 @@ def no_python() -> Iterator[tuple[int, int]]:
 
 async def test_processes_that_give_no_frames(no_python: tuple[int, int]) -> None:
     dead, shell = no_python
-    dumps = await dump(Local("here"), [dead, shell, 4_000_000], python=sys.executable)
+    dumps = await dump(here(), [dead, shell, 4_000_000])
     words = {each.pid: each.error.partition(":")[0] for each in dumps}
     assert words == {dead: "gone", shell: "not-python", 4_000_000: "gone"}
 
@@ -160,7 +153,7 @@ BARE = ("env", "-i", "PATH=/usr/bin:/bin", "HOME=/nonexistent")
 
 async def test_a_node_without_py_spy_is_lent_one(start: Callable[..., int], loans: list[str]) -> None:
     pid = start("rest()", *BARE, python=SYSTEM_PYTHON)
-    found = await one(Through(*BARE), pid, python=SYSTEM_PYTHON)
+    found = await one(through(*BARE), pid)
     assert (found.error, found.threads[0].frames[0].name) == ("", "rest")
     assert loans == [os.uname().machine]
 
@@ -183,44 +176,41 @@ def sudo() -> Iterator[Path]:
 async def test_another_users_process_is_denied_with_the_way_out_and_sudo_is_tried_when_asked(
     start: Callable[..., int], loans: list[str], sudo: Path
 ) -> None:
-    transport = Through(*NOBODY, "env", "-i", f"PATH={sudo}:/usr/bin:/bin", "HOME=/nonexistent")
+    transport = through(*NOBODY, "env", "-i", f"PATH={sudo}:/usr/bin:/bin", "HOME=/nonexistent")
     pid = start("rest()")
-    found = await one(transport, pid, python=SYSTEM_PYTHON)
+    found = await one(transport, pid)
     assert found.error.startswith("denied: "), "never unasked"
     assert found.way_out.startswith("the process belongs to uid 0")
     assert (found.state, found.threads) == ("S", [])
-    found = await one(transport, pid, DumpRequest(sudo=True), python=SYSTEM_PYTHON)
+    found = await one(transport, pid, DumpRequest(sudo=True))
     assert (found.error, found.threads[0].frames[0].name) == ("", "rest")
 
 
 async def test_a_process_in_a_container_is_seen_from_the_host(start: Callable[..., int]) -> None:
     outer = start("rest()", "unshare", "--pid", "--fork")
     inner = int(read(f"/proc/{outer}/task/{outer}/children"))
-    found = await one(Local("here"), inner, DumpRequest(native=True))
+    found = await one(here(), inner, DumpRequest(native=True))
     assert (found.error, found.method, found.way_out) == ("", "nonblocking", NO_NATIVE)
     assert activity([found]).where.startswith("rest (")
     assert [thread.os_thread_id for thread in found.threads] == [inner]
 
 
 async def test_a_process_is_recorded_for_a_second_and_one_that_is_gone_says_so(start: Callable[..., int]) -> None:
-    spins, gone = await record(Local("here"), sys.executable, [start("spin()"), 4_000_000], seconds=1)
+    spins, gone = await record(here(), [start("spin()"), 4_000_000], seconds=1)
     assert "<module> (<string>:1);spin (<string>:" in spins.stacks
     assert (spins.error, gone.error) == ("", "gone: no such process")
 
 
 def dumpers() -> set[str]:
-    """Process ids of the dumpers that this process has started."""
-    mine = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if b"def take(count)" in (folder / "cmdline").read_bytes():
-                mine[folder.name] = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-    return {pid for pid, parent in mine.items() if parent == str(os.getpid())}
+    """Process ids of the dumpers that shells of this process have started."""
+    shells = children(os.getpid())
+    found = (str(pid) for shell in shells for pid in children(shell))
+    return {pid for pid in found if b"def take(count)" in Path(f"/proc/{pid}/cmdline").read_bytes()}
 
 
 async def test_one_dumper_answers_again_and_a_lost_one_is_replaced(start: Callable[..., int]) -> None:
     before = dumpers()
-    transport, pid = Local("here"), start("rest()")
+    transport, pid = here(), start("rest()")
     assert (await one(transport, pid)).error == ""
     [first] = dumpers() - before
     assert (await one(transport, pid)).error == ""

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-
-from collectors.fleet.local import Local
 from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import Transport
 from collectors.samples.ranks import RankProcess
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
+from tests.support.here import here
 from tests.support.made import hello, tick
 
 
@@ -20,11 +18,7 @@ class LocalSession(Session):
 
     def transport(self, node: str) -> Transport:
         """This machine."""
-        return Local(node)
-
-    def python(self, node: str) -> str:
-        """The Python of the tests."""
-        return sys.executable
+        return here(node)
 
 
 def local_session(*ranks: RankProcess, read_only: bool = False) -> LocalSession:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +14,7 @@ from typing import Any
 import asyncssh
 
 from collectors.fleet.clean import clean, clean_bytes
-from collectors.fleet.local import Local
-from collectors.fleet.transport import SshConfigError, TransportError
+from collectors.fleet.transport import SshConfigError
 
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 KEEPALIVE = 5.0
@@ -131,8 +132,11 @@ class SshConfig:
         """StrictHostKeyChecking of a host by ``ssh -G``; ``yes`` with BatchMode, ``ask`` if ssh cannot run here."""
         words = ["ssh", "-G", *self._named, "-l", settings.options.username, "-p", str(settings.port)]
         try:
-            done = await Local("ssh").run([*words, settings.original], timeout=TIMEOUT, limit=1 << 20)
-        except TransportError:
+            done = await asyncio.to_thread(
+                subprocess.run, [*words, settings.original], stdin=subprocess.DEVNULL, capture_output=True,
+                timeout=TIMEOUT, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired):
             return "ask"
         said = dict(line.split(" ", 1) for line in clean_bytes(done.stdout).splitlines() if " " in line)
         return "yes" if said.get("batchmode") == "yes" else said.get("stricthostkeychecking", "ask")

@@ -1,1 +1,1 @@
-"""Ways into a node other than hangtop's SSH: a local program that connects to a shell there (kubectl exec, srun)."""
+"""Ways into a node other than hangtop's SSH: a local program that leads to a shell there (kubectl exec, srun, sh)."""

@@ -13,11 +13,11 @@ import shutil
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from typing import Any, cast
 
 from collectors.fleet.clean import last_line
-from collectors.fleet.local import LocalProcess
 from collectors.fleet.targets.chosen import Target
-from collectors.fleet.transport import BROKEN, Output, Refused, Transport, TransportError, ending, os_reason
+from collectors.fleet.transport import BROKEN, Output, Process, Refused, Transport, TransportError, ending, os_reason
 from collectors.fleet.via.framed import Framed
 from collectors.fleet.via.way import CHANNELS, Way
 from collectors.node.watchdog import child_setup
@@ -32,18 +32,19 @@ _CLOSING = 0.5
 _ERRORS = 4096
 
 
-class PipedProcess(LocalProcess):
+class PipedProcess(Process, asyncio.SubprocessProtocol):
     """A process of the local program and the framed command at its far end."""
 
     def __init__(
         self, command: Sequence[str], on_stdout: Output, on_stderr: Output, on_end: Callable[[PipedProcess], None]
     ) -> None:
-        super().__init__(self._hear, self._complain)
         self.framed = Framed(command, lambda data: None if self._closing else on_stdout(data))
         self._on_stderr = on_stderr
         self._on_end = on_end
         self._errors = b""
+        self._transport: asyncio.SubprocessTransport | None = None
         self._local_status: int | None = None
+        self._ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._closing = False
         self.broke = False
         """True if the local program ended by itself before the command did."""
@@ -57,6 +58,10 @@ class PipedProcess(LocalProcess):
         """The last message of the local program, or else of the login at its far end, after a colon; empty if none."""
         line = last_line(self._errors if self._errors.strip() else self.framed.noise).rstrip(": ")
         return f": {line}" if line else ""
+
+    async def wait(self) -> int:
+        """Wait for the exit status, negative for a signal."""
+        return await asyncio.shield(self._ended)
 
     def kill(self) -> None:
         """Close the channel: its input ends, and the local program is killed if it does not end then."""
@@ -80,7 +85,21 @@ class PipedProcess(LocalProcess):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._transport.get_pid(), number)
 
+    def _tell(self, call: str, *arguments: bytes) -> None:
+        if self._transport is not None and not self._ended.done():
+            pipe: Any = self._transport.get_pipe_transport(1 if call.endswith("_reading") else 0)
+            if pipe is not None and not pipe.is_closing():
+                getattr(pipe, call)(*arguments)
+
     # --- output, and the end ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The local program was started."""
+        self._transport = cast("asyncio.SubprocessTransport", transport)
+
+    def pipe_data_received(self, fd: int, data: bytes) -> None:
+        """Output arrived."""
+        (self._hear if fd == 1 else self._complain)(data)
 
     def _hear(self, data: bytes) -> None:
         over = self.framed.status is not None
@@ -109,14 +128,16 @@ class PipedProcess(LocalProcess):
 
     def _let_go(self) -> None:
         self._settle()
-        self._close_pipes()
+        for descriptor in (0, 1, 2):
+            if self._transport and (pipe := self._transport.get_pipe_transport(descriptor)) is not None:
+                pipe.close()
 
     def _settle(self) -> None:
         """Set the status: the end mark's, else :data:`BROKEN`."""
         if not self._ended.done():
             self.broke = self.framed.status is None and not self._closing
             self.kill()
-            self._end(BROKEN if self.framed.status is None else self.framed.status)
+            self._ended.set_result(BROKEN if self.framed.status is None else self.framed.status)
             self.begun_or_ended.set()
             self._on_end(self)
 

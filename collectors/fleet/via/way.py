@@ -62,6 +62,10 @@ class Way:
         return [_TOKEN.sub(lambda found: values[found[1]], word) for word in self.template]
 
 
+HERE = Way(("sh",))
+"""The way to this machine itself."""
+
+
 def way_of(text: str | None, ssh_config: Path | None = None, parts: Sequence[SlurmPart] = ()) -> Way | None:
     """The way that ``--via`` names, or a command line; None for None. Raises :class:`TargetError`."""
     match text:

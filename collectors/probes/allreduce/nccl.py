@@ -64,7 +64,7 @@ async def run_nccl_tests(
     command = ["sh", "-c", f"exec {describe(sizes, node.ranks)}"]
     arguments = {"pid": node.pid, "python": "", "env": {"NCCL_DEBUG": "WARN"}, "command": command}
     packed = payload.pack("collectors.node.processes.launch", arguments)
-    words = payload.command(access.python, nice=False)
+    words = payload.command(access.transport.python, nice=False)
     running = Running(access.transport, words, packed, keep, raw=True, limits=Limits(total=MOST))
     why = ""
     try:

@@ -78,7 +78,7 @@ class Worker:
         child = payload.pack(ENTRY, {"device": device})
         packed = payload.pack(LAUNCH, arguments, extra={"child": child})
         running = Running(
-            access.transport, payload.command(access.python, nice=False), packed, self._take,
+            access.transport, payload.command(access.transport.python, nice=False), packed, self._take,
             limits=Limits(line=KEPT_LOG, total=MOST),
         )  # fmt: skip
         try:

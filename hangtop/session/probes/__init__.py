@@ -84,7 +84,7 @@ def nodes_of(session: Session, job: Job) -> tuple[list[NodeAccess], dict[str, st
     absent: dict[str, str] = {}
     for name, node in sorted(job.nodes.items()):
         try:
-            there.append(NodeAccess(name, session.transport(name), session.python(name), address_of(job, node)))
+            there.append(NodeAccess(name, session.transport(name), address_of(job, node)))
         except TransportError as error:
             absent[name] = node.why or str(error)
     return there, absent

@@ -34,7 +34,7 @@ def flame_probe(session: Session, ranks: Collection[int] | None, folder: Path, *
 
     async def of_node(node: str, pids: list[int]) -> list[FlameRecording]:
         try:
-            return await record(session.transport(node), session.python(node), pids, seconds=seconds)
+            return await record(session.transport(node), pids, seconds=seconds)
         except TransportError as error:
             return [FlameRecording(pid, "", f"unreachable: {error}") for pid in pids]
 

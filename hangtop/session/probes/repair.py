@@ -90,11 +90,11 @@ def _repairable(job: Job, rank: Rank, why: str) -> Repairable:
 
 
 async def send_signals(
-    transport: Transport, python: str, signal: Signal, targets: Sequence[tuple[int, float]], *, grace: float = GRACE
+    transport: Transport, signal: Signal, targets: Sequence[tuple[int, float]], *, grace: float = GRACE
 ) -> list[Signalled]:
     """Signal (pid, start on the node's clock) pairs on a node; outcome of each. Raises :class:`TransportError`."""
     arguments = {"signal": signal, "targets": [list(target) for target in targets], "grace": grace}
-    return await collect(transport, python, ENTRY, arguments, _signalled, grace + SECONDS)
+    return await collect(transport, ENTRY, arguments, _signalled, grace + SECONDS)
 
 
 def signal_probe(
@@ -110,7 +110,7 @@ def signal_probe(
         why = "the node did not say"
         try:
             targets = [(one.pid, one.started + offset) for one in by_node[node]]
-            answers = await send_signals(session.transport(node), session.python(node), signal, targets)
+            answers = await send_signals(session.transport(node), signal, targets)
         except TransportError as error:
             answers, why = [], f"not known: {error}"
         told = {answer.pid: answer for answer in answers}

@@ -83,7 +83,7 @@ class JobSources:
         session = self._session
         self._looking[node] += 1
         try:
-            dumps = await dump(session.transport(node), pids, request, python=session.python(node))
+            dumps = await dump(session.transport(node), pids, request)
         except TransportError as error:
             why = f"unreachable: {error}"
             dumps = [StackDump(pid, pid, time.time(), "none", "", "", "", 0.0, why, []) for pid in pids]
@@ -117,7 +117,7 @@ class JobSources:
                 for rank in ranks]  # fmt: skip
         node.answering.update((rank.process.pid, inf) for rank in ranks if fresh)
         try:
-            dumps = await fetch(session.transport(name), session.python(name), rows, fresh=fresh)
+            dumps = await fetch(session.transport(name), rows, fresh=fresh)
         except TransportError as error:
             return [Dump(name, rank.process.rank, "", None, b"", "", str(error)) for rank in ranks]
         finally:
@@ -180,8 +180,7 @@ class JobSources:
         asked = min(ranks, key=lambda rank: rank.process.rank)
         where = ras.address(asked.process.env.get("NCCL_RAS_ADDR", ""))
         try:
-            node, python = session.transport(asked.node), session.python(asked.node)
-            report = await ras.ask(node, python, asked.process.pid, where, now)
+            report = await ras.ask(session.transport(asked.node), asked.process.pid, where, now)
         except TransportError:
             report = None
         if report is None or not about(report, ranks):

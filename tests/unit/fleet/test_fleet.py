@@ -14,7 +14,7 @@ import asyncssh
 import pytest
 
 from collectors.fleet import node_link, share
-from collectors.fleet.fleet import Fleet, FleetOptions
+from collectors.fleet.fleet import Fleet
 from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.transport import TransportError
 from collectors.samples.stream import Hello, Settings, Tick
@@ -42,7 +42,7 @@ def fast_clock(monkeypatch: pytest.MonkeyPatch) -> None:
 @asynccontextmanager
 async def fleet(user: Home, names: Sequence[str], seen: Seen, person: Person | None = None) -> AsyncIterator[Fleet]:
     ask = (person or Person()).ask
-    made = Fleet(resolve(names), sink=seen, ask=ask, options=FleetOptions(SETTINGS, user.config))
+    made = Fleet(resolve(names), SETTINGS, sink=seen, ask=ask, ssh_config=user.config)
     await made.start()
     try:
         yield made
@@ -130,7 +130,7 @@ async def test_heartbeats_reach_every_node_and_settings_keep_each_its_phase(user
             made.settings(None, SETTINGS._replace(on_view=["/log"]))
             made.settings("node1", SETTINGS._replace(interval=5.0))
             await seen.wait(lambda: bool(seen.of("node0", Tick) and seen.of("node1", Tick)))
-            assert made.python("node0") == "python3"
+            assert made.transport("node0").python == "python3"
             assert made.transport("node0").name == "node0"
     lines = re.findall(rb'\["Settings",\[(.*?)\]\]\n', said[one.port])
     assert lines == [b'0.2,0.0,null,[],["/log"],[],false']
@@ -214,7 +214,7 @@ async def test_why_a_node_side_does_not_run_is_told(user: Home, host: Host, why:
 
 async def test_this_machine_without_ssh() -> None:
     seen = Seen()
-    made = Fleet(resolve([]), sink=seen, ask=Person().ask, options=FleetOptions(SETTINGS))
+    made = Fleet(resolve([]), SETTINGS, sink=seen, ask=Person().ask)
     await made.start()
     (name,) = made.nodes
     await seen.until(name, "live")

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from collectors.fleet.local import Local
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import Transport, TransportError
 from collectors.fleet.via.piped import Piped
-from collectors.fleet.via.way import any_command
+from collectors.fleet.via.way import HERE, Way, any_command
 from tests.support.ssh_server import Host, Person, home, nodes, serve
 
 Opened = Callable[[Path], AbstractAsyncContextManager[Transport]]
@@ -32,10 +31,10 @@ async def by_ssh(folder: Path) -> AsyncIterator[Transport]:
             yield node
 
 
-def by_command(text: str) -> Opened:
+def by_command(way: Way) -> Opened:
     @asynccontextmanager
     async def opened(folder: Path) -> AsyncIterator[Transport]:
-        node = Piped(Target("node0", "node0"), any_command(text), asyncio.Semaphore(8))
+        node = Piped(Target("node0", "node0"), way, asyncio.Semaphore(8))
         await node.connect()
         try:
             yield node
@@ -45,22 +44,12 @@ def by_command(text: str) -> Opened:
     return opened
 
 
-@asynccontextmanager
-async def by_itself(folder: Path) -> AsyncIterator[Transport]:
-    node = Local("node0")
-    await node.connect()
-    try:
-        yield node
-    finally:
-        await node.close()
-
-
 TALKATIVE = "sh -c 'echo welcome to $0; echo notice >&2; exec sh' %h"
 WAYS: dict[str, Opened] = {
     "ssh": by_ssh,
-    "command": by_command("sh -c 'exec sh' %h"),
-    "with a banner": by_command(TALKATIVE),
-    "this machine": by_itself,
+    "command": by_command(any_command("sh -c 'exec sh' %h")),
+    "with a banner": by_command(any_command(TALKATIVE)),
+    "this machine": by_command(HERE),
 }
 
 
@@ -82,11 +71,7 @@ async def test_status_output_and_input(opened: Opened, tmp_path: Path) -> None:
 
 async def test_a_command_that_is_not_there(opened: Opened, tmp_path: Path) -> None:
     async with opened(tmp_path) as node:
-        if opened is by_itself:  # no shell starts it
-            with pytest.raises(TransportError, match="no-such-command cannot be started: No such file or directory"):
-                await node.run(["no-such-command"])
-        else:
-            assert (await node.run(["no-such-command"])).status == 127
+        assert (await node.run(["no-such-command"])).status == 127
 
 
 async def test_a_command_that_does_not_end_is_left(opened: Opened, tmp_path: Path) -> None:

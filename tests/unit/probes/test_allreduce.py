@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
@@ -11,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from collectors.fleet.local import Local
 from collectors.probes.allreduce import nccl, rounds
 from collectors.probes.allreduce.nccl import network_of
 from collectors.probes.allreduce.run import AllreduceProbe, ProbePlan, bandwidths
@@ -20,6 +18,7 @@ from collectors.probes.pairs import Bisection
 from collectors.probes.running import NodeAccess
 from collectors.samples.probes import NcclTest, ProbeFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.probes import findings
+from tests.support.here import here
 from tests.support.paper_probe import PaperTransport, PaperWorker
 
 # --- arithmetic --------------------------------------------------------------------------------------------------
@@ -143,7 +142,7 @@ class Network:
 def probe(network: Network, names: Sequence[str] = ("n1", "n2", "n3")) -> tuple[ProbeReport, list[str]]:
     said: list[str] = []
     plan = ProbePlan(tuple(ProbeNode(name, name) for name in names))
-    access = {name: NodeAccess(name, PaperTransport(name, network), "python3", name) for name in names}
+    access = {name: NodeAccess(name, PaperTransport(name, network), name) for name in names}
     return asyncio.run(AllreduceProbe(plan, access, said.append).run()), said
 
 
@@ -211,9 +210,9 @@ gpu49:65234:65234 [0] NCCL INFO Bootstrap : Using eth0:10.0.0.1<0>
 def test_nccl_tests_figures_come_where_the_program_is_in_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     node = ProbeNode("node1", "127.0.0.1", gpus=(0, 1))
-    access = NodeAccess("node1", Local("node1"), sys.executable, "127.0.0.1")
 
     def measured() -> NcclTest | None:
+        access = NodeAccess("node1", here("node1"), "127.0.0.1")
         return asyncio.run(nccl.run_nccl_tests(access, node, (1 << 20, 1 << 29)))
 
     program = tmp_path / "nccl-tests" / "build" / "all_reduce_perf"

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-import sys
 from pathlib import Path
 
 import pytest
 
-from collectors.fleet.local import Local
 from collectors.probes.running import NodeAccess
 from hangtop.session.probes.capture import capture, tcpdump
+from tests.support.here import here
 
 TOOL = "#!/bin/sh\nhead -c 30000 /dev/zero\nexec sleep 60\n"
 DENIED = '#!/bin/sh\necho "tcpdump: eth0: You don\'t have permission to capture on that device" >&2\nexit 1\n'
@@ -33,13 +32,12 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-NODE = NodeAccess("node1", Local("node1"), sys.executable, "10.0.0.1")
-
-
 async def run(folder: Path, most: int = 1 << 20, *, sudo: bool = False) -> tuple[int, str]:
     """Bytes that were captured, and what tcpdump said."""
     with (folder / "x.pcap").open("wb") as file:
-        why = await capture(NODE, tcpdump("eth0", ["10.0.0.2"], 1, sudo=sudo), file, 1, most)
+        why = await capture(
+            NodeAccess("node1", here("node1"), "10.0.0.1"), tcpdump("eth0", ["10.0.0.2"], 1, sudo=sudo), file, 1, most
+        )
     return (folder / "x.pcap").stat().st_size, why
 
 

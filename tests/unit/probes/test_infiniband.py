@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
-from collectors.fleet.local import Local
 from collectors.probes.infiniband import (
     FabricNode,
     FabricSurvey,
@@ -21,9 +19,12 @@ from collectors.probes.running import NodeAccess
 from collectors.samples.probes import IbPort, PathFigure
 from hangtop.diagnosis.probes import report_of
 from hangtop.session.probes.pairs import infiniband_result
+from tests.support.here import here
 from tests.support.ib_tools import BANDWIDTH, DEVINFO, install
 
-NODES = [NodeAccess(name, Local(name), sys.executable, "127.0.0.1") for name in ("a", "b")]
+
+def nodes() -> list[NodeAccess]:
+    return [NodeAccess(name, here(name), "127.0.0.1") for name in ("a", "b")]
 
 
 @pytest.fixture
@@ -34,14 +35,14 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def measured(looked: dict[str, FabricNode]) -> list[PathFigure]:
-    survey = FabricSurvey(NODES, looked, seconds=1)
+    survey = FabricSurvey(nodes(), looked, seconds=1)
     await survey.run()
     return list(survey.directions.values())
 
 
 @pytest.mark.usefixtures("tools")
 async def test_a_pair_is_measured_both_ways_with_ping_and_route() -> None:
-    looked = await look(NODES)
+    looked = await look(nodes())
     assert [f"{port.name} {port.state}" for port in looked["a"].ports] == [
         "mlx5_0/1 PORT_ACTIVE", "mlx5_1/1 PORT_DOWN", "mlx5_bond_0/1 PORT_ACTIVE",
     ]  # fmt: skip

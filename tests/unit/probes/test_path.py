@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from collectors.fleet.local import Local
 from collectors.node.network.path import bisect
 from collectors.probes import tools
 from collectors.probes.pairs import pair_of
@@ -19,6 +18,7 @@ from collectors.probes.path import PathSurvey
 from collectors.probes.running import NodeAccess
 from collectors.samples.probes import PathFigure, ProbeReport
 from hangtop.diagnosis.probes import path_findings, report_of
+from tests.support import here as machine
 
 
 @given(st.integers(576, 65535), st.integers(576, 65535))
@@ -27,7 +27,7 @@ def test_bisection_finds_the_largest_size_that_arrives(limit: int, upper: int) -
 
 
 def here(name: str, python: str = sys.executable) -> NodeAccess:
-    return NodeAccess(name, Local(name), python, "127.0.0.1")
+    return NodeAccess(name, machine.here(name, python=python), "127.0.0.1")
 
 
 IPERF = """\

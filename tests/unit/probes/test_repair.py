@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from collectors.fleet.local import Local
 from collectors.node.processes.procfs import CLOCK_TICKS, boot_time
 from collectors.probes.remote.repair import SignalTarget, continue_all, end_all
 from collectors.samples.stream import SourceState
 from hangtop.session.probes import ProbeRefused
 from hangtop.session.probes.repair import Repairable, send_signals, signal_probe, survey
+from tests.support.here import here
 from tests.support.screens import NOW, Paper, PaperSession
 
 # --- signals -----------------------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_a_pid_that_is_anothers_now_gets_nothing(start: Start) -> None:
 async def test_the_program_signals_on_a_node(start: Start) -> None:
     child = start()
     targets = [(child.pid, started(child.pid)), (1 << 22, 5.0)]
-    answers = await send_signals(Local("here"), sys.executable, "TERM", targets, grace=0.5)
+    answers = await send_signals(here(), "TERM", targets, grace=0.5)
     assert [(one.pid, one.outcome) for one in answers] == [(child.pid, "terminated"), (1 << 22, "gone")]
     assert child.wait(60) == -signal.SIGTERM
 
@@ -98,8 +98,7 @@ async def test_the_program_signals_on_a_node(start: Start) -> None:
 
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> PaperSession:
-    monkeypatch.setattr(PaperSession, "transport", lambda _session, node: Local(node))
-    monkeypatch.setattr(PaperSession, "python", lambda _session, _node: sys.executable)
+    monkeypatch.setattr(PaperSession, "transport", lambda _session, node: here(node))
     monkeypatch.setenv("HANGTOP_ONLY", "HX_NOBODY=1")
     return Paper(nodes=2, gpus=1).session()
 

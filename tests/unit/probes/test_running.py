@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,13 @@ import msgspec
 import pytest
 
 from collectors.fleet import payload
-from collectors.fleet.local import Local, LocalProcess
 from collectors.fleet.transport import TransportError
+from collectors.fleet.via.piped import PipedProcess
 from collectors.node import watchdog
 from collectors.probes.recorder import fetch
 from collectors.probes.running import Limits, Running
 from collectors.samples.probes import Observation
+from tests.support.here import here
 from tests.support.node_agent import alive, children
 
 NEVER = """\
@@ -28,39 +29,6 @@ NEVER = """\
 trap '' HUP INT TERM PIPE ALRM
 exec sleep 3600
 """
-
-
-class CutProcess(LocalProcess):
-    """A process to which the link may be cut: then nothing reaches it, not even the end of its input."""
-
-    cut = False
-
-    def write(self, data: bytes) -> None:
-        if not self.cut:
-            super().write(data)
-
-    def write_eof(self) -> None:
-        return
-
-    def kill(self) -> None:
-        return
-
-
-class CutLink(Local):
-    """This machine behind a link whose processes can be cut off."""
-
-    def __init__(self) -> None:
-        super().__init__("cut")
-        self.started: list[CutProcess] = []
-
-    async def start(
-        self, command: Sequence[str], *, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
-    ) -> LocalProcess:
-        _, process = await asyncio.get_running_loop().subprocess_exec(
-            lambda: CutProcess(on_stdout, on_stderr), *command, start_new_session=True
-        )
-        self.started.append(process)
-        return process
 
 
 def quick(entry: str, arguments: object, seconds: int) -> bytes:
@@ -99,30 +67,34 @@ async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
         "collectors.node.stacks.stackdump": [[me], True, True, 200, 240.0],
         "collectors.node.processes.launch": {"pid": None, "python": "", "env": {}, "command": ["sleep", "600"]},
     }
-    link = CutLink()
+    monkeypatch.setattr("collectors.fleet.via.piped.CHANNELS", len(programs))
+    link = here()
     running = [
         Running(link, payload.command(sys.executable), quick(entry, arguments, 4), lambda _: False)
         for entry, arguments in programs.items()
     ]
+    processes = []
     for one in running:
         await one.start()
+        assert isinstance(one._process, PipedProcess)
+        processes.append(one._process)
     pids: dict[str, set[int]] = {entry: set() for entry in programs}
     async with asyncio.timeout(60):
         while sum(map(len, pids.values())) < 2 * len(programs) - 2:  # all but two start something
-            for entry, process in zip(programs, link.started, strict=True):
+            for entry, process in zip(programs, processes, strict=True):
                 assert process._transport is not None
-                pid = process._transport.get_pid()
-                pids[entry] |= {pid, *children(pid)}
+                for pid in children(process._transport.get_pid()):  # of the shell
+                    pids[entry] |= {pid, *children(pid)}
             await asyncio.sleep(0.05)
     assert all(pids.values()), pids
-    for process in link.started:
-        process.cut = True
+    for name in ("_tell", "kill"):  # nothing reaches a process any more, not even the end of its input
+        monkeypatch.setattr(PipedProcess, name, lambda *_: None)
     for one in running:
         one.stop()
     async with asyncio.timeout(40):  # four seconds on a machine that does nothing else
         while any(alive(pid) for of in pids.values() for pid in of):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.05)
-        await asyncio.gather(*(process.wait() for process in link.started))
+        await asyncio.gather(*(process.wait() for process in processes))
 
 
 async def test_what_is_needed_lives_as_long_as_it_is_heard_of(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,7 +109,7 @@ async def test_what_is_needed_lives_as_long_as_it_is_heard_of(monkeypatch: pytes
 
     packed = quick("collectors.node.network.path", {"listen": True}, 1)
     monkeypatch.setattr("collectors.probes.running.BEAT_SECONDS", 0.3)
-    async with Running(Local("here"), payload.command(sys.executable), packed, take) as running:
+    async with Running(here(), payload.command(sys.executable), packed, take) as running:
         await running.finished(10)
         await asyncio.sleep(1.5)
         socket.create_connection(("127.0.0.1", ports[0])).close()
@@ -152,7 +124,7 @@ def says(text: str, *, then: str = "") -> list[str]:
 async def hears(text: str, take: Callable[[bytes], bool], **limits: int) -> str:
     """Why there was no last line."""
     with pytest.raises(TransportError) as why:
-        async with Running(Local("here"), says(text), b"", take, limits=Limits(**limits)) as running:
+        async with Running(here(), says(text), b"", take, limits=Limits(**limits)) as running:
             await running.finished(10)
     return str(why.value)
 
@@ -182,11 +154,11 @@ async def test_what_cannot_be_read_is_told_and_raises_nothing() -> None:
 async def test_a_program_that_ends_early_says_its_last_words() -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('no such thing')"]
     with pytest.raises(TransportError, match="here: no such thing"):
-        async with Running(Local("here"), command, b"", lambda _: False) as running:
+        async with Running(here(), command, b"", lambda _: False) as running:
             await running.finished(10)
 
 
 async def test_a_rank_without_a_dump_is_told() -> None:
-    (dump,) = await fetch(Local("here"), sys.executable, [(3, 1 << 30, 0.0)], fresh=False)
+    (dump,) = await fetch(here(), [(3, 1 << 30, 0.0)], fresh=False)
     assert (dump.node, dump.rank, dump.data) == ("here", 3, b"")
     assert "may not be read" in dump.why

@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from collectors.fleet.local import Local
 from collectors.fleet.transport import TransportError
 from collectors.formats import flight_recorder
 from collectors.node.nccl.ras import connect
@@ -35,6 +34,7 @@ from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from hangtop.session.watching import job_sources, triage, watcher
 from hangtop.session.watching.job_sources import JobSources, about, has_safe_ras
+from tests.support.here import here
 from tests.support.local_session import LocalSession, local_session
 from tests.support.made import process, tick
 from tests.support.ras_server import RasServer, ras_server
@@ -58,7 +58,7 @@ def status(*members: tuple[int, int, int], version: str = "2.30.7") -> str:
 
 async def answer(text: str) -> RasReport:
     async with ras_server(RasServer(status=text)) as server:
-        return await ras.ask(Local("node1"), sys.executable, os.getpid(), ("127.0.0.1", server.port), 5.0)
+        return await ras.ask(here(), os.getpid(), ("127.0.0.1", server.port), 5.0)
 
 
 async def test_an_answer_in_json() -> None:
@@ -77,7 +77,7 @@ ELSEWHERE = "192.0.2.1"  # of TEST-NET-1: nobody's
 async def test_where_nobody_listens_and_no_other_machine_whatever_the_job_names() -> None:
     for where, why in ((("127.0.0.1", 1), "refused"), ((ELSEWHERE, 28028), "192.0.2.1 is no address of this machine")):
         with pytest.raises(TransportError, match=why):
-            await ras.ask(Local("node1"), sys.executable, os.getpid(), where, 5.0)
+            await ras.ask(here(), os.getpid(), where, 5.0)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs another user")

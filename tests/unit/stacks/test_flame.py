@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from collectors.fleet.local import Local
 from collectors.node.stacks.flamerecord import LIMIT
 from collectors.probes.flame import DEEPEST, Flame, as_svg, profile, record
 from collectors.probes.stacks import DumpRequest, dump
+from tests.support.here import here
 
 STACKS = """\
 thread (7): MainThread;<module> (/home/ada/train/train.py:90);step (/home/ada/train/train.py:44) 30
@@ -72,7 +71,7 @@ async def test_one_that_says_too_much_or_for_too_long_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, deadline: float, said: str
 ) -> None:
     install(tmp_path, monkeypatch, script)
-    (found,) = await dump(Local("node1"), [os.getpid()], DumpRequest(deadline=deadline), python=sys.executable)
+    (found,) = await dump(here(), [os.getpid()], DumpRequest(deadline=deadline))
     assert found.threads == []
     assert said in found.error
 
@@ -82,7 +81,7 @@ async def test_one_that_writes_too_much_into_our_memory_is_stopped_by_the_kernel
 ) -> None:
     script = 'for last; do :; done\nyes "main (t.py:1);work (t.py:2) 1" > "$last"'  # --output comes last
     install(tmp_path, monkeypatch, script)
-    (found,) = await record(Local("node1"), sys.executable, [os.getpid()], seconds=3.0)
+    (found,) = await record(here(), [os.getpid()], seconds=3.0)
     assert found.error == "cut: only the first 16 MB of its stacks"
     assert LIMIT - 100 < len(found.stacks) <= LIMIT
     assert found.stacks.endswith(" 1\n"), "no line is cut"
