@@ -34,7 +34,7 @@ class TimedOutGroup:
     events: tuple[LogEvent, ...]
     """Time-outs and the status that goes with them."""
     members: frozenset[int]
-    """All ranks of the job for the group of all ranks; empty for others, as no line lists their members."""
+    """All ranks of the job for the group of all ranks, and if all of them report; else empty: no line lists them."""
 
     @property
     def timeouts(self) -> tuple[LogEvent, ...]:
@@ -49,8 +49,9 @@ def timed_out(job: Job) -> tuple[TimedOutGroup, ...]:
     for event in events:
         named[event.rank] |= {_name(event)} - {""}
     by_name: dict[str, list[LogEvent]] = defaultdict(list)
-    for event in events:  # a line without a group belongs to the only group that its rank names elsewhere
-        names = named[event.rank]
+    every = set[str]().union(*named.values())
+    for event in events:  # a line without a group belongs to the only group that its rank, or any rank, names elsewhere
+        names = named[event.rank] or every
         by_name[_name(event) or (next(iter(names)) if len(names) == 1 else "")].append(event)
     found = [_group(job, name, own) for name, own in by_name.items()] + _over_gloo(job)
     return tuple(sorted(found, key=lambda one: (min(e.at or float("inf") for e in one.events), one.name)))
@@ -90,7 +91,8 @@ def _without_errors(job: Job, events: Sequence[LogEvent]) -> list[LogEvent]:
 def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
     description = next((text_of(event, "group_name") for event in events if text_of(event, "guid")), "")
     group = Group(name, description=description)
-    members = frozenset(known_ranks(job)) if group.whole else frozenset[int]()
+    known = frozenset(known_ranks(job))
+    members = known if group.whole or known <= set(ranks_in(events)) else frozenset[int]()
     last: dict[int, Operation] = {}
     waiting: dict[int, Operation] = {}
     for event in sorted(events, key=lambda event: number_of(event, "seq") or 0):
@@ -107,7 +109,7 @@ def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
         if enqueued is not None:
             last[rank] = Operation(op, max(enqueued, last[rank].seq if rank in last else 0), source)
     numbers = [one.seq for one in waiting.values()]
-    if not name and numbers and max(numbers) - min(numbers) > FAR:
+    if not all(map(_name, events)) and numbers and max(numbers) - min(numbers) > FAR:
         last, waiting = {}, {}  # lines without a name, of several groups
     progress = LaunchProgress(group.label if name else "", _silent(job, members, events) | last.keys(), last, waiting)
     return TimedOutGroup(name, progress, tuple(events), members)

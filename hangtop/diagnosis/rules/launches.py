@@ -16,16 +16,17 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import LINES_SHOWN, event_line, finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text, who_wait
+from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who_wait
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import WAITS
 
 CODE = "Look for a collective behind `if rank == …` (evaluation, logging, saving), and for uneven batches or shapes."
 STACKS = f"These ranks have not launched what the others wait in: look at their last log lines and their stacks. {CODE}"
-WHY = (
-    "The time-out is a consequence: find what kept this rank. If all had launched the operation, suspect network, "
-    "GPU or sizes; TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch say more."
+KEPT = "The time-out is a consequence: find what kept the ranks that had not launched the operation."
+ALL_CAME = (
+    "If all had launched the operation, suspect network, GPU or sizes; else look at the logs of the other ranks. "
+    "TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch say more."
 )
 PAIR_UP = "Pair sends with receives: even ranks send first, odd ranks receive first; or use batch_isend_irecv."
 Proof = tuple["int | None", Evidence]
@@ -164,7 +165,7 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     yield Finding(
         "watchdog_timeout", "critical", weight, f"{what}{where} timed out{after}: {how}",
         ranks=behind, nodes=homes(job, behind) if behind else hosts_in(job, group.events),
-        evidence=lines(group.events), advice=WHY,
+        evidence=lines(group.events), advice=KEPT if behind else ALL_CAME,
     )  # fmt: skip
 
 
@@ -180,12 +181,11 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
         newest = max(one.seq for one in progress.last.values())
         return behind, f"{ranks_text(behind)} had launched {min(numbers)} of {newest}", 0.8
     if missing := progress.untold:
-        waited = of_several("was", len(missing))
-        how = f"{ranks_text(missing)} {waited} waiting for nothing: had not launched it"
+        how = f"{ranks_text(missing)} had not launched it (no time-out in the log)"
         return missing, how, 0.8 if progress.last else 0.7
     unread = group.members - reported
     if len(reported) > 1 and group.members and progress.last and not unread:
-        return (), "all that report had launched it, and it did not complete", 0.6
+        return (), "all ranks that report had launched it, and it did not complete", 0.6
     others = ranks_text(unread) or "the other ranks"
     return (), f"no report from {others}, so it is unknown which rank had not launched it", 0.5
 

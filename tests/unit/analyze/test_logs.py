@@ -39,6 +39,13 @@ WATCHDOG = (
     "WorkNCCL(SeqNum=4, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran for 600013 milliseconds "
     "before timing out.\n"
 )
+STATUS = (
+    "[rank{0}]:[E419 10:42:28.2 ProcessGroupNCCL.cpp:1537] [PG {1} Rank {0}] Timeout at NCCL work: {2}, last enqueued "
+    "NCCL work: {2}, last completed NCCL work: 3.\n"
+)
+"""``[PG 0 Rank 3]`` names the group, which the line of the time-out does not."""
+BOTH = WATCHDOG.format(0) + WATCHDOG.format(1)
+BROADCAST = WATCHDOG.replace("ALLREDUCE", "BROADCAST").format(3)
 CONNECT = "n1:1:2 [0] include/socket.h:361 NCCL WARN Call to connect failed : Connection timed out\n"
 QUIET = """I coordination_service.cc:553] /job:worker/replica:0/task:1 has connected to coordination service.
 INFO 05-28 14:44:28 [shm_broadcast.py:6] No available shared memory broadcast block found in 60 seconds.
@@ -64,8 +71,13 @@ TID 8841:
     [
         (CUT + LIMIT, "rank_killed", (), "time limit"),
         (RAISED.format("bad shard") + LIMIT, "rank_crashed", (), "bad shard"),
-        (WATCHDOG.format(0) + WATCHDOG.format(1), "watchdog_timeout", (), ""),
-        (WATCHDOG.format(0) + WATCHDOG.format(1) + WATCHDOG.format(3)[:150] + "\n", "watchdog_timeout", (), ""),
+        (BOTH, "watchdog_timeout", (), ""),
+        (BOTH + WATCHDOG.format(3)[:150] + "\n", "watchdog_timeout", (), ""),
+        (BOTH + BROADCAST + STATUS.format(3, 0, 4), "collective_mismatch", (3,), ""),
+        (BOTH + STATUS.format(1, 0, 4), "watchdog_timeout", (), "all ranks that report"),
+        (BOTH + STATUS.format(3, 0, 3), "watchdog_timeout", (3,), "3 of 4"),
+        (WATCHDOG.format(0) + WATCHDOG.format(1).replace("m=4,", "m=90,") + STATUS.format(1, 7, 90),
+         "watchdog_timeout", (), ""),
         ("RuntimeError: " + WATCHDOG.format(1).partition("] ")[2] + CUT, "watchdog_timeout", (), ""),
         (RAISED.format("bad shard") + FAILED, "rank_crashed", (1,), "ValueError: bad shard"),
         (MEMBER + RAISED.format("bad shard") + FAILED, "rank_crashed", (), "bad shard"),
@@ -79,7 +91,8 @@ TID 8841:
         (QUIET, "", (), ""),
         ("Traceback (most recent call last):\n", "", (), ""),
     ],
-    ids=["time limit", "raised, then limit", "watchdog", "torn watchdog", "watchdog, cut traceback", "exit told",
+    ids=["time limit", "raised, then limit", "watchdog", "torn watchdog", "status of the odd rank", "status of one",
+         "status of a rank behind", "status of another group", "watchdog, cut traceback", "exit told",
          "exit told by one of two nodes",
          "two tracebacks, one exit", "two and two", "launcher alone", "why NCCL failed", "cut in its first frame",
          "spins in NCCL's proxy queue", "nothing wrong", "no frame"],

@@ -52,8 +52,8 @@ def _fingerprint(_: "Match[str]", data: Data) -> Optional[Data]:
 RULES = (
     Rule("torch.watchdog_timeout", "Watchdog caught collective|Timeout at collective",
          r"(?:Watchdog caught collective operation timeout|Timeout at collective)\s*:\s*Work(?:NCCL)?\("
-         r"(?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+),(?: NumelIn=(?P<numel_in>\d+),)?[^\n]*?Timeout\s*\(ms\)\s*=\s*"
-         r"(?P<timeout_ms>\d+)\)(?:\s*ran\s+for\s+(?P<ran_ms>\d+)\s+milliseconds)?",
+         r"(?:SeqNum=(?P<seq>\d+), )?OpType=(?P<op>\w+),(?: NumelIn=(?P<numel_in>\d+),)?(?:[^\n]*?Timeout\s*\(ms\)\s*="
+         r"\s*(?P<timeout_ms>\d+)\)(?:\s*ran\s+for\s+(?P<ran_ms>\d+)\s+milliseconds)?)?",
          Example("[rank31]:[E1121 01:35:13.9 ProcessGroupNCCL.cpp:607] [PG ID 2 PG GUID 3(dp_cp) Rank 7] Watchdog "
                  "caught collective operation timeout: WorkNCCL(SeqNum=2603, OpType=_ALLGATHER_BASE, NumelIn=1024, "
                  "NumelOut=8192, Timeout(ms)=600000) ran for 600010 milliseconds before timing out.",
