@@ -46,6 +46,8 @@ STATUS = (
 """``[PG 0 Rank 3]`` names the group, which the line of the time-out does not."""
 BOTH = WATCHDOG.format(0) + WATCHDOG.format(1)
 BROADCAST = WATCHDOG.replace("ALLREDUCE", "BROADCAST").format(3)
+XID = "[Fri Jan 30 10:00:00 2026] NVRM: Xid (PCI:0000:3b:00): {}\n"
+REMOVED = XID.format("45, pid=12, name=python, Ch 00000001{}")
 CONNECT = "n1:1:2 [0] include/socket.h:361 NCCL WARN Call to connect failed : Connection timed out\n"
 QUIET = """I coordination_service.cc:553] /job:worker/replica:0/task:1 has connected to coordination service.
 INFO 05-28 14:44:28 [shm_broadcast.py:6] No available shared memory broadcast block found in 60 seconds.
@@ -78,6 +80,9 @@ TID 8841:
         (BOTH + STATUS.format(3, 0, 3), "watchdog_timeout", (3,), "3 of 4"),
         (WATCHDOG.format(0) + WATCHDOG.format(1).replace("m=4,", "m=90,") + STATUS.format(1, 7, 90),
          "watchdog_timeout", (), ""),
+        (XID.format("79, pid=12, GPU has fallen off the bus."), "gpu_lost", (), "on a node is lost"),
+        (REMOVED.format(" caused by previous Xid 149"), "gpu_xid", (), "Xid 149 on GPU 0000:3b:00 of a node"),
+        (REMOVED.format(""), "gpu_xid", (), "nothing wrong"),
         ("RuntimeError: " + WATCHDOG.format(1).partition("] ")[2] + CUT, "watchdog_timeout", (), ""),
         (RAISED.format("bad shard") + FAILED, "rank_crashed", (1,), "ValueError: bad shard"),
         (MEMBER + RAISED.format("bad shard") + FAILED, "rank_crashed", (), "bad shard"),
@@ -92,7 +97,9 @@ TID 8841:
         ("Traceback (most recent call last):\n", "", (), ""),
     ],
     ids=["time limit", "raised, then limit", "watchdog", "torn watchdog", "status of the odd rank", "status of one",
-         "status of a rank behind", "status of another group", "watchdog, cut traceback", "exit told",
+         "status of a rank behind", "status of another group",
+         "kernel log of an unknown node", "Xid that names the one before", "Xid that names none",
+         "watchdog, cut traceback", "exit told",
          "exit told by one of two nodes",
          "two tracebacks, one exit", "two and two", "launcher alone", "why NCCL failed", "cut in its first frame",
          "spins in NCCL's proxy queue", "nothing wrong", "no frame"],

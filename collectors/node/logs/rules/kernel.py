@@ -27,7 +27,7 @@ def _driver(problem: str, words: str, pattern: str, example: Example) -> Rule:
 RULES = (
     Rule("kernel.xid", "NVRM: Xid (",
          r"NVRM: Xid \((?:PCI:)?(?P<bus_id>[0-9a-fA-F:.]+)[^)]*\)(?:\s*\([^)]*\))?\s*:\s*(?P<code>\d+)"
-         r"(?:,\s*pid=(?P<pid>\d+|'?<unknown>'?))?",
+         r"(?:,\s*pid=(?P<pid>\d+|'?<unknown>'?))?(?:[^\n]{0,200}? caused by previous Xid (?P<code_2>\d{1,4}))?",
          Example("NVRM: Xid (PCI:0000:5F:00): 79, pid=1234, name=python, GPU has fallen off the bus.",
                  {"code": 79, "bus_id": "0000:5f:00", "pid": 1234}, "NVIDIA xid-errors")),
     Rule("kernel.xid", "fallen off the bus",
