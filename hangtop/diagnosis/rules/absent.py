@@ -33,7 +33,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     kernel killed a process. Needs every node in view, and processes older than a start may take.
     """
     job, graph, numbers = job_status.job, job_status.graph, [one.rank for one in job_status.of("missing")]
-    if not numbers or graph is None or graph.pattern != "held_up" or graph.held < job_status.alarm_after:
+    if not numbers or graph.pattern != "held_up" or graph.held < job_status.alarm_after:
         return
     elsewhere = any(node.link in UNSEEN_LINKS for node in job.nodes.values())  # that is node_unreachable
     left = set(numbers) <= exits(job).keys()  # that is rank_left_early
@@ -69,7 +69,7 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
     If a rank's log shows its failure or its normal end, other rules report it.
     """
     job, graph = job_status.job, job_status.graph
-    if graph is None or not graph.waiters:
+    if not graph.waiters:
         return
     told = by_rank(failures(job)).keys() | exits(job).keys()
     together: dict[str, list[RankStatus]] = defaultdict(list)
@@ -96,7 +96,7 @@ def left_early(job_status: JobStatus) -> Iterator[Finding]:
     left = exits_before(job, victims) if victims and not logs_behind(job_status) else ()
     waiters = set(ranks_in(victims))
     leavers: list[RankStatus] = []
-    if graph is not None and graph.waiters and graph.held >= job_status.alarm_after:
+    if graph.waiters and graph.held >= job_status.alarm_after:
         done = exits(job)
         left = left or tuple(done[one.rank] for one in job_status.of("gone", "missing") if one.rank in done)
         failed = {rank for rank, own in by_rank(failures(job)).items() if not all(one.consequence for one in own)}
@@ -107,11 +107,11 @@ def left_early(job_status: JobStatus) -> Iterator[Finding]:
         return
     doing = listed(sorted({one.where for one in leavers if one.where}))
     yield of_ranks(
-        "rank_left_early", 0.85 if graph is not None and graph.waiters else 0.75, ranks,
+        "rank_left_early", 0.85 if graph.waiters else 0.75, ranks,
         homes(job, ranks) or nodes_of(leavers),
         f"{f'left training ({doing})' if doing else 'finished'} while {who_wait(waiters, 'other')} in a collective",
         (*map(event_line, left[:2]), *(line for one in leavers[:1] for line in evidence_of(one)),
-         *(waiters_of(graph) if graph else ()), *map(event_line, victims[:2])), RAN_OUT,
+         *waiters_of(graph), *map(event_line, victims[:2])), RAN_OUT,
     )  # fmt: skip
 
 

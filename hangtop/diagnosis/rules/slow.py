@@ -163,8 +163,7 @@ def _stands_still(job_status: JobStatus) -> bool:
     job, still = job_status.job, job_status.job.stood_still or 0.0
     if job.live and not job_status.hung and (job.motion.moving or still < OF_PAUSE * (job.usual_pause or 0.0)):
         return False
-    frozen = job_status.graph is not None and job_status.graph.frozen
-    return job_status.hung or frozen or (job.live and still >= STOOD_STILL_S)
+    return job_status.hung or job_status.graph.frozen or (job.live and still >= STOOD_STILL_S)
 
 
 # --- by figures of GPUs ------------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
     If no sign shows which side is odd, both are named. Waits at different steps of one start are init_hang.
     """
     graph = job_status.graph
-    if graph is None or graph.pattern != "mismatch" or not job_status.hung:
+    if graph.pattern != "mismatch" or not job_status.hung:
         return
     if all(point.kind in COMING_UP for point in graph.points):
         return
@@ -60,7 +60,7 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
 def deadlock(job_status: JobStatus) -> Iterator[Finding]:
     """p2p_deadlock: ranks wait to receive from (or to send to) one another in a cycle."""
     graph = job_status.graph
-    if graph is None or graph.pattern != "deadlock" or not job_status.hung:
+    if graph.pattern != "deadlock" or not job_status.hung:
         return
     peers = {one.rank: one.activity.peer if one.activity else None for one in graph.culprits}
     steps = [
@@ -89,15 +89,15 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
     if any(word_of(one.kind) in (("hung",) if group else ("hung", "crashed", "waiting")) for one in told):
         return
     ranks = group or tuple(one for one in job_status.present if one.process is not None and one.state != "leaving")
-    held = graph.held if graph is not None and group else _still_for(job_status, ranks)
+    held = graph.held if group else _still_for(job_status, ranks)
     if not ranks or held is None or held < max(map(job_status.due, ranks)):
         return
     empty, full = [one for one in ranks if one.load == "idle"], sum(one.load == "spinning" for one in ranks)
     odd = empty if not group and full > len(empty) and len(empty) + full == len(ranks) else []
     owners = [one.process for one in ranks if one.process is not None and one.load != "unknown"]
     named = group or odd or (ranks if len(ranks) == 1 else ())
-    open_ended = not group or (graph is not None and any(point.kind in OPEN_KINDS for point in graph.accused))
-    waiters = f"; {who_wait(graph.waiters, 'other')} for them" if graph is not None and group and graph.waiters else ""
+    open_ended = not group or any(point.kind in OPEN_KINDS for point in graph.accused)
+    waiters = f"; {who_wait(graph.waiters, 'other')} for them" if group and graph.waiters else ""
     yield Finding(
         kind, "critical", 0.8 if odd else 0.5 if not group else 0.55 if open_ended else 0.7,
         f"{_not_moved(job_status, ranks, held)}{'; no rank is odd' if group else ''}{waiters}",
@@ -111,7 +111,7 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
 def _in_one_operation(job_status: JobStatus) -> tuple[RankStatus, ...]:
     """The ranks that stand still in one operation of a group; empty if a rank is odd."""
     graph = job_status.graph
-    if graph is None or graph.pattern != "stalled" or not _stands(job_status, graph):
+    if graph.pattern != "stalled" or not _stands(job_status, graph):
         return ()
     members = tuple(sorted((one for point in graph.accused for one in point.members), key=lambda one: one.rank))
     return members if graph.accused[0].kind not in NO_OPERATION and len(members) > 1 else ()
@@ -130,7 +130,7 @@ def _still_for(job_status: JobStatus, ranks: Sequence[RankStatus]) -> float | No
 def standing(job_status: JobStatus) -> str:
     """Where the ranks are of a job that has not moved for a while and has no odd rank; else empty."""
     job, present, graph = job_status.job, job_status.present, job_status.graph
-    if not stands(job) or job.motion.moving or (graph is not None and graph.pattern != "stalled"):
+    if not stands(job) or job.motion.moving or graph.pattern not in ("none", "stalled"):
         return ""
     return _not_moved(job_status, present, job.stood_still or 0.0) if all(one.read for one in present) else ""
 
@@ -158,14 +158,12 @@ def _stands(job_status: JobStatus, graph: WaitGraph) -> bool:
     return graph.frozen or all(one.load == "spinning" for one in (*graph.culprits, *graph.waiters))
 
 
-def _evidence(
-    graph: WaitGraph | None, shown: Sequence[RankStatus], held: float, *more: Evidence
-) -> tuple[Evidence, ...]:
+def _evidence(graph: WaitGraph, shown: Sequence[RankStatus], held: float, *more: Evidence) -> tuple[Evidence, ...]:
     """Stacks of some ranks, where the others wait, and the length of the watch."""
-    samples = max((len(status.readings) for status in (*graph.waiters, *graph.culprits)), default=0) if graph else 0
-    still = Evidence(Observer.CONTEXT, "watch", None, f"no sign of motion for {duration(held)}")
-    watched = (*waiters_of(graph), watch_of(graph, samples)) if graph else (still,)
-    return (*filter(None, map(stack_of, shown[:4])), *more, *watched)
+    watched = Evidence(Observer.CONTEXT, "watch", None, f"no sign of motion for {duration(held)}")
+    if graph.pattern != "none":
+        watched = watch_of(graph, max(len(status.readings) for status in (*graph.waiters, *graph.culprits)))
+    return (*filter(None, map(stack_of, shown[:4])), *more, *waiters_of(graph), watched)
 
 
 STATUS_RULES = (mismatch, deadlock)

@@ -76,9 +76,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     be read.
     """
     graph = job_status.graph
-    if graph is None or graph.pattern == "unclear" or not coming_up(job_status):
-        return
-    if graph.held < job_status.alarm_after:
+    if graph.pattern in ("none", "unclear") or graph.held < job_status.alarm_after or not coming_up(job_status):
         return
     coming = [s for s in job_status.of("waiting") if s.activity and s.activity.kind in COMING_UP]
     age = min((job_status.job.now - s.process.process.started for s in coming if s.process), default=START_S)

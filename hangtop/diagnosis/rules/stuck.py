@@ -47,7 +47,7 @@ def held_up(job_status: JobStatus) -> Iterator[Finding]:
     A rank that is waited for is stuck once the wait has lasted as long as :meth:`JobStatus.due`.
     """
     graph = job_status.graph
-    if graph is None or graph.pattern != "held_up":
+    if graph.pattern != "held_up":
         return
     at_fault = [culprit for culprit in graph.culprits if graph.held >= job_status.due(culprit)]
     alive = [c for c in graph.culprits if c.state in ("working", "on_gpu") and c.read]
@@ -150,7 +150,7 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
     rank_uninterruptible: state D in every sample.
     """
     graph = job_status.graph
-    holds_up = f" and holds up {count(len(graph.waiters), 'other')}" if graph and graph.pattern == "held_up" else ""
+    holds_up = f" and holds up {count(len(graph.waiters), 'other')}" if graph.pattern == "held_up" else ""
     for status in job_status.of("stopped", "uninterruptible"):
         doing, moved = status.activity, status.motion
         in_d, by_signal = status.state == "uninterruptible", False
@@ -171,7 +171,7 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
         yield of_ranks(
             "rank_uninterruptible" if in_d else "rank_stopped", 0.93 if in_d else 0.97, [status.rank],
             nodes_of([status]), f"{what}{holds_up}: {why}",
-            (*evidence_of(status), *(waiters_of(graph) if graph else ())), advice.format(pid=status.pid or "PID"),
+            (*evidence_of(status), *waiters_of(graph)), advice.format(pid=status.pid or "PID"),
             *([next_step("K", "repair", "continue", *nodes_of([status]))] if by_signal else ()),
         )  # fmt: skip
 

@@ -74,7 +74,7 @@ def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
             return "crashed"
     if broken := _of_broken_parts(job_status, roots, findings, present=present):
         return broken
-    if job.live and job_status.graph is not None and coming_up(job_status) and _begins(job_status):
+    if job.live and job_status.graph.pattern != "none" and coming_up(job_status) and _begins(job_status):
         return "starting"
     words = {word_of(f.kind) for f in findings if f.severity != "info" and not f.cause and f.kind != UNREACHABLE}
     for word in ("at_risk", "waiting", "slow"):
@@ -92,7 +92,7 @@ def _hangs(job_status: JobStatus, finding: Finding) -> bool:
     """
     if word_of(finding.kind) == "hung" or (finding.kind == "watchdog_timeout" and not job_status.job.live):
         return True
-    if job_status.graph is None or not job_status.hung or not _tells_an_end(job_status, finding):
+    if not job_status.hung or not _tells_an_end(job_status, finding):
         return False
     culprits = {one.rank for one in job_status.graph.culprits if one.state == "working" and one.read}
     return set(finding.ranks) <= culprits

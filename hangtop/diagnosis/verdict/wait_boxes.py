@@ -24,7 +24,7 @@ _STATES: dict[State, str] = {
 def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[WaitBox, ...]:
     """Boxes of a job that stands still, blamed boxes first; none if no rank waits."""
     graph = job_status.graph
-    if graph is None:
+    if graph.pattern == "none":
         return ()
     blamed = set(findings[0].ranks) if findings and findings[0].kind not in NAME_NOBODY else set()
     edges: dict[int, list[WaitEdge]] = defaultdict(list)

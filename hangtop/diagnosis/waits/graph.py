@@ -21,12 +21,13 @@ from hangtop.diagnosis.waits.odd import OddRanks, Source, odd_ranks, threads_res
 from hangtop.diagnosis.waits.points import WaitPoint, by_frames, points_of, standing_part
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, in_state
 
-Pattern = Literal["held_up", "deadlock", "mismatch", "stalled", "unclear"]
+Pattern = Literal["held_up", "deadlock", "mismatch", "stalled", "unclear", "none"]
 """Shape of a wait graph.
 
 ``held_up``: a rank does not wait; ``deadlock``: sends and receives wait in a cycle; ``mismatch``: ranks wait in
 different operations; ``stalled``: all ranks wait in one operation, or a sub-group does and the other ranks wait for the
-sub-group; ``unclear``: all ranks with readable stacks wait, but some stacks could not be read.
+sub-group; ``unclear``: all ranks with readable stacks wait, but some stacks could not be read; ``none``: no rank waits,
+or most waits are seen to end and begin again.
 """
 
 HARD: tuple[State, ...] = ("gone", "missing", "stopped", "uninterruptible")
@@ -56,8 +57,11 @@ class WaitGraph:
     """Whether other ranks, for which no rank of this graph waits, still make progress."""
 
 
-def find_waits(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge]) -> WaitGraph | None:
-    """Find which rank waits for which; None while no rank waits, or while most waits are seen to end and begin again.
+NO_WAITS = WaitGraph("none", (), (), (), (), 0.0, frozen=False)
+
+
+def find_waits(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge]) -> WaitGraph:
+    """Find which rank waits for which.
 
     ``edges`` are the certain waits of one rank for others, from recorders, logs and frames.
     """
@@ -65,7 +69,7 @@ def find_waits(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge]) ->
     waits, part = in_state(among, *WAITS), len(among) < len(statuses)
     still = sum(one.frozen is not False for one in waits)
     if not still or still * 2 < len(waits):
-        return None
+        return NO_WAITS
     odd = odd_ranks(points_of(waits))
     hard, working = in_state(among, *HARD), [*in_state(among, "working", "leaving"), *_not_launched(waits, odd)]
     if hard or working:

@@ -33,7 +33,7 @@ class JobStatus:
     job: Job
     statuses: Mapping[int, RankStatus]
     """By rank, including missing ones."""
-    graph: WaitGraph | None
+    graph: WaitGraph
     edges: tuple[WaitEdge, ...]
     """Certain waits of one rank for others, from recorders, logs and frames."""
 
@@ -54,7 +54,7 @@ class JobStatus:
     @property
     def hung(self) -> bool:
         """Whether ranks have waited without a break for longer than this job's pauses and the user's patience allow."""
-        return self.graph is not None and self.graph.held >= self.alarm_after
+        return self.graph.pattern != "none" and self.graph.held >= self.alarm_after
 
     @property
     def alarm_after(self) -> float:
@@ -86,7 +86,7 @@ class JobStatus:
 
     def wake_set(self, status: RankStatus) -> WakeSet:
         """The wake set of this rank, measured against the waiting ranks."""
-        return wake_set_of(status, self.graph.waiters if self.graph is not None else ())
+        return wake_set_of(status, self.graph.waiters)
 
     def measured(self, status: RankStatus) -> bool:
         """Whether the samples suffice to tell if the wake set of a rank makes progress."""

@@ -95,7 +95,7 @@ def _undecided(session: Session, verdict: Verdict, job_status: JobStatus, past: 
     """
     living, graph = session.living(), job_status.graph
     readable = len({(node, dump.rank_pid) for node, dump in session.state.stacks if dump.threads})
-    if verdict.outcome not in {"hung", "crashed"} and graph is not None:
+    if verdict.outcome not in {"hung", "crashed"}:
         for one in graph.culprits:
             soon = graph.held < job_status.due(one) <= graph.held + SOON
             if one.read and (soon or not job_status.measured(one)):
