@@ -18,7 +18,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import listed, size
 from hangtop.diagnosis.roster import living_on
-from hangtop.diagnosis.rules.topology import topology_differs
+from hangtop.diagnosis.rules.nodes import topology_differs
 
 T = TypeVar("T")
 State = Literal["fail", "warn", "unknown", "ok"]

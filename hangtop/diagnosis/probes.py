@@ -12,6 +12,7 @@ from statistics import median
 
 from collectors.samples.probes import PathFigure, ProbePair, ProbeRank, ProbeReport
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
+from hangtop.diagnosis.job import Job
 
 Pair = tuple[str, str]
 
@@ -21,6 +22,8 @@ SLOW_SHARE = 1 / 3
 """Share of the other pairs' median under which a pair is slow: noise on a shared network stays within a half."""
 LOST_SHARE = 0.03
 """Share of segments sent again: a probe on a fast link loses up to 2 % in its own queues without getting slower."""
+FRESH_S = 600.0
+"""Ours, seconds: an older probe does not show the present state of a running job."""
 WITH_TORCH = frozenset(("gloo", "nccl"))
 """Probe backends for which a node needs torch."""
 
@@ -41,6 +44,13 @@ def outcome(report: ProbeReport, found: Sequence[Finding]) -> str:
     if report.outcome != "done" or {one.kind for one in found} & {"silent_corruption", "path_blocked", "probe_absent"}:
         return "failed"
     return "slow" if found else "ok"
+
+
+def probed(job: Job) -> Iterator[Finding]:
+    """Findings of the probes that ran in this session; of several probes with the same backend the last one counts."""
+    fresh = [report for report in job.probed if 0.0 <= job.now - report.at < FRESH_S]
+    for report in {report.backend: report for report in fresh}.values():
+        yield from findings(report)
 
 
 def findings(report: ProbeReport) -> tuple[Finding, ...]:
@@ -217,3 +227,6 @@ def _absent(report: ProbeReport) -> Iterator[Finding]:
         f"Check whether the node answers at all, and {keeps}.", ranks=[rank for rank in ranks if rank.rank >= 0],
         steps=() if late else (next_step("", "preflight", *names),),
     )  # fmt: skip
+
+
+RULES = (probed,)

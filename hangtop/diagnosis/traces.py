@@ -14,6 +14,7 @@ from statistics import NormalDist, fmean, median
 
 from collectors.samples.collectives import RankTrace, TraceCall
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, ranks_text
 
 LATE_S, LATE_SHARE, LATE_USUAL = 50e-6, 0.1, 0.5
@@ -121,13 +122,14 @@ def _lateness(found: Sequence[Mapping[int, float]]) -> dict[int | None, Lateness
 # --- findings ----------------------------------------------------------------------------------------------------
 
 
-def straggler_rank(seen: TracePicture) -> Iterator[Finding]:
-    """straggler_rank: this rank comes last to most collectives with a late rank, and that costs the others time.
+def straggler_rank(job: Job) -> Iterator[Finding]:
+    """straggler_rank by profiler traces: a rank comes last to most collectives with a late rank, and that costs time.
 
     Needs five collectives with a clearly late rank, and this rank late more often than chance would make any rank.
     """
-    late = {rank: one for rank, one in seen.lateness.items() if _is_late(one, seen)}
-    if not late or len(late) > max(1, len(seen.lateness) // 4):
+    seen = job.traces
+    late = {rank: one for rank, one in seen.lateness.items() if _is_late(one, seen)} if seen is not None else {}
+    if seen is None or not late or len(late) > max(1, len(seen.lateness) // 4):
         return
     own = [trace for trace in seen.ranks if trace.rank in late]
     others = [trace for trace in seen.ranks if trace.rank not in late]
@@ -170,3 +172,6 @@ def lasting(seconds: float) -> str:
     if seconds >= 0.9995:
         return duration(seconds)
     return f"{seconds * 1e3:.3g} ms" if seconds >= 0.0009995 else f"{seconds * 1e6:.3g} µs"
+
+
+RULES = (straggler_rank,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from hangtop.diagnosis import lint
+from hangtop.diagnosis import lint, probes, traces
 from hangtop.diagnosis.finding import Finding
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.rules import (
@@ -25,13 +25,12 @@ from hangtop.diagnosis.rules import (
     stalled,
     startup,
     stuck,
-    topology,
 )
 from hangtop.diagnosis.waits.job_status import JobStatus
 
 RULES: tuple[Callable[[Job], Iterable[Finding]], ...] = (
     *event_rows.EVENT_ROWS, *absent.RULES, *crash.RULES, *gpus.RULES, *inside.RULES, *network.RULES, *nodes.RULES,
-    *launches.RULES, *startup.RULES, *topology.RULES, *lint.RULES,
+    *launches.RULES, *startup.RULES, *lint.RULES, *probes.RULES, *traces.RULES,
 )  # fmt: skip
 STATUS_RULES: tuple[Callable[[JobStatus], Iterable[Finding]], ...] = (
     *absent.STATUS_RULES, *crash.STATUS_RULES, *stalled.STATUS_RULES, *network.STATUS_RULES,

@@ -1,10 +1,9 @@
-"""Findings of measurements: checks inside the job (``hangtop.inside``), probes, profiler traces."""
+"""Findings of the checks inside the job (``hangtop.inside``)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from hangtop.diagnosis import probes, traces
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.roster import homes
@@ -13,8 +12,6 @@ from hangtop.diagnosis.tables.kinds import KINDS
 SEVERITIES: dict[str, Severity] = {"critical": "critical", "warning": "warning"}
 SAME_CHECK_S = 5.0
 """Ours: seconds within which ranks report the result of one check."""
-FRESH_S = 600.0
-"""Ours, seconds: an older probe does not show the present state of a running job."""
 
 
 def checks(job: Job) -> Iterator[Finding]:
@@ -41,20 +38,4 @@ def checks(job: Job) -> Iterator[Finding]:
     )  # fmt: skip
 
 
-def traced(job: Job) -> Iterator[Finding]:
-    """straggler_rank by the profiler traces of all ranks."""
-    if job.traces is not None:
-        yield from traces.straggler_rank(job.traces)
-
-
-def probed(job: Job) -> Iterator[Finding]:
-    """packet_loss, path_blocked, bandwidth_low, silent_corruption, probe_absent: by probes of collectives.
-
-    Of several probes with the same backend the last one counts.
-    """
-    fresh = [report for report in job.probed if 0.0 <= job.now - report.at < FRESH_S]
-    for report in {report.backend: report for report in fresh}.values():
-        yield from probes.findings(report)
-
-
-RULES = (probed, traced, checks)
+RULES = (checks,)

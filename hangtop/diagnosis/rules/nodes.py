@@ -1,9 +1,10 @@
-"""Nodes that do not answer, were rebooted, lack CPUs, lost their storage, or still have ranks of an old run."""
+"""Nodes that do not answer, were rebooted, lack CPUs or storage, are wired differently, or have ranks of an old run."""
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 from math import inf
 from statistics import median, median_low
 
@@ -13,7 +14,7 @@ from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.node import Rank
+from hangtop.diagnosis.node import Node, Rank
 from hangtop.diagnosis.phrasing import count, duration, folded_names, listed, of_several, ranks_on, ranks_text
 from hangtop.diagnosis.roster import ranks_on_node, world_size
 from hangtop.diagnosis.waits.statuses import not_responding
@@ -26,6 +27,8 @@ CPU_PEERS_SHARE = 3
 """Ours: least multiple of what the other ranks wait, and of the other nodes' load."""
 BOOT_SLACK_S = 5.0
 """Seconds by which the time of a boot and the time of a rank's end may be off."""
+WIRED_ALIKE = 3
+"""Ours: least number of nodes to compare; of two that differ, neither is known to be the odd one."""
 BY_HAND = frozenset(("", "env", "jax", "lightning"))
 """Ways to start ranks that need no launcher."""
 OTHERS_ANSWER = "The other nodes answer: look at this one's console, power and network port."
@@ -152,6 +155,36 @@ def storage_stalled(job: Job) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def topology_differs(job: Job) -> Iterator[Finding]:
+    """topology_differs: ``nvidia-smi topo -m`` shows other links than on most nodes with the same devices.
+
+    Example: seven nodes have NV18 between all GPUs, node5 has SYS between GPU3 and every other one.
+    """
+    alike: dict[tuple[str, ...], dict[str, dict[str, str]]] = defaultdict(dict)
+    for name, node in sorted(job.nodes.items()):
+        if links := _links(node):
+            alike[tuple(links)][name] = links
+    for nodes in alike.values():
+        cells, agree = Counter(tuple(links.items()) for links in nodes.values()).most_common(1)[0]
+        usual = dict(cells)
+        for name, links in nodes.items() if len(nodes) >= WIRED_ALIKE and 2 * agree > len(nodes) else ():
+            if differ := [f"{pair} {link}, not {usual[pair]}" for pair, link in links.items() if link != usual[pair]]:
+                yield Finding(
+                    "topology_differs", "warning", 0.8,
+                    f"{name} is wired differently from {count(agree, 'other node')}: {listed(differ, most=3)}",
+                    ranks=ranks_on_node(job, name), nodes=(name,),
+                    evidence=(Evidence(Observer.GPU, f"nvidia-smi topo -m on {name}", None, listed(differ, most=12)),),
+                    advice="If an NVLink (NV) is gone, look at dmesg and nvidia-smi nvlink -s, and drain the node. "
+                    "Else compare slots and BIOS settings (NUMA nodes per socket, ACS) with the others'.",
+                )  # fmt: skip
+
+
+def _links(node: Node) -> dict[str, str]:
+    """Link between each two devices: ``GPU0-GPU3`` → ``NV18``."""
+    pairs = combinations([sample.value for sample in node.readings_of("topology")], 2)
+    return {f"{one.of}-{other.of}": str(one.values.get(other.of, "")) for one, other in pairs}
+
+
 # --- what an earlier run left behind ---------------------------------------------------------------------------------
 
 
@@ -200,4 +233,4 @@ def _run(rank: Rank) -> tuple[str, str, int | None, int | None]:
     return rank.node, rank.process.run_id, rank.process.master_port, rank.process.world_size
 
 
-RULES = (node_unreachable, node_rebooted, cpu_starved, storage_stalled, zombie_process)
+RULES = (node_unreachable, node_rebooted, cpu_starved, storage_stalled, topology_differs, zombie_process)

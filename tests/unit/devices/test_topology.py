@@ -13,7 +13,7 @@ from collectors.samples.host import Reading
 from hangtop.demo.devices.bench import Bench
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
-from hangtop.diagnosis.rules.topology import topology_differs
+from hangtop.diagnosis.rules.nodes import topology_differs
 from hangtop.diagnosis.series import Timed
 from tests.support.looks import look
 

@@ -12,6 +12,7 @@ from collectors.formats import BadFormat, kineto, trace_events
 from collectors.samples.collectives import RankTrace, TraceCall
 from hangtop.diagnosis import traces
 from hangtop.diagnosis.finding import Finding
+from hangtop.diagnosis.job import Job
 from tests.support.traces import collective, document, rank_document
 
 TRACES = Path(__file__).parent.parent.parent / "fixtures" / "traces"
@@ -73,7 +74,7 @@ def test_what_is_no_trace(text: str) -> None:
 
 
 def judged(*seen: RankTrace) -> list[Finding]:
-    return list(traces.straggler_rank(traces.picture(seen)))
+    return list(traces.straggler_rank(Job(0.0, 0.0, live=False, traces=traces.picture(seen))))
 
 
 def rank_with(rank: int, *seconds: float) -> RankTrace:
