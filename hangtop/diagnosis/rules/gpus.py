@@ -230,39 +230,33 @@ def fabric_down(job: Job) -> Iterator[Finding]:
     without them, but nothing new can start.
     """
     for name, node in sorted(job.nodes.items()):
-        told_of = node.readings_of("nvlink")
-        wrong = [one for one in told_of if _is_wrong(one.value)]
-        bad = [one for one in wrong if one.value.values["state"] not in PENDING or job.now - one.at > SETTLES_S]
-        down = [one for _, one in told_of if one.values.get("state") == "down" and one.values.get("needed")]
-        if not bad and (wrong or not down):
-            continue
-        gpus = [gpu for sample in bad if isinstance(gpu := sample.value.values.get("gpu"), int)]
+        read = node.readings_of("nvlink")
+        bad = [(at, one) for at, one in read if _is_bad(one, job.now - at)]
+        down = [one for _, one in read if one.values.get("state") == "down" and one.values.get("needed")]
         told = [f"{one.of} is down ({one.values.get('said')}) where {one.values['needed']} needs it" for one in down]
-        if bad:
-            first = bad[0].value.values
-            which = f"GPU {gpus[0]} is" if len(gpus) == 1 else f"GPUs {folded(gpus)} are"
+        proof = [Evidence(Observer.PROCESS, f"services of {name}", None, text) for text in told]
+        proof += [Evidence(Observer.GPU, "nvidia-smi", at, f"{one.of}: {one.values['state']}") for at, one in bad[:4]]
+        gpus = [gpu for _, one in bad if isinstance(gpu := one.values.get("gpu"), int)]
+        for first in [one.values for _, one in bad[:1]]:
             state = f"{first['state']}, status {first.get('status')}, health {first.get('health') or 'not told'}"
-            told.insert(0, f"{which} not well in the NVLink fabric: {state}")
-        starts = any(one.values["state"] in PENDING or one.values.get("health") not in SICK for _, one in bad[:1])
-        yield Finding(
-            "nvlink_fabric_down", "critical" if starts else "warning", 0.9 if bad and down else 0.8 if down else 0.75,
-            f"{name}: {', and '.join(told)}",
-            ranks=tuple(sorted({r for gpu in gpus for r in ranks_on_gpu(job, node, gpu)})) or ranks_on_node(job, name),
-            nodes=(name,), gpus=tuple(f"{name}:{gpu}" for gpu in gpus),
-            evidence=(
-                *(Evidence(Observer.GPU, "nvidia-smi", sample.at, f"{sample.value.of}: {sample.value.values['state']}")
-                  for sample in bad[:4]),
-                *(Evidence(Observer.PROCESS, f"services of {name}", None, f"{one.of}: {one.values.get('said')}")
-                  for one in down),
-            ),
-            advice=f"Drain the node. {FABRIC_UP}" + "".join(f" systemctl restart {one.of}." for one in down[:1]),
-        )  # fmt: skip
+            told.insert(0, f"GPU {folded(gpus)} not well in the NVLink fabric: {state}")
+        if told:
+            starts = any(one.values["state"] in PENDING or one.values.get("health") not in SICK for _, one in bad[:1])
+            yield Finding(
+                "nvlink_fabric_down", "critical" if starts else "warning", 0.8, f"{name}: {', and '.join(told)}",
+                ranks=tuple(sorted({rank for gpu in gpus for rank in ranks_on_gpu(job, node, gpu)}))
+                or ranks_on_node(job, name),
+                nodes=(name,), gpus=tuple(f"{name}:{gpu}" for gpu in gpus), evidence=tuple(proof),
+                advice=f"Drain the node. {FABRIC_UP}" + "".join(f" systemctl restart {one.of}." for one in down[:1]),
+            )  # fmt: skip
 
 
-def _is_wrong(reading: Reading) -> bool:
+def _is_bad(reading: Reading, seconds: float) -> bool:
+    """Whether a GPU is not well in its NVLink fabric after so many seconds in this state: joining takes time."""
     state, status, health = (reading.values.get(name, "") for name in ("state", "status", "health"))
-    joins = "gpu" in reading.values and "state" in reading.values
-    return joins and (state in PENDING or health in SICK or (state == "Completed" and status not in WELL))
+    if state in PENDING:
+        return seconds > SETTLES_S
+    return health in SICK or (state == "Completed" and status not in WELL)
 
 
 RULES = (

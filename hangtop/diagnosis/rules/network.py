@@ -46,13 +46,13 @@ def port_down(job: Job) -> Iterator[Finding]:
     A port that is down everywhere is not cabled.
     """
     same: dict[str, list[bool]] = defaultdict(list)
-    for _, port in _ports(job):
-        same[_device(port)].append(_is_up(port))
-    for node, port in _ports(job):
-        up, others = sum(same[_device(port)]), len(same[_device(port)]) - 1
+    for _, name, port in _ports(job):
+        same[name].append(_is_up(port))
+    for node, name, port in _ports(job):
+        up, others = sum(same[name]), len(same[name]) - 1
         if not _is_up(port) and not _flaps(port) and 2 * up > others:
             yield _on_port(
-                node, port, "ib_port_down", "critical",
+                node, name, port, "ib_port_down", "critical",
                 f" is {port.facts.state} ({port.facts.phys_state}); {up} of {count(others, 'peer')} are up",
                 "Check cable and switch port (Polling: no light from the far end; INIT: no subnet manager).",
             )  # fmt: skip
@@ -60,18 +60,20 @@ def port_down(job: Job) -> Iterator[Finding]:
 
 def port_errors(job: Job) -> Iterator[Finding]:
     """ib_port_errors: an error counter grew while the port was watched, or it went down and came back."""
-    for node, port in _ports(job):
+    for node, name, port in _ports(job):
         grown, flaps = port.grown, _flaps(port)
-        words = [f"{name} +{grown[name]}" for name in ERRORS if grown.get(name, 0) > 0]
+        words = [f"{error} +{grown[error]}" for error in ERRORS if grown.get(error, 0) > 0]
         if flaps:
             words.append(f"{flaps} times down and up again while watched")
         if words:
-            yield _on_port(node, port, "ib_port_errors", "warning", f": {listed(words)}", PORT_ERRORS)
+            yield _on_port(node, name, port, "ib_port_errors", "warning", f": {listed(words)}", PORT_ERRORS)
 
 
-def _on_port(node: Node, port: Port, kind: str, severity: Severity, text: str, advice: str) -> Finding:
+def _on_port(
+    node: Node, name: str, port: Port, kind: str, severity: Severity, text: str, advice: str
+) -> Finding:  # fmt: skip
     """A finding about one port; ``text`` follows ``port mlx5_0/1 on node4``."""
-    facts, name = port.facts, _device(port)
+    facts = port.facts
     state = f"state {facts.state}, physical state {facts.phys_state}, rate {facts.rate or 'unknown'} Gb/s"
     grown = listed([f"{counter} +{number}" for counter, number in port.grown.items()])
     return Finding(
@@ -84,19 +86,15 @@ def _on_port(node: Node, port: Port, kind: str, severity: Severity, text: str, a
     )  # fmt: skip
 
 
-def _ports(job: Job) -> Iterator[tuple[Node, Port]]:
-    """Every port with its node, in order."""
+def _ports(job: Job) -> Iterator[tuple[Node, str, Port]]:
+    """Every port with its node and its name, in order."""
     for _, node in sorted(job.nodes.items()):
-        for port in sorted(node.ports.values(), key=lambda port: (port.facts.device, port.facts.port)):
-            yield node, port
+        for name, port in sorted(node.ports.items()):
+            yield node, name, port
 
 
 def _is_up(port: Port) -> bool:
     return port.facts.state == "ACTIVE" and port.facts.phys_state in ("LinkUp", "")  # ibv_devinfo shows no link state
-
-
-def _device(port: Port) -> str:
-    return f"{port.facts.device}/{port.facts.port}"
 
 
 def _flaps(port: Port) -> int:

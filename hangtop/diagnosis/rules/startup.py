@@ -6,7 +6,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 from collectors.samples.logs import LogEvent
-from collectors.samples.ranks import IdleLauncher
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.failures.record import failures
@@ -31,38 +30,26 @@ OTHER_NODES = "torchrun waits for --nnodes nodes: start it on the others; check 
 
 
 def launching(job: Job) -> str:
-    """``torchrun has had no rank on node1 for 40 s``, for a live job of which no rank was seen; else empty.
+    """``torchrun has had no rank on node1 for 40 s``, for a live job of which no rank was seen; else empty."""
+    return next((finding.summary for finding in no_rank_started(job, least=0.0)), "")
 
-    Also empty if something failed since the launchers began.
+
+def no_rank_started(job: Job, least: float = START_LONGEST_S) -> Iterator[Finding]:
+    """init_hang: torchrun runs, and has had no rank on any node for longer than a start takes.
+
+    No finding if something failed since the launchers began.
     """
-    idle = _idle(job)
+    idle = [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers.values()]
     began = min((one.started for _, one in idle), default=job.now)
     failed = any(failure.at is None or failure.at >= began for failure in failures(job))
-    if not idle or not job.live or job.ranks or failed:
-        return ""
-    nodes = list(dict.fromkeys(name for name, _ in idle))
-    return f"torchrun has had no rank on {listed(nodes)} for {duration(_idle_for(job, idle))}"
-
-
-def _idle(job: Job) -> Sequence[tuple[str, IdleLauncher]]:
-    """Launchers without a rank, each with its node, by the names of the nodes."""
-    return [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers.values()]
-
-
-def _idle_for(job: Job, idle: Sequence[tuple[str, IdleLauncher]]) -> float:
-    """Seconds for which the newest of these launchers has had no rank."""
-    return max(0.0, job.now - max(one.since or one.started for _, one in idle))
-
-
-def no_rank_started(job: Job) -> Iterator[Finding]:
-    """init_hang: torchrun runs, and has had no rank on any node for longer than a start takes."""
-    idle = _idle(job)
-    if (text := launching(job)) and _idle_for(job, idle) >= START_LONGEST_S:
+    held = max(0.0, job.now - max((one.since or one.started for _, one in idle), default=job.now))
+    if idle and job.live and not job.ranks and not failed and held >= least:
+        nodes = tuple(dict.fromkeys(name for name, _ in idle))
         proof = [
             Evidence(Observer.PROCESS, f"process {one.pid} on {name}", one.started, f"runs: {one.command}")
             for name, one in idle[:4]
         ]
-        nodes = tuple(dict.fromkeys(name for name, _ in idle))
+        text = f"torchrun has had no rank on {listed(nodes)} for {duration(held)}"
         yield Finding("init_hang", "critical", 0.75, text, nodes=nodes, evidence=tuple(proof), advice=OTHER_NODES)
 
 
