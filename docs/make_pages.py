@@ -34,7 +34,7 @@ def kinds() -> Iterator[str]:
 
 
 def _explained(row: Kind) -> str:
-    kinds = {kind for effects in row.explains for kind in effects.kinds}
+    kinds = {kind for effects in row.explains.values() for kind in effects}
     waits = ["waits"] if kinds >= WAITS_END else []
     return ", ".join([*waits, *(f"`{kind}`" for kind in sorted(kinds - WAITS_END if waits else kinds))])
 

@@ -128,15 +128,17 @@ class Finding:
 
 def of_ranks(
     kind: str, weight: float, ranks: Iterable[int], nodes: Iterable[str], text: str,
-    evidence: Iterable[Evidence | None], advice: str, *steps: NextStep,
+    evidence: Iterable[Evidence | None], advice: str, *steps: NextStep, severity: Severity = "critical",
+    unnamed: str = "a rank",
 ) -> Finding:  # fmt: skip
-    """A critical finding about some ranks; ``text``, in the singular, follows ``rank 3 on node2``.
+    """A finding about some ranks; ``text``, in the singular, follows ``rank 3 on node2``, or ``unnamed`` without ranks.
 
     Example: ``has not launched all_reduce #7`` becomes ``ranks 2-3 on node1 have not launched all_reduce #7``.
     """
     every, on, (verb, _, rest) = tuple(sorted(set(ranks))), tuple(nodes), text.partition(" ")
     return Finding(
-        kind, "critical", weight, f"{ranks_on(every, on)} {of_several(verb, len(every))} {rest}",
+        kind, severity, weight,
+        f"{ranks_on(every, on) if every else unnamed} {of_several(verb, len(every) or 1)} {rest}",
         ranks=every, nodes=on, evidence=tuple(line for line in evidence if line), advice=advice, next=steps,
     )  # fmt: skip
 

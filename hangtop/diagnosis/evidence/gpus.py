@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from statistics import median
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from collectors.samples.gpus import GpuSample, bus_key
 from collectors.samples.ranks import RankProcess
@@ -125,19 +125,12 @@ def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
     return Evidence(Observer.GPU, f"nvidia-smi, {count(len(owners), 'GPU')}", at, f"{text}{power_told}")
 
 
-class LoadShares(NamedTuple):
-    """Shares of the time that a GPU spent under each load."""
-
-    computing: float
-    spinning: float
-
-
-def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
-    """Load shares of each living rank's GPU over the last ``span`` seconds, by rank.
+def load_shares(job: Job, span: float) -> dict[int, Mapping[Load, float]]:
+    """Share of the last ``span`` seconds that each living rank's GPU spent under each load, by rank.
 
     Only for ranks with exactly one GPU whose samples cover the span: a sample holds until the next one.
     """
-    found: dict[int, LoadShares] = {}
+    found: dict[int, Mapping[Load, float]] = {}
     for owner in job.ranks:
         gpus = gpus_of(job, owner) if owner.gone_at is None else ()
         samples = list(gpus[0].samples) if len(gpus) == 1 else []
@@ -148,7 +141,7 @@ def load_shares(job: Job, span: float) -> dict[int, LoadShares]:
         for sample, following in pairwise(samples):
             lasted[load_of(gpus[0], sample)] += max(0.0, following.at - max(sample.at, since))
         if not lasted["unknown"]:
-            found[owner.rank] = LoadShares(lasted["computing"] / span, lasted["spinning"] / span)
+            found[owner.rank] = {"computing": lasted["computing"] / span, "spinning": lasted["spinning"] / span}
     return found
 
 

@@ -17,7 +17,7 @@ from hangtop.diagnosis.failures.record import ENDING_SIGNALS, TIME_OUTS, Failure
 from hangtop.diagnosis.failures.unheard import kernel_kill, kernel_text, logs_behind, silent_ranks
 from hangtop.diagnosis.finding import Evidence, Finding, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, on_nodes, ranks_text
+from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.diagnosis.roster import homes, known_ranks, world_size
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -64,15 +64,13 @@ def _ended(job: Job, kind: str, weight: float, ends: Sequence[RankEnd], text: st
 
     Without a known rank, the text says ``local rank 3`` if a label or a log file's name shows it, else ``a rank``.
     """
-    ranks = tuple(sorted({end.rank for end in ends if end.rank is not None}))
+    ranks = {end.rank for end in ends if end.rank is not None}
     reports = [*ends[0].reports[:3], *(end.cause for end in ends[1:3])]
-    nodes = homes(job, ranks) or tuple(sorted({end.cause.event.host for end in ends} - {""}))
+    nodes = homes(job, ranks) or sorted({end.cause.event.host for end in ends} - {""})
     local = {number_of(end.cause.event, "local_rank") for end in ends}
-    named = ranks_text(ranks) or (f"local rank {local.pop()}" if len(local) == 1 and None not in local else "a rank")
-    return Finding(
-        kind, "critical", weight, " ".join(filter(None, (named, on_nodes(nodes) if ranks else "", text))),
-        ranks=ranks, nodes=nodes, evidence=tuple(event_line(report.event) for report in reports), advice=advice,
-    )  # fmt: skip
+    unnamed = f"local rank {local.pop()}" if len(local) == 1 and None not in local else "a rank"
+    proof = [event_line(report.event) for report in reports]
+    return of_ranks(kind, weight, ranks, nodes, text, proof, advice, unnamed=unnamed)
 
 
 def _crashed(job: Job, ends: Sequence[RankEnd], alike: Sequence[RankEnd]) -> Finding:

@@ -12,10 +12,10 @@ from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of
 from hangtop.diagnosis.evidence.events import event_line, events_on
 from hangtop.diagnosis.failures.record import by_rank, failures
-from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step
+from hangtop.diagnosis.finding import Evidence, Finding, Observer, next_step, of_ranks
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Rank
-from hangtop.diagnosis.phrasing import count, duration, folded_names, listed, of_several, ranks_on, ranks_text
+from hangtop.diagnosis.phrasing import count, duration, folded_names, listed, ranks_text
 from hangtop.diagnosis.roster import ranks_on_node, world_size
 from hangtop.diagnosis.waits.statuses import not_responding
 
@@ -31,6 +31,7 @@ WIRED_ALIKE = 3
 """Ours: least number of nodes to compare; of two that differ, neither is known to be the odd one."""
 BY_HAND = frozenset(("", "env", "jax", "lightning"))
 """Ways to start ranks that need no launcher."""
+OWN_CPUS = "Give each rank CPUs of its own (--cpus-per-task, --cpu-bind, taskset); look what else runs there."
 OTHERS_ANSWER = "The other nodes answer: look at this one's console, power and network port."
 NONE_ANSWERS = "No node answers: where the reason does not say why, check this machine's network first."
 
@@ -113,15 +114,11 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
         if _is_crowded(job, rank.node) or rank.process.allowed.isdecimal() or rank.process.nice > nice:
             by_node[rank.node].append(rank)
     for name, ranks in by_node.items():
-        numbers, share = tuple(sorted(rank.rank for rank in ranks)), min(rank.waited_for_cpu for rank in ranks)
+        numbers, share = [rank.rank for rank in ranks], min(rank.waited_for_cpu for rank in ranks)
         allowed = {f"CPUs {one.process.allowed}, nice {one.process.nice}" for one in ranks}
         text = f"{share}% of the time for a CPU, the others {usual}%: may run on {listed(sorted(allowed))}"
-        yield Finding(
-            "cpu_starved", "warning", 0.8, f"{ranks_on(numbers, (name,))} {of_several('waits', len(ranks))} {text}",
-            ranks=numbers, nodes=(name,),
-            evidence=(Evidence(Observer.PROCESS, f"/proc/*/schedstat on {name}", job.now, text),),
-            advice="Give each rank CPUs of its own (--cpus-per-task, --cpu-bind, taskset); look what else runs there.",
-        )  # fmt: skip
+        proof = Evidence(Observer.PROCESS, f"/proc/*/schedstat on {name}", job.now, text)
+        yield of_ranks("cpu_starved", 0.8, numbers, (name,), f"waits {text}", (proof,), OWN_CPUS, severity="warning")
 
 
 def _is_crowded(job: Job, name: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import comb
 from statistics import median
 
-from hangtop.diagnosis.evidence.gpus import LoadShares, load_shares
+from hangtop.diagnosis.evidence.gpus import Load, load_shares
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import OF_PAUSE, Job
 from hangtop.diagnosis.phrasing import duration, ranks_on, ranks_text
@@ -173,8 +173,8 @@ def _by_figures(job_status: JobStatus) -> Iterator[Finding]:
     job, span = job_status.job, _span(job_status.job)
     shares = load_shares(job, span)
     if late := _late(job_status, shares):
-        waited = median(share.spinning for rank, share in shares.items() if rank not in late)
-        own = median(shares[rank].computing for rank in late)
+        waited = median(share["spinning"] for rank, share in shares.items() if rank not in late)
+        own = median(shares[rank]["computing"] for rank in late)
         text = f"{ranks_text(late)} worked for {own:.0%} of it, the others waited for {waited:.0%}"
         yield _straggler(
             [job_status.statuses[rank] for rank in late], 0.65, f"for {waited:.0%} of the time",
@@ -187,10 +187,10 @@ def _span(job: Job) -> float:
     return max(LEAST_SPAN_S, STEPS * (job.motion.step_s or UNKNOWN_STEP_S))
 
 
-def _late(job_status: JobStatus, shares: Mapping[int, LoadShares]) -> list[int]:
+def _late(job_status: JobStatus, shares: Mapping[int, Mapping[Load, float]]) -> list[int]:
     """The few ranks whose GPUs work nearly always while the other ranks' GPUs wait for most of the time."""
-    late = [rank for rank, share in shares.items() if share.computing >= WORKS_SHARE]
-    others = [share.spinning for rank, share in shares.items() if rank not in late]
+    late = [rank for rank, share in shares.items() if share["computing"] >= WORKS_SHARE]
+    others = [share["spinning"] for rank, share in shares.items() if rank not in late]
     few = _few(len(late), len(shares)) and bool(others) and median(others) >= IDLE_SHARE
     return late if few and not any(_works_for_all(job_status.statuses[rank]) for rank in late) else []
 

@@ -153,7 +153,7 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
     holds_up = f" and holds up {count(len(graph.waiters), 'other')}" if graph.pattern == "held_up" else ""
     for status in job_status.of("stopped", "uninterruptible"):
         doing, moved = status.activity, status.motion
-        in_d, by_signal = status.state == "uninterruptible", False
+        in_d = status.state == "uninterruptible"
         state, wchan = moved.state or (doing.state if doing else "T"), moved.wchan or (doing.wchan if doing else "")
         if in_d and status.held < job_status.due(status):
             continue
@@ -163,16 +163,15 @@ def halted(job_status: JobStatus) -> Iterator[Finding]:
         elif is_frozen(wchan):
             what, why, advice = "is frozen", "by its control group", THAW
         elif state == "t":
-            what, why = "is stopped (state t)", f"{(doing.waiting_on if doing else '') or 'a debugger'} traces it"
-            advice = DETACH
+            tracer = (doing.waiting_on if doing else "") or "a debugger"
+            what, why, advice = "is stopped (state t)", f"{tracer} traces it", DETACH
         else:
             what, why, advice = "is stopped (state T)", "it got a stop signal", CONTINUE
-            by_signal = True
         yield of_ranks(
             "rank_uninterruptible" if in_d else "rank_stopped", 0.93 if in_d else 0.97, [status.rank],
             nodes_of([status]), f"{what}{holds_up}: {why}",
             (*evidence_of(status), *waiters_of(graph)), advice.format(pid=status.pid or "PID"),
-            *([next_step("K", "repair", "continue", *nodes_of([status]))] if by_signal else ()),
+            *([next_step("K", "repair", "continue", *nodes_of([status]))] if advice is CONTINUE else ()),
         )  # fmt: skip
 
 

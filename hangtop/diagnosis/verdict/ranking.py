@@ -82,9 +82,9 @@ def _both(surer: Finding, other: Finding) -> Finding:
 _EXPLAINED_BY: dict[str, list[tuple[str, Where]]] = defaultdict(list)
 """Kind → kinds that explain it, each with what both findings must share."""
 for _row in ROWS:
-    for _effects in _row.explains:
-        for _effect in _effects.kinds:
-            _EXPLAINED_BY[_effect].append((_row.name, _effects.where))
+    for _where, _effects in _row.explains.items():
+        for _effect in _effects:
+            _EXPLAINED_BY[_effect].append((_row.name, _where))
 Thing = tuple[str, Where, str | int]
 """A kind of finding, and a rank, node, GPU or port of a finding of this kind."""
 

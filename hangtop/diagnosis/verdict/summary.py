@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hangtop.diagnosis.evidence.events import finished
+from hangtop.diagnosis.evidence.gpus import seen_gpus
 from hangtop.diagnosis.finding import Finding, Outcome
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_on, ranks_text
@@ -150,11 +151,8 @@ def _computing(job_status: JobStatus) -> str:
 
 def gpus_in_use(job: Job) -> int:
     """Number of GPUs that a process keeps busy."""
-    return sum(
-        bool(gpu.processes) and bool(gpu.samples) and (gpu.samples[-1].value.utilization or 0) > IDLE_UTILIZATION
-        for node in job.nodes.values()
-        for gpu in node.gpus.values()
-    )
+    held = (gpu for _, gpu in seen_gpus(job) if gpu.processes)
+    return sum((gpu.samples[-1].value.utilization or 0) > IDLE_UTILIZATION for gpu in held)
 
 
 def ended_alone(job_status: JobStatus) -> str:

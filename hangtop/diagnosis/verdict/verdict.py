@@ -10,7 +10,7 @@ observations settle nothing. Findings about configuration alone change no word: 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hangtop.diagnosis.evidence.events import finished
@@ -46,20 +46,14 @@ SURVIVED = "No alarm: the program caught the error. Check whether the work that 
 def diagnose(job: Job) -> Verdict:
     """Judge one snapshot of a job. Pure: the verdict does not depend on the order of ranks, dumps and events."""
     job_status = status_of_job(job)
-    found = [_survived(job_status, finding) for finding in _found(job_status)]
-    found += stalled(job_status, found)
-    findings = rank_findings(found)
+    found = [finding for rule in RULES for finding in rule(job_status.job)]
+    found += [finding for status_rule in STATUS_RULES for finding in status_rule(job_status)]
+    found = [_survived(job_status, finding) for finding in found]
+    findings = rank_findings([*found, *stalled(job_status, found)])
     outcome = _outcome(job_status, findings)
     waits = wait_boxes(job_status, findings) if outcome in ("hung", "waiting") else ()
     summary = summary_of(job_status, outcome, findings)
     return Verdict(outcome, summary, findings, unread_sources(job_status), waits)
-
-
-def _found(job_status: JobStatus) -> Iterable[Finding]:
-    for rule in RULES:
-        yield from rule(job_status.job)
-    for status_rule in STATUS_RULES:
-        yield from status_rule(job_status)
 
 
 def _outcome(job_status: JobStatus, findings: tuple[Finding, ...]) -> Outcome:
