@@ -13,7 +13,7 @@ steps at regular intervals.
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.job import JobMotion
@@ -96,24 +96,29 @@ class ProgressClock:
         """The same in slices of :data:`SLICE` nodes, between which the event loop can do other work."""
         interval, told = self._state.interval, now - self._state.untold
         self.between = min(LONGEST_BETWEEN, max(interval, now - self._now)) if self._now else interval
-        ranks: list[RankProgress] = []
+        # the ranks of a silent node count as still for a short time after its last sample, no longer
+        lag = max(LAG, 1.5 * self.between)
+        since = now - max(LATELY, INTERVALS * self.between)
+        stills: list[float] = []
+        unmoved, showing = 0, Counter[MotionSign]()
         steps, nodes = JobSteps(told), self._state.nodes
         for number, node in enumerate(tuple(nodes.values()), 1):
-            if node.ranks:
-                ranks += self._update_ranks(node, unrelated)
+            for rank in self._update_ranks(node, unrelated) if node.ranks else ():
+                stills.append(min(max(told, rank.seen_at), rank.seen_at + lag) - rank.moved_at)
+                unmoved += not rank.advanced and rank.updates >= UPDATED_OFTEN
+                showing.update(sign for sign, at in rank.advanced.items() if at >= since)
             if node.steps:
                 steps.take(node, unrelated)
             if number % SLICE == 0:
                 yield
         self.tracks = {name: of for name, of in self.tracks.items() if name in nodes and nodes[name].ranks}
         self._steps = steps
-        # the ranks of a silent node count as still for a short time after its last sample, no longer
-        lag = max(LAG, 1.5 * self.between)
-        stills = sorted(min(max(told, rank.seen_at), rank.seen_at + lag) - rank.moved_at for rank in ranks)
-        half = (len(ranks) + 1) // 2
-        never = sum(not rank.advanced and rank.updates >= UPDATED_OFTEN for rank in ranks) >= half
-        self._take(now, self._stillness(now, max(0.0, stills[-half]), never=never) if ranks else None)
-        self.motion = self._motion(ranks, never=never)
+        half = (len(stills) + 1) // 2
+        never = unmoved >= half
+        stills.sort()
+        self._take(now, self._stillness(now, max(0.0, stills[-half]), never=never) if stills else None)
+        needed = max(1, min(2, len(stills)), half)
+        self.motion = self._motion({sign: showing[sign] for sign in MotionSign if showing[sign] >= needed}, never=never)
 
     def _update_ranks(self, node: Node, unrelated: Collection[tuple[str, int]]) -> list[RankProgress]:
         """Look at the ranks of a node; returns the ranks in view.
@@ -174,25 +179,18 @@ class ProgressClock:
             return max(still, since) if since > OVERDUE * steps.every + LAG else still
         return still
 
-    def _motion(self, ranks: Collection[RankProgress], *, never: bool) -> JobMotion:
-        """What moves, and the strongest sign as text."""
+    def _motion(self, shown: Mapping[MotionSign, int], *, never: bool) -> JobMotion:
+        """What moves; ``shown``: signs of at least half of the ranks (of two, if there are two), strongest first."""
         steps, still = self._steps, self.stood_still
         stepping = steps.going_on() and (still is None or still <= steps.fresh)
-        shown = self._shown(ranks)
-        proof = (steps.proof() if stepping else "") or next(iter(shown.values()), "")
+        strongest = next((f"{count(of, 'rank')} {sign.value}" for sign, of in shown.items()), "")
+        proof = (steps.proof() if stepping else "") or strongest
         moving = True if stepping or proof else False if still is not None and still > self._rhythm() else None
         since = None if still is None or moving else self._now - still
         if since is not None and never and steps.told_at is not None:
             since = min(since, steps.told_at)
         by_gpus = list(shown) == [MotionSign.GPU] and not stepping
         return JobMotion(moving, proof, steps.last, steps.told_at, steps.longest, since, by_gpus)
-
-    def _shown(self, ranks: Collection[RankProgress]) -> dict[MotionSign, str]:
-        """Signs of at least half of the ranks (at least two, if there are two) with their texts, strongest first."""
-        since = self._now - max(LATELY, INTERVALS * self.between)
-        needed = max(1, min(2, len(ranks)), (len(ranks) + 1) // 2)
-        showing = Counter(sign for rank in ranks for sign, at in rank.advanced.items() if at >= since)
-        return {sign: f"{count(showing[sign], 'rank')} {sign.value}" for sign in MotionSign if showing[sign] >= needed}
 
     def _rhythm(self) -> float:
         """Seconds without any sign that are usual between two steps of this job."""
