@@ -17,7 +17,7 @@ HANGTOP = [sys.executable, "-c", "from hangtop.cli.main import main; main()"]
 
 def test_the_demo_names_the_culprit_and_shows_its_stack() -> None:
     words = shlex.split(commands()[0].rpartition("&&")[2])[1:]
-    with Tmux([*HANGTOP, *words, "--ranks", "2", "--after", "4", "--patience", "5"]) as terminal:
+    with Tmux([*HANGTOP, *words, "--ranks", "2", "--after", "2", "--patience", "5"]) as terminal:
         terminal.wait_for("DEMO")
         screen = terminal.wait_for("HUNG", 150)
         assert "rank 1 on node1 holds up 1 other" in screen

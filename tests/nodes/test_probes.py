@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -91,7 +92,6 @@ def test_good_paths_are_well(cluster: Cluster) -> None:
         pytest.param(lossy, "packet_loss", marks=[pytest.mark.slow, NEEDS_NFT]),
         pytest.param(slow, "bandwidth_low", marks=pytest.mark.slow),
         pytest.param(narrow, "mtu_mismatch", marks=pytest.mark.slow),
-        pytest.param(blocked, "path_blocked", marks=NEEDS_NFT),
     ],
 )
 def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], None], kind: str) -> None:
@@ -103,18 +103,22 @@ def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], Non
         heal(node)
     assert code == 1
     assert (answer["findings"][0]["kind"], answer["findings"][0]["nodes"]) == (kind, [node.name])
-    if kind == "path_blocked":
-        assert f"nftables on {node.name} (table ip fault, chain input: " in str(answer["findings"][0]["evidence"])
 
 
 @NEEDS_NFT
-def test_preflight_names_the_node_that_others_cannot_reach(cluster: Cluster) -> None:
-    node = cluster.nodes[1]
+def test_probe_and_preflight_side_by_side_name_the_node_that_others_cannot_reach(cluster: Cluster) -> None:
+    node = cluster.nodes[2]
     blocked(node)
     try:
-        code, answer = ask(cluster, "preflight")
+        with ThreadPoolExecutor() as pool:
+            probe = pool.submit(ask, cluster, "probe", "path", "--seconds", "0.2")
+            code, answer = ask(cluster, "preflight")
     finally:
         heal(node)
+    probed, paths = probe.result()
+    first = paths["findings"][0]
+    assert (probed, first["kind"], first["nodes"]) == (1, "path_blocked", [node.name])
+    assert f"nftables on {node.name} (table ip fault, chain input: " in str(first["evidence"])
     red = {(cell["node"], cell["kind"]) for cell in answer["checks"] if cell["state"] == "fail"}
     assert (code, answer["verdict"]) == (1, "failed")
     # The first node is the master: it is the one that cannot get through to the blocked node.

@@ -56,14 +56,26 @@ Answers = dict[str, tuple[Path, Future[subprocess.CompletedProcess[str]]]]
 
 @pytest.fixture(scope="module")
 def answers(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
-    """What each command says in a folder of its own; three run at a time, for all of them mostly wait."""
-    with ThreadPoolExecutor(3) as pool:
+    """What each command says in a folder of its own; five run at a time, for all of them mostly wait."""
+    with ThreadPoolExecutor(5) as pool:
         folders = [(line, tmp_path_factory.mktemp("readme")) for line in TEXTS]
         yield {line: (folder, pool.submit(run, line, folder, environment)) for line, folder in folders}
 
 
 def test_there_are_commands() -> None:
     assert len(TEXTS) >= 7
+
+
+@pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
+@pytest.mark.usefixtures("answers")
+def test_the_live_screen(environment: dict[str, str]) -> None:
+    """Beside the commands, which mostly wait."""
+    with Tmux([*HANGTOP, "node[1-2]"], env=environment) as terminal:
+        assert terminal.wait_for("4 ranks on 2 nodes")
+        terminal.press("2")
+        assert terminal.wait_for("rank")
+        terminal.press("q")
+        terminal.wait_until_ended()
 
 
 @pytest.mark.parametrize("line", TEXTS)
@@ -73,13 +85,3 @@ def test_a_command_of_the_readme(line: str, answers: Answers) -> None:
     assert done.returncode in (0, 1), done.stderr
     assert done.stdout or (folder / "job.rec").exists()
     assert "Traceback" not in done.stderr
-
-
-@pytest.mark.skipif(Tmux.missing(), reason="tmux is not installed")
-def test_the_live_screen(environment: dict[str, str]) -> None:
-    with Tmux([*HANGTOP, "node[1-2]"], env=environment) as terminal:
-        assert terminal.wait_for("4 ranks on 2 nodes")
-        terminal.press("2")
-        assert terminal.wait_for("rank")
-        terminal.press("q")
-        terminal.wait_until_ended()
