@@ -19,7 +19,7 @@ from benchmarks.loop import KEYS, OVERVIEW_KEYS, PANELS, SIZE, Painted, Press, S
 from benchmarks.report import FigureRow, report
 from benchmarks.simulated_nodes import simulated_nodes
 from collectors.fleet.sink import LinkChange
-from hangtop.session.live import live_session
+from hangtop.session.live import LiveSession
 from hangtop.session.options import SessionOptions, usual_interval
 from hangtop.session.session import Session
 from tui.app import HangtopApp, ScreenOptions
@@ -65,7 +65,7 @@ async def measure(nodes: int) -> list[FigureRow]:
     with simulated_nodes(nodes) as simulated:
         options = SessionOptions(targets=(f"sim[0000-{nodes - 1:04d}]",), ssh_config=simulated.ssh_config)
         coming = Coming(nodes)
-        session = live_session(options)
+        session = LiveSession(options)
         coming.watch(session)
         app = HangtopApp(session, ScreenOptions(theme="hangtop"))
         async with app.run_test(size=SIZE) as pilot:

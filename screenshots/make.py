@@ -18,7 +18,7 @@ from pathlib import Path
 
 from hangtop.demo.demo import LABEL, Demo
 from hangtop.demo.options import DemoOptions
-from hangtop.session.live import live_session
+from hangtop.session.live import LiveSession
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tui.app import HangtopApp, ScreenOptions
@@ -59,7 +59,7 @@ async def shoot(theme: str) -> None:
     """Run the job, the screen and the fault, and take every picture."""
     with Demo(DemoOptions(nodes=2, ranks=RANKS, fault="dataloader", fault_rank=5, after=AFTER)) as demo:
         options = SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=8.0, label=LABEL)
-        session = live_session(options)
+        session = LiveSession(options)
         app = HangtopApp(session, ScreenOptions(theme=theme))
         async with app.run_test(size=SIZE, notifications=True) as pilot:
             await until(

@@ -78,7 +78,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.head = self.session = session
         """``head`` is live or played; ``session`` is shown: the head, or a moment of its past."""
         self.model = ViewModel(session)
-        moves = session.can_act or session.player is not None  # files have only one moment
+        moves = session.can_act or session.until is not None  # files have only one moment
         self.main: MainScreen = MainScreen(self.model, PANELS[0].name if moves else "findings")
         self.results: deque[tuple[float, str, Content]] = deque(maxlen=KEPT)
         """Answers of probes, the newest last: time, title, text."""

@@ -68,14 +68,14 @@ class Timeline:
 
     def told(self) -> tuple[str, str]:
         """Texts of the shown moment and its distance to the newest; both empty for the live present."""
-        player, at = self.head.player, self.shown
+        until, at = self.head.until, self.shown
         if self.at is not None:
             return f"⏸ {clock(at)}", f"{age(self.now - at)} before the newest"
-        if player is None:
+        if until is None:
             return "", ""
-        if player.ended:
+        if at >= until:
             return f"■ {clock(at)}", "the end"
-        return f"▶ {clock(at)}", f"{age(player.until - at)} more are being read"
+        return f"▶ {clock(at)}", f"{age(until - at)} more are being read"
 
     @property
     def shown(self) -> float:

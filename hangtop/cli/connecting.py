@@ -42,11 +42,11 @@ async def opened(
 ) -> AsyncIterator[tuple[Session, Status]]:
     """A running session and a line of progress; both end with the command.
 
-    Raises what :func:`~hangtop.session.live.live_session` raises.
+    Raises what :func:`~hangtop.session.live.LiveSession` raises.
     """
-    from hangtop.session.live import live_session
+    from hangtop.session.live import LiveSession
 
-    session, status = live_session(options), Status()
+    session, status = LiveSession(options), Status()
     session.ask_person = trusts if sys.stderr.isatty() else None
     if record is not None:
         session.recordings.record(Path(record))

@@ -55,9 +55,9 @@ def command(
                 while True:
                     time.sleep(3600)
             from hangtop.cli.screen import show
-            from hangtop.session.live import live_session
+            from hangtop.session.live import LiveSession
 
             options = SessionOptions(targets=demo.nodes, ssh_config=demo.ssh_config, patience=patience, label=LABEL)
-            show(live_session(options), theme, bell=bell)
+            show(LiveSession(options), theme, bell=bell)
     except DemoError as error:
         raise click.ClickException(str(error)) from None

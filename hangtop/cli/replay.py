@@ -29,7 +29,7 @@ def command(
 
     With --json or --text the exit code is that of hangtop triage.
     """
-    from hangtop.session.replay import played, replay_session
+    from hangtop.session.replay import ReplaySession, played
 
     began = time.monotonic()
     path = _newest() if file is None else Path(file)
@@ -39,12 +39,11 @@ def command(
     if not (as_json or text):
         from hangtop.cli.screen import show
 
-        show(replay_session(path, seconds), theme, bell=bell, instead="--text and --json answer without one")
+        show(ReplaySession(path, seconds), theme, bell=bell, instead="--text and --json answer without one")
         return
     session = played(path, seconds)
-    recording = session.recordings.played
-    if recording is not None and recording.damage:
-        click.echo(f"hangtop: {path}: {recording.damage}; only the part before it is judged", err=True)
+    if session.recording.damage:
+        click.echo(f"hangtop: {path}: {session.recording.damage}; only the part before it is judged", err=True)
     from hangtop.cli.answer import Answer, finish, reply_of
 
     finish(reply_of(Answer(session.diagnose(), session.job(), time.monotonic() - began)), as_json=as_json)

@@ -25,9 +25,9 @@ def command(options: SessionOptions, theme: str, bell: bool, record: str | None)
     NODE is a host, user@host:port, an ssh alias, or a set such as gpu[001-064,070]. Without NODE, watches this machine,
     without SSH. The screen keeps a recording for hangtop replay.
     """
-    from hangtop.session.live import live_session
+    from hangtop.session.live import LiveSession
 
-    session = live_session(options)
+    session = LiveSession(options)
     if record is not None:
         session.recordings.record(Path(record))
     show(session, theme, bell=bell)

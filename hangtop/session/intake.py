@@ -1,4 +1,4 @@
-"""The inputs of a session: samples and links from its feed, stacks, answers of sources; all on this machine's clock."""
+"""The inputs of a session: samples and links of nodes, stacks, answers of sources; all on this machine's clock."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ assert APPLIERS.keys() == set(SAMPLES), "a kind of sample has no applier"
 
 
 class Intake:
-    """The sink of a feed and of answers to the session's questions: they go into the state and the recording.
+    """The sink of a fleet and of answers to the session's questions: they go into the state and the recording.
 
     ``state`` is the latest of everything; ``now`` gives the session's present: wall clock or a recording's time. Called
     on the event loop; a sample costs about a microsecond.

@@ -1,4 +1,4 @@
-"""A recording as a feed, which gives the same session and verdict; and one moment of a recording as a session."""
+"""A recording as a session with the same verdicts as the live one; and one moment of a recording as a session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from collectors.samples.logs import LogEvent, LogLines
 from collectors.samples.stacks import StackDump
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import OTHERS, Entry, Recording
-from hangtop.session.session import Feed, Session
+from hangtop.session.session import Session
 
 LOOK = 1.0
 """Recorded seconds between two samples of progress: as in a live session, …"""
@@ -32,19 +32,16 @@ BEFORE = 60.0
 """Least seconds played before a moment, if recorded: charts and rules look back as far."""
 
 
-class RecordedFeed(Feed):
-    """Delivers entries of a recording; ``at`` is the moment that is shown."""
+class RecordedSession(Session):
+    """A session whose present is a moment of a recording, ``at``."""
 
     unreached = "this is a recording"
 
-    def __init__(self, at: float) -> None:
+    def __init__(self, options: SessionOptions, at: float) -> None:
         self.at = at
+        super().__init__(options, clock=lambda: self.at)
 
-    def now(self) -> float:
-        """The moment that is shown."""
-        return self.at
-
-    def deliver(self, session: Session, entries: Iterable[Entry], until: float) -> None:
+    def deliver(self, entries: Iterable[Entry], until: float) -> None:
         """Deliver entries, each as of its time; entries that came together, together. Then advance to ``until``."""
         for (at, node, other), told in groupby(
             entries, lambda entry: (entry.at, entry.node, isinstance(entry.payload, OTHERS))
@@ -52,118 +49,100 @@ class RecordedFeed(Feed):
             self.at = at  # for entries of a snapshot, long before the moment
             payloads = [entry.payload for entry in told]
             if not other:
-                session.samples(node, cast("list[NamedTuple]", payloads))
+                self.samples(node, cast("list[NamedTuple]", payloads))
                 continue
             for payload in payloads:
                 match payload:
                     case LinkChange():
-                        session.link(payload)
+                        self.link(payload)
                     case BadLine():
-                        session.bad_line(node, *payload)
+                        self.bad_line(node, *payload)
                     case StackDump():
-                        session.stacks(node, [payload])
+                        self.stacks(node, [payload])
                     case RecorderDump() | RasReport():
-                        session.take_report(payload)
+                        self.take_report(payload)
         self.at = until
 
 
-class ReplayFeed(RecordedFeed):
+class ReplaySession(RecordedSession):
     """Plays a recording from its beginning, as fast as it can be judged, so a verdict knows what a live one knew."""
 
-    def __init__(self, recording: Recording, until: float) -> None:
-        """``until`` is the moment at which to end, if the recording is not shorter."""
-        super().__init__(recording.first)
-        self._recording = recording
-        self.until = min(until, recording.last)
-        self._task: asyncio.Task[None] | None = None
+    until: float
 
-    @property
-    def ended(self) -> bool:
-        """True once everything was delivered."""
-        return self.at >= self.until
+    def __init__(self, path: Path, seconds: float = inf) -> None:
+        """``seconds``: only the first of them are played. Raises :class:`~hangtop.session.recording.RecordingError`."""
+        self.recording = recording = Recording(path)
+        about = recording.about
+        options = SessionOptions(
+            targets=tuple(about.targets), interval=about.interval, patience=about.patience, read_only=True,
+            label=f"REPLAY {path.name}",
+        )  # fmt: skip
+        super().__init__(options, recording.first)
+        self.recordings.played = recording
+        self.until = min(recording.first + seconds, recording.last)
+        self._playing: asyncio.Task[None] | None = None
 
-    async def start(self, session: Session) -> None:
+    async def start(self, *, watching: bool = True) -> None:
         """Play in the background, with a verdict every :data:`JUDGED` recorded seconds."""
-        self._task = asyncio.create_task(self._play(session), name="hangtop replay")
+        self._playing = asyncio.create_task(self._play(), name="hangtop replay")
+        await super().start(watching=watching)
 
     async def close(self) -> None:
         """Stop."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        if self._playing is not None:
+            self._playing.cancel()
+            await asyncio.wait([self._playing])
+        await super().close()
 
-    async def _play(self, session: Session) -> None:
-        for judge in self.steps(session):
+    async def _play(self) -> None:
+        for judge in self.steps():
             await asyncio.sleep(0)
             if judge:
-                await session.watcher.judge()
+                await self.watcher.judge()
 
-    def steps(self, session: Session) -> Iterator[bool]:
+    def steps(self) -> Iterator[bool]:
         """Play in the recording's own time, with samples of progress as often as in a live session.
 
         Each step yields whether a verdict is due: every :data:`JUDGED` recorded seconds, and at the end.
         """
-        recording, judge_at = self._recording, self.at
+        recording, judge_at = self.recording, self.at
         often = CLOSER if recording.last - recording.first <= SHORT else LOOK
         entries = recording.entries(self.until)
         entry = next(entries, None)
-        while not self.ended:
+        while self.at < self.until:
             silence = (self.until if entry is None else entry.at) - self.at
             at = min(self.at + max(often, silence / LOOKS), self.until)
             due = []
             while entry is not None and entry.at <= at:
                 due.append(entry)
                 entry = next(entries, None)
-            self.deliver(session, due, at)
-            session.tick()
-            judge = self.at >= judge_at or self.ended
+            self.deliver(due, at)
+            self.tick()
+            judge = self.at >= min(judge_at, self.until)
             judge_at = self.at + JUDGED if judge else judge_at
             yield judge
 
 
-def replay_session(path: Path, seconds: float = inf) -> Session:
-    """A session that plays a recording, or its first seconds, once it is started.
-
-    Raises :class:`~hangtop.session.recording.RecordingError`.
-    """
-    recording = Recording(path)
-    about = recording.about
-    feed = ReplayFeed(recording, recording.first + seconds)
-    options = SessionOptions(
-        targets=tuple(about.targets),
-        interval=about.interval,
-        patience=about.patience,
-        read_only=True,
-        label=f"REPLAY {path.name}",
-    )
-    session = Session(options, feed=feed)
-    session.player = feed
-    session.recordings.played = recording
-    return session
-
-
-def played(path: Path, seconds: float = inf, *, judged: bool = False) -> Session:
+def played(path: Path, seconds: float = inf, *, judged: bool = False) -> ReplaySession:
     """A session that has played a recording, or its first seconds; ``judged`` makes verdicts on the way, as if live.
 
     Raises :class:`~hangtop.session.recording.RecordingError`.
     """
-    session = replay_session(path, seconds)
-    assert session.player is not None
-    for due in session.player.steps(session):
+    session = ReplaySession(path, seconds)
+    for due in session.steps():
         if due and judged:
             session.diagnose()
     return session
 
 
-class SeekedSession(Session):
+class SeekedSession(RecordedSession):
     """A session at a past moment: all panels show it like the present, but nodes cannot be asked."""
 
     def __init__(self, options: SessionOptions, past: Recording, at: float) -> None:
         """Play the last snapshot before a moment, and all entries since: too slow for the event loop."""
-        feed = RecordedFeed(past.first)
-        super().__init__(options, feed=feed)
+        super().__init__(options, past.first)
         wanted = (entry for entry in past.entries(at, since=at - BEFORE) if not isinstance(entry.payload, KEPT))
-        feed.deliver(self, wanted, at)
+        self.deliver(wanted, at)
 
     def show(self, head: Session) -> None:
         """Copy what the running session keeps (:data:`KEPT`, verdicts, reports), as known at this moment."""

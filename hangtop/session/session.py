@@ -25,52 +25,33 @@ from hangtop.session.watching.watcher import Watcher
 if TYPE_CHECKING:
     from collectors.fleet.fleet import Fleet
     from collectors.samples.probes import ProbeReport
-    from hangtop.session.replay import ReplayFeed
 
 STACKS_KEPT = 90.0
 """Seconds for which stack dumps stay in a snapshot while the job moves: about nine samples. While the job stands still,
 all dumps since then stay."""
 
 
-class Feed:
-    """The source of a session's input: a live fleet or a recording. This base class delivers nothing."""
+class Session(Intake):
+    """One job, watched. Subclasses deliver the samples of nodes, recordings and files; here, the caller delivers them.
 
-    connected = False
+    ``verdict`` is the latest answer, None before the first.
+    """
+
+    live = True
+    """False for logs read after the fact, in which silence means nothing."""
+    can_act = False
     """True if nodes can be asked for more than they send."""
     unreached = "this session has no connections"
     """Why no node can be reached."""
+    until: float | None = None
+    """The moment at which a replay ends; None if the session replays no recording."""
 
-    def now(self) -> float:
-        """The feed's present: wall clock, or a recording's time."""
-        return time.time()
-
-    async def start(self, session: Session) -> None:
-        """Begin to deliver to a session; a live feed also gives it the connections for questions."""
-
-    async def close(self) -> None:
-        """Stop, and leave nothing behind."""
-
-
-class Session(Intake):
-    """One job, watched.
-
-    It is the sink of its feed; ``verdict`` is the latest answer, None before the first. Without a feed there is no
-    input by itself: tests and ``analyze`` deliver samples.
-    """
-
-    def __init__(
-        self,
-        options: SessionOptions,
-        *,
-        feed: Feed | None = None,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        super().__init__(options, clock if feed is None else feed.now)
+    def __init__(self, options: SessionOptions, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(options, clock)
         self.options = options
         self.ask_person: Asker | None = None
         """Asks the user; None if there is no user to ask."""
         self.verdict: Verdict | None = None
-        self._feed = feed or Feed()
         self.history = History()
         self.unrelated: frozenset[tuple[str, int]] = frozenset()
         """(node, pid) of processes that look like ranks but are not of the job, as of the last :meth:`job_of`."""
@@ -84,27 +65,14 @@ class Session(Intake):
         self._watching: asyncio.Task[None] | None = None
         self.probed: list[ProbeReport] = []
         """Reports of the collective probes that the user ran, oldest first."""
-        self.player: ReplayFeed | None = None
-        """The feed that replays a recording; None if the session watches a job."""
-
-    @property
-    def live(self) -> bool:
-        """False for logs read after the fact, in which silence means nothing."""
-        return True
-
-    @property
-    def can_act(self) -> bool:
-        """True if nodes can be asked for more than they send."""
-        return self._feed.connected
 
     # --- its life ------------------------------------------------------------------------------------------------
 
     async def start(self, *, watching: bool = True) -> None:
-        """Start the feed; returns once connecting is under way, without waiting for it.
+        """Start the input; returns once connecting is under way, without waiting for it.
 
         Without ``watching``, the session neither judges nor looks at stacks by itself: the caller does.
         """
-        await self._feed.start(self)
         if watching:
             self._watching = asyncio.create_task(self.watcher.run(), name="hangtop watcher")
 
@@ -113,7 +81,6 @@ class Session(Intake):
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait([self._watching])
-        await self._feed.close()
         if self.fleet is not None:
             await self.fleet.close()
             self.fleet = None
@@ -224,7 +191,7 @@ class Session(Intake):
 
     def _reached(self, node: str) -> Fleet:
         if self.fleet is None:
-            raise TransportError(f"{node}: {self._feed.unreached}")
+            raise TransportError(f"{node}: {self.unreached}")
         return self.fleet
 
     def _send_settings(self, node: str | None, settings: Settings) -> None:

@@ -89,9 +89,7 @@ async def test_the_heat_map_shows_another_figure_and_errors_as_what_they_are() -
 class Recorded(PaperSession):
     """A session whose nodes cannot be asked, as a recording's."""
 
-    @property
-    def can_act(self) -> bool:
-        return False
+    can_act = False
 
 
 def recorded() -> PaperSession:

@@ -11,7 +11,7 @@ import pytest
 
 from collectors.fleet.sink import LinkChange
 from hangtop.diagnosis.finding import Verdict
-from hangtop.session.replay import replay_session
+from hangtop.session.replay import ReplaySession
 from hangtop.session.session import Session
 from tests.support.piloted import SIZE, Screen, screen
 from tests.support.screens import NOW, Paper, PaperSession, hung, say
@@ -115,10 +115,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def test_any_moment_of_a_recording_is_shown(recorded: Path) -> None:
-    session = replay_session(recorded)
+    session = ReplaySession(recorded)
     app = HangtopApp(session, ScreenOptions(theme="hangtop"))
     async with app.run_test(size=SIZE, notifications=True) as pilot:
-        while session.player is None or not session.player.ended:
+        while session.now() < session.until:
             await pilot.pause(0.1)
         app.tick()
         assert app.model.timeline.told() == ("■ 02:48:39", "the end")

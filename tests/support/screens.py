@@ -50,6 +50,8 @@ class PaperNodes:
 class PaperSession(Session):
     """Connects to nothing; remembers what it was asked for."""
 
+    can_act = True
+
     def __init__(self, options: SessionOptions, clock: Clock) -> None:
         super().__init__(options, clock=clock)
         self.clock = clock
@@ -62,10 +64,6 @@ class PaperSession(Session):
         self.retried: list[str] = []
         self.started = False
         self.closed = False
-
-    @property
-    def can_act(self) -> bool:
-        return True
 
     async def start(self, *, watching: bool = True) -> None:
         self.started = True

@@ -82,6 +82,8 @@ def _keeping(chunks: Iterable[bytes], begin: bytearray) -> Iterator[bytes]:
 class FilesSession(Session):
     """A session with the contents of files, delivered as nodes would have sent them; ``files`` lists the files."""
 
+    live = False
+
     def __init__(self, contents: Contents, now: float | None = None) -> None:
         self._at = self._read_at = time.time() if now is None else now
         super().__init__(SessionOptions(read_only=True), clock=lambda: self._at)
@@ -90,11 +92,6 @@ class FilesSession(Session):
         """When the newest file was written: events without a time are from before that."""
         self._deliver(contents)
         self.state.started = self._written
-
-    @property
-    def live(self) -> bool:
-        """False: in files, silence means nothing."""
-        return False
 
     def _deliver(self, contents: Contents) -> None:
         state = self.state

@@ -38,7 +38,7 @@ from tests.support.here import here
 from tests.support.local_session import LocalSession, local_session
 from tests.support.made import process, tick
 from tests.support.ras_server import RasServer, ras_server
-from tests.unit.session.test_watcher import MovedFeed
+from tests.unit.session.test_watcher import MovedSession
 
 
 def status(*members: tuple[int, int, int], version: str = "2.30.7") -> str:
@@ -207,7 +207,7 @@ async def test_only_a_look_that_was_asked_for_may_pause_a_rank_and_none_of_a_rea
 
 @pytest.mark.parametrize(("moving", "asked"), [(True, 0), (None, 1), (False, 1)])
 async def test_a_job_that_moves_is_not_asked(monkeypatch: pytest.MonkeyPatch, moving: bool | None, asked: int) -> None:
-    session = Session(SessionOptions(), feed=MovedFeed())
+    session = MovedSession(SessionOptions())
     questions: list[float] = []
 
     async def ras() -> None:

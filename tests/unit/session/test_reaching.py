@@ -8,13 +8,13 @@ import pytest
 
 from collectors.fleet.targets.chosen import TargetError
 from hangtop.diagnosis.finding import Finding, NextStep, Verdict
-from hangtop.session.live import live_session, reach
+from hangtop.session.live import LiveSession
 from hangtop.session.options import SessionOptions, completed
 
 
 def test_ssh_unless_another_way_is_named() -> None:
-    assert reach(SessionOptions(targets=("n[1-2]",))).way is None
-    found = reach(SessionOptions(targets=("n[1-2]",), via="docker exec -i %h sh"))
+    assert LiveSession(SessionOptions(targets=("n[1-2]",))).way is None
+    found = LiveSession(SessionOptions(targets=("n[1-2]",), via="docker exec -i %h sh"))
     assert found.way is not None
     assert found.way.words(found.targets[1]) == ["docker", "exec", "-i", "n2", "sh"]
     assert [target.name for target in found.targets] == ["n1", "n2"]
@@ -22,13 +22,13 @@ def test_ssh_unless_another_way_is_named() -> None:
 
 @pytest.mark.parametrize(("nodes", "wish", "interval"), [(512, None, 1), (513, None, 2), (2048, None, 4), (2048, 1, 1)])
 def test_a_large_job_is_read_less_often_unless_somebody_chose(nodes: int, wish: float | None, interval: float) -> None:
-    session = live_session(SessionOptions(targets=(f"n[1-{nodes}]",), interval=wish))
+    session = LiveSession(SessionOptions(targets=(f"n[1-{nodes}]",), interval=wish))
     assert session.node_settings.of().interval == session.state.interval == interval
 
 
 def test_a_way_leads_to_nodes(tmp_path: Path) -> None:
     with pytest.raises(TargetError, match="needs nodes to lead to"):
-        reach(SessionOptions(via="docker exec -i %h sh"))
+        LiveSession(SessionOptions(via="docker exec -i %h sh"))
 
 
 JOB = "JobId=7 JobName=x\n   JobState=RUNNING\n   NodeList=n[1-2]\n   StdOut=/out/7-%t.log"
@@ -48,22 +48,22 @@ def slurm(folder: Path, monkeypatch: pytest.MonkeyPatch, *programs: str) -> None
 
 def test_a_slurm_job_by_its_own_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slurm(tmp_path, monkeypatch, "scontrol", "srun")
-    found = reach(SessionOptions(slurm="7", via="slurm"))
+    found = LiveSession(SessionOptions(slurm="7", via="slurm"))
     assert found.way is not None
     assert "--overlap" in found.way.words(found.targets[0])
     assert [target.name for target in found.targets] == ["n1", "n2"]
-    assert found.logs == ("/out/7-*.log",)
+    assert found.options.logs == ("/out/7-*.log",)
     with pytest.raises(TargetError, match="name it by --slurm JOBID"):
-        reach(SessionOptions(via="slurm"))
+        LiveSession(SessionOptions(via="slurm"))
     monkeypatch.setenv("SLURM_JOB_ID", "7")
-    assert reach(SessionOptions(via="slurm")).targets == found.targets
+    assert LiveSession(SessionOptions(via="slurm")).targets == found.targets
 
 
 def test_a_slurm_job_by_ssh_unless_a_way_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slurm(tmp_path, monkeypatch, "scontrol", "srun")
-    assert reach(SessionOptions(slurm="7")).way is None
+    assert LiveSession(SessionOptions(slurm="7")).way is None
     for via, program in (("ssh", "ssh"), ("x %h", "x")):
-        found = reach(SessionOptions(slurm="7", via=via))
+        found = LiveSession(SessionOptions(slurm="7", via=via))
         assert found.way is not None
         assert found.way.words(found.targets[0])[0] == program
 

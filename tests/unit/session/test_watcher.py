@@ -14,29 +14,26 @@ from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.session.options import SessionOptions
-from hangtop.session.session import Feed, Session
+from hangtop.session.session import Session
 from hangtop.session.watching import watcher
 from tests.support.made import hello, process, pulse, tick
 
 
-class MovedFeed(Feed):
-    """A live feed whose clock the test moves."""
+class MovedSession(Session):
+    """A live session whose clock the test moves."""
 
-    connected = True
+    can_act = True
 
-    def __init__(self) -> None:
+    def __init__(self, options: SessionOptions) -> None:
         self.time = 1000.0
-
-    def now(self) -> float:
-        return self.time
+        super().__init__(options, clock=lambda: self.time)
 
 
 class Watched:
     """A session whose watcher is stepped by hand; every look at stacks is noted with its time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, options: SessionOptions) -> None:
-        self.feed = MovedFeed()
-        self.session = Session(options, feed=self.feed)
+        self.session = MovedSession(options)
         self.looked: list[float] = []
         self.verdict = Verdict("healthy", "")
         self.session.link(LinkChange("node1", "live", "", 1000.0))
@@ -51,17 +48,17 @@ class Watched:
         return self.verdict
 
     async def _dump(self, ranks: object, *, unasked: bool = False, native: bool = False) -> list[tuple[str, StackDump]]:
-        self.looked.append(self.feed.time)
+        self.looked.append(self.session.time)
         return []
 
     async def run(self, seconds: int, *, still: bool) -> None:
         """Let seconds pass in which both ranks work, or neither moves."""
         for _ in range(seconds):
-            self.feed.time += 1.0
-            switches = 0 if still else int(self.feed.time) * 50
+            self.session.time += 1.0
+            switches = 0 if still else int(self.session.time) * 50
             cpu = switches * 0.01
             pulses = [pulse(1000 + rank, voluntary_switches=switches, cpu_user=cpu) for rank in range(2)]
-            self.session.samples("node1", [*pulses, tick(self.feed.time)])
+            self.session.samples("node1", [*pulses, tick(self.session.time)])
             await self.session.watcher.step()
             await asyncio.sleep(0)
 
@@ -74,7 +71,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Watched]:
 async def test_it_looks_half_way_to_the_alarm_and_looks_again(watch: Callable[..., Watched]) -> None:
     watched = watch(patience=20.0)
     await watched.run(20, still=False)
-    began = watched.feed.time
+    began = watched.session.time
     await watched.run(150, still=True)
     after = [at - began for at in watched.looked]
     assert after[0] == pytest.approx(10, abs=1)
@@ -101,7 +98,7 @@ async def test_pauses_that_are_usual_for_the_job_are_waited_out_once_more(
     native: list[float] = []
 
     def wanted(job: Job) -> tuple[int, ...]:
-        native.append(watched.feed.time)
+        native.append(watched.session.time)
         return ()
 
     monkeypatch.setattr("hangtop.diagnosis.waits.job_status.native_wanted", wanted)
@@ -158,7 +155,7 @@ async def test_garbage_is_collected_again_after_a_verdict_that_was_cancelled(
 
 
 async def test_stacks_of_a_node_without_connection_are_dumps_with_an_error() -> None:
-    session = Session(SessionOptions(), feed=MovedFeed())
+    session = MovedSession(SessionOptions())
     session.link(LinkChange("node1", "live", "", 1000.0))
     session.samples("node1", [hello(1000.0), process(0), process(1), tick(1000.0)])
     dumps = await session.job_sources.stacks([1])
