@@ -10,11 +10,12 @@ import os
 import sys
 import threading
 import time
+from functools import partial
 from typing import Any, Dict, List, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 from collectors.node import loader, watchdog, wire
 from collectors.node.changes import ChangeFilter
-from collectors.node.files import read_text
+from collectors.node.files import read_text, write_all
 from collectors.node.processes.procfs import PAGE_SIZE
 from collectors.node.resources import give_memory_back, reuse_memory, yield_to_all
 from collectors.node.runner import Runner
@@ -54,14 +55,10 @@ class Agent:
         self._finished = threading.Condition()
         self._filter = ChangeFilter()
         self._faults: Dict[Tuple[str, str], int] = {}
-        self._rest = b""
         self._seq = 0
         reuse_memory()
         shared = Shared()
-        self._runners = [
-            Runner(name, lambda name=name: load(name), shared, self._finished)  # type: ignore[misc]
-            for name in names
-        ]
+        self._runners = [Runner(name, partial(load, name), shared, self._finished) for name in names]
 
     def run(self) -> NoReturn:
         """Tick until the watchdog ends the process."""
@@ -84,21 +81,19 @@ class Agent:
 
     # --- the control line: its own thread ----------------------------------------------------------------------
 
-    def _control(self, data: bytes) -> None:
-        """Process bytes of the control line."""
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        for line in filter(None, lines):  # an empty one is a heartbeat
-            try:
-                control = wire.decode_control(line)
-            except ValueError as error:
-                self._fault("control", "a line of the control line was not understood: %s" % error)
-                continue
-            if isinstance(control, Settings):
-                with self._finished:
-                    self._new_settings = control
-                self._wake.set()
-            elif isinstance(control, Lent):
-                loader.keep(control.name, control.content.encode())
+    def _control(self, line: bytes) -> None:
+        """Process a line of the control line."""
+        try:
+            control = wire.decode_control(line)
+        except ValueError as error:
+            self._fault("control", "a line of the control line was not understood: %s" % error)
+            return
+        if isinstance(control, Settings):
+            with self._finished:
+                self._new_settings = control
+            self._wake.set()
+        elif isinstance(control, Lent):
+            loader.keep(control.name, control.content.encode())
 
     # --- ticks: the main thread --------------------------------------------------------------------------------
 
@@ -158,10 +153,8 @@ class Agent:
 
     def _write(self, lines: Sequence[bytes]) -> None:
         """Write all lines at once. May block; without a reader the alarm then ends the process."""
-        data = memoryview(b"".join(lines))
         try:
-            while data:
-                data = data[os.write(1, data) :]
+            write_all(1, b"".join(lines))
         except OSError:
             watchdog.leave()
 

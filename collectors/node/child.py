@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import watchdog
-from collectors.node.files import is_ours, text
+from collectors.node.files import is_ours, text, write_all
 from collectors.node.source import Absent, NotResponding
 
 ERRORS = 1 << 16
@@ -81,9 +81,7 @@ class Child:
             raise Absent("%s: %s" % (argv[0], getattr(error, "strerror", None) or error)) from error
         if self._process.stdin is not None:
             with suppress(BrokenPipeError):  # the program reports itself why it stopped reading
-                view = memoryview(feed)
-                while view:
-                    view = view[self._process.stdin.write(view) or 0 :]
+                write_all(self._process.stdin.fileno(), feed)
             self._process.stdin.close()
         assert self._process.stdout is not None
         assert self._process.stderr is not None

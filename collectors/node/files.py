@@ -40,6 +40,13 @@ def _whole(descriptor: int, limit: int) -> bytes:
         os.close(descriptor)
 
 
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of ``data``, in a single write if possible. Raises :class:`OSError`."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
 def read_or_none(path: str) -> Optional[bytes]:
     """Contents of a file; None if it is missing or unreadable."""
     try:

@@ -19,6 +19,9 @@ from collectors.node.wire import Answered, say
 SILENCE = 9
 """Seconds without a heartbeat after which the node side ends."""
 
+LINE = 64 << 20
+"""Bytes of one line at most."""
+
 _PR_SET_PDEATHSIG = 1
 
 
@@ -37,14 +40,16 @@ def leave(status: int = 0) -> NoReturn:
     os._exit(status)
 
 
-def watch(on_data: Optional[Callable[[bytes], None]] = None, seconds: int = SILENCE) -> None:
-    """Keep this process alive while heartbeats come. Any data on standard input is one, and is passed to ``on_data``.
+def watch(on_line: Optional[Callable[[bytes], None]] = None, seconds: int = SILENCE) -> None:
+    """Keep this process alive while heartbeats, which are empty lines, or other data come on standard input.
 
-    A separate thread reads standard input, and ends the process at its end. Call from the main thread only.
+    A separate thread reads standard input, passes each other line to ``on_line``, and ends the process at the end of
+    its input. Call from the main thread only.
     """
     arm(seconds)
 
     def hear() -> None:
+        rest = bytearray()
         while True:
             try:
                 data = os.read(0, 8192)
@@ -53,8 +58,15 @@ def watch(on_data: Optional[Callable[[bytes], None]] = None, seconds: int = SILE
             if not data:
                 leave()
             signal.alarm(seconds)
-            if on_data is not None:
-                on_data(data)
+            if on_line is None:
+                continue
+            rest += data
+            if b"\n" in data:  # a lent py-spy is one line of megabytes, which arrives in small pieces
+                *lines, rest = rest.split(b"\n")
+                for line in filter(None, lines):
+                    on_line(bytes(line))
+            if len(rest) > LINE:
+                leave(1)
 
     threading.Thread(target=hear, name="stdin", daemon=True).start()
 

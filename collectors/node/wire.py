@@ -7,11 +7,11 @@ a few kinds with eight samples each, and decoding costs more per line than per s
 from __future__ import annotations
 
 import json
-import os
 from itertools import groupby
 from operator import itemgetter
 from typing import Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
 
+from collectors.node.files import write_all
 from collectors.samples.stream import Lent, Settings
 
 _encode = json.JSONEncoder(ensure_ascii=True, allow_nan=False, check_circular=False, separators=(",", ":")).encode
@@ -75,6 +75,4 @@ def decode_control(line: bytes) -> Optional[Control]:
 
 def say(*samples: NamedTuple) -> None:
     """Print one line per sample on standard output, in a single write if possible."""
-    view = memoryview(b"".join(map(encode, samples)))
-    while view:
-        view = view[os.write(1, view) :]
+    write_all(1, b"".join(map(encode, samples)))

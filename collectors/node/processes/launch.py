@@ -163,14 +163,12 @@ def main(arguments: Dict[str, Any]) -> None:
     except (OSError, subprocess.SubprocessError) as error:
         sys.exit("hangtop: %s: %s" % (argv[0], error))
     assert child.stdin is not None
-    target, rest = child.stdin, b""
+    target = child.stdin
 
-    def forward(data: bytes) -> None:
-        """Forward control lines to the child."""
-        nonlocal rest
-        *lines, rest = (rest + data).split(b"\n")
+    def forward(line: bytes) -> None:
+        """Forward a control line to the child."""
         try:
-            target.write(b"".join(line + b"\n" for line in lines if line))
+            target.write(line + b"\n")
             target.flush()
         except OSError:  # the child has ended: its exit status shows why
             return

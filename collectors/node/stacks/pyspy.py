@@ -10,6 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import List, NamedTuple, Optional
 
 from collectors.node import child, watchdog
+from collectors.node.files import write_all
 from collectors.node.wire import decode_control, say
 from collectors.samples.stream import Lent
 
@@ -19,8 +20,6 @@ FETCH_SECONDS = 30.0
 """Seconds to wait for a lent py-spy."""
 RATE = 50
 """Samples per second of a flame graph."""
-MOST = 64 << 20
-"""Bytes of one line at most."""
 
 
 class WantsPySpy(NamedTuple):
@@ -31,21 +30,11 @@ class WantsPySpy(NamedTuple):
 
 
 class InputLines:
-    """Lines of standard input except heartbeats, read in a thread that re-arms the alarm. One instance per program."""
+    """Lines of standard input except heartbeats; :func:`watchdog.watch` reads them. One instance per program."""
 
     def __init__(self) -> None:
         self._lines: "SimpleQueue[bytes]" = SimpleQueue()
-        self._rest = bytearray()
-        watchdog.watch(self._hear)
-
-    def _hear(self, data: bytes) -> None:
-        self._rest += data
-        if b"\n" in data:  # a lent py-spy is one line of megabytes, which arrives in small pieces
-            *lines, self._rest = self._rest.split(b"\n")
-            for line in filter(None, lines):
-                self._lines.put(bytes(line))
-        if len(self._rest) > MOST:
-            watchdog.leave(1)
+        watchdog.watch(self._lines.put)
 
     def next(self, seconds: float) -> Optional[bytes]:
         """The next line; None if no line arrives in time."""
@@ -77,9 +66,7 @@ def borrow(compressed: bytes) -> str:
     Raises :class:`OSError` if the kernel allows no executable memfd, :class:`zlib.error` for corrupt data.
     """
     descriptor = os.memfd_create("py-spy", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-    view = memoryview(zlib.decompress(compressed))
-    while view:
-        view = view[os.write(descriptor, view) :]
+    write_all(descriptor, zlib.decompress(compressed))
     os.fchmod(descriptor, 0o700)
     fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK)
     # not /proc/self: children close the descriptor, and sudo runs as another user
