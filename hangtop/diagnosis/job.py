@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import wraps
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -107,7 +108,8 @@ class Job:
     """This machine is watched only because no node was named: the job may run elsewhere."""
     _on: dict[str, list[Rank]] = field(init=False, repr=False, compare=False, default_factory=dict)
     _said: dict[str, list[tuple[str, LogEvent]]] = field(init=False, repr=False, compare=False, default_factory=dict)
-    _known: dict[Callable[[Job], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
+    known: dict[Callable[[Job], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
+    """Results of functions under :func:`once`."""
 
     def __post_init__(self) -> None:
         """Index ranks by node and events by kind, so that rules need not scan all of them for every node."""
@@ -125,13 +127,6 @@ class Job:
         """Events of one kind in their order, each with the node that it came from (empty for a folder of logs)."""
         return self._said.get(kind, ())
 
-    def once(self, work: Callable[[Job], T]) -> T:
-        """Return ``work(self)``, computed once per snapshot."""
-        if work not in self._known:
-            self._known[work] = work(self)
-        known: T = self._known[work]
-        return known
-
     @property
     def unnumbered(self) -> tuple[Rank, ...]:
         """Living processes whose rank is unknown, bystanders included, by node and pid."""
@@ -142,6 +137,19 @@ class Job:
     def alarm_after(self) -> float:
         """Seconds without motion that exceed the user's patience and are far outside this job's past."""
         return alarm_after(self.patience, self.usual_pause, self.collective_timeout)
+
+
+def once(work: Callable[[Job], T]) -> Callable[[Job], T]:
+    """Decorator: compute the function once per snapshot of a job."""
+
+    @wraps(work, updated=())
+    def kept(job: Job) -> T:
+        if work not in job.known:
+            job.known[work] = work(job)
+        result: T = job.known[work]
+        return result
+
+    return kept
 
 
 def alarm_after(patience: float, usual_pause: float | None, timeout: float | None) -> float:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from hangtop.diagnosis.addresses import interface_of
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, Severity
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, once
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import ranks_on, ranks_text
 from hangtop.diagnosis.roster import world_or_logged
@@ -76,7 +76,7 @@ the architecture, the fault. Sources: issues of pytorch and NCCL; NVIDIA's resil
 
 def wrong_settings(job: Job) -> Iterator[Finding]:
     """env_invalid and env_not_wanted, each setting by itself."""
-    for (name, value), ranks in job.once(_by_setting).items():
+    for (name, value), ranks in _by_setting(job).items():
         accepted, words = ACCEPTED.get(name, (_ANY, ""))
         unwanted, does = NOT_WANTED.get(name, ("(?!)", ""))
         if not re.fullmatch(accepted, value.strip()):
@@ -89,6 +89,7 @@ def wrong_settings(job: Job) -> Iterator[Finding]:
             yield from _interfaces(job, ranks, name, value)
 
 
+@once
 def _by_setting(job: Job) -> Mapping[tuple[str, str], Sequence[Rank]]:
     """Ranks by name and value of each setting and of each library's version.
 
@@ -140,7 +141,7 @@ def _interfaces(job: Job, ranks: Sequence[Rank], name: str, value: str) -> Itera
 def mismatches(job: Job) -> Iterator[Finding]:
     """env_mismatch: ranks that must agree on a setting, or on a version of torch, NCCL or CUDA, do not."""
     by_name: dict[str, dict[str, Sequence[Rank]]] = defaultdict(dict)
-    for (name, value), ranks in job.once(_by_setting).items():
+    for (name, value), ranks in _by_setting(job).items():
         by_name[name][value] = ranks
     for name in MUST_AGREE:
         values = by_name[name]
@@ -168,7 +169,7 @@ def _odd_ones(name: str, values: Mapping[str, Sequence[Rank]]) -> Finding:
 def known_bad_versions(job: Job) -> Iterator[Finding]:
     """nccl_known_bad: a rank has mapped an NCCL release with a known fault (:data:`BAD_RELEASES`)."""
     machines = {name: node.hello.machine for name, node in job.nodes.items() if node.hello is not None}
-    for (library, version), ranks in job.once(_by_setting).items():
+    for (library, version), ranks in _by_setting(job).items():
         release = tuple(int(part) for part in re.findall(r"\d+", version)[:3])
         for first, last, with_torch, on_machine, fault in BAD_RELEASES if library == "nccl" else ():
             hit = [

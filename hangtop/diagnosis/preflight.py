@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeVar
 from collectors.samples.probes import Observation
 from hangtop.diagnosis.addresses import chosen_interface, names_of
 from hangtop.diagnosis.firewall import firewall_of
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, once
 from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import listed, size
 from hangtop.diagnosis.roster import living_on
@@ -167,6 +167,7 @@ def gpu_faults(_: Preflight, node: Node) -> Answer | None:
     return (not lost, "; ".join(lost) or "none") if node.gpus else None
 
 
+@once
 def _odd_topologies(job: Job) -> dict[str, str]:
     """How the topology differs from that of most nodes, by node."""
     return {finding.nodes[0]: finding.evidence[0].text for finding in topology_differs(job)}
@@ -174,7 +175,7 @@ def _odd_topologies(job: Job) -> dict[str, str]:
 
 def topology(scene: Preflight, node: Node) -> Answer | None:
     """``nvidia-smi topo -m``: the same as on most nodes with the same devices."""
-    odd = scene.job.once(_odd_topologies)
+    odd = _odd_topologies(scene.job)
     return (node.name not in odd, odd.get(node.name, "as most nodes")) if node.readings_of("topology") else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from collectors.samples import MOST_RANK
 from hangtop.diagnosis.evidence.event_fields import number_of
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, once
 from hangtop.diagnosis.node import Node, Rank
 from hangtop.diagnosis.tables.thresholds import SILENT_S
 from hangtop.diagnosis.unnumbered import numbered
@@ -44,12 +44,9 @@ def known_ranks(job: Job) -> set[int]:
     return set(numbered(rank.rank for rank in job.ranks)) | {number for number in told if number is not None}
 
 
+@once
 def home_of(job: Job) -> Mapping[int, str]:
-    """Node of each rank whose process was seen, by rank; computed once per snapshot."""
-    return job.once(_home_of)
-
-
-def _home_of(job: Job) -> Mapping[int, str]:
+    """Node of each rank whose process was seen, by rank."""
     return {rank.rank: rank.node for rank in job.ranks if rank.node}
 
 

@@ -15,7 +15,7 @@ from collectors.samples.collectives import RasCommunicator, RasRank
 from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, once
 
 POLLS = 3
 """Number of RAS answers over which a live job's counts must stand still (NCCL's manual asks for repeated queries)."""
@@ -26,7 +26,7 @@ def progress_by_ras(job: Job) -> tuple[LaunchProgress, ...]:
 
     A saved report counts by itself, but is not certain: its owner asked because the job seemed to stand still.
     """
-    resolver, found, polls = job.once(CommRankResolver), [], POLLS if job.live else min(POLLS, len(job.ras))
+    resolver, found, polls = comm_ranks(job), [], POLLS if job.live else min(POLLS, len(job.ras))
     states: dict[str, list[RasCommunicator]] = defaultdict(list)
     for sample in sorted(job.ras, key=lambda sample: sample.at)[-POLLS:]:
         for communicator in sample.value.communicators:
@@ -54,7 +54,7 @@ def progress_by_log(job: Job) -> tuple[LaunchProgress, ...]:
     for one in sorted(job.progress, key=lambda item: (item.comm, item.rank, item.launched, item.op_count, item.source)):
         if one.comm not in closed:
             by_comm[one.comm].append(one)
-    resolver, found = job.once(CommRankResolver), []
+    resolver, found = comm_ranks(job), []
     for comm, lines in by_comm.items():
         moves = any(one.op_count for one in lines)
         if resolver.is_ours(lines):
@@ -129,3 +129,6 @@ class CommRankResolver:
             return one.global_rank
         known = self.of(one.host, one.pid)
         return known if known is not None or self._live or size < self._largest else one.rank
+
+
+comm_ranks = once(CommRankResolver)

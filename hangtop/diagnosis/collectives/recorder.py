@@ -15,7 +15,7 @@ from hangtop.diagnosis.collectives.ends import circle_of, strayed
 from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, differing_field
 from hangtop.diagnosis.collectives.recorded import RankInGroup, Recorded, closes, p2p_edges, recorded
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, once
 
 CLOCKS_APART = 5.0
 """Seconds by which the clock in a dump may differ from ours."""
@@ -151,8 +151,9 @@ def _differs(own: Mapping[int, RankInGroup]) -> Mapping[int, Operation] | None:
     return None
 
 
+@once
 def matched_dumps(job: Job) -> Matched:
-    """The flight recorder dumps of the job, compared; call it by ``job.once``, as it is slow.
+    """The flight recorder dumps of the job, compared.
 
     Live, dumps that are older than the present process of their rank do not count.
     """

@@ -6,20 +6,21 @@ from hangtop.diagnosis.collectives.counts import progress_by_log, progress_by_ra
 from hangtop.diagnosis.collectives.progress import LaunchProgress, WaitEdge
 from hangtop.diagnosis.collectives.recorder import matched_dumps
 from hangtop.diagnosis.collectives.watchdog import timed_out
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, once
 
 
 def progress_of(job: Job) -> tuple[LaunchProgress, ...]:
     """Communicators by the flight recorder, watchdogs, NCCL RAS and NCCL's log; one record for each source."""
-    return (*job.once(matched_dumps).progress, *_without_dumps(job))
+    return (*matched_dumps(job).progress, *_without_dumps(job))
 
 
+@once
 def waits_of(job: Job) -> tuple[WaitEdge, ...]:
     """Edges of all sources, the flight recorder's first: they are the most complete and exact.
 
     Sources may contradict each other: follow certain edges first.
     """
-    return (*job.once(matched_dumps).edges, *(edge for progress in _without_dumps(job) for edge in progress.edges()))
+    return (*matched_dumps(job).edges, *(edge for progress in _without_dumps(job) for edge in progress.edges()))
 
 
 def _without_dumps(job: Job) -> tuple[LaunchProgress, ...]:

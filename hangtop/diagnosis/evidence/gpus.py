@@ -16,7 +16,7 @@ from typing import Literal
 from collectors.samples.gpus import GpuSample, bus_key
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.finding import Evidence, Observer
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, once
 from hangtop.diagnosis.node import Gpu, Node, Rank
 from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.diagnosis.series import Timed
@@ -102,13 +102,21 @@ def gpu_at(node: Node, bus_id: str) -> int | None:
 # --- what they do ------------------------------------------------------------------------------------------------
 
 
+@once
 def gpu_loads(job: Job) -> Mapping[int, Load]:
-    """Load of the GPUs of each living rank, by rank; computed once per snapshot.
+    """Load of the GPUs of each living rank, by rank.
 
     A GPU that still computes in the second half of a standstill (earlier launches are done by then) counts as
     computing: its rank evaluates, or searches, in batches while the others wait for it.
     """
-    return job.once(_loads)
+    still = job.stood_still or 0.0
+    since = job.now - still / 2 if job.live and still >= STOOD_STILL_S else float("inf")
+    found: dict[int, Load] = {}
+    for owner in job.ranks:
+        if owner.gone_at is None and (gpus := gpus_of(job, owner)):
+            loads = {_load(gpu, since) for gpu in gpus}
+            found[owner.rank] = loads.pop() if len(loads) == 1 else "computing" if "computing" in loads else "mixed"
+    return found
 
 
 def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
@@ -151,17 +159,6 @@ def draws_work_power(job: Job, rank: Rank) -> bool:
         limit and watts and median(watts) > SPIN_POWER_SHARE * limit
         for limit, watts in (_power(gpu) for gpu in gpus_of(job, rank))
     )
-
-
-def _loads(job: Job) -> Mapping[int, Load]:
-    still = job.stood_still or 0.0
-    since = job.now - still / 2 if job.live and still >= STOOD_STILL_S else float("inf")
-    found: dict[int, Load] = {}
-    for owner in job.ranks:
-        if owner.gone_at is None and (gpus := gpus_of(job, owner)):
-            loads = {_load(gpu, since) for gpu in gpus}
-            found[owner.rank] = loads.pop() if len(loads) == 1 else "computing" if "computing" in loads else "mixed"
-    return found
 
 
 def _load(gpu: Gpu, since: float) -> Load:

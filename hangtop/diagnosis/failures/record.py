@@ -11,7 +11,7 @@ from typing import Literal
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.addresses import names_of
 from hangtop.diagnosis.evidence.event_fields import number_of, numbers_of, text_of, when
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, once
 
 Manner = Literal["raised", "signal", "exit", "memory"]
 """``raised``: an exception or CUDA error of the rank itself. ``memory``: the kernel or a batch system reports that the
@@ -84,16 +84,13 @@ def signal_name(event: LogEvent) -> str:
     return name if name or code is None else _SIGNALS.get(-code if code < 0 else code - 128, "")
 
 
+@once
 def failures(job: Job) -> tuple[Failure, ...]:
-    """Every report about the end of a rank of this run, the earliest first; computed once per snapshot."""
-    return job.once(_of_this_run)
+    """Every report about the end of a rank of this run, the earliest first.
 
-
-def _of_this_run(job: Job) -> tuple[Failure, ...]:
-    """Reports about processes that ended before their rank was restarted are left out.
-
-    An abort of a rank whose collective timed out, whose GPU failed, or that lost its peer is torch's own doing, and so
-    a consequence; so is a kill of its workers by an inference engine whose call timed out.
+    Reports about processes that ended before their rank was restarted are left out. An abort of a rank whose collective
+    timed out, whose GPU failed, or that lost its peer is torch's own doing, and so a consequence; so is a kill of its
+    workers by an inference engine whose call timed out.
     """
     aborts = {
         event.rank for event in job.events

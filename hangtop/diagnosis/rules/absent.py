@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from hangtop.diagnosis.collectives.counts import CommRankResolver
+from hangtop.diagnosis.collectives.counts import comm_ranks
 from hangtop.diagnosis.evidence.events import event_line, log_events, ranks_in
 from hangtop.diagnosis.failures.first import exits, exits_before, lost_connections
 from hangtop.diagnosis.failures.record import by_rank, failures
@@ -126,7 +126,7 @@ def unanswered(job: Job) -> Iterator[Finding]:
 
     The processes of a live job show more.
     """
-    resolver = job.once(CommRankResolver)
+    resolver = comm_ranks(job)
     for at, report in () if job.live else sorted(job.ras, key=lambda sample: sample.at)[-1:]:
         for one in report.communicators:
             silent = {rank for member in one.ranks if not member.counts

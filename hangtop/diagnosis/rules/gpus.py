@@ -138,16 +138,17 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
 
     Low is under that of its peers, or far under the GPU's own maximum: a power brake may slow all peers of a rack.
     """
-    loaded = [(node, gpu, samples) for node, gpu in seen_gpus(job) if (samples := _under_load(gpu))]
+    loaded = [
+        (node, gpu, gpu.facts, samples) for node, gpu in seen_gpus(job) if gpu.facts and (samples := _under_load(gpu))
+    ]
     clocks: dict[str, list[float]] = defaultdict(list)
-    for _, gpu, samples in loaded:
-        clocks[_model(gpu)].append(_clock(samples))
-    for node, gpu, samples in loaded:
+    for _, _, facts, samples in loaded:
+        clocks[facts.name].append(_clock(samples))
+    for node, gpu, facts, samples in loaded:
         bad = [sample for sample in samples if (sample.value.event_reasons or 0) & BAD_BITS]
         if len(bad) < LATE_SAMPLES or len(bad) * 2 < len(samples):
             continue
-        clock, usual, last = _clock(bad), median(clocks[_model(gpu)]), bad[-1].value
-        top = gpu.facts.sm_clock_max if gpu.facts and gpu.facts.sm_clock_max else 0
+        clock, usual, last, top = _clock(bad), median(clocks[facts.name]), bad[-1].value, facts.sm_clock_max or 0
         if 0 < clock < max(SLOW_CLOCK_SHARE * usual, LOW_CLOCK_SHARE * top):
             reasons = listed([text for bit, text in BAD_EVENT_REASONS.items() if (last.event_reasons or 0) & bit])
             proof = f"GPU {gpu.index}: {last.utilization} %, {last.sm_clock} MHz, {last.power} W, {last.temperature} °C"
@@ -184,10 +185,6 @@ def _under_load(gpu: Gpu) -> list[Timed[GpuSample]]:
 
 def _clock(samples: Iterable[Timed[GpuSample]]) -> float:
     return median([sample.value.sm_clock or 0 for sample in samples])
-
-
-def _model(gpu: Gpu) -> str:
-    return gpu.facts.name if gpu.facts else ""
 
 
 # --- NVLink ----------------------------------------------------------------------------------------------------------

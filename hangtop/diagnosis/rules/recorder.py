@@ -32,7 +32,7 @@ def by_recorders(job_status: JobStatus) -> Iterator[Finding]:
     job = job_status.job
     if not job.recorders:
         return
-    matched = job.once(matched_dumps)
+    matched = matched_dumps(job)
     for launched in matched.differs:
         told = {rank: operation_text(one, sized=True) for rank, one in sorted(launched.items())}
         proof = [(rank, _dump(matched, rank, text)) for rank, text in told.items()]
@@ -51,7 +51,7 @@ def _open_long(job_status: JobStatus, matched: Matched, since: Iterable[float | 
 
 def _waiters(job_status: JobStatus, culprits: Iterable[int]) -> set[int]:
     """Ranks that wait by dumps, stacks or any other source, without the culprits."""
-    waiting = {edge.waiter for edge in job_status.job.once(waits_of)}
+    waiting = {edge.waiter for edge in waits_of(job_status.job)}
     waiting.update(status.rank for status in job_status.of(*WAITS))
     return waiting - set(culprits)
 
@@ -96,17 +96,13 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
     direct.sort(key=lambda edge: (not edge.certain, edge.p2p, edge.since or 0.0, edge.waiter))
     if direct and _open_long(job_status, matched, (edge.since for edge in direct)):
+        untold = any(edge.untold for edge in matched.edges)
+        weight = 0.65 if not matched.culprits else 0.8 if untold else 0.92
         last = [_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2]]
         yield not_launched(
-            job, culprits, direct, _waiters(job_status, culprits), _weight(matched),
+            job, culprits, direct, _waiters(job_status, culprits), weight,
             (*last, *(_dump(matched, edge.waiter, _open(edge)) for edge in direct[:3])),
         )  # fmt: skip
-
-
-def _weight(matched: Matched) -> float:
-    if not matched.culprits:
-        return 0.65
-    return 0.8 if any(edge.untold for edge in matched.edges) else 0.92
 
 
 def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:

@@ -6,11 +6,11 @@ Samples of stacks decide; if they name no rank, figures of GPUs.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from math import comb
 from statistics import median
 
-from hangtop.diagnosis.evidence.gpus import Load, load_shares
+from hangtop.diagnosis.evidence.gpus import load_shares
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import OF_PAUSE, Job
 from hangtop.diagnosis.phrasing import duration, ranks_on, ranks_text
@@ -170,29 +170,18 @@ def _stands_still(job_status: JobStatus) -> bool:
 
 
 def _by_figures(job_status: JobStatus) -> Iterator[Finding]:
-    job, span = job_status.job, _span(job_status.job)
+    """A straggler's GPU works nearly always, while the other ranks' GPUs wait for most of the time."""
+    job = job_status.job
+    span = max(LEAST_SPAN_S, STEPS * (job.motion.step_s or UNKNOWN_STEP_S))
     shares = load_shares(job, span)
-    if late := _late(job_status, shares):
-        waited = median(share["spinning"] for rank, share in shares.items() if rank not in late)
-        own = median(shares[rank]["computing"] for rank in late)
-        text = f"{ranks_text(late)} worked for {own:.0%} of it, the others waited for {waited:.0%}"
-        yield _straggler(
-            [job_status.statuses[rank] for rank in late], 0.65, f"for {waited:.0%} of the time",
-            Evidence(Observer.GPU, f"nvidia-smi, {duration(span)}", job.now, text),
-        )  # fmt: skip
-
-
-def _span(job: Job) -> float:
-    """Seconds of GPU figures that are needed to tell one rank from the others."""
-    return max(LEAST_SPAN_S, STEPS * (job.motion.step_s or UNKNOWN_STEP_S))
-
-
-def _late(job_status: JobStatus, shares: Mapping[int, Mapping[Load, float]]) -> list[int]:
-    """The few ranks whose GPUs work nearly always while the other ranks' GPUs wait for most of the time."""
-    late = [rank for rank, share in shares.items() if share["computing"] >= WORKS_SHARE]
-    others = [share["spinning"] for rank, share in shares.items() if rank not in late]
-    few = _few(len(late), len(shares)) and bool(others) and median(others) >= IDLE_SHARE
-    return late if few and not any(_works_for_all(job_status.statuses[rank]) for rank in late) else []
+    late = [job_status.statuses[rank] for rank, share in shares.items() if share["computing"] >= WORKS_SHARE]
+    others = [share["spinning"] for share in shares.values() if share["computing"] < WORKS_SHARE]
+    waited = median(others) if others else 0.0
+    if _few(len(late), len(shares)) and waited >= IDLE_SHARE and not any(map(_works_for_all, late)):
+        ranks, own = [one.rank for one in late], median(shares[one.rank]["computing"] for one in late)
+        text = f"{ranks_text(ranks)} worked for {own:.0%} of it, the others waited for {waited:.0%}"
+        told = Evidence(Observer.GPU, f"nvidia-smi, {duration(span)}", job.now, text)
+        yield _straggler(late, 0.65, f"for {waited:.0%} of the time", told)
 
 
 STATUS_RULES = (straggler_rank,)

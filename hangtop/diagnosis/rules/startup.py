@@ -126,7 +126,8 @@ def store_timeout(job: Job) -> Iterator[Finding]:
     events = [*log_events(job, "torch.store_timeout"), *waits] or lost
     if not events:
         return
-    joined, expected = _first(events, "joined"), _first(events, "expected") or 0
+    joined = next((number for event in events if (number := number_of(event, "joined")) is not None), None)
+    expected = next((number for event in events if (number := number_of(event, "expected"))), 0)
     connects = ranks_in([event for event in events if text_of(event, "phase") == "connect"])
     if joined is not None:
         present = {rank.rank for rank in job.ranks} | {event.rank for event in job.events if event.rank is not None}
@@ -139,18 +140,12 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         ranks, what = (), "the launcher has no connection to the store: its server ended, or cannot be reached"
     else:
         ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
-        what = (
-            f"a wait in the store timed out: {ranks_text(ranks) or 'a rank'} had not come to the communicator's start"
-        )
+        told = ranks_text(ranks) or "a rank"
+        what = f"a wait in the store timed out: {told} had not come to the communicator's start"
     yield Finding(
         "store_timeout", "critical", 0.6 if joined is None and not connects else 0.8, what,
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
     )  # fmt: skip
-
-
-def _first(events: Sequence[LogEvent], name: str) -> int | None:
-    """The number in the first of these events that has the field."""
-    return next((number for event in events if (number := number_of(event, name)) is not None), None)
 
 
 def nccl_init_stuck(job: Job) -> Iterator[Finding]:

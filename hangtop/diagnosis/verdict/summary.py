@@ -28,7 +28,9 @@ USUAL_PAUSES = 4
 def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding, ...]) -> str:
     """One line for an outcome: the summary of the first finding that decides, else what was seen of the job."""
     job = job_status.job
-    ranks, nodes = sum(rank.gone_at is None for rank in job.ranks), count(_nodes_seen(job), "node")
+    having = {rank.node for rank in job.ranks if rank.gone_at is None}
+    nodes = count(sum(node.connected or node.name in having for node in job.nodes.values()), "node")
+    ranks = sum(rank.gone_at is None for rank in job.ranks)
     watched = f", watched for {duration(job.watched)}" if job.watched else ""
     waiting = next((finding.summary for finding in findings if finding.kind == "waiting"), "")
     world = world_size(job)
@@ -82,12 +84,6 @@ def _unsettled(job_status: JobStatus, waiting: str) -> str:
     unseen = f"nothing is known about {ranks_on(hidden, hidden.values())} now" if hidden else ""
     still = contradiction(job_status) or unseen or ended_alone(job_status) or waiting or standing(job_status) or nothing
     return f"{still}; to settle it: a log that counts steps, or a longer watch"
-
-
-def _nodes_seen(job: Job) -> int:
-    """Number of nodes that answer, or that have living ranks without answering now."""
-    having = {rank.node for rank in job.ranks if rank.gone_at is None}
-    return sum(node.connected or node.name in having for node in job.nodes.values())
 
 
 # --- motion ------------------------------------------------------------------------------------------------------

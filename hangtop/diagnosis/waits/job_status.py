@@ -125,7 +125,7 @@ def status_of_job(job: Job) -> JobStatus:
     """Sort the parts of a job, and work out the status of each rank and which rank waits for which."""
     ordered = in_order(job)
     statuses = statuses_of(ordered)
-    edges = tuple(edge for edge in (*ordered.once(waits_of), *by_frames(statuses.values())) if edge.certain)
+    edges = tuple(edge for edge in (*waits_of(ordered), *by_frames(statuses.values())) if edge.certain)
     return JobStatus(ordered, statuses, find_waits(statuses, edges), edges)
 
 
