@@ -1,4 +1,4 @@
-"""The checks of preflight. To add a check, add a row.
+"""The checks of preflight. To add a check, add a row. The rules about hardware check the nodes as well.
 
 Thresholds: NCCL's manual asks for unlimited memlock under InfiniBand, at least 1 GiB of /dev/shm, and for ACS and IOMMU
 translation to be off (runtime_and_mpi_issues, networking_troubleshooting, gpu_direct).
@@ -14,11 +14,10 @@ from typing import Literal, NamedTuple, TypeVar
 from collectors.samples.probes import Observation
 from hangtop.diagnosis.addresses import chosen_interface, names_of
 from hangtop.diagnosis.firewall import firewall_of
-from hangtop.diagnosis.job import Job, once
+from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.phrasing import listed, size
 from hangtop.diagnosis.roster import living_on
-from hangtop.diagnosis.rules.nodes import topology_differs
 
 T = TypeVar("T")
 State = Literal["fail", "warn", "unknown", "ok"]
@@ -161,24 +160,6 @@ def _blocked(scene: Preflight, told: str, nodes: Sequence[str]) -> Answer:
 # --- devices and limits -------------------------------------------------------------------------------------------
 
 
-def gpu_faults(_: Preflight, node: Node) -> Answer | None:
-    """GPUs for which nvidia-smi reports a fault."""
-    lost = [f"GPU {gpu.index}: {gpu.fault.text}" for gpu in node.gpus.values() if gpu.fault]
-    return (not lost, "; ".join(lost) or "none") if node.gpus else None
-
-
-@once
-def _odd_topologies(job: Job) -> dict[str, str]:
-    """How the topology differs from that of most nodes, by node."""
-    return {finding.nodes[0]: finding.evidence[0].text for finding in topology_differs(job)}
-
-
-def topology(scene: Preflight, node: Node) -> Answer | None:
-    """``nvidia-smi topo -m``: the same as on most nodes with the same devices."""
-    odd = _odd_topologies(scene.job)
-    return (node.name not in odd, odd.get(node.name, "as most nodes")) if node.readings_of("topology") else None
-
-
 def pcie(scene: Preflight, node: Node) -> Answer | None:
     """PCIe ACS on bridges above GPUs, and IOMMU translation: both send traffic between GPUs through the CPU.
 
@@ -249,9 +230,6 @@ CHECKS = (
     Check("loopback", "preflight_failed", "ip link set lo up; nft list ruleset", loopback),
     Check("paths", "path_blocked", "Look for a firewall (nft list ruleset) and at the route (ip route get HOST); then "
           "nc -vz HOST PORT", paths),
-    Check("GPU faults", "gpu_lost", "Drain the node; nvidia-smi --gpu-reset or restart it.", gpu_faults),
-    Check("topology", "topology_differs", "Compare nvidia-smi topo -m, nvidia-smi nvlink -s and dmesg with another "
-          "node's.", topology, state="warn"),
     Check("PCIe", "preflight_failed", "Outside virtual machines: ACS off in the BIOS or by setpci -s BRIDGE "
           "ECAP_ACS+6.w=0; iommu=pt on the kernel's command line", pcie, state="warn"),
     Check("memlock", "preflight_failed", "ulimit -l unlimited (for good: in /etc/security/limits.conf)", memlock),

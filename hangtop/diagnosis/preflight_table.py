@@ -6,17 +6,37 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 
 from hangtop.diagnosis.finding import READ_ITSELF, Evidence, Finding, Observer
-from hangtop.diagnosis.preflight import CHECKS, ORDER, REACH, UNKNOWN, Answer, Check, CheckCell, Preflight, reach
+from hangtop.diagnosis.preflight import CHECKS, ORDER, REACH, UNKNOWN, Answer, Check, CheckCell, Preflight, State, reach
+from hangtop.diagnosis.rules import gpus
+from hangtop.diagnosis.rules.nodes import storage_stalled, topology_differs
+
+HARDWARE = (*gpus.RULES, storage_stalled, topology_differs)
 
 
 def cells(scene: Preflight) -> list[CheckCell]:
     """Run every check; red first, then in the order of the checks and the nodes."""
     answers = [(REACH, node.name, reach(scene, node)) for _, node in sorted(scene.job.nodes.items())]
     answers += [(check, name, answer) for check in CHECKS for name, answer in _answers(check, scene)]
-    return sorted((_cell(*answer) for answer in answers), key=lambda cell: ORDER.index(cell.state))
+    return sorted((*map(_cell, answers), *_hardware(scene)), key=lambda cell: ORDER.index(cell.state))
 
 
-def _cell(check: Check, node: str, answer: Answer) -> CheckCell:
+def _hardware(scene: Preflight) -> Iterator[CheckCell]:
+    """What the rules about GPUs, wiring and storage find on the nodes; a node may have several such cells."""
+    found = [finding for rule in HARDWARE for finding in rule(scene.job) if finding.severity != "info"]
+    wrong = {name for finding in found for name in finding.nodes}
+    for finding in found:
+        state: State = "fail" if finding.severity == "critical" else "warn"
+        for name in finding.nodes:
+            yield CheckCell("hardware", name, state, finding.summary, finding.kind, finding.advice)
+    yield from (
+        CheckCell("hardware", node.name, "ok", "no fault")
+        for node in scene.nodes()
+        if node.gpus and node.name not in wrong
+    )
+
+
+def _cell(answered: tuple[Check, str, Answer]) -> CheckCell:
+    check, node, answer = answered
     if answer[0] is not False:
         return CheckCell(check.name, node, "ok" if answer[0] else "unknown", answer[1])
     remedy = answer[2] if len(answer) == 3 else check.remedy

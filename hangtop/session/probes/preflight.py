@@ -66,6 +66,6 @@ def result(found: Sequence[CheckCell]) -> ProbeResult:
 
 def _matrix(found: Sequence[CheckCell]) -> Iterator[str]:
     checks, names = sorted({cell.check for cell in found}), sorted({cell.node for cell in found})
-    state = {(cell.node, cell.check): cell.state for cell in found}
+    state = {(cell.node, cell.check): cell.state for cell in reversed(found)}  # the worst of a node comes first
     rows = [(name, *(MARKS[state.get((name, check), "")] for check in checks), "") for name in names]
     return table(("node", *checks, ""), rows)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.samples.gpus import GpuFacts
+from collectors.samples.gpus import GpuFacts, GpuFault
 from collectors.samples.host import Interface, PortFacts
 from collectors.samples.probes import Observation
 from collectors.samples.stream import SourceState
@@ -107,6 +107,12 @@ def test_nodes_that_differ_are_told_apart_from_the_others() -> None:
     said = {"gpus": SourceState("gpus", "absent", "", 0.0)}
     bare = replace(three[1], gpus={}, sources=said)
     assert red(cells(scene(three[0], bare, three[2]))) == [("node2", "gpu_lost", "GPUs")]
+
+
+def test_a_gpu_with_a_fault_is_red_by_the_rule_that_also_judges_jobs() -> None:
+    lost = replace(node("node2").gpus[0], fault=GpuFault(0, "0000:01:00.0", "GPU is lost"))
+    bad = replace(node("node2"), gpus={0: lost})
+    assert red(cells(scene(node("node1"), bad))) == [("node2", "gpu_lost", "hardware")]
 
 
 def test_a_port_that_is_held_names_the_holder_and_a_free_one() -> None:
