@@ -10,15 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import ClassVar, Literal, NamedTuple
 
-from collectors.samples.gpus import (
-    GpuFacts,
-    GpuFault,
-    GpuProcess,
-    GpuSample,
-    NvlinkCounters,
-)
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
 from collectors.samples.host import HostSample, Interface, PortFacts, Reading
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import LogFile, StepCount
@@ -214,8 +209,8 @@ class Node:
     log_files: dict[str, LogFile] = field(default_factory=dict)
     steps: dict[str, Steps] = field(default_factory=dict)
     """By path of the log."""
-    logs_read: float | None = None
-    """Time up to which its logs were read and reported; None before the first report."""
+    logs_read: float = -inf
+    """Time up to which its logs were read and reported; ``-inf`` before the first report."""
     host: HostSample | None = None
     readings: dict[tuple[str, str], Timed[Reading]] = field(default_factory=dict)
     """By source and thing; the time of a sample is since when the value holds."""

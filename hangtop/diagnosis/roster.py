@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from collectors.samples import MOST_RANK
 from hangtop.diagnosis.evidence.event_fields import number_of
 from hangtop.diagnosis.job import Job, once
-from hangtop.diagnosis.node import Node, Rank
+from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.tables.thresholds import SILENT_S
 from hangtop.diagnosis.unnumbered import numbered
 
@@ -66,19 +66,14 @@ def living_on(job: Job, name: str) -> tuple[Rank, ...]:
     return tuple(rank for rank in job.ranks_of(name) if rank.gone_at is None)
 
 
-def blind(node: Node) -> bool:
-    """Whether the ranks of a node are out of view: its process source does not answer."""
-    return not node.answers("ranks")
-
-
 def out_of_sight(job: Job, name: str) -> tuple[int, ...]:
-    """Ranks of a blind node that were alive when last seen; whether they still are is unknown.
+    """Ranks of a node whose process source does not answer that were alive when last seen; now that is unknown.
 
     Empty if the source is merely late, as on a busy machine: then the ranks were seen moments ago.
     """
     node = job.nodes[name]
     ranks = node.sources.get("ranks")
     only_late = node.link == "live" and ranks is not None and ranks.state == "late" and job.now - ranks.since < SILENT_S
-    if only_late or not blind(node):
+    if only_late or node.answers("ranks"):
         return ()
     return tuple(sorted(rank.rank for rank in living_on(job, name)))

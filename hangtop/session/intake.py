@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 from collectors.fleet.decode import BadLine
 from collectors.fleet.sink import LinkChange
 from collectors.node import redact
 from collectors.samples.collectives import RasReport, RecorderDump
-from collectors.samples.gpus import (
-    GpuFacts,
-    GpuFault,
-    GpuProcesses,
-    GpuSample,
-    NvlinkCounters,
-)
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample, NvlinkCounters
 from collectors.samples.host import Counters, HostSample, Interface, PortFacts, Reading
 from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
@@ -64,7 +59,7 @@ def hello(here: SampleContext, sample: Hello) -> None:
             processes.end_rank(here, rank, here.at)
         for port in node.ports.values():
             port.counters = port.before = port.first = {}
-    node.hello, node.ticks, node.logs_read = sample, 0, None
+    node.hello, node.ticks, node.logs_read = sample, 0, -inf
     node.sources, node.faults, node.launchers, node.readings = {}, {}, {}, {}
     node.unconfirmed = frozenset(pid for pid, rank in node.ranks.items() if rank.gone_at is None)
     for rank in node.ranks.values():

@@ -38,11 +38,6 @@ def log_events(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
     )
 
 
-def nccl_warnings(job: Job, *signatures: str) -> tuple[LogEvent, ...]:
-    """Warnings of NCCL with any of these signatures."""
-    return log_events(job, "nccl.warn", *signatures)
-
-
 def ranks_in(events: Iterable[LogEvent]) -> tuple[int, ...]:
     """Ranks that logged these events."""
     return tuple(sorted({event.rank for event in events if event.rank is not None}))

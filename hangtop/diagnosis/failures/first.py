@@ -11,7 +11,7 @@ from math import inf
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import text_of, words_of
-from hangtop.diagnosis.evidence.events import log_events, nccl_warnings, ranks_in
+from hangtop.diagnosis.evidence.events import log_events, ranks_in
 from hangtop.diagnosis.failures.record import Failure, by_rank, failures
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.stacks.states import Activity
@@ -159,7 +159,7 @@ def told_to_end(job: Job) -> bool:
 def lost_connections(job: Job) -> tuple[LogEvent, ...]:
     """Lines of ranks that lost the connection to a peer: these ranks are victims."""
     told = [
-        *nccl_warnings(job, "connection_closed", "ib_flush"),
+        *log_events(job, "nccl.warn", "connection_closed", "ib_flush"),
         *(event for event in log_events(job, "torch.watchdog_error") if event.data.get("consequence") is True),
         *log_events(job, "gloo.closed"),
     ]  # fmt: skip

@@ -95,7 +95,7 @@ def logs_read_to(job: Job) -> float:
 
     A node that is more than ``UNREAD_S`` seconds behind is not waited for.
     """
-    behind = [_read_to(node) for node in job.nodes.values() if _reads(node)] if job.live else []
+    behind = [node.logs_read for node in job.nodes.values() if _reads(node)] if job.live else []
     return max(min(behind), job.now - UNREAD_S) if behind else inf
 
 
@@ -110,13 +110,9 @@ def logs_behind(job_status: JobStatus) -> tuple[str, ...]:
     last = max((*ended, *failed), default=-inf)
     if last <= logs_read_to(job):
         return ()
-    return tuple(sorted(name for name, node in job.nodes.items() if _reads(node) and _read_to(node) < last))
+    return tuple(sorted(name for name, node in job.nodes.items() if _reads(node) and node.logs_read < last))
 
 
 def _reads(node: Node) -> bool:
     logs = node.sources.get("logs")
     return node.link == "live" and logs is not None and logs.state == "ok"
-
-
-def _read_to(node: Node) -> float:
-    return -inf if node.logs_read is None else node.logs_read

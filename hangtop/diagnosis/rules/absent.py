@@ -45,7 +45,8 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     proof = (Evidence(Observer.CONTEXT, "environment of the ranks", None, world), *waiters_of(graph))
     wait = who_wait(graph.waiters, "rank")
     if belongs and (job_status.trained or kernel_kill(job, belongs, began, job.now)):
-        yield without_message(job, numbers, belongs, (began, job.now), "ended before it was seen", wait, proof, 0.85)
+        text = f"ended before it was seen; {wait}"
+        yield without_message(job, numbers, belongs, (began, job.now), text, proof, 0.85)
         return
     youngest = max((rank.process.started for rank in living), default=job.now)
     if job.now - youngest >= START_S or job.motion.last_step is not None:
@@ -78,11 +79,11 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
             together[status.node].append(status)
     for node, members in together.items():
         first, held = members[0], sorted(one.held for one in members)
+        text = f"has been gone for {duration(held[-1])} without a message; {who_wait(graph.waiters, 'other')}"
+        proof = Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {first.pid} is gone")
         yield without_message(
-            job, [one.rank for one in members], (node,), (job.now - held[-1], job.now - held[0]),
-            f"has been gone for {duration(held[-1])} without a message", who_wait(graph.waiters, "other"),
-            (Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {first.pid} is gone"),
-             *evidence_of(first), *waiters_of(graph)), 0.65,
+            job, [one.rank for one in members], (node,), (job.now - held[-1], job.now - held[0]), text,
+            (proof, *evidence_of(first), *waiters_of(graph)), 0.65,
         )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ culprit is the rank without a message, or else what ended the whole job.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 
 from collectors.samples.logs import LogEvent
@@ -136,22 +136,22 @@ def _left_no_message(job: Job, ranks: Sequence[int], closed: Sequence[LogEvent])
     """rank_killed: ranks without a message to which others lost their connections."""
     at = min((event.at for event in closed if event.at is not None), default=inf)
     text = f"left no message, and {count(len(set(ranks_in(closed))), 'other')} lost the connection to it"
-    return without_message(job, ranks, homes(job, ranks), (at, at), text, "", tuple(map(event_line, closed[:3])), 0.7)
+    return without_message(job, ranks, homes(job, ranks), (at, at), text, map(event_line, closed[:3]), 0.7)
 
 
-def without_message(job: Job, ranks: Sequence[int], nodes: Sequence[str], ended: tuple[float, float], text: str,
-                 waits: str, proof: Sequence[Evidence], weight: float) -> Finding:  # fmt: skip
+def without_message(
+    job: Job, ranks: Sequence[int], nodes: Sequence[str], ended: tuple[float, float], text: str,
+    proof: Iterable[Evidence], weight: float,
+) -> Finding:  # fmt: skip
     """rank_killed: ranks without a message that ended between these times; their kernel's log may show how.
 
-    ``text`` follows ``rank 3 on node2``, and ``waits`` comes last.
+    ``text`` follows ``rank 3 on node2``.
     """
-    kill = kernel_kill(job, nodes, *ended)
-    how = f": {kernel_text(job, kill)}" if kill else ""
-    memory = kill is not None and kill.kind != "kernel.segfault"
-    return of_ranks(
-        "rank_killed", 0.85 if kill else weight, ranks, nodes, f"{text}{how}{waits and '; '}{waits}",
-        (event_line(kill) if kill else None, *proof), MORE_MEMORY if memory else LOOK_FOR_THE_KILL,
-    )  # fmt: skip
+    if (kill := kernel_kill(job, nodes, *ended)) is None:
+        return of_ranks("rank_killed", weight, ranks, nodes, text, proof, LOOK_FOR_THE_KILL)
+    advice = LOOK_FOR_THE_KILL if kill.kind == "kernel.segfault" else MORE_MEMORY
+    text, proof = f"{text}; {kernel_text(job, kill)}", (event_line(kill), *proof)
+    return of_ranks("rank_killed", 0.85, ranks, nodes, text, proof, advice)
 
 
 def _ended_from_outside(job: Job, ends: Sequence[RankEnd]) -> Iterator[Finding]:

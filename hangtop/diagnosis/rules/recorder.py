@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from hangtop.diagnosis.collectives.progress import WaitEdge, vote
 from hangtop.diagnosis.collectives.recorder import Matched, matched_dumps
 from hangtop.diagnosis.collectives.sources import waits_of
-from hangtop.diagnosis.evidence.events import lines, nccl_warnings
+from hangtop.diagnosis.evidence.events import lines, log_events
 from hangtop.diagnosis.failures.first import ended_ranks, exits
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.phrasing import listed, ranks_text, who_wait
@@ -117,7 +117,7 @@ def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     every = sorted({rank for one in matched.unfinished for rank in one.waiting})
     if len(matched.dumps) < 2 or not _open_long(job_status, matched, (one.since for one in waiting.values())):
         return
-    truncated = nccl_warnings(job, "truncated")
+    truncated = log_events(job, "nccl.warn", "truncated")
     sizes = vote({rank: one.size for rank, one in waiting.items()}) if truncated else None
     alone = sizes.odd if sizes is not None and len(sizes.odd) == 1 and not sizes.tied else {}
     ranks, operation = sorted(alone) or every, operation_text(next(iter(waiting.values())))

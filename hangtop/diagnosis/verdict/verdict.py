@@ -21,7 +21,7 @@ from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count
-from hangtop.diagnosis.roster import blind, out_of_sight
+from hangtop.diagnosis.roster import out_of_sight
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.nodes import left_over
 from hangtop.diagnosis.rules.stalled import stalled
@@ -125,7 +125,7 @@ def _undisturbed(job_status: JobStatus) -> Outcome:
     if links == away:
         return "unknown"
     if all(rank.gone_at is not None for rank in job.ranks):
-        if away or any(blind(node) or not node.has_heard("ranks") for node in job.nodes.values()):
+        if away or not all(node.answers("ranks") and node.has_heard("ranks") for node in job.nodes.values()):
             return "unknown"
         if launching(job):
             return "starting"

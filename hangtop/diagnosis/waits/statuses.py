@@ -17,15 +17,7 @@ from hangtop.diagnosis.node import Node, Rank
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.stacks.states import Activity, Meaning
 from hangtop.diagnosis.tables.thresholds import SILENT_S, WORTH_SAYING_S
-from hangtop.diagnosis.waits.rank_status import (
-    WAITS,
-    RankStatus,
-    stands,
-    status_of,
-    timed,
-    with_activity,
-    with_meaning,
-)
+from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, stands, status_of, timed, with_activity, with_meaning
 
 SERVERS = ("vllm::", "sglang::")
 """Prefixes of the process titles of inference servers, whose idle workers wait in a broadcast for a request."""

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from sys import intern
 
-from collectors.samples.gpus import (
-    GpuFacts,
-    GpuFault,
-    GpuProcess,
-    GpuProcesses,
-    GpuSample,
-    NvlinkCounters,
-    bus_key,
-)
+from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuProcesses, GpuSample, NvlinkCounters, bus_key
 from collectors.samples.host import Counters, Interface, PortFacts
 from hangtop.diagnosis.evidence.gpus import gpu_at
 from hangtop.diagnosis.node import Gpu, NetworkInterface, Node, Port

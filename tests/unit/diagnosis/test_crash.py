@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -158,7 +159,7 @@ def test_a_kill_at_the_end_of_a_rank_that_was_seen_is_told(ago: float, told: boo
 OK = {"logs": SourceState("logs", "ok", "", NOW - 60)}
 
 
-def job_of(*, ago: float, sources: dict[str, SourceState] = OK, read: tuple[float | None, ...]) -> Sketch:
+def job_of(*, ago: float, sources: dict[str, SourceState] = OK, read: tuple[float, ...]) -> Sketch:
     """Rank 2 has gone; the nodes have read their logs to these times."""
     job = Sketch()
     job.ranks(0, 1, 3).at(ALL_REDUCE)
@@ -177,7 +178,7 @@ def test_a_rank_is_called_killed_once_every_node_has_read_its_logs() -> None:
     whole = job_of(ago=5, read=(NOW - 4, NOW - 3))
     assert "rank_killed" in kinds(whole.verdict())
     assert heard(whole)
-    for read in ((NOW - 6, NOW - 3), (NOW - 3, NOW - 6), (NOW - 3, None)):
+    for read in ((NOW - 6, NOW - 3), (NOW - 3, NOW - 6), (NOW - 3, -inf)):
         half = job_of(ago=5, read=read)
         assert "rank_killed" not in kinds(half.verdict())
         assert not heard(half)
