@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.evidence.event_fields import number_of, text_of, when
@@ -13,21 +14,27 @@ from hangtop.diagnosis.node import Node
 from hangtop.diagnosis.roster import home_of
 
 LINES_SHOWN = 4
+BEFORE_START_S = 60.0
+"""Seconds before the job's first process within which a line may still explain why the job was (re)started."""
 
 
 def log_events(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
     """Events of one kind, with any of these signatures if some are given; of living ranks only this run's.
 
-    Leaves out the lines of other runs' processes on a node.
+    Leaves out the lines of other runs' processes on a node, and lines without a rank from long before the job's ranks.
     """
     events = job.events_of(kind)
     runs = {rank.rank: rank.process for rank in job.ranks} if events and job.live else {}
+    began = min((process.started for process in runs.values()), default=-inf) - BEFORE_START_S
     alien = {(other.node, other.process.pid) for other in job.others}
 
     def of_this_run(event: LogEvent) -> bool:
         process = runs.get(event.rank) if event.rank is not None else None
-        at = when(event) if process is not None and process.restart else event.at
-        return process is None or at is None or at >= process.started
+        if process is None:
+            at = when(event)
+            return at is None or at >= began
+        at = when(event) if process.restart else event.at
+        return at is None or at >= process.started
 
     return tuple(
         event
@@ -59,8 +66,6 @@ def lines(events: Sequence[LogEvent]) -> tuple[Evidence, ...]:
     return tuple(map(event_line, [*found.values()][:LINES_SHOWN]))
 
 
-BEFORE_START_S = 60.0
-"""Seconds before the job's first process within which a kernel line may still explain why the job was restarted."""
 EVIDENCE_CHARS = 400
 
 

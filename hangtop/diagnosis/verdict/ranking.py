@@ -20,24 +20,18 @@ WHERES: tuple[Where, ...] = get_args(Where)
 def rank_findings(found: Iterable[Finding]) -> tuple[Finding, ...]:
     """Merge findings that report the same, mark consequences with their cause, and put root causes first."""
     merged = _merge(found)
-    places = _places(merged)
-    apart, effects = [], []
+    causes = _causes(merged)
     worst: dict[int, Severity] = {}
     """Place of a cause → severity of the worst finding that it explains: a cause is no less severe than that."""
+    for place, cause in causes.items():
+        worst[cause] = min(worst.get(cause, merged[cause].severity), merged[place].severity, key=SEVERITIES.index)
+    roots, effects = [], []
     for place, finding in enumerate(merged):
-        cause = None if finding.cause else _cause_of(finding, merged, places)
-        if cause is not None:
-            worst[cause] = min(worst.get(cause, merged[cause].severity), finding.severity, key=SEVERITIES.index)
-        name = finding.cause if cause is None else merged[cause].kind
-        if name:
-            effects.append(replace(finding, cause=name, weight=round(finding.weight * CONSEQUENCE_SHARE, 2)))
+        if place in causes:
+            weight = round(finding.weight * CONSEQUENCE_SHARE, 2)
+            effects.append(replace(finding, cause=merged[causes[place]].kind, weight=weight))
         else:
-            apart.append((place, finding))
-    roots = [replace(finding, severity=worst.get(place, finding.severity)) for place, finding in apart]
-    # findings that explain each other in a cycle leave no root: the nearest finding becomes the root
-    if not roots and effects:
-        nearest = min(merged, key=_order)
-        return (nearest, *sorted((f for f in effects if f.kind != nearest.kind), key=_order))
+            roots.append(replace(finding, severity=worst.get(place, finding.severity)))
     return (*sorted(roots, key=_order), *sorted(effects, key=_order))
 
 
@@ -99,24 +93,33 @@ def _places(found: Sequence[Finding]) -> Mapping[Thing, Sequence[int]]:
     return places
 
 
-def _cause_of(finding: Finding, found: Sequence[Finding], places: Mapping[Thing, Sequence[int]]) -> int | None:
-    """The place of the first other finding that explains this finding; None for a root."""
-    candidates = {
-        place
-        for kind, where in _EXPLAINED_BY.get(finding.kind, ())
-        for thing in _things(finding, where)
-        for place in places.get((kind, where, thing), ())
-    }
-    return min((place for place in candidates if _may_cause(found[place], finding)), default=None)
+def _causes(found: Sequence[Finding]) -> Mapping[int, int]:
+    """Place of a consequence → place of the first finding that explains it; without cycles.
+
+    Of findings that explain each other (a crash and time-outs), the first is the root, so it asks last.
+    """
+    places, causes = _places(found), dict[int, int]()
+
+    def root_of(place: int) -> int:
+        while place in causes:
+            place = causes[place]
+        return place
+
+    for place, finding in reversed([*enumerate(found)]):
+        candidates = {
+            candidate
+            for kind, where in _EXPLAINED_BY.get(finding.kind, ())
+            for thing in _things(finding, where)
+            for candidate in places.get((kind, where, thing), ())
+        }
+        fitting = (one for one in sorted(candidates) if _may_cause(found[one], finding) and root_of(one) != place)
+        if (cause := next(fitting, None)) is not None:
+            causes[place] = cause
+    return causes
 
 
 def _may_cause(cause: Finding, finding: Finding) -> bool:
-    """Whether ``cause`` is as severe as ``finding``, or is a broken part: a warning about hardware may explain a hang.
-
-    A finding that names the other finding as its own cause does not explain the other.
-    """
-    if cause is finding or cause.cause == finding.kind:
-        return False
+    """Whether ``cause`` is as severe as ``finding``, or a broken part: a warning about hardware may explain a hang."""
     broken = KINDS[cause.kind].word == "at_risk" and cause.weight >= LIKELY
     return broken or SEVERITIES.index(cause.severity) <= SEVERITIES.index(finding.severity)
 

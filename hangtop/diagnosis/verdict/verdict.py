@@ -17,7 +17,7 @@ from hangtop.diagnosis.evidence.events import finished
 from hangtop.diagnosis.failures.first import lives_on
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.failures.unheard import logs_behind
-from hangtop.diagnosis.finding import Finding, Outcome, Unknown, Verdict
+from hangtop.diagnosis.finding import Finding, Observer, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count
@@ -151,17 +151,20 @@ def _begins(job_status: JobStatus) -> bool:
 
 
 def _survived(job_status: JobStatus, finding: Finding) -> Finding:
-    """The same finding, or ``info`` if it reports the end of ranks that live on in a moving job.
+    """The same finding, or ``info`` if log lines report the end or the hang of ranks that live on in a moving job.
 
-    A program that skips a batch when out of memory logs the same traceback as a program that ends.
+    A program that skips a batch when out of memory logs the same traceback as a program that ends. Lines that name no
+    rank may be of any rank.
     """
     job = job_status.job
-    if not _tells_an_end(job_status, finding) or not job.motion.moving:
+    by_logs = {one.observer for one in finding.evidence} == {Observer.LOG} and word_of(finding.kind) == "hung"
+    ends = word_of(finding.kind) == "crashed"
+    if not (job.live and job.motion.moving and finding.severity == "critical" and (ends or by_logs)):
         return finding
     told = min((line.at for line in finding.evidence if line.at is not None), default=None)
-    if not all(lives_on(job_status, rank, told) for rank in finding.ranks):
+    if not all(lives_on(job_status, rank, told) for rank in finding.ranks or [rank.rank for rank in job.ranks]):
         return finding
-    alive = "it lives" if len(finding.ranks) == 1 else "they live"
+    alive = "it lives" if len(finding.ranks) == 1 else "they live" if finding.ranks else "all ranks live"
     text = f"{finding.summary}; {alive}, and the job moves on"
     return replace(finding, severity="info", summary=text, advice=SURVIVED)
 

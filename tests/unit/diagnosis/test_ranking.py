@@ -23,10 +23,14 @@ def test_the_nearest_of_several_causes_is_named() -> None:
     assert found == {"gpu_lost": "", "rank_killed": "", "collective_stalled": "gpu_lost"}
 
 
-def test_what_followed_a_finding_does_not_explain_it() -> None:
-    timed_out = Finding("watchdog_timeout", "critical", 0.8, "rank 1 timed out", cause="rank_crashed")
-    crashed = Finding("rank_crashed", "critical", 0.9, "rank 0 failed first", ranks=(0,))
-    assert {f.kind: f.cause for f in rank_findings([timed_out, crashed])}["rank_crashed"] == ""
+def test_of_findings_that_explain_each_other_the_nearest_is_a_root_beside_other_roots() -> None:
+    crashed = Finding("rank_crashed", "critical", 0.9, "rank 3 failed first", ranks=(3,))
+    timed_out = Finding("watchdog_timeout", "critical", 0.95, "ranks 0-2 timed out", ranks=(0, 1, 2))
+    port = Finding("ib_port_errors", "warning", 0.6, "a port reported an error", ports=("node1:mlx5_0/1",))
+    found = rank_findings([timed_out, port, crashed])
+    assert [(f.kind, f.cause) for f in found] == [
+        ("rank_crashed", ""), ("ib_port_errors", ""), ("watchdog_timeout", "rank_crashed")
+    ]  # fmt: skip
 
 
 def test_what_is_broken_stands_before_the_hang_that_it_makes() -> None:

@@ -14,11 +14,11 @@ GIB = 1 << 30
 RETRY = ["with_retry shards.py:46", "main train.py:9"]
 
 
-def out_of_memory(*, ago: float = 20.0) -> Sketch:
-    """Rank 1 caught it and skips the batch; steps go on."""
+def out_of_memory(*, rank: int | None = 1, ago: float = 20.0) -> Sketch:
+    """Rank 1 caught it and skips the batch; steps go on. The log of a whole job names no rank."""
     job = Sketch(motion=MOVING)
     job.ranks().at(COMPUTING, ALL_REDUCE)
-    job.says("torch.out_of_memory", 1, ago=ago, tried=2 * GIB)
+    job.says("torch.out_of_memory", rank, ago=ago, tried=2 * GIB)
     return job
 
 
@@ -29,6 +29,27 @@ def test_a_rank_that_ran_out_of_memory_and_works_on_has_not_crashed(ago: float) 
     found = first(verdict)
     assert (found.kind, found.ranks, found.severity) == ("gpu_out_of_memory", (1,), "info")
     assert found.summary.endswith("it lives, and the job moves on")
+
+
+def test_a_line_without_a_rank_is_of_any_rank_and_none_from_before_the_job_counts() -> None:
+    found = first(out_of_memory(rank=None).verdict())
+    assert (found.kind, found.severity) == ("gpu_out_of_memory", "info")
+    assert found.summary.endswith("all ranks live, and the job moves on")
+    job = out_of_memory(rank=None)
+    job.ranks(1).gone()
+    assert first(job.verdict()).severity == "critical"
+    assert out_of_memory(rank=None, ago=90_000).verdict().findings == ()
+
+
+@pytest.mark.parametrize("kind", ["torch.barrier_failed", "torch.watchdog_stuck", "torch.watchdog_timeout"])
+@pytest.mark.parametrize("rank", [1, None])
+def test_a_line_of_a_hang_that_the_job_has_survived_is_no_alarm(kind: str, rank: int | None) -> None:
+    job = Sketch(motion=MOVING)
+    job.ranks().at(COMPUTING, ALL_REDUCE)
+    job.says(kind, rank, ago=300.0, op="ALLREDUCE", seq=4, missing=[1], timeout=600_000)
+    assert (job.verdict().outcome, alarms(job.verdict())) == ("healthy", [])
+    job.motion, job.stood_still = JobMotion(moving=False), 3.5
+    assert alarms(job.verdict()) != []
 
 
 def test_it_has_crashed_where_it_is_gone_or_nothing_moves_any_more() -> None:
