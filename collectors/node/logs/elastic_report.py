@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Dict, Iterator, List, Tuple
 
-from collectors.node.logs import exceptions, times
+from collectors.node.logs import exceptions, matching, times
 from collectors.node.logs.prefixes import LabelledLine
 from collectors.node.logs.records import TRACEBACK, Record, Traceback
 from collectors.node.logs.rule import Data, number, parsed_event
@@ -95,4 +95,4 @@ class ElasticReport(Record):
         for event in events:
             if event.data.get("signature") == "user":  # an earlier exception of the chain may have a class
                 event.data["signature"] = exceptions.signature(trace.message)
-        return events
+        return events + (matching.quoted(trace.message) if events else [])

@@ -6,6 +6,7 @@ import re
 from functools import lru_cache
 from typing import Collection, Dict, FrozenSet, Iterator, List, Optional
 
+from collectors.node.logs import prefixes
 from collectors.node.logs.rule import Rule
 from collectors.node.logs.rules import ERRORS, FALLBACK, RULES
 from collectors.samples.logs import LogEvent
@@ -73,6 +74,12 @@ def matches(text: str, mask: Optional[int] = None, *, errors: bool = True) -> Li
             if event is not None:
                 found[rule.kind] = event
     return list(found.values())
+
+
+def quoted(message: str) -> List[LogEvent]:
+    """Events that the rules find in the message of an exception."""
+    found = matches(prefixes.seen(message), errors=False)
+    return [event._replace(data={**event.data, "raised": True}, text=message) for event in found]
 
 
 def of_kind(kind: str, text: str) -> Optional[LogEvent]:

@@ -168,10 +168,9 @@ class Reader:
         for event in events:
             self._tell(record.line, event, record.after)
         kinds, message = {event.kind for event in events}, record.message
-        for event in matching.matches(prefixes.seen(message), errors=False) if message else ():
+        for event in matching.quoted(message) if message else ():
             if event.kind not in kinds:
-                raised = event._replace(data={**event.data, "raised": True}, text=message)
-                self._tell(record.line, raised, record.after)
+                self._tell(record.line, event, record.after)
 
     def _tell(self, line: LabelledLine, parsed: LogEvent, after: Optional[float]) -> None:
         """Pass an event on with its time, owner and text, unless it is a repetition."""

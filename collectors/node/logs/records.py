@@ -27,7 +27,9 @@ TRACEBACK = (
     r"(?:^|[^\w\"'])Traceback \((?:most recent call last|innermost last)\)\s{0,4}:?(?: \(RANK \d{1,7}\))?\s{0,300}$"
 )
 """The first line of a traceback."""
-_CHAIN = r"^(?:During handling of the above exception, another|The above exception was the direct cause of)"
+_CHAIN = (
+    r"^(?:During handling of the above exception, another|The above exception was the direct cause of|Original Trac)"
+)
 _EXCEPTION = r"(?s)^(?P<type>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)(?:\(\w+\))?(?::(?: .*)?)?$"
 _LOOKS_RAISED = r"(?:Error|Exception|Interrupt|Exit|Warning|Failure|Timeout|Stop\w*|Cancell?ed|Died)$"
 _CARRIER = "RayTaskError("

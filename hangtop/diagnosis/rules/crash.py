@@ -50,7 +50,7 @@ def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
         if not _told_elsewhere(job, first.cause):
             yield _crashed(job, ends, alike)
     elif not nccl_failures(job):
-        text = f"failed first with {first.cause.told}; the end of its traceback is not in what was read"
+        text = f"failed first: {first.cause.told}; what it raised is not in what was read"
         yield _ended(job, "child_failed_no_detail", 0.5 if logs_behind(job_status) else 0.7, alike, text, RECORD)
 
 
@@ -80,7 +80,8 @@ def _crashed(job: Job, ends: Sequence[RankEnd], alike: Sequence[RankEnd]) -> Fin
     after = f"; {count(others, 'other')} failed afterwards" if others else ""
     return _ended(
         job, "rank_crashed", 0.9 if cause.at is not None or len(ends) == len(alike) else 0.75, alike,
-        f"failed first: {cause.told}{after}", "Correct this one: other ranks' errors follow from it.",
+        f"failed first: {cause.told}{after}",
+        "Correct this error first" + (": those of the others follow from it." if others else "."),
     )  # fmt: skip
 
 

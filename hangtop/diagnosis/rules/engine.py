@@ -123,8 +123,10 @@ class EventRow:
 
     def _finding(self, events: Sequence[LogEvent], ranks: tuple[int, ...], nodes: tuple[str, ...],
                  gpus: tuple[str, ...]) -> Finding:  # fmt: skip
+        indices = {number_of(event, "gpu") for event in events} - {None}
+        unnamed = f"the rank of GPU {indices.pop()}" if len(indices) == 1 else "a rank"
         text = self.summary.format(
-            who=ranks_text(ranks) or "a rank", node=listed(nodes), on=f" {on_nodes(nodes)}" if nodes else "",
+            who=ranks_text(ranks) or unnamed, node=listed(nodes), on=f" {on_nodes(nodes)}" if nodes else "",
             gpu=f"GPU {gpus[0].partition(':')[2]}" if gpus else "a GPU",
         )  # fmt: skip
         return Finding(
@@ -168,6 +170,7 @@ MANY_RETRIES = 8
 
 FAILING = (
     "connect_failed", "no_interface", "version_mismatch", "ib_memory", "open_files", "init_failed", "truncated",
+    "ib_completion",
 )  # fmt: skip
 """Signatures of the warnings after which NCCL's call fails."""
 

@@ -130,7 +130,7 @@ LIMITS = (
            Line("host.open_files"), Line("nccl.warn", {"signature": ("open_files",)})),
     _limit("{who} could not start another process or thread",
            "Look at ulimit -u and the cgroup's pids.max; OMP_NUM_THREADS=1 needs less.", Line("host.processes")),
-    _limit("{who} could not get memory of the host",
+    _limit("{who} ran out of host memory{on}",
            "Look at the node's memory and the job's limit (cgroup, Slurm --mem).", Line("host.memory")),
     _limit("the InfiniBand driver could not pin memory for {who}",
            "Raise the memlock limit to unlimited (limits.conf, LimitMEMLOCK of the service, --ulimit memlock=-1).",
@@ -140,7 +140,8 @@ LIMITS = (
 NCCL = (
     EventRow(
         event=Line("nccl.warn", {"signature": ("duplicate_gpu",)}), kind="nccl_init_failed", weight=0.95,
-        ranks_in="group_ranks", example={"group_ranks": [0, 1]}, summary="{who} use the same GPU", detail="device",
+        ranks_in="group_ranks", example={"group_ranks": [0, 1]}, summary="{who} use the same GPU{on}, bus id",
+        detail="device",
         advice="Give each rank its own GPU: torch.cuda.set_device(LOCAL_RANK); leave CUDA_VISIBLE_DEVICES alone.",
     ),
     EventRow(
@@ -149,8 +150,14 @@ NCCL = (
         summary="{who} cannot connect to a peer", detail="peer",
         advice="Wrong interface (NCCL_SOCKET_IFNAME), a firewall, or the peer was not up: probe the path to it.",
     ),
-    _nccl("ib_retry_exceeded", "ib_retry_exceeded", 0.88, "{who} got no answer over InfiniBand",
+    _nccl("ib_retry_exceeded", "ib_retry_exceeded", 0.88, "{who}{on} got no answer over InfiniBand",
           "A port, cable, switch or host on the way is dead or lossy: look at the error counters of both ends."),
+    EventRow(
+        event=Line("nccl.warn", {"signature": ("ib_completion",)}), kind="ib_transfer_failed", weight=0.85,
+        summary="an InfiniBand transfer of {who} failed{on}", detail="error",
+        advice="Status 4 (local protection) or 10 (remote access): an adapter may not use that memory; look at "
+        "GPUDirect RDMA (nvidia_peermem or DMA-BUF), IOMMU and PCIe ACS. Else: firmware and driver of both adapters.",
+    ),
     _nccl("no_interface", "nccl_init_failed", 0.93,
           "NCCL finds no network interface that fits NCCL_SOCKET_IFNAME{on}",
           "Set NCCL_SOCKET_IFNAME to an interface that every node has (ip -br link), or remove it."),

@@ -87,6 +87,8 @@ ROWS: tuple[Kind, ...] = (
     Kind("nccl_remote_error", "crashed", 8, "a rank lost its peer: a consequence"),
     Kind("ib_retry_exceeded", "crashed", 3, "an InfiniBand send was repeated without an answer",
          {"any": WAITS_END | {"rank_crashed"}}),
+    Kind("ib_transfer_failed", "crashed", 3, "an adapter ended an InfiniBand transfer with another error",
+         {"any": WAITS_END | {"rank_crashed"}}),
     Kind("limit_reached", "crashed", 1, "memory, /dev/shm, file descriptors, processes or memlock ran out", NO_START),
     # broken hardware or network: it hangs a job, ends it, slows it, or has done nothing of that yet
     Kind("gpu_lost", "at_risk", 0, "a GPU fell off the bus, or the driver shows none",

@@ -48,6 +48,29 @@ BOTH = WATCHDOG.format(0) + WATCHDOG.format(1)
 BROADCAST = WATCHDOG.replace("ALLREDUCE", "BROADCAST").format(3)
 XID = "[Fri Jan 30 10:00:00 2026] NVRM: Xid (PCI:0000:3b:00): {}\n"
 REMOVED = XID.format("45, pid=12, name=python, Ch 00000001{}")
+BARRIER = "Rank {} is running collective: CollectiveFingerPrint(SequenceNumber={}OpType=BARRIER)"
+APART = f"Detected mismatch between collectives on ranks. {BARRIER.format(1, 8)}, but {BARRIER.format(2, 7)}."
+"""torch writes no comma in front of the operation if the collective has no tensors (ProcessGroupWrapper.cpp)."""
+BLOCK = (
+    "t.py FAILED\n------------\nFailures:\n[1]:\n  time      : 2026-05-12_09:27:52\n  host      : n7\n"
+    "  rank      : 1 (local_rank: 1)\n  exitcode  : 1 (pid: 26)\n  error_file: /tmp/error.json\n"
+    '  traceback : Traceback (most recent call last):\n    File "/w/t.py", line 9, in main\n      go()\n'
+    "  RuntimeError: {}\n"
+)
+COMPLETION = (
+    "h100-7:19:20 [1] transport/net_ib.cc:1295 NCCL WARN NET/IB : Got completion from peer 10.0.0.7<53249> with error "
+    "{}, opcode 32564, len 32564, vendor err 81 (Send)\n"
+)
+CUDACHECK = "Failed: Cuda error /w/csrc/custom_all_reduce.cuh:455 'an illegal memory access was encountered'\n"
+VLLM = "ERROR 07-31 09:09:51 [multiproc_executor.py:284] Worker proc VllmWorker-2 died unexpectedly, shutting down.\n"
+RAY = (
+    "(raylet) node_manager.cc:3277: 2 Workers (tasks / actors) killed due to memory pressure (OOM), 0 Workers crashed "
+    "due to other reasons at node (ID: 82, IP: 10.0.0.7) over the last time period.\n"
+)
+RERAISED = (
+    RAISED.format("Caught ValueError in DataLoader worker process 3.")
+    + 'Original Traceback (most recent call last):\n  File "/w/data.py", line 35, in item\n    x\nValueError: short\n'
+)
 CONNECT = "n1:1:2 [0] include/socket.h:361 NCCL WARN Call to connect failed : Connection timed out\n"
 QUIET = """I coordination_service.cc:553] /job:worker/replica:0/task:1 has connected to coordination service.
 INFO 05-28 14:44:28 [shm_broadcast.py:6] No available shared memory broadcast block found in 60 seconds.
@@ -83,6 +106,17 @@ TID 8841:
         (XID.format("79, pid=12, GPU has fallen off the bus."), "gpu_lost", (), "on a node is lost"),
         (REMOVED.format(" caused by previous Xid 149"), "gpu_xid", (), "Xid 149 on GPU 0000:3b:00 of a node"),
         (REMOVED.format(""), "gpu_xid", (), "nothing wrong"),
+        (f"RuntimeError: {APART}\n", "collective_mismatch", (1, 2), "rank 1 BARRIER #8 and rank 2 BARRIER #7"),
+        (BLOCK.format(APART), "collective_mismatch", (1, 2), "BARRIER"),
+        (BLOCK.format("bad shard"), "rank_crashed", (1,), "RuntimeError: bad shard"),
+        (COMPLETION.format(4), "ib_transfer_failed", (), "the rank of GPU 1 failed on h100-7: status 4, peer 10.0.0.7"),
+        (COMPLETION.format(12), "ib_retry_exceeded", (), "the rank of GPU 1 on h100-7 got no answer"),
+        (COMPLETION.format(5), "nccl_remote_error", (), "lost a peer"),
+        (CUDACHECK * 4 + VLLM, "rank_crashed", (2,), "CUDA error: an illegal memory access"),
+        (VLLM, "child_failed_no_detail", (2,), "failed first: reported only by its launcher, vllm"),
+        (RAY, "limit_reached", (), "host memory on 10.0.0.7: 2 Workers"),
+        (RERAISED, "rank_crashed", (), "ValueError: short at /w/data.py:35 in item"),
+        (RERAISED.partition("Original")[0], "rank_crashed", (), "worker process 3. at /w/t.py:9 in main"),
         ("RuntimeError: " + WATCHDOG.format(1).partition("] ")[2] + CUT, "watchdog_timeout", (), ""),
         (RAISED.format("bad shard") + FAILED, "rank_crashed", (1,), "ValueError: bad shard"),
         (MEMBER + RAISED.format("bad shard") + FAILED, "rank_crashed", (), "bad shard"),
@@ -99,6 +133,9 @@ TID 8841:
     ids=["time limit", "raised, then limit", "watchdog", "torn watchdog", "status of the odd rank", "status of one",
          "status of a rank behind", "status of another group",
          "kernel log of an unknown node", "Xid that names the one before", "Xid that names none",
+         "fingerprints without tensors", "fingerprints in torchrun's report", "another error in torchrun's report",
+         "protection error", "retries exceeded", "flushed", "CUDACHECK of vLLM", "vLLM alone", "Ray's memory monitor",
+         "raised again", "raised once",
          "watchdog, cut traceback", "exit told",
          "exit told by one of two nodes",
          "two tracebacks, one exit", "two and two", "launcher alone", "why NCCL failed", "cut in its first frame",

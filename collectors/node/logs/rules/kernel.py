@@ -90,12 +90,11 @@ RULES = (
          r"|command timeout|timeout\. Will cause a leak|TX timeout detected)",
          Example("mlx5_core 0000:9c:00.0: Detected insufficient power on the PCIe slot (27W).",
                  {"problem": "Detected insufficient power on the PCIe slot"}, "Linux drivers/net/ethernet/mellanox")),
-    Rule("kernel.storage", "nfs: server", r"nfs: server (?P<server>\S+) (?:not responding|(?P<ok>OK)|timed out)",
-         Example("nfs: server fs1 not responding, still trying", {"server": "fs1"}, "Linux"), {"system": "NFS"}),
-    Rule("kernel.storage", "Lustre",
-         r"Lustre(?:Error)?: [^\r\n]{0,160}?(?:Connection to (?:service )?(?P<server>[\w.-]{1,80})[^\r\n]{0,80}? was "
-         r"lost; in progress|This client was evicted by (?P<server_2>[\w-]{1,80})"
-         r"|(?P<ok>Connection restored to )(?:service )?(?P<server_3>[\w.-]{1,80}))",
+    Rule("kernel.storage", "nfs: server|Lustre",
+         r"(?P<system>nfs): server (?P<server>\S+) (?:not responding|(?P<ok>OK)|timed out)|(?P<system_2>Lustre)(?:"
+         r"Error)?: [^\r\n]{0,160}?(?:Connection to (?:service )?(?P<server_2>[\w.-]{1,80})[^\r\n]{0,80}? was lost; in "
+         r"progress|This client was evicted by (?P<server_3>[\w-]{1,80})|(?P<ok_2>Connection restored to )(?:service )?"
+         r"(?P<server_4>[\w.-]{1,80}))",
          Example("Lustre: lfs-OST0001-osc-ff: Connection to lfs-OST0001 (at 10.0.0.9@o2ib) was lost; in progress",
-                 {"server": "lfs-OST0001"}, "Lustre"), {"system": "Lustre"}),
+                 {"server": "lfs-OST0001", "system": "Lustre"}, "Linux; Lustre")),
 )  # fmt: skip

@@ -31,16 +31,12 @@ RULES = (
          Example("W0417 13:22:17.2 6 dynamic_rendezvous.py:1331] The node 'n2_6_0' has failed to shutdown the "
                  "rendezvous '14' due to an error of type RendezvousConnectionError.",
                  {"problem": "Connection", "warned": "shutdown"}, "torch elastic/rendezvous/dynamic_rendezvous.py")),
-    Rule("elastic.restart", "attempts left;",
-         r"Worker group (?:FAILED|UNHEALTHY)\. \d+/\d+ attempts left;",
-         Example("Worker group FAILED. 1/3 attempts left;", {}, "torch elastic/agent/server/api.py")),
     Rule("elastic.finished", "worker group successfully|worker group finished",
          r"worker group successfully finished|Local worker group finished \(SUCCEEDED\)",
          Example("worker group successfully finished", {}, "torch elastic/agent/server/api.py")),
     Rule("launcher.exit", "exits with return code", r"exits with return code = (?P<exitcode>-?\d+)",
          Example("[ERROR] [launch.py:325:sigkill_handler] ['python', 'train.py'] exits with return code = -9",
-                 {"launcher": "deepspeed", "exitcode": -9}, "deepspeed launch.py"),
-         {"launcher": "deepspeed"}),
+                 {"launcher": "deepspeed", "exitcode": -9}, "deepspeed launch.py"), {"launcher": "deepspeed"}),
     Rule("launcher.exit", "CalledProcessError|died with <Signals",
          r"subprocess\.CalledProcessError" + TOOLS + r": Command '?\[?[^\r\n]*returned non-zero exit status"
          r" (?P<exitcode>-?\d+)|died with <Signals\.(?P<signal>SIG\w+)",

@@ -10,8 +10,9 @@ _WORDS = "CCL WARN|Last error:"
 
 
 def _completion(match: "Match[str]", data: Data) -> Optional[Data]:
-    data["signature"] = {12: "ib_retry_exceeded", 5: "ib_flush"}.get(int(match.group("status")), "init_failed")
-    return data
+    status = int(match.group("status"))
+    signature = {12: "ib_retry_exceeded", 5: "ib_flush"}.get(status, "ib_completion")
+    return dict(data, signature=signature, error=f"status {status}, peer {data.get('peer', 'unknown')}")
 
 
 def _warn(signature: str, pattern: str, example: Example) -> Rule:
@@ -29,8 +30,8 @@ _COMM = (
 
 RULES = (
     Rule("nccl.warn", "ot completion ",
-         r"[Gg]ot completion (?:from peer (?P<peer>[^\s,]+) )?with (?:status=|error )\s?(?:IBV_WC_\w+\()?"
-         r"(?P<status>\d{1,4})\b(?:[^\n]*\bhca (?P<device>\S+))?",
+         r"(?:^\S+:\d+:\d+ \[(?P<gpu>\d{1,3})\] .{0,120}?)?[Gg]ot completion (?:from peer (?P<peer>[^\s,]+) )?with "
+         r"(?:status=|error )\s?(?:IBV_WC_\w+\()?(?P<status>\d{1,4})\b(?:[^\n]*\bhca (?P<device>\S+))?",
          Example("NCCL WARN NET/IB : Got completion from peer 10.0.0.2<40123> with status=IBV_WC_RETRY_EXC_ERR(12)"
                  " opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3",
                  {"signature": "ib_retry_exceeded", "peer": "10.0.0.2<40123>", "status": 12, "device": "mlx5_3"},
@@ -74,10 +75,9 @@ RULES = (
                   {"peer": "10.0.0.3<43211>", "error": "Software caused connection abort"}, "NCCL misc/socket.cc")),
     _warn("shared_memory", "/dev/shm|shared memory segment|shm_?open|shmOpen|ncclShm",
           Example("NCCL WARN Error: failed to extend /dev/shm/nccl-a1b2c3 to 33030532 bytes", {}, "NCCL shmutils.cc")),
-    _warn("init_failed",
-          r"(?P<error>(?:open CUDA IPC handle|ibv_modify_qp failed|Invalid rank requested|Bootstrap Root ?: "
-          r"(?:mismatch in rank count|rank \d+ of \d+ ranks? has already checked in)|NVLink SHARP|NVLS"
-          r"|[Mm]ulticast)[^\n]*)",
+    _warn("init_failed", r"(?P<error>(?:open CUDA IPC handle|ibv_modify_qp failed|Invalid rank requested|Bootstrap "
+          r"Root ?: (?:mismatch in rank count|rank \d+ of \d+ ranks? has already checked in)|NVLink SHARP|NVLS|"
+          r"[Mm]ulticast)[^\n]*)",
           Example("NCCL WARN Call to ibv_modify_qp failed with error Invalid argument",
                   {"error": "ibv_modify_qp failed with error Invalid argument"},
                   "NCCL misc/ibvwrap.cc; transport/p2p.cc, nvls.cc, bootstrap.cc")),
@@ -115,20 +115,18 @@ RULES = (
          r"(?:[^\n]{0,80}?[Tt]ried to allocate (?P<asked>[\d.]{1,12} [KMGT]?i?B))?",
          Example("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 3 has a total capacity",
                  {"asked": "20.00 MiB"}, "torch c10/cuda/CUDACachingAllocator.cpp")),
-    Rule("torch.cuda_error", "nvalid device ordinal|o CUDA-capable device",
-         r"(?P<error>[Ii]nvalid device ordinal|[Nn]o CUDA-capable device[^\r\n.]{0,60})",
-         Example("RuntimeError: CUDA error: invalid device ordinal", {"error": "invalid device ordinal"},
-                 "torch c10/cuda/CUDAException.cpp"), {"signature": "invalid_device"}),
-    Rule("torch.cuda_error", "CUDA error|CUDA Error|CUDA failure|HIP error|HIP failure|CUDA_ERROR_|cudaError|CUDA"
-         " driver|CUBLAS_STATUS_|CUDNN_STATUS_|system not yet|system has unsupp|forward compat",
+    Rule("torch.cuda_error", "CUDA error|CUDA Error|Cuda error|CUDA failure|HIP error|HIP failure|CUDA_ERROR_|cudaE"
+         "|CUDA driver|CUBLAS_STAT|CUDNN_STAT|system not yet|system has unsupp|forward compat|nvalid dev|CUDA-capable",
          r"(?m)(?:CUDA [Ee]rror|HIP error|(?:CUDA|HIP) failure)(?: \d+)?: (?!out of memory)(?P<error>[^\r\n]+?)(?:\.\s"
-         r"|\.?$|, | at /)|(?P<error_2>CUDA_ERROR_(?:ECC|NVLINK|HARDWARE|ILLEGAL|MISALIGNED|LAUNCH_FAILED"
-         r"|SYSTEM)\w{0,40}(?:: [^\r\n]{0,200})?)|\b(?P<error_3>cudaError(?!NotReady|Success|MemoryAll)[A-Z]\w{2,60}: "
+         r"|\.?$|, | at /)|(?P<error_2>CUDA_ERROR_(?:ECC|NVLINK|HARDWARE|ILLEGAL|MISALIGNED|LAUNCH_FAILED|SYSTEM)"
+         r"\w{0,40}(?:: [^\r\n]{0,200})?)|\b(?P<error_3>cudaError(?!NotReady|Success|MemoryAll)[A-Z]\w{2,60}: "
          r"[^\r\n]{4,200})|CUDA driver error: (?P<error_4>[^\r\n]+)|\b(?P<error_5>(?:CUBLAS|CUDNN)_STATUS_"
-         r"(?!ALLOC_FAILED)\w+)|\bError 80[234]: (?P<error_6>(?:system not yet|system has unsupp|forward compat)[^\r\n"
-         r"(]{4,160})|(?P<error_7>CUDA driver version is insufficient for CUDA runtime version)",
-         Example("RuntimeError: CUDA error: an illegal memory access was encountered",
-                 {"error": "an illegal memory access was encountered"}, "torch c10/cuda/CUDAException.cpp")),
+         r"(?!ALLOC_FAILED)\w+)|\bError 80[234]: (?P<error_6>(?:system not yet|system has unsupp|forward compat)"
+         r"[^\r\n(]{4,160})|(?P<error_7>CUDA driver version is insufficient for CUDA runtime version"
+         r"|[Ii]nvalid device ordinal|[Nn]o CUDA-capable device[^\r\n.]{0,60})"
+         r"|Failed: Cuda error [^\s:]+:\d+ '(?P<error_8>(?!out of memory)[^'\r\n]+)'",
+         Example("Failed: Cuda error /workspace/csrc/custom_all_reduce.cuh:455 'misaligned address'",
+                 {"error": "misaligned address"}, "torch c10/cuda/CUDAException.cpp; vllm custom_all_reduce.cuh")),
     Rule("torch.cuda_error", "HW Exception by GPU|Memory access fault by GPU|HSA_STATUS_ERROR|], thread: [",
          r"(?P<error>HW Exception by GPU node-\d+ [^\r\n]*reason ?: ?GPU Hang|Memory access fault by GPU "
          r"node-\d{1,3}\b[^\r\n]{0,200})|[Aa]borting with error ?: (?P<error_2>HSA_STATUS_ERROR\w{0,60}[^\r\n]{0,160})"

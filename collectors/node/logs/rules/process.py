@@ -56,16 +56,17 @@ RULES = (
          r"unavailable|can't start new thread|RLIMIT_NPROC \d{1,9} current|unable to create native thread"
          r"|Resource temporarily unavailable[^\r\n]{0,40}(?:pthread_create|thread|fork)",
          Example("OpenBLAS blas_thread_init: RLIMIT_NPROC 4096 current, 4096 max", {},
-                 "Linux EAGAIN; OpenBLAS, CPython"),
-         read=_host),
+                 "Linux EAGAIN; OpenBLAS, CPython"), read=_host),
     Rule("host.memory", "annot allocate memory|MemoryError|bad_alloc|memory allocation of|DefaultCPUAllocator|running"
          " low on memory|memory pressure|Memory on the node",
          r"(?:Cannot allocate memory|\b(?:RayOutOf)?MemoryError\b|std::bad_alloc|memory allocation of \d+ bytes failed"
-         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|node running low on memory|killed due to memory "
-         r"pressure|\bMemory on the node \(IP: (?P<by_host>[\w.:-]{3,80}), ID: \w{1,80}\) where the (?:task|actor"
-         r"|lease))(?:[^\n]{0,120}?tried to allocate (?P<tried>\d+) bytes)?",
+         r"|DefaultCPUAllocator: (?:can't allocate|not enough) memory|node running low on memory|(?P<error>\d{1,6} "
+         r"Workers [^\n]{1,30}killed due to memory pressure)(?: \(OOM\)[^\n]{0,80} at\s{1,4}node \(ID: \w{1,80}, IP: "
+         r"(?P<by_host_2>[\w.:-]{3,80})\))?|\bMemory on the node \(IP: (?P<by_host>[\w.:-]{3,80}), ID: \w{1,80}\) "
+         r"where the (?:task|actor|lease))(?:[^\n]{0,120}?tried to allocate (?P<tried>\d+) bytes)?",
          Example("DefaultCPUAllocator: can't allocate memory: you tried to allocate 244470272 bytes. Error code 12",
-                 {"tried": 244470272}, "Linux ENOMEM; c10/core/impl/alloc_cpu.cpp"), read=_host),
+                 {"tried": 244470272}, "Linux ENOMEM; c10/core/impl/alloc_cpu.cpp; ray node_manager.cc"), read=_host,
+         begins=r"killed due to memory pressure[^\n]{0,80} at\s*$"),
     Rule("host.shared_memory", "shared memory|unable to |No space left on device",
          "(?:out of|insufficient) shared memory|unable to (?:open|resize|write to file|mmap)[^\n]{0,120}?(?:shared "
          "memory|/torch_|/dev/shm)|No space left on device[^\n]{0,80}?/dev/shm",

@@ -35,7 +35,7 @@ def _side(letter: str) -> str:
     """Pattern of one rank's collective; a collective without tensors has no shape."""
     pattern = (
         r"Rank (?P<rank_?>\d{1,9}) is running (?:inconsistent )?collective:\s{0,8}CollectiveFingerPrint\("
-        r"(?:SequenceNumber=(?P<seq_?>\d{1,18}), )?OpType=(?P<op_?>\w{1,40})(?:, TensorShape=\[(?P<shape_?>[^\]]*)\])?"
+        r"(?:SequenceNumber=(?P<seq_?>\d{1,18}),? ?)?OpType=(?P<op_?>\w+)(?:, TensorShape=\[(?P<shape_?>[^\]]*)\])?"
         r"(?:, TensorDtypes=(?P<dtype_?>[^,)]+))?"
     )
     return pattern.replace("_?", "_" + letter)
