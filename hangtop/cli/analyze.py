@@ -39,7 +39,7 @@ def command(paths: tuple[Path, ...], json: bool) -> None:
     """
     from hangtop.cli.answer import Answer, Reply, finish, reply_of
     from hangtop.diagnosis.verdict.verdict import diagnose
-    from hangtop.session.folder import files_session
+    from hangtop.session.folder.session import FilesSession
 
     began, status = time.monotonic(), Status()
     if missing := next((path for path in paths if path != PIPED and not path.exists()), None):
@@ -47,7 +47,7 @@ def command(paths: tuple[Path, ...], json: bool) -> None:
     if PIPED in paths and sys.stdin.isatty():
         raise click.UsageError("-: standard input is a terminal; name files, or: ssh node1 cat log | hangtop analyze -")
     try:
-        session = files_session(paths, status.say)
+        session = FilesSession(paths, status.say)
     finally:
         status.clear()
     job = session.job()

@@ -24,7 +24,7 @@ from collectors.node.logs import file_names as names
 from collectors.node.logs.parser import LogParser, kernel_events
 from collectors.node.machine.kernel import parse_dmesg, parse_kmsg
 from collectors.node.netlink import messages
-from collectors.node.network import ib_tools
+from collectors.node.network import fabric
 from collectors.node.network import source as network_source
 from collectors.node.processes import environ, mounts, procfs
 from collectors.node.processes.sockets import tcp_socket
@@ -41,7 +41,7 @@ from collectors.probes.running import Unreadable, answer
 from collectors.samples.probes import Observation, PathFigure, RasAnswer, RecorderFile
 from collectors.samples.registry import SAMPLES
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import files_session
+from hangtop.session.folder.session import FilesSession
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import Recording, RecordingError
 from hangtop.session.session import Session
@@ -128,7 +128,7 @@ def _stacks(data: bytes) -> None:
 
 def _tools(data: bytes) -> None:
     text = data.decode("utf-8", "replace")
-    ib_tools.parse_perfquery(text)
+    fabric.parse_perfquery(text)
     parse_devinfo("node1", text)
     parse_bandwidth(text)
     parse_iperf(text)
@@ -174,7 +174,7 @@ def _text(read: Callable[[str], object], *documented: type[Exception]) -> Callab
 
 
 def _analyze(data: bytes) -> None:
-    assert diagnose(files_session([in_file(data, "logs.bin")]).job()).outcome
+    assert diagnose(FilesSession([in_file(data, "logs.bin")]).job()).outcome
 
 
 def _recording(data: bytes) -> None:

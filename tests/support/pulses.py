@@ -92,5 +92,5 @@ class Job:
             if self.now % self.interval == 0:
                 self.intake.samples("node1", [*self.pulses.values(), tick(self.now)])
             if second % every == 0:
-                self.progress.update(self.now)
+                list(self.progress.updating(self.now))
         return self.progress.stood_still

@@ -12,6 +12,7 @@ import resource
 import socket
 import struct
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Dict, Iterator, List, Optional, Set, Tuple
 
@@ -45,17 +46,10 @@ def look(master: str) -> Iterator[Observation]:
 
 def reach(targets: List[Tuple[str, int]]) -> Iterator[Observation]:
     """Connect to all targets at once; each value is the seconds it took, or the error says why it failed."""
-    answers: Dict[Tuple[str, int], Tuple[Optional[float], str]] = {}
-
-    def attempt(host: str, port: int) -> None:
-        answers[host, port] = tcp.connect(host, port)
-
-    threads = [threading.Thread(target=attempt, args=target) for target in targets]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return (Observation("connect", "%s:%d" % target, *answers[target]) for target in sorted(answers))
+    wanted = sorted(set(targets))
+    with ThreadPoolExecutor(len(wanted) or 1) as pool:
+        answers = list(pool.map(lambda target: tcp.connect(*target), wanted))
+    return (Observation("connect", "%s:%d" % target, *answer) for target, answer in zip(wanted, answers))
 
 
 def listen(ports: List[int]) -> Iterator[Observation]:

@@ -13,7 +13,6 @@ from typing import Dict, Iterator, List, NamedTuple, Optional
 
 from collectors.node.child import output
 from collectors.node.files import list_folder, read, read_text
-from collectors.node.network.ib_tools import LARGEST, WORDS, parse_perfquery
 from collectors.node.source import Absent, Shared, Source, Unavailable
 from collectors.samples.host import Counters, PortFacts
 from collectors.samples.stream import Fault
@@ -41,7 +40,13 @@ HARDWARE_COUNTERS = (
 )  # fmt: skip
 """Counters of traffic, congestion and errors: in ``counters`` (the kernel's sysfs-class-infiniband) and in mlx5's
 ``hw_counters``."""
+WORDS = frozenset({"port_xmit_data", "port_rcv_data"})
+"""Counters in units of four bytes."""
+LARGEST = (1 << 63) - 1
+"""Larger values (64-bit counters stuck at all ones) are reported as this: receivers decode signed numbers."""
 _RATE = re.compile(r"\d{1,9}(?:\.\d{1,3})?")
+_COUNTER = re.compile(r"(\w{2,64}):\.*(0x[0-9a-fA-F]{1,16}|\d{1,20})")
+_NEXT_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Fabric(Source):
@@ -162,3 +167,26 @@ class HcaPort:
     def _word(self, name: str) -> str:
         """``4: ACTIVE`` → ``ACTIVE``."""
         return self._text(name).rpartition(":")[2].strip()
+
+
+# --- perfquery -------------------------------------------------------------------------------------------------------
+
+
+def parse_perfquery(text: str) -> Dict[str, int]:
+    """Extended counters (``perfquery -x``) of the first port in the output, by the kernel's names; data in bytes."""
+    values: Dict[str, int] = {}
+    shown = 0
+    for line in text.splitlines():
+        counter = _COUNTER.match(line)
+        shown += line.startswith("# Port extended counters: ")
+        if counter and shown == 1 and "Select" not in line:
+            name, digits = kernel_name(counter.group(1)), counter.group(2)
+            value = int(digits, 16 if digits.startswith("0x") else 10)
+            values[name] = min(value * 4 if name in WORDS else value, LARGEST)
+    return values
+
+
+def kernel_name(name: str) -> str:
+    """Convert perfquery's name of a counter to the kernel's: ``SymbolErrorCounter`` → ``symbol_error``."""
+    words = _NEXT_WORD.sub("_", name).lower().split("_")
+    return "_".join("packets" if word == "pkts" else word for word in words if word != "counter")

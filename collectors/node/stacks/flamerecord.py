@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 import resource
-import threading
 import zlib
 from base64 import b64encode
-from queue import SimpleQueue
+from concurrent.futures import ThreadPoolExecutor
 from typing import List, NamedTuple, Optional, Tuple
 
 from collectors.node import child
@@ -44,18 +43,16 @@ def main(arguments: Tuple[List[int], float]) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     most = LIMIT if hard == resource.RLIM_INFINITY else min(LIMIT, hard)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-    done: "SimpleQueue[FlameRecording]" = SimpleQueue()
-    for pid in pids:
-        threading.Thread(target=_record, args=(pid, spy, seconds, done), daemon=True).start()
-    for _ in pids:
-        say(done.get())
+    with ThreadPoolExecutor(len(pids) or 1) as pool:
+        for recording in pool.map(lambda pid: _record(pid, spy, seconds), pids):
+            say(recording)
 
 
-def _record(pid: int, spy: Optional[str], seconds: float, done: "SimpleQueue[FlameRecording]") -> None:
+def _record(pid: int, spy: Optional[str], seconds: float) -> FlameRecording:
     try:
-        done.put(_recording(pid, spy, seconds))
+        return _recording(pid, spy, seconds)
     except (Absent, OSError) as reason:
-        done.put(FlameRecording(pid, "", "failed: %s" % reason))
+        return FlameRecording(pid, "", "failed: %s" % reason)
 
 
 def _recording(pid: int, spy: Optional[str], seconds: float) -> FlameRecording:

@@ -84,7 +84,11 @@ class FilesSession(Session):
 
     live = False
 
-    def __init__(self, contents: Contents, now: float | None = None) -> None:
+    def __init__(
+        self, paths: Sequence[Path], say: Callable[[str], None] = lambda _: None, *, now: float | None = None
+    ) -> None:
+        """Read everything under the paths; ``now`` is the session's time, the present if None."""
+        contents = read(paths, say)
         self._at = self._read_at = time.time() if now is None else now
         super().__init__(SessionOptions(read_only=True), clock=lambda: self._at)
         self.files = contents.files
@@ -135,13 +139,6 @@ class FilesSession(Session):
             stack_ranks=self._stack_ranks,
             traces=self.traces,
         )
-
-
-def files_session(
-    paths: Sequence[Path], say: Callable[[str], None] = lambda _: None, *, now: float | None = None
-) -> FilesSession:
-    """Read everything under the paths; ``now`` is the session's time, the present if None."""
-    return FilesSession(read(paths, say), now)
 
 
 def _process(rank: int, pid: int, size: int | None) -> RankProcess:

@@ -53,7 +53,7 @@ SLICE = 12
 
 
 class ProgressClock:
-    """Follows the counters of one job; call :meth:`update` about once a second."""
+    """Follows the counters of one job; call :meth:`updating` about once a second."""
 
     def __init__(self, state: JobState) -> None:
         self._state = state
@@ -87,13 +87,11 @@ class ProgressClock:
         """Training steps per second by the logs; 0 if the next step is overdue, None without steps in the logs."""
         return self._steps.per_second(now - self._state.untold)
 
-    def update(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> None:
-        """Compare each living rank with the last update; ``unrelated`` is (node, pid) of other runs' processes."""
-        for _ in self.updating(now, unrelated):
-            pass
-
     def updating(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> Iterator[None]:
-        """The same in slices of :data:`SLICE` nodes, between which the event loop can do other work."""
+        """Compare each living rank with the last update; ``unrelated`` is (node, pid) of other runs' processes.
+
+        It does so in slices of :data:`SLICE` nodes, between which the event loop can do other work.
+        """
         interval, told = self._state.interval, now - self._state.untold
         self.between = min(LONGEST_BETWEEN, max(interval, now - self._now)) if self._now else interval
         # the ranks of a silent node count as still for a short time after its last sample, no longer

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from hangtop.session.folder import files, files_session
+from hangtop.session.folder import files
 from hangtop.session.folder.files import HEAD, members
+from hangtop.session.folder.session import FilesSession
 
 LONG = b"".join(b"line %d of a log that is longer than its head\n" % number for number in range(4000))
 assert len(LONG) > HEAD
@@ -79,7 +80,7 @@ def test_documents_that_swell(tmp_path: Path, name: str, begin: bytes, pump: byt
         for _ in range(size // MIB):
             file.write(pump * (MIB // len(pump)))
     tracemalloc.start()
-    (one,) = files_session([tmp_path / name]).files
+    (one,) = FilesSession([tmp_path / name]).files
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 600 * MIB
@@ -91,7 +92,7 @@ def test_names_in_archives_reach_no_terminal(tmp_path: Path) -> None:
     (tmp_path / "logs.tar").write_bytes(
         tar(*((name, b"abc\n") for name in ("\x1b]0;owned\x07a.log", "../../\x1b[2Jb.log", "c\n\r\x9b31m.log")))
     )
-    names = [file.name for file in files_session([tmp_path]).files]
+    names = [file.name for file in FilesSession([tmp_path]).files]
     assert len(names) == 3
     assert not any(char in name for name in names for char in "\x1b\x07\x9b\r")
 
@@ -99,6 +100,6 @@ def test_names_in_archives_reach_no_terminal(tmp_path: Path) -> None:
 def test_what_swells_without_end_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "LARGEST", 4 * MIB)
     (tmp_path / "a.log.gz").write_bytes(gzip.compress(b"RuntimeError: x\n" + b"\n" * (6 * MIB)))
-    (found,) = files_session([tmp_path / "a.log.gz"]).files
+    (found,) = FilesSession([tmp_path / "a.log.gz"]).files
     assert "was not read" in found.why
     assert found.events, "what came before is read"

@@ -10,8 +10,8 @@ from collectors.samples.logs import CommProgress
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import FilesSession, files_session
 from hangtop.session.folder.joining import same_communicators
+from hangtop.session.folder.session import FilesSession
 
 FIXTURES = Path(__file__).parent.parent.parent / "fixtures"
 NOW = 1795230000.0
@@ -27,7 +27,7 @@ INIT = (
 
 
 def judged(*paths: Path) -> tuple[Verdict, Job, FilesSession]:
-    session = files_session(paths, now=NOW)
+    session = FilesSession(paths, now=NOW)
     job = session.job()
     return diagnose(job), job, session
 

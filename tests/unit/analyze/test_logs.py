@@ -8,7 +8,7 @@ import pytest
 
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import files_session
+from hangtop.session.folder.session import FilesSession
 
 
 def verdict(folder: Path, text: str = "", name: str = "out.txt", **others: str) -> Verdict:
@@ -16,7 +16,7 @@ def verdict(folder: Path, text: str = "", name: str = "out.txt", **others: str) 
     for path, content in {name: text, **{f"{other}.log": content for other, content in others.items()}}.items():
         if content:
             (folder / path).write_text(content)
-    return diagnose(files_session([folder]).job())
+    return diagnose(FilesSession([folder]).job())
 
 
 def roots(found: Verdict) -> list[tuple[str, tuple[int, ...]]]:
@@ -154,7 +154,7 @@ def test_of_those_who_lost_a_peer_it_is_said_who_left_no_word(tmp_path: Path) ->
         folder.mkdir(parents=True)
         text = "[rank{0}]: Traceback (most recent call last):\n" + lost if local % 2 else "step 6\n"
         (folder / "stderr.log").write_text(text.format(local))
-    (found,) = diagnose(files_session([tmp_path]).job()).findings
+    (found,) = diagnose(FilesSession([tmp_path]).job()).findings
     assert (found.kind, found.ranks) == ("nccl_remote_error", ())
     assert "no message from ranks 0,2" in found.summary
 
@@ -179,7 +179,7 @@ def test_a_job_s_output_that_begins_with_stacks_is_read_to_its_end(
 ) -> None:
     monkeypatch.setattr("hangtop.session.folder.session.LARGEST_OUTPUT", 1 << 17)
     (tmp_path / "spy.txt").write_text(SPY)
-    assert files_session([tmp_path]).files[0].kind == "stacks"
+    assert FilesSession([tmp_path]).files[0].kind == "stacks"
     (finding,) = verdict(tmp_path, SPY + "step 1 loss 2.0\n" * steps + LIMIT, "spy.txt").findings
     assert (finding.kind, finding.nodes) == ("rank_killed", ("n7",))
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from collectors.node.network.fabric import Fabric, HcaPort
-from collectors.node.network.ib_tools import parse_perfquery
+from collectors.node.network.fabric import Fabric, HcaPort, parse_perfquery
 from collectors.node.source import Absent, Shared
 from collectors.samples.host import Counters, PortFacts
 from hangtop.demo.devices.bench import Bench, Hardware

@@ -16,7 +16,7 @@ import pytest
 
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
-from hangtop.session.folder import files_session
+from hangtop.session.folder.session import FilesSession
 from hangtop.session.replay import played
 
 H200 = Path(__file__).parents[2] / "fixtures" / "h200"
@@ -102,7 +102,7 @@ def test_each_recording_is_looked_at() -> None:
     ],
 )
 def test_the_logs_of_such_a_job_are_read_right(name: str, outcome: str, kind: str) -> None:
-    found = diagnose(files_session([H200 / name]).job())
+    found = diagnose(FilesSession([H200 / name]).job())
     assert (found.outcome, found.findings[0].kind, found.findings[0].ranks) == (outcome, kind, (1,))
     assert ("watchdog_timeout" in [one.kind for one in found.findings]) is (name not in ("kill", "ima"))
 

@@ -56,7 +56,7 @@ def test_steps_of_before_and_steps_of_another_run_prove_nothing() -> None:
     for done in range(5):
         feed(job, step(job, 100 + done, done, 1003))
         job.run(1, spins)
-        job.progress.update(job.now, {("node1", 1003)})
+        list(job.progress.updating(job.now, {("node1", 1003)}))
     assert motion(job) == (False, "")
 
 
@@ -103,7 +103,7 @@ def exchange(job: Job, seconds: int, sent: float, received: float, kind: str = "
             Counters("eth0", "interface", {"received": back, "sent": out}),
             job.ticked(),
         )
-        job.progress.update(job.now)
+        list(job.progress.updating(job.now))
 
 
 def test_what_a_node_sends_and_receives_is_motion() -> None:
@@ -255,12 +255,12 @@ def test_a_node_that_falls_silent_proves_nothing_any_more() -> None:
     assert motion(job)[0] is True
     for _ in range(10):
         job.now += 1.0
-        job.progress.update(job.now)
+        list(job.progress.updating(job.now))
     assert motion(job)[0] is not True
     assert job.progress.stood_still == pytest.approx(3, abs=1)
     job.intake.link(LinkChange("node1", "lost", "timed out", job.now))
     job.now += 600
-    job.progress.update(job.now)
+    list(job.progress.updating(job.now))
     assert (*motion(job), job.progress.stood_still) == (None, "", None)
     job.intake.link(LinkChange("node1", "live", "", job.now))
     assert job.run(1, works) == 0.0

@@ -52,7 +52,7 @@ def test_what_a_node_says_between_two_looks_is_no_look_in_which_its_ranks_slept(
     job.run(1, spins)
     job.now += 0.3
     job.intake.samples("node1", [job.ticked()])
-    job.progress.update(job.now)
+    list(job.progress.updating(job.now))
     job.now -= 0.3
     assert job.run(1, spins) == pytest.approx(1.0)
     assert not job.progress.motion.moving
