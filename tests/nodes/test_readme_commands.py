@@ -56,8 +56,8 @@ Answers = dict[str, tuple[Path, Future[subprocess.CompletedProcess[str]]]]
 
 @pytest.fixture(scope="module")
 def answers(environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answers]:
-    """What each command says in a folder of its own; five run at a time, for all of them mostly wait."""
-    with ThreadPoolExecutor(5) as pool:
+    """What each command says in a folder of its own; three run at a time, for all of them mostly wait."""
+    with ThreadPoolExecutor(3) as pool:
         folders = [(line, tmp_path_factory.mktemp("readme")) for line in TEXTS]
         yield {line: (folder, pool.submit(run, line, folder, environment)) for line, folder in folders}
 
