@@ -11,7 +11,7 @@ from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, log_eve
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, ranks_text
+from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text, who_wait
 from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules.stuck import COMING_UP, coming_up
 from hangtop.diagnosis.stacks.states import Meaning
@@ -72,21 +72,19 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     if (age < START_S and not stays) or (late and graph.held < min(map(job_status.due, late))):
         return
     masters = Counter(filter(None, map(_master, coming)))
-    ranks, why = _not_there(coming, late, masters)
-    named = [s for s in (*late, *coming) if s.rank in ranks]
+    absent, why = _not_there(coming, late, masters)
     at = f" at {masters.most_common(1)[0][0]}" if masters else ""
     yield Finding(
-        "init_hang", "critical", 0.85 if ranks else 0.7,
-        f"{count(len(coming), 'rank')} {of_several('waits', len(coming))} to start{at}: {why}",
-        ranks=ranks, nodes=nodes_of(named or coming),
-        evidence=(*(evidence_of(named[0]) if named else ()), *waiters_of(graph)),
+        "init_hang", "critical", 0.85 if absent else 0.7, f"{who_wait(coming, 'rank')} to start{at}: {why}",
+        ranks=tuple(sorted(one.rank for one in absent)), nodes=nodes_of(absent or coming),
+        evidence=(*(line for one in absent[:1] for line in evidence_of(one)), *waiters_of(graph)),
         advice=ELSEWHERE if late else ONE_MASTER,
     )  # fmt: skip
 
 
 def _not_there(
     coming: Sequence[RankStatus], late: Sequence[RankStatus], masters: Counter[str]
-) -> tuple[tuple[int, ...], str]:
+) -> tuple[Sequence[RankStatus], str]:
     """Ranks that hold up the start, and the reason as text.
 
     These are ranks elsewhere in their code; ranks still at the rendezvous while others wait at the store (not rank 0,
@@ -101,8 +99,8 @@ def _not_there(
         ([s for s in coming if _master(s) not in ("", usual)], "looks for another master"),
     )  # fmt: skip
     for members, why in reasons:
-        if ranks := tuple(sorted({one.rank for one in members})):
-            return ranks, f"{ranks_text(ranks)} {of_several(why, len(ranks))}"
+        if members:
+            return members, f"{ranks_text(one.rank for one in members)} {of_several(why, len(members))}"
     return (), "all are there, but do not reach each other or create different groups (new_group in another order)"
 
 

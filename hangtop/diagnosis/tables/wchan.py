@@ -77,7 +77,5 @@ def is_frozen(wchan: str) -> bool:
 
 def sleep_at(wchan: str) -> Sleep:
     """What a sleep in this kernel function means; one in an unknown function counts as not ordinary."""
-    for starts, meaning, ordinary in _BEGINNINGS:
-        if wchan.startswith(starts):
-            return Sleep(meaning, ordinary)
-    return Sleep("", False)
+    known = (Sleep(meaning, ordinary) for starts, meaning, ordinary in _BEGINNINGS if wchan.startswith(starts))
+    return next(known, Sleep("", ordinary=False))

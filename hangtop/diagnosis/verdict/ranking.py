@@ -36,15 +36,8 @@ def rank_findings(found: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _order(finding: Finding) -> tuple[int, int, float, str, tuple[int, ...], tuple[str, ...], str]:
-    return (
-        SEVERITIES.index(finding.severity),
-        KINDS[finding.kind].nearness,
-        -finding.weight,
-        finding.kind,
-        finding.ranks,
-        finding.nodes,
-        finding.summary,
-    )
+    rest = finding.kind, finding.ranks, finding.nodes, finding.summary
+    return (SEVERITIES.index(finding.severity), KINDS[finding.kind].nearness, -finding.weight, *rest)
 
 
 def _merge(found: Iterable[Finding]) -> list[Finding]:
