@@ -19,7 +19,7 @@ from collectors.fleet.clean import last_line
 from collectors.fleet.targets.chosen import Target
 from collectors.fleet.transport import BROKEN, Output, Process, Refused, Transport, TransportError, ending, os_reason
 from collectors.fleet.via.framed import Framed
-from collectors.fleet.via.way import CHANNELS, Way
+from collectors.fleet.via.way import Way
 from collectors.node.watchdog import child_setup
 
 SILENCE = 12.0
@@ -151,7 +151,7 @@ class Piped(Transport):
         self._way = way
         self._opening = opening
         self._words: list[str] = []
-        self._channels = asyncio.Semaphore(CHANNELS)
+        self._channels = asyncio.Semaphore(way.channels)
         self._processes: set[PipedProcess] = set()
         self._connected = False
 

@@ -20,8 +20,6 @@ from collectors.fleet.targets.chosen import Target, TargetError, parse
 from collectors.fleet.targets.slurm import SlurmPart, slurm_words
 from collectors.fleet.transport import Refused
 
-CHANNELS = 4
-"""Simultaneous shells on one node."""
 AT_ONCE = 8
 """Shells that may be opening at once, over all nodes."""
 
@@ -44,6 +42,8 @@ class Way:
     """One program that connects to nodes."""
 
     template: Sequence[str]
+    channels: int = 4
+    """Simultaneous shells on one node."""
     opening: float = 30.0
     """Seconds within which a shell must answer."""
     jobs: Mapping[str, str] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Way:
         return [_TOKEN.sub(lambda found: values[found[1]], word) for word in self.template]
 
 
-HERE = Way(("sh",))
+HERE = Way(("sh",), channels=32)
 """The way to this machine itself."""
 
 

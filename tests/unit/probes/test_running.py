@@ -67,7 +67,6 @@ async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
         "collectors.node.stacks.stackdump": [[me], True, True, 200, 240.0],
         "collectors.node.processes.launch": {"pid": None, "python": "", "env": {}, "command": ["sleep", "600"]},
     }
-    monkeypatch.setattr("collectors.fleet.via.piped.CHANNELS", len(programs))
     link = here()
     running = [
         Running(link, payload.command(sys.executable), quick(entry, arguments, 4), lambda _: False)
