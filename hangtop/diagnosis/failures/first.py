@@ -136,7 +136,8 @@ def _time(end: RankEnd) -> tuple[float, bool, str, int]:
 def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[RankEnd]:
     """A traceback without a rank goes to the first of the bare exit codes, if that is the only one or the root cause.
 
-    It must be in the log of the launcher that reports the exit code; else it is an end of its own.
+    It must be in the log of the launcher that reports the exit code; else it is an end of its own. If the log has no
+    other exception, ranks with the same exit code in the same second ended by it, too.
     """
     raised = [report for report in unnamed if report.manner == "raised" and not report.bare]
     told = [report for report in raised if not report.consequence]
@@ -146,7 +147,10 @@ def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[Ran
     first, cause = ends[0], told[0]
     root = len(ends) == 1 or any(report.event.data.get("root") is True for report in first.reports)
     if root and cause.event.source == first.cause.event.source:
-        return [RankEnd((replace(cause, rank=first.rank), *first.reports)), *ends[1:]]
+        only, exit_told = {report.what for report in raised} == {cause.what}, (first.cause.at, first.cause.what)
+        same = [end is first or (only and (end.cause.at, end.cause.what) == exit_told) for end in ends]
+        told_of = [RankEnd((replace(cause, rank=end.rank), *end.reports)) for end in ends]
+        return [known if alike else end for known, end, alike in zip(told_of, ends, same, strict=True)]
     return [RankEnd((cause,)), *ends]
 
 

@@ -66,7 +66,7 @@ def _ended(job: Job, kind: str, weight: float, ends: Sequence[RankEnd], text: st
     """
     ranks = {end.rank for end in ends if end.rank is not None}
     reports = [*ends[0].reports[:3], *(end.cause for end in ends[1:3])]
-    nodes = homes(job, ranks) or sorted({end.cause.event.host for end in ends} - {""})
+    nodes = homes(job, ranks) or sorted({one.event.host for end in ends for one in end.reports} - {""})
     local = {number_of(end.cause.event, "local_rank") for end in ends}
     unnamed = f"local rank {local.pop()}" if len(local) == 1 and None not in local else "a rank"
     proof = [event_line(report.event) for report in reports]

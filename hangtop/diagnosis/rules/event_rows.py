@@ -170,9 +170,9 @@ NCCL = (
         advice="Compare tensor sizes over the ranks: with TORCH_DISTRIBUTED_DEBUG=DETAIL torch names both shapes.",
     ),
     _nccl("init_failed", "nccl_init_failed", 0.75,
-          "NCCL cannot set up its communicator ({who})",
-          "Give each process its own RANK. Queue pairs: leave NCCL_IB_GID_INDEX unset. NVLS: look at Fabric Manager "
-          "and IMEX. CUDA IPC: let the GPUs see each other. Else: drivers or firmware that do not fit."),
+          "NCCL cannot set up the communicator of {who}{on}",
+          "By its text: two processes have one RANK; NCCL_IB_GID_INDEX does not fit (ibv_modify_qp); Fabric Manager or "
+          "IMEX is down (NVLS); GPUs are hidden from each other (CUDA IPC)."),
     _nccl("ib_port_error", "ib_port_errors", 0.85, "an InfiniBand port of this host reported an error{on}",
           "Check cable and transceiver of that port.", "warning"),
 )  # fmt: skip

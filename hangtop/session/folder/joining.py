@@ -33,8 +33,22 @@ def joined(events: Sequence[LogEvent], processes: dict[Process, int]) -> list[Lo
     for (_, pid), rank in processes.items():
         by_pid[pid].add(rank)
     pids, first = _certain(by_pid), _first_ranks(events)
+    events = _watchdogs_ranked(events)
     told = [_ranked(event, processes.get((event.host, event.pid or 0)), pids, first) for event in events]
     return sorted(told, key=lambda event: (event.at is None, event.at or 0.0, event.source, event.line))
+
+
+def _watchdogs_ranked(events: Sequence[LogEvent]) -> list[LogEvent]:
+    """The events; an error of a watchdog whose line begins with ``[Rank 1]``, as before torch 2.2, with that rank.
+
+    The number counts within a group, and a process that fails has a line for each: several numbers name no rank.
+    """
+    bare = {
+        place: number_of(one, "group_rank") for place, one in enumerate(events)
+        if one.kind == "torch.watchdog_error" and one.rank is None and not {"group", "guid"} & one.data.keys()
+    }  # fmt: skip
+    rank = next(iter(bare.values())) if len(set(bare.values())) == 1 else None
+    return [one._replace(rank=rank) if place in bare else one for place, one in enumerate(events)]
 
 
 def _ranked(event: LogEvent, rank: int | None, by_pid: dict[int, int], first_ranks: dict[str, int]) -> LogEvent:

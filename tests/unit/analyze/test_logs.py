@@ -71,6 +71,12 @@ RERAISED = (
     RAISED.format("Caught ValueError in DataLoader worker process 3.")
     + 'Original Traceback (most recent call last):\n  File "/w/data.py", line 35, in item\n    x\nValueError: short\n'
 )
+ENTRY = (
+    "[{0}]:\n  time      : 2026-05-12_09:27:52\n  host      : n7\n  rank      : {0} (local_rank: {0})\n"
+    "  exitcode  : 1 (pid: 26)\n  error_file: <N/A>\n"
+)
+TWO_ENDED = f"Failures:\n{ENTRY.format(2)}---------------\nRoot Cause (first observed failure):\n{ENTRY.format(0)}"
+ECC = "[E ProcessGroupNCCL.cpp:916] [Rank {}] NCCL watchdog thread terminated with exception: CUDA error: ECC error\n"
 CONNECT = "n1:1:2 [0] include/socket.h:361 NCCL WARN Call to connect failed : Connection timed out\n"
 QUIET = """I coordination_service.cc:553] /job:worker/replica:0/task:1 has connected to coordination service.
 INFO 05-28 14:44:28 [shm_broadcast.py:6] No available shared memory broadcast block found in 60 seconds.
@@ -117,6 +123,10 @@ TID 8841:
         (RAY, "limit_reached", (), "host memory on 10.0.0.7: 2 Workers"),
         (RERAISED, "rank_crashed", (), "ValueError: short at /w/data.py:35 in item"),
         (RERAISED.partition("Original")[0], "rank_crashed", (), "worker process 3. at /w/t.py:9 in main"),
+        (RAISED.format("no file") * 2 + TWO_ENDED, "rank_crashed", (0, 2), "ranks 0,2 on n7 failed first: Value"),
+        (RAISED.format("no file") + RAISED.format("no peer") + TWO_ENDED, "rank_crashed", (0,), "1 other failed after"),
+        (ECC.format(1), "gpu_ecc", (1,), "CUDA error on rank 1"),
+        (ECC.format(1) + ECC.format(0), "gpu_ecc", (), "CUDA error on a rank"),
         ("RuntimeError: " + WATCHDOG.format(1).partition("] ")[2] + CUT, "watchdog_timeout", (), ""),
         (RAISED.format("bad shard") + FAILED, "rank_crashed", (1,), "ValueError: bad shard"),
         (MEMBER + RAISED.format("bad shard") + FAILED, "rank_crashed", (), "bad shard"),
@@ -135,7 +145,8 @@ TID 8841:
          "kernel log of an unknown node", "Xid that names the one before", "Xid that names none",
          "fingerprints without tensors", "fingerprints in torchrun's report", "another error in torchrun's report",
          "protection error", "retries exceeded", "flushed", "CUDACHECK of vLLM", "vLLM alone", "Ray's memory monitor",
-         "raised again", "raised once",
+         "raised again", "raised once", "two ended by one error", "two ended by two errors",
+         "watchdog's error without a label", "places in two groups",
          "watchdog, cut traceback", "exit told",
          "exit told by one of two nodes",
          "two tracebacks, one exit", "two and two", "launcher alone", "why NCCL failed", "cut in its first frame",
