@@ -31,6 +31,8 @@ class Gpu:
     index: int
     facts: GpuFacts | None = None
     samples: Series[GpuSample] = field(default_factory=Series)
+    ecc_first: int | None = None
+    """Uncorrectable memory errors with which watching began; None if unknown."""
     processes: tuple[GpuProcess, ...] = ()
     fault: GpuFault | None = None
     """nvidia-smi's error in place of a sample; cleared by the next sample."""

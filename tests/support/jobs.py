@@ -363,9 +363,10 @@ def gpu(
         index, f"GPU-{index}", f"00000000:{0x10 + index:02X}:00.0", "H100", 80 * GIB, 700.0, 1980, 5, 16,
     )  # fmt: skip
     samples: list[GpuSample] = [gpu_row(index, memory_used=memory, **row) for row in rows]
-    looks = Series(Timed(NOW - (len(samples) - 1 - i) * every, sample) for i, sample in enumerate(samples))
+    series = Series(Timed(NOW - (len(samples) - 1 - i) * every, sample) for i, sample in enumerate(samples))
+    first = next((sample.ecc_uncorrected for sample in samples if sample.ecc_uncorrected is not None), None)
     users = tuple(GpuProcess(facts.bus_id, pid, memory, None, "python") for pid in pids)
-    return replace(Gpu(index, facts, looks, users), **fields)
+    return replace(Gpu(index, facts, series, first, users), **fields)
 
 
 def port(device: str = "mlx5_0", *, states: Sequence[str] = ("ACTIVE",), phys: str = "LinkUp", **grown: int) -> Port:

@@ -114,7 +114,7 @@ def gpu_memory_errors(job: Job) -> Iterator[Finding]:
     for node, gpu in seen_gpus(job):
         at, now = gpu.samples[-1]
         total, rows, action = now.ecc_uncorrected or 0, now.remapped_uncorrectable or 0, now.recovery_action.strip()
-        grown = total - (gpu.samples[0].value.ecc_uncorrected or 0)
+        grown = max(0, total - (total if gpu.ecc_first is None else gpu.ecc_first))
         worse = bool(grown or now.sram_threshold_exceeded or now.remap_failure)
         told = {
             f"has {total} uncorrectable memory errors, {grown} of them during the watch": bool(total or grown),
@@ -150,11 +150,13 @@ def gpu_throttled(job: Job) -> Iterator[Finding]:
             continue
         clock, usual, last, top = _clock(bad), median(clocks[facts.name]), bad[-1].value, facts.sm_clock_max or 0
         if 0 < clock < max(SLOW_CLOCK_SHARE * usual, LOW_CLOCK_SHARE * top):
+            than = [f"its peers at {usual:.0f}"] if len(clocks[facts.name]) > 1 else []
+            than += [f"its maximum is {top}"] if top else []
             reasons = listed([text for bit, text in BAD_EVENT_REASONS.items() if (last.event_reasons or 0) & bit])
             proof = f"GPU {gpu.index}: {last.utilization} %, {last.sm_clock} MHz, {last.power} W, {last.temperature} °C"
             yield on_gpu(
                 job, node, gpu, "gpu_throttled", "warning", 0.85,
-                f"runs at {clock:.0f} MHz, its peers at {usual:.0f}, its maximum is {top}: {reasons}",
+                f"runs at {clock:.0f} MHz, {', '.join(than)}: {reasons}",
                 Evidence(Observer.GPU, f"nvidia-smi on {node.name}", bad[-1].at, proof),
                 "All ranks wait for the slowest GPU: check its cooling, power supply and cap; move the job off it.",
             )  # fmt: skip

@@ -78,5 +78,5 @@ def _operation(edge: WaitEdge) -> str:
 def _doing(status: RankStatus) -> str:
     """``in read_shard (data.py:88)``, ``is stopped: step (train.py:12)``."""
     if status.state == "working" and status.where:
-        return f"in {status.where}"
+        return f"in {status.where}" if status.activity and status.activity.where else status.where
     return ": ".join(filter(None, (_STATES[status.state], status.where)))

@@ -163,9 +163,12 @@ def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[Ran
 
 
 def _is_opaque(doing: Activity) -> bool:
-    """Whether Python frames end at a user line that called C code, and do not show what the call waits for."""
+    """Whether Python frames end at a user line that called C code, and do not show what the call waits for.
+
+    Not in a rank that starts: ranks that import a library at one line wait for nobody.
+    """
     named = doing.kind in ("code", "sleep") or doing.by_name  # a function's name is no proof of a wait
-    open_ended = named and doing.waits in ("nothing", "unknown", "time")
+    open_ended = named and doing.waits in ("nothing", "unknown", "time") and "init" not in doing.context
     return open_ended and not doing.by_frame and bool(doing.where) and not doing.error
 
 

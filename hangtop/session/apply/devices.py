@@ -58,6 +58,7 @@ def gpu_row(here: SampleContext, sample: GpuSample) -> None:
     """A row of nvidia-smi."""
     gpu = _gpu(here.node, sample.gpu)
     gpu.samples.take(here.at, sample, here.job.samples_kept)
+    gpu.ecc_first = sample.ecc_uncorrected if gpu.ecc_first is None else gpu.ecc_first
     _set_fault(here, gpu, None)
 
 

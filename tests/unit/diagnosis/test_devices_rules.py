@@ -42,7 +42,8 @@ def test_an_xid_of_another_job_is_history() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "severity"), [(48, "critical"), (119, "critical"), (13, "warning"), (43, "info"), (45, "info")]
+    ("code", "severity"),
+    [(63, "info"), (92, "info"), (48, "critical"), (119, "critical"), (13, "warning"), (43, "info"), (45, "info")],
 )
 def test_xid_classes(code: int, severity: str) -> None:
     job = watched(gpu(0, [LOAD] * 3))
@@ -81,8 +82,11 @@ def test_pcie_under_load_and_idle() -> None:
 def test_memory_errors() -> None:
     grows = watched(gpu(0, [{"ecc_uncorrected": 0}, {"ecc_uncorrected": 2}]))
     assert (first(grows.verdict()).kind, first(grows.verdict()).severity) == ("gpu_ecc", "critical")
-    old = watched(gpu(0, [{"ecc_uncorrected": 2}] * 2))
-    assert first(old.verdict()).severity == "warning"
+    long_ago = replace(gpu(0, [{"ecc_uncorrected": 2}] * 2), ecc_first=0)
+    assert first(watched(long_ago).verdict()).severity == "critical", "the samples before are not kept"
+    for before in (2, None):
+        old = watched(gpu(0, [{"ecc_uncorrected": before}, {"ecc_uncorrected": 2}]))
+        assert first(old.verdict()).severity == "warning"
     pending = watched(gpu(0, [{"remap_pending": True, "recovery_action": "Reset"}]))
     assert set(kinds(pending.verdict())) == {"gpu_ecc"}
     fine = watched(gpu(0, [{"recovery_action": "None"}]))

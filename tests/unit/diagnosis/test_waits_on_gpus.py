@@ -33,6 +33,15 @@ def spinning(**fields: Any) -> Sketch:
     return with_gpus(job, *[SPIN] * 4)
 
 
+def test_ranks_that_import_a_library_at_one_line_wait_for_nobody() -> None:
+    """One has no line of its own at that moment; on a busy machine an import takes long, and no figure moves."""
+    importing = ["_find_and_load <frozen importlib._bootstrap>:1176", "<module> train.py:14"]
+    job = Sketch(stood_still=17.0, patience=60.0, age=25.0)
+    job.ranks().at(importing, state="R", syscall="none").pulse(cores=0.05)
+    job.ranks(3).at(["_repr_fn /usr/lib/python3.11/dataclasses.py:589"], state="R", syscall="none")
+    assert (job.verdict().outcome, kinds(job.verdict())) == ("starting", [])
+
+
 def with_gpus(job: Sketch, *rows: dict[str, Any]) -> Sketch:
     """Give rank n the GPU with the n-th row."""
     return job.gpus(*([row] * 4 for row in rows))
