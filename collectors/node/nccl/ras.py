@@ -9,8 +9,7 @@ from __future__ import annotations
 import base64
 import errno
 import socket
-import time
-from typing import Any, Dict, List
+from typing import Any, Dict
 
 from collectors.node import watchdog
 from collectors.node.processes.namespaces import in_network_of
@@ -27,19 +26,9 @@ LIMIT = 32 << 20
 
 def ask(pid: int, host: str, port: int) -> bytes:
     """The server's whole answer, at most :data:`LIMIT` bytes. Raises :class:`OSError`."""
-    deadline = time.monotonic() + SECONDS
-    parts: List[bytes] = []
-    size = 0
-    with connect(pid, host, port, SECONDS) as connection:
+    with connect(pid, host, port, SECONDS) as connection, connection.makefile("rb") as answer:
         connection.sendall(REQUEST)
-        while size < LIMIT:
-            connection.settimeout(max(0.1, deadline - time.monotonic()))
-            part = connection.recv(1 << 16)
-            if not part:
-                break
-            parts.append(part)
-            size += len(part)
-    return b"".join(parts)
+        return answer.read(LIMIT)
 
 
 def connect(pid: int, host: str, port: int, timeout: float) -> socket.socket:

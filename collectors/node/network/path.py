@@ -55,12 +55,7 @@ def serve(listener: socket.socket) -> None:
 def _serve_one(connection: socket.socket) -> None:
     with connection, suppress(OSError):  # the tester reports the error
         connection.settimeout(IDLE_SECONDS)
-        received = 0
-        while True:
-            data = connection.recv(1 << 18)
-            if not data:
-                break
-            received += len(data)
+        received = sum(len(data) for data in iter(lambda: connection.recv(1 << 18), b""))
         connection.sendall(b"%d\n" % received)
 
 
