@@ -53,8 +53,8 @@ _GOES_ON = re.compile(
     r"\\\s|\$\([^)]*\)?|(?P<open>[\"'])(?=[^\s\"',;&|}\])])(?:(?!(?P=open)).)*(?P=open)|[^\s\"'\\,;&|}\])]+", re.DOTALL
 )
 """A further part of a shell word, ``a\\ "b c"'d'``: a quote begins a part if it is closed and no blank follows it."""
-_KEY = re.compile(r"(?<![\w/])[0-9a-f]{40}(?!\w)")
-"""A key without a prefix in a command line, as in ``wandb login``; commit hashes match too and are also redacted."""
+_KEY = re.compile(r"[0-9a-f]{40}(?!\w)(?<![\w/].{40})")
+"""A key without a prefix, as in ``wandb login``; commit hashes match too and are also redacted."""
 _PASSWORD = re.compile(
     r"(?P<kept>(?<![\w.-])(?:curl\b[^|;&\n]{0,300}?\s(?:-u|--user)[\s=]?[^\s:]{1,100}:|sshpass\s-p\s?))\S{1,400}"
 )
@@ -79,6 +79,14 @@ _SEVERAL = re.compile(r"(?:api|auth|access|secret|private|bearer|refresh)[_-]?(?
 _UNDER = re.compile(r"(?:^|\.)(?:secrets?|passwords?|credentials?)\.")
 """Part of a dotted name; all settings below it are secret."""
 _LAST = re.compile(r"[^._:/-]*$")
+_HINTS = (
+    "key", "token", "pass", "secret", "auth", "credential", "sig", "pat", "pw", "cookie", "jwt", "bearer", "creds",
+    "extraheader",
+)  # fmt: skip
+_TELLING = re.compile("(?:%s|%s)(?![a-z0-9_])" % ("|".join(sorted([*_ENDINGS, *_WORDS])), _SEVERAL.pattern[:-1]))
+"""In lower case, a part of each name that sounds secret, and the end of it: few lines of a log have one."""
+_BEGIN, _END, _KEY_LINES = "-----BEGIN", "-----END", 200
+"""First and last line of a private key, and its lines at most."""
 
 
 def sounds_secret(name: str) -> bool:
@@ -105,6 +113,9 @@ def shapes(text: str) -> str:
 
 def settings(text: str) -> str:
     """Redact values that follow a name that sounds secret: ``a.token=X``, ``--key X``."""
+    lower = text.lower()
+    if not any(map(lower.__contains__, _HINTS)) or _TELLING.search(lower) is None:
+        return text
     said: List[str] = []
     at = 0
     while True:
@@ -138,7 +149,34 @@ def _end_of_value(text: str, found: Match[str]) -> int:
 
 def within(text: str) -> str:
     """Redact secrets in a text that may contain a command line or settings."""
-    return shapes(settings(_PASSWORD.sub(r"\g<kept>" + REDACTED, _KEY.sub(REDACTED, text))))
+    text = _KEY.sub(REDACTED, text)
+    if "curl" in text or "sshpass" in text:
+        text = _PASSWORD.sub(r"\g<kept>" + REDACTED, text)
+    return shapes(settings(text))
+
+
+class LogRedactor:
+    """Redacts the lines of one log, in order: only the first and last line of a private key tell what it is."""
+
+    def __init__(self) -> None:
+        self._key_lines = 0
+        """Lines that may still belong to a private key."""
+
+    def shown(self, lines: Sequence[str]) -> List[str]:
+        """The lines, redacted; a key that ends in them but did not begin in them began before."""
+        first = next((line for line in lines if "PRIVATE KEY-----" in line), "")
+        if _END in first and _BEGIN not in first:
+            self._key_lines = _KEY_LINES
+        shown: List[str] = []
+        for line in lines:
+            if self._key_lines:
+                self._key_lines = 0 if _END in line else self._key_lines - 1
+                shown.append(REDACTED)
+                continue
+            if "PRIVATE KEY-----" in line and _END not in line:
+                self._key_lines = _KEY_LINES
+            shown.append(within(line))
+        return shown
 
 
 def command(words: Sequence[str], limit: int = 2048) -> str:
@@ -164,7 +202,7 @@ def command(words: Sequence[str], limit: int = 2048) -> str:
 
 def event_text(text: str) -> str:
     """Redact a log event's text, then cut it: a token cut in half would not be recognized."""
-    return shapes(text[: 4 * EVENT_TEXT])[:EVENT_TEXT]
+    return within(text[: 4 * EVENT_TEXT])[:EVENT_TEXT]
 
 
 def sendable(value: Value) -> Value:

@@ -95,6 +95,7 @@ async def test_the_report_is_written_here_and_the_screen_says_where(tmp_path: Pa
     kernel_line(session, "node2", NOW - 1, "NVRM: Xid (PCI:0000:03:00): 79 \x1b[31m")
     async with screen(session, ScreenOptions(theme="hangtop", report_folder=tmp_path / "reports")) as shown:
         await shown.press("x")
+        assert {path.stat().st_mode & 0o777 for path in (tmp_path / "reports").iterdir()} == {0o600}
         text = (tmp_path / "reports" / "hangtop-20251120-024700.txt").read_text()
         assert "rank_stuck_in_data" in text
         assert "11: node2 pid 41011 D nfs_wait_bit_killable" in text

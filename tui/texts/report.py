@@ -43,8 +43,9 @@ class Report:
         head = f"hangtop {__version__}  {_clock(self._job.now)}  {self._label}"
         content = f"{head}\n\n{as_text(answer, colour=False)}\n{self._text}\n"
         document = json.dumps(as_json(answer), ensure_ascii=True, allow_nan=False, default=str)
-        text.write_text(redact.shapes(content), encoding="utf-8", errors="replace")
-        data.write_text(redact.shapes(document) + "\n", encoding="utf-8")
+        for path, written in ((text, content), (data, document + "\n")):
+            path.touch(mode=0o600)
+            path.write_text(redact.shapes(written), encoding="utf-8", errors="replace")
         return [text, data]
 
 

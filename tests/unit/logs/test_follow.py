@@ -216,6 +216,17 @@ def test_old_lines_on_view_have_the_time_that_is_in_them_and_new_ones_that_of_th
     assert (shown.at, len(shown.lines)) == (1_700_009_002.0, 2)
 
 
+def test_lines_on_view_keep_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "x.log"
+    path.write_text("x" * 1990 + " password=hunter2\n-----BEGIN RSA PRIVATE KEY-----\nMIIE\n")
+    looker = Looker(log_globs=[str(path)], on_view=["*"])
+    shown = looker.read()
+    append(path, "hunter2hunter2\n-----END RSA PRIVATE KEY-----\nAuthorization: Bearer hunter2\nstep 1\n")
+    lines = [line for sample in of(LogLines, shown + looker.read()) for line in sample.lines]
+    assert not any("hunter2" in line or "MIIE" in line for line in lines)
+    assert lines[1:] == ["<redacted>"] * 4 + ["Authorization: <redacted>", "step 1"]
+
+
 def test_nothing_to_follow_is_absent() -> None:
     with pytest.raises(Absent):
         Looker().read()

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from collectors.node import redact
-from collectors.node.redact import command, shapes, sounds_secret
+from collectors.node.redact import LogRedactor, command, event_text, shapes, sounds_secret
 
 SECRET = "hunter2butlonger"
 
@@ -103,3 +103,38 @@ def test_names_that_sound_secret(name: str) -> None:
 @pytest.mark.parametrize("name", ["tokenizer", "tokens", "author", "path", "keys", "compass", "", "a.", "rank"])
 def test_names_that_do_not(name: str) -> None:
     assert not sounds_secret(name)
+
+
+LOGGED = (
+    f"connecting with password={SECRET}",
+    f"> Authorization: Bearer {SECRET}",
+    f"+ export AWS_SECRET_ACCESS_KEY={SECRET}",
+    f"api_keys=[{SECRET}] tokens 4096",
+    f"{{'Secrets.HF': '{SECRET}'}}",
+    f"$ curl -s -u me:{SECRET} https://host/x",
+    "$ wandb login " + "a1b2" * 10,
+)
+
+
+@pytest.mark.parametrize("line", LOGGED)
+def test_a_line_and_an_event_of_a_log_lose_what_a_command_line_would(line: str) -> None:
+    for shown in (event_text(line), *LogRedactor().shown([line])):
+        assert SECRET not in shown
+        assert "a1b2" not in shown
+        assert "<redacted>" in shown
+
+
+KEY = ("-----BEGIN RSA PRIVATE KEY-----", *["MIIEowIBAAKCAQEA" * 4] * 20, "-----END RSA PRIVATE KEY-----")
+
+
+@pytest.mark.parametrize("cuts", [(), (5,), (0, 1, 22), (21, 22)])
+def test_a_private_key_in_a_log_is_hidden_whole_however_its_lines_arrive(cuts: tuple[int, ...]) -> None:
+    redactor, shown, lines = LogRedactor(), list[str](), [*KEY, "step 1", "step 2"]
+    for start, end in zip((0, *cuts), (*cuts, len(lines)), strict=True):
+        shown += redactor.shown(lines[start:end])
+    assert shown == ["<redacted>"] * len(KEY) + ["step 1", "step 2"]
+
+
+def test_a_key_s_end_hides_what_came_before_it_and_a_beginning_alone_hides_little() -> None:
+    assert LogRedactor().shown([*KEY[3:], "step 1"]) == ["<redacted>"] * (len(KEY) - 3) + ["step 1"]
+    assert LogRedactor().shown([KEY[0], *["step"] * 300])[-1] == "step"

@@ -8,12 +8,12 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Dict, Iterator, List, Optional, Tuple
 
-from collectors.node import redact
 from collectors.node.files import named_file, opened
 from collectors.node.logs import prefixes
 from collectors.node.logs.following.places import LogOwner
 from collectors.node.logs.parser import LogParser
 from collectors.node.logs.steps import LogSteps
+from collectors.node.redact import LogRedactor
 from collectors.samples.logs import CommProgress, LogEvent, LogLines, StepCount
 
 CHUNK = 256 << 10
@@ -54,6 +54,7 @@ class FollowedLog:
         self._uid = uid
         self._file = -1
         self._steps = LogSteps()
+        self._redactor = LogRedactor()
         self._shown: Optional[int] = None
         """Offset of the end of the lines last sent for viewing; None if never viewed."""
         self.adopt(owner)
@@ -170,15 +171,15 @@ class FollowedLog:
         known = [next(prefixes.records(line, 0, now)) for line in raw]
         times = [prefixes.moment(line, now) if old else latest for line in known]
         at = next((moment for moment in times if moment is not None), latest)
+        texts = self._redactor.shown([line.decode("utf-8", "replace") for line in raw])
         rows: List[Tuple[Optional[int], float, str]] = []
-        for whole, line, moment in zip(raw, known, times):
+        for text, line, moment in zip(texts, known, times):
             rank, local, own = line.stream.rank, line.stream.local_rank, self._owner.rank
             rank = rank if rank is not None else own if local is None else ranks.get(local, own)
             at = at if moment is None else min(latest, moment)
-            rows.append((rank, at, redact.shapes(whole.decode("utf-8", "replace")[:LONGEST_SHOWN])))
+            rows.append((rank, at, text[:LONGEST_SHOWN]))
         for (rank, at), run in groupby(rows, itemgetter(0, 1)):
-            texts = [text for _, _, text in run]
-            yield LogLines(self.path, rank, at, texts, skipped)
+            yield LogLines(self.path, rank, at, [text for _, _, text in run], skipped)
             skipped = 0
 
 
