@@ -24,10 +24,7 @@ from hangtop.diagnosis.waits.rank_status import WAITS
 CODE = "Look for a collective behind `if rank == …` (evaluation, logging, saving), and for uneven batches or shapes."
 STACKS = f"These ranks have not launched what the others wait in: look at their last log lines and their stacks. {CODE}"
 KEPT = "The time-out is a consequence: find what kept the ranks that had not launched the operation."
-ALL_CAME = (
-    "If all had launched the operation, suspect network, GPU or sizes; else look at the logs of the other ranks. "
-    "TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch say more."
-)
+ALL_CAME = "If all had launched it, suspect network, GPU or sizes; TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch say more."
 PAIR_UP = "Pair sends with receives: even ranks send first, odd ranks receive first; or use batch_isend_irecv."
 Proof = tuple["int | None", Evidence]
 """The rank that a line of evidence is about, and the line."""

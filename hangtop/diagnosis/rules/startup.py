@@ -26,6 +26,8 @@ ONE_MASTER = (
 )
 ELSEWHERE = "Look at what it does there: the others wait until it comes to create its process groups."
 COME = "Look at the ranks that did not come: did they start, can they reach MASTER_ADDR and its port from their node?"
+AT_END = 12
+"""Most lines between a rank that announces itself and the end of a log that ends during the start."""
 OTHER_NODES = "torchrun waits for --nnodes nodes: start it on the others; check that they reach the rendezvous."
 
 
@@ -150,24 +152,29 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
     """init_hang by NCCL's log: a communicator's Init START without COMPLETE on some ranks.
 
     Live, the newest START must be as old as the alarm. After a collective's time-out, all communicators were complete:
-    the other ranks' lines are missing.
+    the other ranks' lines are missing. Also by saved logs that end where some of Lightning's ranks announce themselves.
     """
     by_comm: dict[str, dict[int, LogEvent]] = defaultdict(dict)
     for event in log_events(job, "nccl.init") if not log_events(job, "torch.watchdog_timeout") else ():
         if text_of(event, "comm_id") and (place := number_of(event, "group_rank")) is not None:
             by_comm[text_of(event, "comm_id")][place] = event
+    saved = not job.live and not finished(job)
+    announced = [event for event in log_events(job, "job.size") if event.rank is not None and saved]
+    begins = {event.source: event.line - AT_END for event in log_events(job, "log.end")}
+    if announced and all(one.line >= begins.get(one.source, 0) for one in announced):
+        by_comm[""] = {one.rank: one for one in (*job.events, *announced) if one.rank is not None}
     for comm, phases in sorted(by_comm.items()):
-        waiting = {place: event for place, event in phases.items() if text_of(event, "phase").lower() == "start"}
+        waiting = {place: one for place, one in phases.items() if not comm or text_of(one, "phase").lower() == "start"}
         newest = max((event.at for event in waiting.values() if event.at is not None), default=job.now)
-        if not waiting or (job.live and job.now - newest < job.alarm_after):
-            continue
         size = max(number_of(event, "size") or 0 for event in phases.values())
         absent = tuple(place for place in range(size) if place not in phases)
         absent = absent if len(absent) * 2 <= size else ()
+        if not waiting or not (comm or absent) or (job.live and job.now - newest < job.alarm_after):
+            continue
         split = any(text_of(event, "parent") for event in phases.values())  # its places are not global ranks
         yield Finding(
-            "init_hang", "critical", 0.75,
-            f"NCCL communicator {comm} was begun by {ranks_text(waiting)} and never completed"
+            "init_hang", "critical", 0.75 if comm else 0.5,
+            f"{comm and 'NCCL communicator '}{comm or 'the job'} was begun by {ranks_text(waiting)} and never completed"
             f"{f'; {ranks_text(absent)} of it never began' if absent else ''}",
             ranks=() if split else absent, evidence=lines([*waiting.values()]), advice=COME,
         )  # fmt: skip

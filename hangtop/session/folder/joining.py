@@ -14,6 +14,8 @@ from hangtop.session.folder.documents import Contents
 Process = tuple[str, int]
 """(host, pid)"""
 
+SOME_NODE = "a node"
+"""Host of kernel lines for which neither text nor file name gives one: rules about nodes find them there."""
 OF_A_NODE = 8
 """Ours: ranks of one node at most; in a larger job, a single agent does not start all ranks."""
 AGENTS_NUMBERS = {"elastic.failed": "failed_rank", "launcher.exit": "task"}
@@ -59,7 +61,8 @@ def _ranked(event: LogEvent, rank: int | None, by_pid: dict[int, int], first_ran
     if named is not None and counted is not None:
         event = event._replace(data={named: counted, **event.data})
     own = event.rank if event.rank is not None else rank if rank is not None else by_pid.get(event.pid or 0)
-    return event._replace(rank=counted if own is None and not event.kind.startswith("elastic.f") else own)
+    host = event.host or (SOME_NODE if event.kind.startswith("kernel.") else "")
+    return event._replace(rank=counted if own is None and not event.kind.startswith("elastic.f") else own, host=host)
 
 
 def _first_ranks(events: Sequence[LogEvent]) -> dict[str, int]:

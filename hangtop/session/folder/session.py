@@ -26,8 +26,6 @@ from hangtop.session.state import Kept
 
 EVENT_BYTES = 1 << 30
 """Bytes of memory for the events of all files: more than in a live session, because nothing else will come."""
-SOME_NODE = "a node"
-"""Host of kernel lines for which neither text nor file name gives one: rules about nodes find them there."""
 LARGEST_OUTPUT = 8 << 20
 """Bytes at the beginning of a text that are read as tool output: enough for hundreds of reports."""
 
@@ -101,11 +99,7 @@ class FilesSession(Session):
         state = self.state
         state.events = Kept(EVENT_BYTES)
         processes = ranks_of_processes(contents)
-        nowhere = (
-            one._replace(host=SOME_NODE) if one.kind.startswith("kernel.") and not one.host else one
-            for one in contents.events
-        )
-        contents.events = joined([*nowhere], processes)
+        contents.events = joined(contents.events, processes)
         size = world_size(contents)
         homes = {rank: process for process, rank in processes.items() if process[0]}
         for rank, (host, pid) in sorted(homes.items()):  # if a rank has several processes, the last one counts

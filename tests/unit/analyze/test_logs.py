@@ -33,6 +33,7 @@ LAUNCHER = (
 )
 FAILED = "E1121 00:12:20 70 api.py:869] failed (exitcode: 1) local_rank: 1 (pid: 26) of binary: python\n"
 MEMBER = "Initializing distributed: GLOBAL_RANK: 9, MEMBER: 10/16\n"
+HALF = "".join(MEMBER.replace("9", str(rank)).replace("10/16", f"{rank + 1}/8") for rank in range(4))
 LIMIT = "slurmstepd: error: *** JOB 26 ON n7 CANCELLED AT 2026-11-25T02:53:05 DUE TO TIME LIMIT ***\n"
 WATCHDOG = (
     "[rank{0}]:[E419 10:42:28.1 ProcessGroupNCCL.cpp:616] [Rank {0}] Watchdog caught collective operation timeout: "
@@ -127,6 +128,11 @@ TID 8841:
         (RAISED.format("no file") + RAISED.format("no peer") + TWO_ENDED, "rank_crashed", (0,), "1 other failed after"),
         (ECC.format(1), "gpu_ecc", (1,), "CUDA error on rank 1"),
         (ECC.format(1) + ECC.format(0), "gpu_ecc", (), "CUDA error on a rank"),
+        (HALF, "init_hang", (4, 5, 6, 7), "ranks 4-7 of it never began"),
+        (HALF + "[rank5]: NCCL version 2.21.5\n", "init_hang", (4, 6, 7), "ranks 0-3,5"),
+        (HALF + "step 1 loss 2.3\n" * 30, "", (), ""),
+        (HALF + "Training completed.\n", "", (), ""),
+        (HALF.replace("/8", "/4"), "", (), ""),
         ("RuntimeError: " + WATCHDOG.format(1).partition("] ")[2] + CUT, "watchdog_timeout", (), ""),
         (RAISED.format("bad shard") + FAILED, "rank_crashed", (1,), "ValueError: bad shard"),
         (MEMBER + RAISED.format("bad shard") + FAILED, "rank_crashed", (), "bad shard"),
@@ -147,6 +153,7 @@ TID 8841:
          "protection error", "retries exceeded", "flushed", "CUDACHECK of vLLM", "vLLM alone", "Ray's memory monitor",
          "raised again", "raised once", "two ended by one error", "two ended by two errors",
          "watchdog's error without a label", "places in two groups",
+         "half of the ranks announced", "one more wrote", "training after that", "finished after that", "all announced",
          "watchdog, cut traceback", "exit told",
          "exit told by one of two nodes",
          "two tracebacks, one exit", "two and two", "launcher alone", "why NCCL failed", "cut in its first frame",
