@@ -48,13 +48,10 @@ class Preflight:
         """Nodes that answer, by name."""
         return [node for _, node in sorted(self.job.nodes.items()) if node.link in ANSWERING]
 
-    def all(self, node: Node, name: str) -> list[Observation]:
-        """Every answer of a node under one name."""
-        return [found for found in self.answers.get(node.name, ()) if found.name == name]
-
     def answer(self, node: Node, name: str, subject: str = "") -> Observation | None:
         """One answer of a node; None if it was not asked or did not answer."""
-        return next((found for found in self.all(node, name) if found.subject == subject), None)
+        own = self.answers.get(node.name, ())
+        return next((found for found in own if (found.name, found.subject) == (name, subject)), None)
 
 
 class CheckCell(NamedTuple):
@@ -141,7 +138,7 @@ def loopback(scene: Preflight, node: Node) -> Answer:
 
 def paths(scene: Preflight, node: Node) -> Answer | None:
     """TCP from every node to the master's port, and between the master and an ephemeral port of every node."""
-    tried = scene.all(node, "connect")
+    tried = [found for found in scene.answers.get(node.name, ()) if found.name == "connect"]
     broken = [answer for answer in tried if answer.error]
     if not broken:
         return (True, f"{len(tried)} open") if tried else None

@@ -138,17 +138,17 @@ def straggler_rank(job: Job) -> Iterator[Finding]:
     word = max(more, key=lambda word: more[word])
     why, advice = WHY_LATE[word] if more[word] >= HELD_SHARE * seen.wall else ("", WHY_LATE["compute"][1])
     where = ranks_text([one.rank for one in late.values()])
-    told = [
-        (trace, (f"rank {one.rank} came last to {one.late} of {count(one.met, 'collective')} in which a rank was late; "
-                 f"the others waited {lasting(one.held_up)} for it"))
-        for trace in own for one in [late[trace.rank]]
+    proof = [
+        Evidence(Observer.TRACE, trace.path, trace.began,
+                 f"rank {one.rank} came last to {one.late} of {count(one.met, 'collective')} in which a rank was late; "
+                 f"the others waited {lasting(one.held_up)} for it")
+        for trace in own[:8] for one in [late[trace.rank]]
     ]  # fmt: skip
     whole = len(seen.ranks) >= max(trace.world_size or 0 for trace in seen.ranks)
     yield Finding(
         "straggler_rank", "warning", 0.85 if whole else 0.65,
         f"the others wait for {where} for {held:.0%} of the time{why}",
-        ranks=tuple(sorted(one.rank for one in late.values())), advice=advice,
-        evidence=tuple(Evidence(Observer.TRACE, trace.path, trace.began, text) for trace, text in told[:8]),
+        ranks=tuple(sorted(one.rank for one in late.values())), evidence=tuple(proof), advice=advice,
     )  # fmt: skip
 
 

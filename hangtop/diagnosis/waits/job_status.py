@@ -88,10 +88,6 @@ class JobStatus:
         """The wake set of this rank, measured against the waiting ranks."""
         return wake_set_of(status, self.graph.waiters)
 
-    def measured(self, status: RankStatus) -> bool:
-        """Whether the samples suffice to tell if the wake set of a rank makes progress."""
-        return self.wake_set(status).progress is not WakeProgress.UNKNOWN
-
     def due(self, status: RankStatus) -> float:
         """Seconds that a rank may stay where it is before the stay is a fault; ``inf`` while its wake set progresses.
 

@@ -12,6 +12,7 @@ from hangtop.diagnosis.rules.slow import slowness_judged
 from hangtop.diagnosis.stacks.states import Kind
 from hangtop.diagnosis.tables.kinds import WAITS_END, word_of
 from hangtop.diagnosis.waits.job_status import JobStatus, status_of_job
+from hangtop.diagnosis.waits.wake_set import WakeProgress
 
 if TYPE_CHECKING:
     from hangtop.session.session import Session
@@ -98,7 +99,7 @@ def _undecided(session: Session, verdict: Verdict, job_status: JobStatus, past: 
     if verdict.outcome not in {"hung", "crashed"}:
         for one in graph.culprits:
             soon = graph.held < job_status.due(one) <= graph.held + SOON
-            if one.read and (soon or not job_status.measured(one)):
+            if one.read and (soon or job_status.wake_set(one).progress is WakeProgress.UNKNOWN):
                 return True
     match verdict.outcome:
         case "crashed":
