@@ -106,7 +106,7 @@ ACTIONS: tuple[Action, ...] = (
            scrubbing.zooms(1), "Time"),
     Action("stacks.dump", "d", "Dump", "Take the stacks of the ranks under the cursor.",
            stacks.dump(), "Job", "ranks", 4, reads=True),
-    Action("stacks.all", "D", "Dump all", "Take the stacks of all ranks, without pausing them.",
+    Action("stacks.all", "D", "Dump all", "Take the stacks of all ranks; a torn read pauses one briefly.",
            stacks.dump(everybody=True), "Job", "", 5, reads=True),
     Action("stacks.flame", "f", "Flame graph", "Sample the ranks under the cursor for 10 s, without pausing them; SVG.",
            probes.flame_graph, "Job", "ranks", changes=True),

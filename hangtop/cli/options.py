@@ -104,7 +104,7 @@ CONNECTION: tuple[Decorator, ...] = (
             help=f"Seconds between two samples; default: 1, and one more per {LARGE} nodes beyond {LARGE}."),
     _looked("--patience", metavar="S", type=click.FloatRange(1, 86400), default=60.0, show_default=True,
             help="Seconds before a wait is called a hang (outside the job at least 60); triage: --watch at most."),
-    _looked("--read-only", is_flag=True, help="Only look: no automatic stacks, no probe, no signal."),
+    _looked("--read-only", is_flag=True, help="Nothing that pauses, signals, loads or asks the job."),
 )  # fmt: skip
 
 SCREEN_OPTIONS: tuple[Decorator, ...] = (

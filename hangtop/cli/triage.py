@@ -69,7 +69,7 @@ async def _triage(options: SessionOptions, watch: float, record: str | None) -> 
 def record(options: SessionOptions, file: str, seconds: float | None) -> None:
     """Watch without a screen and write a recording to FILE, until Ctrl-C or --for.
 
-    When the job stands still, takes stacks as the screen does, unless --read-only. Exit code: 0 recorded (also with
+    When the job stands still, takes stacks as the screen does. Exit code: 0 recorded (also with
     Ctrl-C), 2 wrong usage, 3 no node reachable.
     """
     told: list[str] = []

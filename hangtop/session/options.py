@@ -75,7 +75,7 @@ class SessionOptions:
     patience: float = 60.0
     """Seconds that a wait may take before it may be called a hang."""
     read_only: bool = False
-    """hangtop only reads on the nodes: it takes no stacks by itself, runs no probe, sends no signal."""
+    """Nothing that pauses, signals, loads or asks the job: stacks without a pause are its only samples of ranks."""
     batch: bool = False
     """The user is not asked: an unknown host key makes its node fail."""
     python: str | None = None

@@ -31,7 +31,7 @@ class StacksPanel(ItemPanel[SamplesMerged]):
     """Groups of ranks under a line of totals."""
 
     NAME = "stacks"
-    EMPTY = "no stack taken yet: D takes the stacks of all ranks without pausing them, d of those under the cursor"
+    EMPTY = "no stack taken yet: D takes the stacks of all ranks, d of those under the cursor"
     CAN = frozenset({"enter", "copy", "node", "ranks"})
 
     def source(self) -> Hashable:

@@ -150,6 +150,14 @@ def _time(told: tuple[str, LogEvent]) -> tuple[bool, float, str, int, str, str, 
     return event.at is None, event.at or 0.0, event.source, event.line, event.kind, event.text, node
 
 
+def initialised(job: Job) -> bool:
+    """Whether the communicators seem complete: the job trained, or all ranks were read; and none is read in init."""
+    job_status = status_of_job(job)
+    found = [one.activity for one in job_status.read if one.activity is not None]
+    starts = any("init" in (activity.kind, *activity.context) for activity in found)
+    return not starts and (job_status.trained or all(one.read for one in job_status.present))
+
+
 def native_wanted(job: Job) -> tuple[int, ...]:
     """Choose the ranks to dump with native frames: one per point at which Python frames do not show what happens.
 

@@ -157,14 +157,18 @@ class JobSources:
 
     # --- RAS ----------------------------------------------------------------------------------------------------
 
+    def ras_due(self) -> bool:
+        """Whether the job has RAS, and it is due."""
+        ranks = self._session.living()
+        safe = bool(ranks) and all(has_safe_ras(rank.process.versions) for rank in ranks)
+        return safe and self._session.now() >= self._ras_at
+
     async def ras(self) -> None:
-        """Ask RAS, if the job has it and it is due, until its answers show whether counts stand still with the job."""
+        """Ask RAS, which must be due, until its answers show whether counts stand still with the job."""
         from hangtop.diagnosis.collectives.counts import POLLS
 
         session = self._session
         now, ranks = session.now(), session.living()
-        if now < self._ras_at or not ranks or not all(has_safe_ras(rank.process.versions) for rank in ranks):
-            return
         self._ras_at = now + RAS_PERIOD
         while await self._ras_answers(ranks):
             still, now = session.progress.stood_still or 0.0, session.now()

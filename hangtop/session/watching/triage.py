@@ -106,7 +106,7 @@ def _undecided(session: Session, verdict: Verdict, job_status: JobStatus, past: 
             return verdict.findings[0].kind in WAITS_END and past < watch + SOON
         case "healthy":
             return past < SLOWNESS * watch and readable > 1 and not slowness_judged(job_status)
-        case "starting" if not session.options.read_only:
+        case "starting":
             starts = any(sample.kind in STARTS for status in job_status.read for sample in status.readings)
             return 2 * readable < len(living) or (not starts and past < SLOWNESS * watch)
         case "unknown":

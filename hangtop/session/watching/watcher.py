@@ -72,6 +72,8 @@ class Watcher:
         self._looked = 0
         """Looks at the current wait, 0 while the job moves."""
         self._first_at = self._last_at = self._sample_at = self._judge_at = 0.0
+        self._initialised = False
+        """RAS is due, and the last verdict's job had initialised its communicators."""
         self._fresh_dumps = False
         """Armed flight recorders were asked for dumps of the current wait."""
 
@@ -106,16 +108,14 @@ class Watcher:
                 self._ask("recorders", session.job_sources.recorders())
         elif self._claim_sample():
             self._look("sample")
-        # counts mean nothing while they move, and a RAS query may break a communicator that is being created
-        # (NVIDIA/nccl#2346, 2.29.7)
-        if session.can_act and session.progress.motion.moving is not True and self._stands(LEAST_WAIT):
-            self._ask("RAS", session.job_sources.ras())
         if not looked and time.monotonic() < self._judge_at:
             return None
         # native frames pause a rank: only after a wait that is longer than the job's usual pause
         if looked and self._stands(LEAST_WAIT if self.hurried else self._soonest(session.alarm_after)):
             await self._look_natively()
         verdict = await self.judge()
+        if self._initialised:
+            self._ask("RAS", session.job_sources.ras())
         least, leisure = (HURRIED_PAUSE, HURRY) if self.hurried else (LEAST_PAUSE, LEISURE)
         self._judge_at = time.monotonic() + min(LONGEST_PAUSE, max(least, leisure * self._verdict_cost))
         self._fresh_dumps = self._fresh_dumps and self._looked > 0
@@ -140,10 +140,19 @@ class Watcher:
 
     async def _judged(self) -> Verdict:
         from hangtop.diagnosis.verdict.verdict import diagnose
+        from hangtop.diagnosis.waits.job_status import initialised
+
+        # counts mean nothing while they move, and a RAS query may crash a rank that creates a communicator
+        # (NVIDIA/nccl#2346, 2.29.7)
+        session = self._session
+        may_ask = session.can_act and not session.options.read_only and session.job_sources.ras_due()
+        still = session.progress.motion.moving is not True and self._stands(LEAST_WAIT)
 
         def judged() -> Verdict:
             began = time.thread_time()
-            verdict = diagnose(self._session.job_of(snapshot))
+            job = session.job_of(snapshot)
+            verdict = diagnose(job)
+            self._initialised = may_ask and still and initialised(job)
             self._verdict_cost = copying + time.thread_time() - began
             return verdict
 
@@ -220,8 +229,7 @@ class Watcher:
 
     def _look(self, name: str) -> None:
         """Read the stacks of all ranks without pausing them; skips nodes that still work on an earlier sample."""
-        if not self._session.options.read_only:
-            self._ask(name, self._session.job_sources.stacks(None, unasked=True))
+        self._ask(name, self._session.job_sources.stacks(None, unasked=True))
 
     async def _look_natively(self) -> None:
         """Read native frames of one rank per point at which Python frames do not show what a still job waits for."""

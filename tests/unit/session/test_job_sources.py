@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from collectors.fleet.sink import LinkChange
 from collectors.fleet.transport import TransportError
 from collectors.formats import flight_recorder
 from collectors.node.nccl.ras import connect
@@ -24,8 +25,9 @@ from collectors.probes import ras
 from collectors.probes.recorder import Dump
 from collectors.probes.stacks import DumpRequest
 from collectors.samples.collectives import RasReport
+from collectors.samples.logs import CommProgress
 from collectors.samples.ranks import RankProcess
-from collectors.samples.stacks import StackDump
+from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from hangtop.diagnosis.job import JobMotion
 from hangtop.diagnosis.node import Rank
 from hangtop.session.intake import ANSWER_SEEN
@@ -36,7 +38,7 @@ from hangtop.session.watching import job_sources, triage, watcher
 from hangtop.session.watching.job_sources import JobSources, about, has_safe_ras
 from tests.support.here import here
 from tests.support.local_session import LocalSession, local_session
-from tests.support.made import process, tick
+from tests.support.made import hello, process, stack, tick
 from tests.support.ras_server import RasServer, ras_server
 from tests.unit.session.test_watcher import MovedSession
 
@@ -202,12 +204,37 @@ async def test_only_a_look_that_was_asked_for_may_pause_a_rank_and_none_of_a_rea
     assert [request.blocking for request in requests] == [pauses]
 
 
-# --- when RAS is asked by itself: never of a job that is seen to move ------------------------------------------------
+# --- when RAS is asked by itself: never of a job that is seen to move, or that may create communicators ---------------
+
+WAITS, INITS = "all_reduce", "init_process_group"
 
 
-@pytest.mark.parametrize(("moving", "asked"), [(True, 0), (None, 1), (False, 1)])
-async def test_a_job_that_moves_is_not_asked(monkeypatch: pytest.MonkeyPatch, moving: bool | None, asked: int) -> None:
-    session = MovedSession(SessionOptions())
+@pytest.mark.parametrize(
+    ("moving", "launched", "frames", "read_only", "asked"),
+    [
+        (True, 7, (WAITS, WAITS), False, 0),
+        (None, 7, (), False, 1),
+        (False, 7, (), False, 1),
+        (False, 7, (), True, 0),
+        (False, 0, (), False, 0),
+        (False, 0, (WAITS, WAITS), False, 1),
+        (False, 0, (WAITS, INITS), False, 0),
+        (False, 7, (INITS,), False, 0),
+    ],
+)
+async def test_who_is_asked(
+    monkeypatch: pytest.MonkeyPatch, moving: bool | None, launched: int, frames: Sequence[str],
+    read_only: bool, asked: int,
+) -> None:  # fmt: skip
+    session = MovedSession(SessionOptions(read_only=read_only))
+    session.link(LinkChange("node1", "live", "", 1000.0))
+    ranks = [process(rank, world_size=2, versions={"nccl": "2.29.7"}) for rank in range(2)]
+    count = CommProgress("0x1", 0, 2, 0, "node1", 1000, "AllReduce", 1, "f", launched, launched, 999.0, "s", 1)
+    session.samples("node1", [hello(1000.0), *ranks, *[count] * bool(launched), tick(1000.0)])
+    for rank, name in enumerate(frames):
+        call = Frame(name, "/x/torch/distributed/distributed_c10d.py", 9, native=False)
+        thread = ThreadStack(1, 1, "MainThread", active=False, owns_gil=False, frames=[call])
+        session.stacks("node1", [stack(1000 + rank, at=1000.0)._replace(threads=[thread])])
     questions: list[float] = []
 
     async def ras() -> None:
@@ -230,7 +257,16 @@ def job(port: int, *ranks: RankProcess, monkeypatch: pytest.MonkeyPatch) -> Loca
     monkeypatch.setattr(triage, "AT_LEAST_TO", 1.0)
     monkeypatch.setattr(triage, "AT_MOST", 1.0)
     env, versions = {"NCCL_RAS_ADDR": f"127.0.0.1:{port}"}, {"nccl": "2.30.7"}
-    return local_session(*(rank._replace(env=env, versions=versions) for rank in ranks), read_only=True)
+    monkeypatch.setattr(JobSources, "stacks", no_answer)
+    monkeypatch.setattr(JobSources, "recorders", no_answer)
+    session = local_session(*(rank._replace(env=env, versions=versions) for rank in ranks))
+    pid, at = ranks[0].pid, session.now()
+    session.samples("node1", [CommProgress("0x1", 0, 2, 0, "n", pid, "AllReduce", 1, "f", 7, 7, at, "s", 1), tick(at)])
+    return session
+
+
+async def no_answer(*_: object, **__: object) -> list[object]:
+    return []
 
 
 async def test_triage_asks_a_job_that_stands_still_until_its_counts_are_known_to(

@@ -116,11 +116,14 @@ async def test_who_has_just_come_is_told_what_is_waited_for(watch: Callable[...,
     assert watched.looked[0] - 1000.0 == pytest.approx(4, abs=1)
 
 
-async def test_read_only_never_looks(watch: Callable[..., Watched]) -> None:
+async def test_read_only_takes_stacks_that_pause_no_rank_and_no_native_frames(
+    watch: Callable[..., Watched], monkeypatch: pytest.MonkeyPatch
+) -> None:
     watched = watch(patience=5.0, read_only=True)
+    monkeypatch.setattr("hangtop.diagnosis.waits.job_status.native_wanted", lambda job: pytest.fail("it pauses"))
     await watched.run(3, still=False)
     await watched.run(100, still=True)
-    assert watched.looked == []
+    assert watched.looked
 
 
 async def test_a_fault_of_the_rules_is_shown_and_watching_goes_on(
