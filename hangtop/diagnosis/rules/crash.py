@@ -24,8 +24,8 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 
 MORE_MEMORY = "Give the job more memory (cgroup, Slurm --mem, the pod's limit), or use less (loader workers, caches)."
 LOOK_FOR_THE_KILL = (
-    "A rank that writes nothing was killed from outside, or faulted: look at its node's kernel log and at the batch "
-    "system's accounting; PYTHONFAULTHANDLER=1 tells where Python faults."
+    "A rank that ends without a message was killed, faulted, or left early with status 0 (torchrun then lets the "
+    "others run): see the last lines of its log, its node's kernel log and the batch system's accounting."
 )
 RECORD = "Look at that rank's own output: torchrun --tee 3 --log-dir DIR, or @record around the main function."
 SAYS_NOT_WHY = "NCCL says why in a warning that is not here: run with NCCL_DEBUG=WARN, look at the logs of all ranks."

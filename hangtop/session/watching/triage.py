@@ -90,16 +90,19 @@ def _settled(session: Session, verdict: Verdict, past: float, watch: float) -> b
 def _undecided(session: Session, verdict: Verdict, job_status: JobStatus, past: float, watch: float) -> bool:
     """Whether longer watching may change the answer.
 
-    That is so if a wait is about to count as a hang; if only victims of a crash are known (the end of the lost rank may
-    be seen within seconds); if a moving job was not yet judged for slowness; or if living ranks are ``unknown``. A job
-    that seems to start may also hang or train: its node may be overloaded, or all samples fell between two collectives.
+    That is so if a wait is about to count as a hang; if native frames may yet show that a rank which is hardly busy
+    waits for its GPU, in a poll with naps; if only victims of a crash are known (the end of the lost rank may be seen
+    within seconds); if a moving job was not yet judged for slowness; or if living ranks are ``unknown``. A job that
+    seems to start may also hang or train: its node may be overloaded, or all samples fell between two collectives.
     """
     living, graph = session.living(), job_status.graph
     readable = len({(node, dump.rank_pid) for node, dump in session.state.stacks if dump.threads})
     if verdict.outcome not in {"hung", "crashed"}:
         for one in graph.culprits:
             soon = graph.held < job_status.due(one) <= graph.held + SOON
-            if one.read and (soon or job_status.wake_set(one).progress is WakeProgress.UNKNOWN):
+            open_ended = one.activity is not None and one.activity.native_would_tell and not one.motion.busy
+            native = open_ended and past < SLOWNESS * watch and not session.options.read_only
+            if one.read and (soon or native or job_status.wake_set(one).progress is WakeProgress.UNKNOWN):
                 return True
     match verdict.outcome:
         case "crashed":
