@@ -151,6 +151,12 @@ class Rank:
         return self.process.own_pid or self.process.pid
 
     @property
+    def whole_on(self) -> str:
+        """The node, if the rank's run of several ranks is on it alone, as its LOCAL_WORLD_SIZE says; else empty."""
+        size = self.process.world_size or 0
+        return self.node if size > 1 and size == self.process.local_world_size else ""
+
+    @property
     def waited_for_cpu(self) -> int:
         """Per cent of the time that it was runnable without a CPU."""
         return 0 if self.pulses.newest is None else self.pulses.newest.waited or 0

@@ -1,7 +1,7 @@
 """Which processes are the ranks of the job, and which belong to something else.
 
-Processes with a rank number belong together by their run: run id, MASTER_PORT, world size, Slurm job. Processes
-without a number belong together by user, folder, command and MASTER_PORT.
+Processes with a rank number belong together by their run: run id, MASTER_PORT, world size, Slurm job, user, and the
+node of a run on one node. Processes without a number belong together by user, folder, command and MASTER_PORT.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.roster import told_size
 
-RunKey: TypeAlias = tuple[str, Hashable, Hashable] | tuple[str, Hashable, Hashable, str]
+RunKey: TypeAlias = tuple[Hashable, ...]
 
 TOGETHER_S = 30.0
 """Ours: seconds within which the nodes of one job start their ranks."""
@@ -99,7 +99,7 @@ def select_job(processes: Iterable[Rank]) -> JobSelection:
     every = list(processes)
     runs: dict[RunKey, list[Rank]] = {}
     for p in every:
-        runs.setdefault(_run_of(p.process), []).append(p)
+        runs.setdefault(_run_of(p), []).append(p)
     job = _with_unnumbered(_of_job(_candidates(runs)), every)
     best: dict[int, Rank] = {}
     for p in job:
@@ -116,11 +116,13 @@ def select_job(processes: Iterable[Rank]) -> JobSelection:
     )
 
 
-def _run_of(process: RankProcess) -> RunKey:
+def _run_of(rank: Rank) -> RunKey:
     """The key that the processes of one run share; not MASTER_ADDR, which nodes may write in different ways."""
+    process = rank.process
     if process.rank < 0:
         return "", _master(process), _program(process)
-    return process.run_id, process.master_port, process.world_size, process.env.get("SLURM_JOB_ID", "")
+    of_user = process.env.get("SLURM_JOB_ID", ""), process.uid, rank.whole_on
+    return process.run_id, process.master_port, process.world_size, *of_user
 
 
 def _candidates(runs: dict[RunKey, list[Rank]]) -> dict[RunKey, list[Rank]]:

@@ -204,11 +204,13 @@ def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
             reasons["stacks", ": ".join(filter(None, (doing.error, doing.said))) + remedy].add(status.node)
     for name in logs_behind(job_status):
         reasons["logs", "not yet read since the last rank ended: what it wrote is not known"].add(name)
-    others: dict[object, list[Rank]] = defaultdict(list)
+    others: dict[tuple[object, str], list[Rank]] = defaultdict(list)
+    own = {one.process.master_port for one in job.ranks}
     for one in job.others if job.live and job.ranks else ():
         if not left_over(one, job.others):
-            others[one.process.master_port or "PORT"].append(one)
-    for port, ranks in others.items():
+            others[one.process.master_port or "PORT", one.whole_on].append(one)
+    for (port, alone), ranks in others.items():
         told = f"{count(len(ranks), 'rank')} of another run, not judged ({ranks[0].process.command[:60]})"
-        reasons["another job", f"{told}: --job MASTER_PORT={port} chooses it"].update(one.node for one in ranks)
+        remedy = f"name only {alone} to watch it" if alone and port in own else f"--job MASTER_PORT={port} chooses it"
+        reasons["another job", f"{told}: {remedy}"].update(one.node for one in ranks)
     return tuple(Unknown(source, tuple(sorted(nodes - {""})), why) for (source, why), nodes in sorted(reasons.items()))

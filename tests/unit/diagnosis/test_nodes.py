@@ -67,6 +67,13 @@ def test_another_job_is_told_with_what_chooses_it() -> None:
     assert told.why == "4 ranks of another run, not judged (python other.py): --job MASTER_PORT=29777 chooses it"
 
 
+def test_a_run_of_one_node_with_the_same_port_is_chosen_by_its_node() -> None:
+    told = [one for one in beside(local_world_size=4).verdict().unknown if one.source == "another job"]
+    assert {(one.nodes, one.why.rpartition(": ")[2]) for one in told} == {
+        (("node1",), "name only node1 to watch it"), (("node2",), "name only node2 to watch it")
+    }  # fmt: skip
+
+
 def test_what_an_earlier_run_left_is_no_other_job() -> None:
     verdict = beside(master_port=29777, adopted=True, launcher="torchrun").verdict()
     assert not [one for one in verdict.unknown if one.source == "another job"]

@@ -52,6 +52,19 @@ CASES = {
     "one that looked for another master and is gone": (
         [numbered(0, 20), numbered(1, 21, gone_at=90.0, master_port=29501), numbered(2, 22)], {20, 21, 22}, set()
     ),
+    "two runs of one node each have equal ports and sizes, and a rank that died is not replaced by the other's": (
+        [*(numbered(rank, 20 + rank) for rank in range(3)), numbered(3, 23, gone_at=90.0),
+         *(Rank("node2", process(rank, 10 + rank, started=60.0)) for rank in (0, 3))],
+        {20, 21, 22, 23}, {10, 13},
+    ),
+    "two users' runs with equal ports and sizes": (
+        [*JOB, *(Rank("node2", process(rank, 10 + rank, uid=1001, started=200.0, local_world_size=1)) for rank in range(2))],
+        {20, 21, 22, 23}, {10, 11},
+    ),
+    "a run on several nodes": (
+        [Rank(f"node{rank}", process(rank, 20 + rank, local_world_size=1)) for rank in range(4)], {20, 21, 22, 23},
+        set(),
+    ),
     "without a number, those that run what the ranks run or meet where they meet": (
         [*TRAIN, nameless(30, "node2", command="python train.py"), nameless(31, master_port=29500),
          nameless(32, command="python train.py", uid=1000)],
