@@ -58,7 +58,7 @@ CASES = {
         {20, 21, 22, 23}, {10, 13},
     ),
     "two users' runs with equal ports and sizes": (
-        [*JOB, *(Rank("node2", process(rank, 10 + rank, uid=1001, started=200.0, local_world_size=1)) for rank in range(2))],
+        [*JOB, *(numbered(rank, 10 + rank, uid=1001, started=200.0) for rank in range(2))],
         {20, 21, 22, 23}, {10, 11},
     ),
     "a run on several nodes": (
