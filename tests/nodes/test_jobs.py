@@ -22,7 +22,7 @@ TABLES = {"hanging": HANGING, "pausing": PAUSING, "moving": MOVING, "below_pytho
 
 @pytest.fixture(scope="module")
 def hanging(nursery: Nurseries) -> Batches:
-    return Batches(nursery, HANGING, at_once=4)
+    return Batches(nursery, HANGING, at_once=2)
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def pausing(nursery: Nurseries) -> Batches:
 
 @pytest.fixture(scope="module")
 def moving(nursery: Nurseries) -> Batches:
-    return Batches(nursery, MOVING, at_once=len(MOVING))
+    return Batches(nursery, MOVING, at_once=2)
 
 
 @pytest.fixture(scope="module")
