@@ -29,7 +29,8 @@ ACCEPTED = {
 """Accepted values of the settings whose wrong value hangs or slows a job: a pattern, and its description."""
 
 _ON, _ANY = r"(?i)1|true|yes|on", r"(?s).*"
-_TIMEOUT = "no library reads it; set timeout=… in init_process_group() and in every new_group()"
+_UNREAD = "neither NCCL nor torch reads it;"
+_TIMEOUT = f"{_UNREAD} set timeout=… in init_process_group() and in every new_group()"
 NOT_WANTED = {
     "NCCL_P2P_DISABLE": (_ON, "GPUs of a node talk through host memory instead of NVLink or PCIe"),
     "NCCL_IB_DISABLE": (_ON, "all traffic between nodes goes over TCP"),
@@ -42,11 +43,11 @@ NOT_WANTED = {
     "TORCH_NCCL_BLOCKING_WAIT": (_ON, "wait() blocks the CPU: work is no longer queued ahead"),
     "NCCL_TIMEOUT": (_ANY, _TIMEOUT),
     "NCCL_TIMEOUT_MS": (_ANY, _TIMEOUT),
-    "NCCL_HEARTBEAT_TIMEOUT": (_ANY, "no library reads it; set TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"),
-    "NCCL_SOCKET_TIMEOUT": (_ANY, "no library reads it; set NCCL_SOCKET_RETRY_CNT and …_RETRY_SLEEP_MSEC"),
-    "NCCL_PORT_RANGE": (_ANY, "no library reads it; set the kernel's net.ipv4.ip_local_port_range"),
+    "NCCL_HEARTBEAT_TIMEOUT": (_ANY, f"{_UNREAD} set TORCH_NCCL_HEARTBEAT_TIMEOUT_SEC"),
+    "NCCL_SOCKET_TIMEOUT": (_ANY, f"{_UNREAD} set NCCL_SOCKET_RETRY_CNT and …_RETRY_SLEEP_MSEC"),
+    "NCCL_PORT_RANGE": (_ANY, f"{_UNREAD} set the kernel's net.ipv4.ip_local_port_range"),
 }
-"""Debugging values with their cost to a job, and names that no library reads."""
+"""Debugging values with their cost to a job, and names that neither NCCL nor torch reads."""
 
 MUST_AGREE = tuple(
     """
@@ -83,7 +84,8 @@ def wrong_settings(job: Job) -> Iterator[Finding]:
             text, advice = f"{name}={value} is not accepted: {words}", f"Correct {name} or remove it."
             yield _finding("env_invalid", "warning", text, ranks, (name, value), advice)
         if re.fullmatch(unwanted, value.strip()):
-            advice = f"Remove {name} unless you are debugging with it."
+            uses = "your script reads it" if unwanted == _ANY else "you are debugging with it"
+            advice = f"Remove {name} unless {uses}."
             yield _finding("env_not_wanted", "warning", f"{name}={value}: {does}", ranks, (name, value), advice)
         if name in INTERFACE_NAMES and not value.startswith("^"):
             yield from _interfaces(job, ranks, name, value)

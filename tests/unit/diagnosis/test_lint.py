@@ -64,7 +64,8 @@ def test_good_settings_raise_nothing() -> None:
 @pytest.mark.parametrize("name", ["NCCL_TIMEOUT", "NCCL_PORT_RANGE", "NCCL_HEARTBEAT_TIMEOUT"])
 def test_circulating_advice_is_contradicted_with_the_real_knob(name: str) -> None:
     finding = kinds({name: "1800"})["env_not_wanted"]
-    assert "no library reads it" in finding.summary
+    assert "neither NCCL nor torch reads it" in finding.summary
+    assert finding.advice == f"Remove {name} unless your script reads it."
     assert "; set " in finding.summary
     assert finding.evidence[0].text == f"{name}=1800"
 

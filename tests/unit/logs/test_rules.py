@@ -19,7 +19,7 @@ from tests.support.logs import kinds, parse
 
 SECONDS = 0.02
 """CPU time that a pattern may take for the longest text that it sees, full of its own words."""
-TOGETHER = {"python.exception", "job.size", "torch.unresolved", "process.signal"}
+TOGETHER = {"python.exception", "job.size", "process.signal"}
 """Kinds that a sample may give beside its own: an exception's line is one."""
 
 
@@ -114,6 +114,7 @@ def test_ordinary_lines_say_nothing() -> None:
             "[ 8.3] NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  570.158.01\n"
             "[ 8.3] amdgpu 0000:1c:00.0: amdgpu: SMU is initialized successfully!\n"
             "systemd[1]: Started Session 7 of user root.\n"
+            "wandb: WARNING api.wandb.ai: Temporary failure in name resolution\n"
         )
     )
 

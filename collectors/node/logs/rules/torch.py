@@ -154,11 +154,10 @@ RULES = (
          r"failed to connect/validate to host (?P<address>\S+):(?P<port>\d+) - retrying",
          Example("[c10d] TCP client failed to connect/validate to host n1:29500 - retrying (try=0, timeout=600000ms)",
                  {"address": "n1", "port": 29500}, "torch c10d/TCPStore.cpp")),
-    Rule("torch.unresolved", "cannot be retrieved|ame or service not known|ailure in name resolution",
-         r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be retrieved"
-         "|[Nn]ame or service not known|Temporary failure in name resolution",
-         Example("network addresses of (nosuch, 29500) cannot be retrieved", {"address": "nosuch", "port": 29500},
-                 "torch c10d/socket.cpp; glibc")),
+    Rule("torch.unresolved", "cannot be retrieved",
+         r"network addresses of \((?P<address>[^,]+), (?P<port>\d+)\) cannot be retrieved",
+         Example("The IPv4 network addresses of (nosuch, 29500) cannot be retrieved (gai error: -3 - Temporary"
+                 " failure in name resolution).", {"address": "nosuch", "port": 29500}, "torch c10d/socket.cpp")),
     Rule("torch.address_in_use", "EADDRINUSE|ddress already in use|Errno ",
          r"(?:(?:port[:= ]{1,4}|\]:|\d:|, )(?P<port>\d{1,5})\b[^\n]{0,200}?)?(?:EADDRINUSE|[Aa]ddress already in use"
          r"|Errno 98\b)(?:[^\n]{0,100}?(?:port[:= ]{1,4}|[\d\]]:|, )(?P<port_2>\d{1,5})\b)?",
