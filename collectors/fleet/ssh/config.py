@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import glob
 import os
 import re
 import subprocess
@@ -25,7 +26,8 @@ TIMEOUT = 10.0
 """Seconds for the connection, and again for the handshake, if the configuration sets no ConnectTimeout."""
 _IDENTITIES = ("id_rsa", "id_ecdsa", "id_ed25519")
 _GLOBAL_KNOWN_HOSTS = (Path("/etc/ssh/ssh_known_hosts"), Path("/etc/ssh/ssh_known_hosts2"))
-_REVOKED = re.compile(r"(?im)^[ \t]*RevokedHostKeys[ \t=]+(?!none\b)")
+_REVOKED = re.compile(r"(?im)^[ \t]*\"?RevokedHostKeys\"?[ \t=]+(?!none\b)")
+_INCLUDE = re.compile(r"(?im)^[ \t]*\"?Include\"?[ \t=]+(.*)")
 
 # Options that hangtop sets itself, whatever the ssh_config says: keys, host keys and proxies are passed to each
 # connection; sessions get no terminal, environment or command from the configuration; no password is asked for.
@@ -100,14 +102,20 @@ class SshConfig:
         usual = (Path("~/.ssh/config").expanduser(), SYSTEM_CONFIG)
         self._files = [path] if path is not None else [file for file in usual if file.is_file()]
         self._named = [] if path is None else ["-F", str(path)]
-        included = [] if path is not None else SYSTEM_CONFIG.parent.glob("ssh_config.d/*.conf")
-        for file in (*self._files, *included):
+        read = [*self._files]
+        for file in read:  # grows by the files that they include
             try:
                 text = file.read_text(encoding="utf-8", errors="replace")
             except OSError as error:
-                raise SshConfigError(f"{file}: cannot be read: {error.strerror}") from None
+                if file in self._files:
+                    raise SshConfigError(f"{file}: cannot be read: {error.strerror}") from None
+                continue  # as ssh does
             if _REVOKED.search(text):
                 raise SshConfigError(f"{file}: RevokedHostKeys is not read by hangtop's own SSH: use --via ssh")
+            folder = SYSTEM_CONFIG.parent if SYSTEM_CONFIG.parent in file.parents else usual[0].parent
+            words = (word.strip("\"'") for line in _INCLUDE.findall(text) for word in line.split())
+            at = [os.path.join(folder, os.path.expanduser(word)) for word in words]  # noqa: PTH111, PTH118 (~nobody)
+            read += {Path(name) for pattern in at for name in glob.glob(pattern)}.difference(read)  # noqa: PTH207
 
     def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
         """The configuration of a host. Blocks while ``Match exec`` runs. Raises :class:`SshConfigError`."""

@@ -131,7 +131,7 @@ ROWS: tuple[Kind, ...] = (
     Kind("env_mismatch", "none", 8, "ranks that must agree on a setting or a version do not"),
     Kind("env_invalid", "none", 8, "a setting has a value that is not accepted, or names nothing here",
          {"any": WAITS_END | {"child_failed_no_detail", "init_hang", "nccl_init_failed", "rank_crashed"}}),
-    Kind("env_not_wanted", "none", 8, "a setting that neither NCCL nor torch reads, or a debugging setting that slows it"),
+    Kind("env_not_wanted", "none", 8, "a setting that NCCL and torch do not read, or one for debugging that slows it"),
     Kind("nccl_known_bad", "none", 8, "a release of NCCL with a fault that hangs or ends jobs"),
     Kind("zombie_process", "none", 8, "processes of another run hold GPUs of the job",
          {"gpu": {"gpu_out_of_memory"}}),

@@ -80,11 +80,16 @@ def test_openssh_reads_the_same(path: Path, host: str) -> None:
         ("AddressFamily 7", "config line 1: Invalid AddressFamily value: 7"),
         ("Include config", "its files include one another"),
         ("RevokedHostKeys /etc/revoked", "config: RevokedHostKeys is not read by hangtop's own SSH: use --via ssh"),
+        ("Host b\nInclude none *.d/*", "more.d/x: RevokedHostKeys is not read by hangtop's own SSH: use --via ssh"),
+        ('Include "~/.ssh/more.d/y"', "more.d/x: RevokedHostKeys is not read by hangtop's own SSH: use --via ssh"),
     ],
 )
 def test_what_cannot_be_used_is_said(tmp_path: Path, text: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / ".ssh").mkdir()
     (tmp_path / ".ssh" / "config").write_text(text)
+    (tmp_path / ".ssh" / "more.d").mkdir()
+    (tmp_path / ".ssh" / "more.d" / "y").write_text("include more.d/y more.d/x")
+    (tmp_path / ".ssh" / "more.d" / "x").write_text("revokedhostkeys=/etc/revoked")
     with pytest.raises(SshConfigError, match=message):
         SshConfig().settings("a", None, None)
