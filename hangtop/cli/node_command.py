@@ -81,8 +81,7 @@ def node_command(
         decorated = connection(hidden=hidden)(command)
         decorated = click.option("--json", is_flag=True, help=f"Answer as JSON ({json}).")(decorated)
         if changes:
-            told = "Run without asking."
-            decorated = click.option("--yes", is_flag=True, envvar="HANGTOP_YES", help=told)(decorated)
+            decorated = click.option("--yes", is_flag=True, help="Run without asking.")(decorated)
         return click.command(name, cls=SectionedCommand)(decorated)
 
     return decorate

@@ -6,6 +6,7 @@ import functools
 
 from hangtop.cli.answer import Reply
 from hangtop.cli.node_command import NodeRun, node_command
+from hangtop.diagnosis.phrasing import folded_names
 from hangtop.session.probes import Probe
 from hangtop.session.probes.repair import signal_probe, survey
 
@@ -25,7 +26,7 @@ async def list_command(run: NodeRun) -> Reply:
         if processes:
             lines.append(f"    $ hangtop repair {mend} {' '.join(sorted({one.node for one in processes}))}")
     if not lines and not found.unknown:
-        lines = ["no orphan of an earlier run, no stopped rank"]
+        lines = [f"no orphan of an earlier run, no stopped rank on {folded_names(run.session.state.nodes)}"]
     lines += [f"not known: {', '.join(one.nodes)}: {one.why}" for one in found.unknown]
     document = {
         "orphans": [one._asdict() for one in found.orphans], "stopped": [one._asdict() for one in found.stopped],

@@ -39,11 +39,12 @@ def cluster(nursery: Nurseries) -> Iterator[Cluster]:
 def environment(cluster: Cluster) -> dict[str, str]:
     """The user's environment names the ssh_config, so that the commands stay as the README has them."""
     own = {"HANGTOP_SSH_CONFIG": str(cluster.ssh_config), "HANGTOP_BATCH": "1", "HANGTOP_PYTHON": sys.executable}
-    return {**os.environ, **own, "HANGTOP_YES": "1"}
+    return {**os.environ, **own}
 
 
 def run(line: str, folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
     words = shlex.split(re.sub(r"node\[1-8\]", "node[1-2]", line))[1:]
+    words += ["--yes"] * (words[0] == "probe")
     (folder / "logs").mkdir()
     (folder / "logs" / "rank0.log").write_text("step 1\nstep 2\n", encoding="utf-8")
     return subprocess.run(

@@ -12,7 +12,7 @@ from collectors.probes.running import answer, collect
 from hangtop.diagnosis.finding import Unknown
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
-from hangtop.diagnosis.phrasing import count, duration, size
+from hangtop.diagnosis.phrasing import count, duration, folded_names, size
 from hangtop.diagnosis.rules.nodes import left_over
 from hangtop.session.probes import Probe, ProbeRefused, ProbeResult, Say, unknowns
 from hangtop.session.session import Session
@@ -124,6 +124,7 @@ def signal_probe(
         lines = [f"{'✓' if answer.outcome in GOOD else '✗'} {one.name}: {answer.text}" for one, answer in results]
         rows = [one._asdict() | {"outcome": answer.outcome, "text": answer.text} for one, answer in results]
         summary = f"{count(len(results) - bad, 'process', 'processes')} mended" + (f", {bad} not" if bad else "")
+        summary = summary if results else f"nothing to mend on {folded_names(session.state.nodes)}"
         outcome = "failed" if bad or (unknown and not results) else "ok"
         return ProbeResult(title, outcome, summary, tuple(lines), {"results": rows}, unknown=unknown)
 

@@ -118,3 +118,7 @@ async def test_a_session_that_may_only_look_signals_nobody(
     one = Repairable("node1", 812, 0, 0.0, "rank 0: train.py", "its launcher is gone")
     with pytest.raises(ProbeRefused, match="--read-only"):
         await signal_probe(session, "TERM", [one]).run(print)
+
+
+async def test_where_there_is_nothing_to_mend_the_answer_names_the_nodes(session: PaperSession) -> None:
+    assert (await signal_probe(session, "TERM", []).run(print)).summary == "nothing to mend on node[1-2]"
