@@ -103,7 +103,7 @@ CONNECTION: tuple[Decorator, ...] = (
     _looked("--interval", metavar="S", type=click.FloatRange(0.1, 3600),
             help=f"Seconds between two samples; default: 1, and one more per {LARGE} nodes beyond {LARGE}."),
     _looked("--patience", metavar="S", type=click.FloatRange(1, 86400), default=60.0, show_default=True,
-            help="Seconds before a wait is called a hang (outside the job at least 60); triage: --watch at most."),
+            help="Seconds before a wait is called a hang (outside the job at least 60); triage: --watch."),
     _looked("--read-only", is_flag=True, help="Nothing that pauses, signals, loads or asks the job."),
 )  # fmt: skip
 

@@ -35,11 +35,11 @@ def triage(ctx: click.Context, options: SessionOptions, watch: float, json: bool
     """Watch for a few seconds, print the verdict, exit with its code.
 
     Exit code: 0 healthy or idle, 1 any other verdict, 2 wrong usage, 3 no node reachable, 6 waiting. Only the answer
-    goes to standard output, progress goes to standard error. A wait shorter than --watch seconds is not called a hang.
+    goes to standard output, progress goes to standard error. A wait shorter than --patience is not called a hang.
     """
-    # A one-shot answer is about what did not move while it watched, and has no time for a longer patience.
+    # A one-shot answer is about what did not move while it watched, unless the user wants more patience.
     patience = options.patience if ctx.get_parameter_source("patience") is not _DEFAULT else watch
-    answer = interrupted_cleanly(_triage(replace(options, patience=min(patience, watch)), watch, record))
+    answer = interrupted_cleanly(_triage(replace(options, patience=patience), watch, record))
     finish(reply_of(answer), as_json=json)
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
+from hangtop.cli import triage
 from hangtop.cli.stacks import command as stacks
 from hangtop.cli.stacks import stacks_reply
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Rank
 from hangtop.diagnosis.stacks.merge import merge
+from hangtop.session.options import SessionOptions
 from tests.support.made import process
 from tests.support.stacks import scenario
 from tests.unit.cli.test_main import run
@@ -23,6 +27,21 @@ def test_no_node_reachable_is_exit_code_3_with_the_reason(words: str, tmp_path: 
     assert (done.returncode, done.stdout) == (3, "")
     assert "nothing listens at 127.0.0.1 port 1" in done.stderr
     assert list(tmp_path.iterdir()) == [], "nothing is saved"
+
+
+@pytest.mark.parametrize(("words", "patience"), [("", 3), ("--patience 2", 2), ("--patience 300", 300)])
+def test_triage_has_the_patience_that_was_asked_for(
+    words: str, patience: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[float] = []
+
+    def ended(options: SessionOptions, *_: object) -> None:
+        given.append(options.patience)
+        raise click.Abort
+
+    monkeypatch.setattr(triage, "_triage", ended)
+    CliRunner().invoke(triage.triage, ["--watch", "3", *words.split(), "node1"])
+    assert given == [patience]
 
 
 def job(world_size: int = 2) -> Job:
