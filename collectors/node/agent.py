@@ -169,6 +169,7 @@ class Agent:
             pid=os.getpid(),
             clock=time.time(),
             wants=[name for name, place in WANTS.items() if os.path.exists(place)],
+            narrowed=[name for name in ("HANGTOP_ONLY", "HANGTOP_SYS") if name in os.environ],
         )
 
 

@@ -19,6 +19,8 @@ class Hello(NamedTuple):
     clock: float
     wants: List[str] = []  # noqa: RUF012 (a NamedTuple is never changed)
     """Names of resources that the node side can use and that the payload did not include; see :class:`Lent`."""
+    narrowed: List[str] = []  # noqa: RUF012
+    """Variables in the node side's environment that make it see another machine than the real one."""
 
 
 class Tick(NamedTuple):

@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from tests.support.made import pulse
+from collectors.samples.stream import SourceState
+from tests.support.made import hello, pulse
 from tests.support.piloted import Screen, screen
-from tests.support.screens import PID, Paper, hung
+from tests.support.screens import NOW, PID, Paper, hung
 from tui.panels.table_panel import TablePanel
 from tui.widgets.table import Table
 
@@ -63,6 +64,16 @@ async def test_the_cursor_stands_on_whom_the_verdict_blames_until_it_is_moved(ke
         assert shown.app.panel.here() == above
         await shown.press("7", key)
         assert table.cursor == {"2": 3, "4": 0}[key], "but a new verdict is opened at its culprit"
+
+
+async def test_the_panel_of_nodes_says_which_see_another_machine_than_the_real_one() -> None:
+    session = Paper(nodes=2).session()
+    session.state.nodes["node2"].hello = hello(narrowed=["HANGTOP_ONLY"])
+    session.samples("node2", [SourceState("ranks", "ok", "", NOW)])
+    async with screen(session, size=(160, 30)) as shown:
+        await shown.press("6")
+        await shown.draw()
+        assert shown.text().count("narrowed by HANGTOP_ONLY") == 1
 
 
 async def test_the_panel_of_nodes_says_what_hangtop_itself_costs_here() -> None:

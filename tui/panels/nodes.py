@@ -56,6 +56,8 @@ def _says(row: Node) -> Piece:
     sources = sorted(row.sources.values(), key=lambda state: state.source)
     wrong = [f"{s.source} {s.state}" for s in sources if s.state in {"late", "failed"}]
     text = f"{sum(s.state == 'ok' for s in sources)} ok"
+    if row.hello is not None and row.hello.narrowed:
+        text = f"narrowed by {', '.join(row.hello.narrowed)} · {text}"
     for word, state in (("not allowed", "denied"), ("none", "absent")):
         if names := [s.source for s in sources if s.state == state]:
             text += f" · {word}: {', '.join(names)}"

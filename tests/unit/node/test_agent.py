@@ -16,7 +16,7 @@ from collectors.node.resources import LOW
 from collectors.node.sources import SOURCES
 from collectors.samples.host import HostSample, Interface
 from collectors.samples.ranks import Helper, RankProcess, RankPulse
-from collectors.samples.stream import Fault, Settings, SourceState, Tick
+from collectors.samples.stream import Fault, Hello, Settings, SourceState, Tick
 from tests.support.node_agent import NodeAgent
 
 MARK = f"node_agent_test_{os.getpid()}"
@@ -69,6 +69,13 @@ def ranks() -> Iterator[list[subprocess.Popen[bytes]]]:
 
 def watch(python: str = sys.executable, **more: object) -> NodeAgent:
     return NodeAgent({"settings": FAST, "sources": MINE, "version": "1.2", **more}, python=python)
+
+
+def test_it_says_which_variables_make_it_see_another_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HANGTOP_SYS", "/nowhere")
+    with watch() as agent:
+        agent.wait_for(lambda it: it.of(Hello))
+    assert [hello.narrowed for hello in agent.of(Hello)] == [["HANGTOP_SYS"]]
 
 
 @pytest.mark.parametrize("python", INTERPRETERS)
