@@ -117,16 +117,18 @@ class NodeLink:
     async def _run(self) -> None:
         while True:
             wait: float | None
+            refused = False
             try:
                 await self._transport.connect()
                 why, wait = await self._serve(), self._pause(refused=False)
             except Declined as error:
-                why, wait = str(error), None
+                why, wait, refused = str(error), None, True
             except TransportError as error:
-                why, wait = str(error), self._pause(refused=isinstance(error, Refused))
+                refused = isinstance(error, Refused)
+                why, wait = str(error), self._pause(refused=refused)
             self._heard_at = None
             why = why.removeprefix(f"{self._transport.name}: ")
-            self._change("lost", why)
+            self._change("lost", why, refused=refused)
             self._again.clear()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._again.wait(), wait)
@@ -170,10 +172,10 @@ class NodeLink:
                 self._change("stale", "no sample comes any more")
             self._transport.not_responding(silent - self.settings.interval)
 
-    def _change(self, link: Link, why: str = "") -> None:
+    def _change(self, link: Link, why: str = "", *, refused: bool = False) -> None:
         """Set the state and report it to the sink."""
         self._link, self._why = link, why
-        self._sink.link(LinkChange(self._transport.name, link, why, time.time()))
+        self._sink.link(LinkChange(self._transport.name, link, why, time.time(), refused))
 
     def _fell_over(self, task: asyncio.Task[None]) -> None:
         """Report a bug of hangtop that ended the link, as the node's state and to the loop's exception handler."""

@@ -17,6 +17,8 @@ class LinkChange:
     link: Link
     why: str
     at: float
+    refused: bool = False
+    """The node, or this machine, refuses the login: it is no dead node."""
 
 
 class Sink(Protocol):

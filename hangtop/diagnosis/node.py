@@ -187,6 +187,8 @@ class Node:
     why: str = ""
     since: float = 0.0
     """When the link entered this state."""
+    refused: bool = False
+    """It does not let hangtop log in."""
     seen_at: float | None = None
     """When its last sample came."""
     hello: Hello | None = None

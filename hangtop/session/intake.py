@@ -179,7 +179,7 @@ class Intake:
             self.state.note(change.at, change.link + why, _kind(node.link, change.link), node.name)
         if node.link != change.link or not node.since:
             node.since = change.at
-        node.link, node.why = change.link, change.why
+        node.link, node.why, node.refused = change.link, change.why, change.refused
         self.recordings.take(change.node, [change])
 
     def bad_line(self, node: str, text: str, why: str, lines: int = 1) -> None:

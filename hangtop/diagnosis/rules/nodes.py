@@ -33,13 +33,17 @@ BY_HAND = frozenset(("", "env", "jax", "lightning"))
 """Ways to start ranks that need no launcher."""
 OWN_CPUS = "Give each rank CPUs of its own (--cpus-per-task, --cpu-bind, taskset); look what else runs there."
 OTHERS_ANSWER = "The other nodes answer: look at this one's console, power and network port."
+LOGIN = (
+    "Mend the login: ssh to it in a shell shows the same. If its host key changed, find out why before you accept it."
+)
 NONE_ANSWERS = "No node answers: where the reason does not say why, check this machine's network first."
 
 
 def node_unreachable(job: Job) -> Iterator[Finding]:
     """node_unreachable: a node never answered, or no longer answers.
 
-    If no node answers, those with the same reason share one finding: ``n[1-30] have not answered …``.
+    If no node answers, those with the same reason share one finding: ``n[1-30] have not answered …``. A node that
+    refuses the login lives; it matters only if ranks are missing that run nowhere else.
     """
     answering = [node for node in job.nodes.values() if node.connected]
     silent: dict[str, list[str]] = defaultdict(list)
@@ -53,16 +57,17 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
         ranks = tuple(sorted(known)) or (_nowhere_else(job) if unseen == names else ())
         elsewhere = {rank.rank for rank in job.ranks if rank.node not in names and rank.gone_at is None}
         spare = not ranks and len(elsewhere) >= (world_size(job) or len(elsewhere) + 1)
-        needed = bool(answering) and not spare
+        needed = bool(answering) and not spare and (bool(world_size(job)) or not node.refused)
+        told = f"{folded_names(names)} {'has' if len(names) == 1 else 'have'} not answered for "
+        told += duration(max(0.0, job.now - (node.seen_at or node.since)))
+        told = f"hangtop cannot log in to {folded_names(names)}" if node.refused else told
         yield Finding(
             "node_unreachable", "critical" if needed else "warning",
             0.9 if node.seen_at and ranks and answering else 0.8 if needed else 0.5,
-            f"{folded_names(names)} {'has' if len(names) == 1 else 'have'} not answered for "
-            f"{duration(max(0.0, job.now - (node.seen_at or node.since)))}"
-            f"{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
+            f"{told}{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
             ranks=ranks, nodes=tuple(names),
             evidence=(Evidence(Observer.LINK, f"connection to {names[0]}", node.since or None, node.why or node.link),),
-            advice=OTHERS_ANSWER if answering else NONE_ANSWERS,
+            advice=LOGIN if node.refused else OTHERS_ANSWER if answering else NONE_ANSWERS,
         )  # fmt: skip
 
 

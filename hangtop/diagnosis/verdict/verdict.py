@@ -21,7 +21,7 @@ from hangtop.diagnosis.finding import Finding, Observer, Outcome, Unknown, Verdi
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.phrasing import count
-from hangtop.diagnosis.roster import out_of_sight
+from hangtop.diagnosis.roster import out_of_sight, world_size
 from hangtop.diagnosis.rules import RULES, STATUS_RULES
 from hangtop.diagnosis.rules.nodes import left_over
 from hangtop.diagnosis.rules.stalled import stalled
@@ -120,7 +120,9 @@ def _of_broken_parts(
 
 def _undisturbed(job_status: JobStatus) -> Outcome:
     """The outcome of a live job without proof of a hang or a crash, and without a broken part."""
-    job, links = job_status.job, {node.link for node in job_status.job.nodes.values()}
+    job, present = job_status.job, job_status.present
+    whole = len(present) == (world_size(job) or len(present) + 1)  # then a node without a login holds no rank
+    links = {node.link for node in job.nodes.values() if not (whole and node.refused and node.seen_at is None)}
     away = links - {"live", "limited"}
     if links == away:
         return "unknown"

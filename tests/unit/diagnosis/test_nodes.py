@@ -45,6 +45,33 @@ def test_where_others_answer_each_node_that_does_not_is_told() -> None:
     assert [one.nodes for one in found] == [("n2",), ("n3",)]
 
 
+REFUSED = "root@n2 port 22 accepts none of the keys offered"
+
+
+@pytest.mark.parametrize(("size", "severity"), [(2, "warning"), (4, "critical")])
+def test_a_node_that_refuses_the_login_is_no_dead_node(size: int, severity: str) -> None:
+    made = job(("live", ""), (LOST, REFUSED))
+    made.nodes["n2"].refused = True
+    made.nodes["n1"].ranks.update(
+        (one, Rank("n1", process(one, one, started=80.0, world_size=size, local_world_size=2))) for one in (0, 1)
+    )
+    (found,) = node_unreachable(with_ranks(made))
+    assert (found.severity, found.nodes) == (severity, ("n2",))
+    assert found.summary.startswith("hangtop cannot log in to n2")
+    assert found.advice.startswith("Mend the login")
+
+
+@pytest.mark.parametrize(("refused", "outcome"), [(True, "healthy"), (False, "unknown")])
+def test_a_node_without_a_login_takes_nothing_from_a_job_whose_ranks_are_all_in_view(
+    refused: bool, outcome: str
+) -> None:
+    made = Sketch()
+    made.ranks().at(ALL_REDUCE, READING).pulse(switches=40, cores=0.9)
+    made.motion = MOVING
+    made.made_nodes["n9"] = Node("n9", LOST, REFUSED, since=90.0, refused=refused)
+    assert made.verdict().outcome == outcome
+
+
 # --- another job on the same nodes --------------------------------------------------------------------------------
 
 

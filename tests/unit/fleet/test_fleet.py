@@ -148,6 +148,7 @@ async def test_a_node_that_the_configuration_makes_unusable_is_lost_alone(user: 
             await seen.until("good", "live")
             lost = await seen.until("bad", "lost", "Invalid token expansion: q")
             assert "ssh_config of bad" in lost.why
+            assert lost.refused
             with pytest.raises(TransportError, match="bad is lost: ssh_config"):
                 made.transport("bad")
             with pytest.raises(TransportError, match="other: no such node"):
