@@ -123,7 +123,7 @@ class HangtopApp(App[None], inherit_bindings=False):
         self.set_interval(EVERY, self.tick_if_due)
         self.set_interval(SOON[0], self.tick_if_due, repeat=SOON[1])
         gc.freeze()  # these objects stay: the collector need not visit them again
-        gc.set_threshold(5_000, 20, 100)
+        gc.set_threshold(5_000, 1_000, 100)  # rarely the survivors: 2,048 nodes renew a million objects all the time
 
     async def _start(self) -> None:
         """Start the session, with its questions on the screen and its past kept."""
