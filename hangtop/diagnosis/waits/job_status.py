@@ -9,7 +9,7 @@ from math import inf
 from collectors.samples.logs import LogEvent
 from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.collectives.sources import waits_of
-from hangtop.diagnosis.job import Job
+from hangtop.diagnosis.job import Job, once
 from hangtop.diagnosis.tables.thresholds import LONG_WORK_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
 from hangtop.diagnosis.waits.points import by_frames
@@ -117,6 +117,7 @@ class JobStatus:
         return max(PATIENCE_S, OF_USUAL_PAUSE * (self.job.usual_pause or 0.0))
 
 
+@once
 def status_of_job(job: Job) -> JobStatus:
     """Sort the parts of a job, and work out the status of each rank and which rank waits for which."""
     ordered = in_order(job)

@@ -144,7 +144,7 @@ class Watcher:
 
         # counts mean nothing while they move, and a RAS query may crash a rank that creates a communicator
         # (NVIDIA/nccl#2346, 2.29.7)
-        session = self._session
+        session, self._initialised = self._session, False
         may_ask = session.can_act and not session.options.read_only and session.job_sources.ras_due()
         still = session.progress.motion.moving is not True and self._stands(LEAST_WAIT)
 
@@ -200,7 +200,7 @@ class Watcher:
     def _claim_sample(self) -> bool:
         """Whether a sample of a moving job is due; if so, set the time of the next. Only many samples show a slow rank.
 
-        Looks only read and stop nobody; a large job is not looked at as a whole. They come within its pauses too, as
+        Samples only read and stop nobody; a large job is not looked at as a whole. They come within its pauses too, as
         far as those are usual, or the samples would all fall upon the moments in which it goes on.
         """
         session = self._session
