@@ -74,7 +74,8 @@ _WORDS = frozenset(
 """Whole last words of a name; ``sig`` and ``signature`` sign URLs, which give access to anyone."""
 _HARMLESS = ("monkey", "donkey", "turkey", "hockey", "jockey", "whiskey", "forward_pass", "backward_pass")
 """Suffixes of harmless names that the rules above would match."""
-_SEVERAL = re.compile(r"(?:api|auth|access|secret|private|bearer|refresh)[_-]?(?:keys|tokens)$")
+_PLURAL = r"(?:api|auth|access|secret|private|bearer|refresh)[_-]?(?:keys|tokens)"
+_SEVERAL = re.compile(_PLURAL + "$")
 """Plurals; ``keys`` and ``tokens`` without such a prefix are rarely secrets."""
 _UNDER = re.compile(r"(?:^|\.)(?:secrets?|passwords?|credentials?)\.")
 """Part of a dotted name; all settings below it are secret."""
@@ -83,7 +84,7 @@ _HINTS = (
     "key", "token", "pass", "secret", "auth", "credential", "sig", "pat", "pw", "cookie", "jwt", "bearer", "creds",
     "extraheader",
 )  # fmt: skip
-_TELLING = re.compile("(?:%s|%s)(?![a-z0-9_])" % ("|".join(sorted([*_ENDINGS, *_WORDS])), _SEVERAL.pattern[:-1]))
+_TELLING = re.compile("(?:%s|%s)(?![a-z0-9_])" % ("|".join(sorted([*_ENDINGS, *_WORDS])), _PLURAL))
 """In lower case, a part of each name that sounds secret, and the end of it: few lines of a log have one."""
 _BEGIN, _END, _KEY_LINES = "-----BEGIN", "-----END", 200
 """First and last line of a private key, and its lines at most."""

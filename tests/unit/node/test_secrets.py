@@ -138,3 +138,8 @@ def test_a_private_key_in_a_log_is_hidden_whole_however_its_lines_arrive(cuts: t
 def test_a_key_s_end_hides_what_came_before_it_and_a_beginning_alone_hides_little() -> None:
     assert LogRedactor().shown([*KEY[3:], "step 1"]) == ["<redacted>"] * (len(KEY) - 3) + ["step 1"]
     assert LogRedactor().shown([KEY[0], *["step"] * 300])[-1] == "step"
+
+
+def test_the_literal_check_before_the_search_misses_no_name() -> None:
+    for word in (*redact._ENDINGS, *redact._WORDS, "api_keys", "refresh-tokens"):
+        assert redact.settings(f"x_{word}=hunter2") == f"x_{word}={redact.REDACTED}"
