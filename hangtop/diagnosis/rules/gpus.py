@@ -236,10 +236,12 @@ def fabric_down(job: Job) -> Iterator[Finding]:
         proof = [Evidence(Observer.PROCESS, f"services of {name}", None, text) for text in told]
         proof += [Evidence(Observer.GPU, "nvidia-smi", at, f"{one.of}: {one.values['state']}") for at, one in bad[:4]]
         gpus = [gpu for _, one in bad if isinstance(gpu := one.values.get("gpu"), int)]
-        for first in [one.values for _, one in bad[:1]]:
+        if bad:
+            first, which = bad[0][1].values, f"GPU {gpus[0]} is" if len(gpus) == 1 else f"GPUs {folded(gpus)} are"
             state = f"{first['state']}, status {first.get('status')}, health {first.get('health') or 'not told'}"
-            told.insert(0, f"GPU {folded(gpus)} not well in the NVLink fabric: {state}")
-        if told:
+            told.insert(0, f"{which} not well in the NVLink fabric: {state}")
+        joining = any(one.values.get("state") in PENDING for _, one in read)  # may need no daemon yet
+        if bad or (down and not joining):
             starts = any(one.values["state"] in PENDING or one.values.get("health") not in SICK for _, one in bad[:1])
             yield Finding(
                 "nvlink_fabric_down", "critical" if starts else "warning", 0.8, f"{name}: {', and '.join(told)}",

@@ -42,7 +42,7 @@ def test_gpus_that_wait_for_a_manager_that_failed() -> None:
     (found,) = told("In Progress", "N/A", services=[DOWN])
     assert (found.severity, found.ranks, found.gpus) == ("critical", (0, 1), ("node1:0", "node1:1"))
     assert found.summary == (
-        "node1: GPU 0-1 not well in the NVLink fabric: In Progress, status N/A, health N/A, and "
+        "node1: GPUs 0-1 are not well in the NVLink fabric: In Progress, status N/A, health N/A, and "
         "nvidia-fabricmanager is down (systemctl: failed) where /dev/nvidia-nvswitch0 needs it"
     )
     assert found.certainty == "proven"
