@@ -19,7 +19,6 @@ from hangtop.diagnosis.finding import Evidence, Observer
 from hangtop.diagnosis.job import Job, once
 from hangtop.diagnosis.node import Gpu, Node, Rank
 from hangtop.diagnosis.phrasing import count, ranks_text
-from hangtop.diagnosis.series import Timed
 from hangtop.diagnosis.tables.thresholds import IDLE_UTILIZATION, LATE_SAMPLES, STOOD_STILL_S
 
 SPIN_UTILIZATION = 95
@@ -147,7 +146,7 @@ def load_shares(job: Job, span: float) -> dict[int, Mapping[Load, float]]:
             continue
         lasted: dict[Load, float] = defaultdict(float)
         for sample, following in pairwise(samples):
-            lasted[load_of(gpus[0], sample)] += max(0.0, following.at - max(sample.at, since))
+            lasted[load_of(gpus[0], sample.value)] += max(0.0, following.at - max(sample.at, since))
         if not lasted["unknown"]:
             found[owner.rank] = {"computing": lasted["computing"] / span, "spinning": lasted["spinning"] / span}
     return found
@@ -164,14 +163,14 @@ def draws_work_power(job: Job, rank: Rank) -> bool:
 def _load(gpu: Gpu, since: float) -> Load:
     """Load of a GPU by all its last samples; ``computing`` if they differ and a sample from ``since`` on shows it."""
     samples = gpu.samples[-LAST:]
-    loads = {load_of(gpu, sample) for sample in samples}
+    loads = {load_of(gpu, sample.value) for sample in samples}
     if len(samples) < LATE_SAMPLES or (len(loads) > 1 and "unknown" in loads):
         return "unknown"
     limit, watts = _power(gpu)
     steady = not limit or not watts or max(watts) - min(watts) <= FLAT_POWER_SHARE * limit
     if len(loads) == 1 and (steady or loads != {"spinning"}):
         return loads.pop()
-    computed = any(sample.at >= since and load_of(gpu, sample) == "computing" for sample in samples)
+    computed = any(sample.at >= since and load_of(gpu, sample.value) == "computing" for sample in samples)
     return "computing" if computed else "mixed"
 
 
@@ -181,9 +180,8 @@ def _power(gpu: Gpu) -> tuple[float | None, list[float]]:
     return limit, [sample.value.power for sample in gpu.samples[-LAST:] if sample.value.power is not None]
 
 
-def load_of(gpu: Gpu, at_a_time: Timed[GpuSample]) -> Load:
+def load_of(gpu: Gpu, sample: GpuSample) -> Load:
     """What one sample of a GPU says by itself."""
-    sample = at_a_time.value
     if sample.utilization is None:
         return "unknown"
     if sample.utilization <= IDLE_UTILIZATION:

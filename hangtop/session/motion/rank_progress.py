@@ -59,7 +59,7 @@ class RankProgress:
     advanced: dict[MotionSign, float] = field(default_factory=dict)
     """When each sign was last seen."""
     updates: int = 0
-    """Samples after the first."""
+    """Updates after the first."""
     reads: bool = False
     """It read or wrote more than log lines before the last update."""
 
@@ -85,7 +85,7 @@ class RankProgress:
         reads = self._reads(moved)
         if launched:
             self.advanced[MotionSign.LAUNCHES] = at
-        if gpu is not None and gpu.samples and load_of(gpu, gpu.samples[-1]) == "computing":
+        if gpu is not None and gpu.samples and load_of(gpu, gpu.samples[-1].value) == "computing":
             self.advanced[MotionSign.GPU] = at
         if reads or self._computes(moved, rank, beside_gpu=gpu is not None):
             self.advanced[MotionSign.WORKS] = at
