@@ -36,14 +36,14 @@ def source_is_stale(node: Node, source: str) -> bool:
 
 def cpu_percent(rank: Rank, node: Node, interval: float) -> float | None:
     """CPU of a rank's own process over its last tick: 100 is one core; 0 if the node ticked on without a new sample."""
-    looks, heard = rank.pulses[-2:], node.seen_at  # counting all of them would unpack them
+    pulses, heard = rank.pulses[-2:], node.seen_at  # counting all of them would unpack them
     if rank.gone_at is not None:
         return None
-    if looks and heard is not None and heard - looks[-1].at > 2.5 * interval:
+    if pulses and heard is not None and heard - pulses[-1].at > 2.5 * interval:
         return 0.0
-    if len(looks) < 2:
+    if len(pulses) < 2:
         return None
-    before, last = looks
+    before, last = pulses
     span = last.at - before.at
     if span > 2.5 * interval:  # nothing was sent in between, so the CPU was used within the last tick
         span = 1.5 * interval

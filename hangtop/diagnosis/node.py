@@ -19,7 +19,7 @@ from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import LogFile, StepCount
 from collectors.samples.ranks import Helper, IdleLauncher, RankProcess, RankPulse
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
-from hangtop.diagnosis.series import Series, Timed
+from hangtop.diagnosis.series import Timed, TimedSeries
 
 LinkWord = Literal["connecting", "live", "limited", "stale", "lost", "offline"]
 
@@ -30,7 +30,7 @@ class Gpu:
 
     index: int
     facts: GpuFacts | None = None
-    samples: Series[GpuSample] = field(default_factory=Series)
+    samples: TimedSeries[GpuSample] = field(default_factory=TimedSeries)
     ecc_first: int | None = None
     """Uncorrectable memory errors with which watching began; None if unknown."""
     processes: tuple[GpuProcess, ...] = ()
@@ -126,7 +126,7 @@ class Rank:
 
     node: str
     process: RankProcess
-    pulses: Series[RankPulse] = field(default_factory=Series)
+    pulses: TimedSeries[RankPulse] = field(default_factory=TimedSeries)
     helpers: dict[int, Helper] = field(default_factory=dict)
     """Processes that it started, by pid."""
     gone_at: float | None = None

@@ -19,7 +19,7 @@ class Timed(NamedTuple, Generic[T]):
     value: T
 
 
-class Series(list[Timed[T]]):
+class TimedSeries(list[Timed[T]]):
     """The last samples of one thing, oldest first."""
 
     __slots__ = ()
@@ -35,9 +35,9 @@ class Series(list[Timed[T]]):
         if len(self) > most:
             del self[:-most]
 
-    def copied(self, heard: float | None) -> Series[T]:
+    def copied(self, heard: float | None) -> TimedSeries[T]:
         """A copy that repeats the last value at the time its node was last heard: nodes send only changes."""
-        found = Series(self)
+        found = TimedSeries(self)
         if found and heard is not None and heard - found[-1].at > HELD_S:
             found.append(Timed(heard, found[-1].value))
         return found

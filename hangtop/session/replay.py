@@ -19,11 +19,11 @@ from hangtop.session.recording import OTHERS, Entry, Recording
 from hangtop.session.session import Session
 
 LOOK = 1.0
-"""Recorded seconds between two samples of progress: as in a live session, …"""
+"""Recorded seconds between two updates of the progress clock: as in a live session, …"""
 SHORT, CLOSER = 60.0, 0.25
 """… or ``CLOSER`` in a recording of at most ``SHORT`` seconds, which ``hangtop triage`` made: it looks more often."""
 LOOKS = 600
-"""Most samples in a gap without entries: a damaged recording may claim a gap of years."""
+"""Most updates in a gap without entries: a damaged recording may claim a gap of years."""
 JUDGED = 10.0
 """Recorded seconds between two verdicts."""
 KEPT = (LogLines, LogEvent, StackDump, RasReport)
@@ -101,7 +101,7 @@ class ReplaySession(RecordedSession):
                 await self.watcher.judge()
 
     def steps(self) -> Iterator[bool]:
-        """Play in the recording's own time, with samples of progress as often as in a live session.
+        """Play in the recording's own time, with updates of the progress clock as often as in a live session.
 
         Each step yields whether a verdict is due: every :data:`JUDGED` recorded seconds, and at the end.
         """

@@ -25,7 +25,7 @@ from collectors.samples.stream import SourceState
 from hangtop.diagnosis.finding import Finding, Verdict
 from hangtop.diagnosis.job import Job, JobMotion
 from hangtop.diagnosis.node import Gpu, Inside, Node, Port, Rank
-from hangtop.diagnosis.series import Series, Timed
+from hangtop.diagnosis.series import Timed, TimedSeries
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.made import gpu_row, made_node, process, pulse
 
@@ -284,9 +284,9 @@ class Sketch:
             number, 1000 + number, started=NOW - self.age, world_size=self.world, env=dict(one.env),
             local_rank=number % max(1, self.world // self.nodes), local_world_size=max(1, self.world // self.nodes),
         )._replace(**one.fields)  # fmt: skip
-        pulses = Series(Timed(at, self._pulse(own.pid, one, at - NOW + self.span)) for at in self._times())
+        pulses = TimedSeries(Timed(at, self._pulse(own.pid, one, at - NOW + self.span)) for at in self._times())
         return Rank(
-            one.node, own, pulses if self.live else Series(), {child.pid: child for child in one.helpers},
+            one.node, own, pulses if self.live else TimedSeries(), {child.pid: child for child in one.helpers},
             None if one.gone is None else NOW - one.gone, tuple(self._gpus_of(one.node, own.pid)),
             one.inside,
         )  # fmt: skip
@@ -363,7 +363,7 @@ def gpu(
         index, f"GPU-{index}", f"00000000:{0x10 + index:02X}:00.0", "H100", 80 * GIB, 700.0, 1980, 5, 16,
     )  # fmt: skip
     samples: list[GpuSample] = [gpu_row(index, memory_used=memory, **row) for row in rows]
-    series = Series(Timed(NOW - (len(samples) - 1 - i) * every, sample) for i, sample in enumerate(samples))
+    series = TimedSeries(Timed(NOW - (len(samples) - 1 - i) * every, sample) for i, sample in enumerate(samples))
     first = next((sample.ecc_uncorrected for sample in samples if sample.ecc_uncorrected is not None), None)
     users = tuple(GpuProcess(facts.bus_id, pid, memory, None, "python") for pid in pids)
     return replace(Gpu(index, facts, series, first, users), **fields)

@@ -23,7 +23,7 @@ from collectors.node.source import Absent, Failed, Shared, Source
 from collectors.samples.host import Reading
 
 EVERY = 30.0
-"""Seconds between two reads at the fabric."""
+"""Seconds between two reads of the fabric."""
 PATIENCE = 20.0
 """Seconds that nvidia-smi may take."""
 FIELDS = ("index", "fabric.state", "fabric.status", "fabric.health.summary")

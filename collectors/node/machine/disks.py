@@ -16,7 +16,7 @@ from collectors.node.source import NotResponding, Shared, Source
 from collectors.samples.host import Reading
 
 EVERY = 30.0
-"""Seconds between reads at the same places."""
+"""Seconds between reads of the same places."""
 PLACES = 24
 """File systems that are read at most."""
 

@@ -25,7 +25,7 @@ HISTORY = 24 * 3600.0
 FIRST = 500
 """Events sent by the first read at most, the latest ones."""
 BACKLOG_LINES = 4000
-"""Lines read by one read; a longer log is read over several reads."""
+"""Lines taken by one read; a longer log takes several."""
 DMESG = ("sudo", "-n", "dmesg")
 """Not ``dmesg -w``: under sudo it loses its parent-death signal and would outlive us."""
 DMESG_EVERY = 30.0

@@ -30,7 +30,7 @@ _VERSIONS = (
 _NCCL_FOLDER = re.compile(r"nvidia_nccl_cu\d+-([0-9.]+)\.dist-info")
 _NCCL_FILE = re.compile(r"libnccl\.so\.(\d+\.\d+\.\d+)")
 PAUSE = 30.0
-"""Seconds between reads at a rank that has not loaded torch yet."""
+"""Seconds between reads of a rank that has not loaded torch yet."""
 
 
 class SoftwareSource(Source):

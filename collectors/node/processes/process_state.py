@@ -40,7 +40,7 @@ _CALLS: Tuple[Tuple[str, int, int], ...] = (
 )  # fmt: skip
 
 _RESTARTED = "restart_syscall"
-"""A wait that the kernel resumed after a stop (by a debugger or a read)."""
+"""A wait that the kernel resumed after a stop (by a debugger or a stack dump)."""
 _WAITS_ON = (("poll", "poll"), ("nanosleep", "clock_nanosleep"), ("futex", "futex"))
 """Part of the wait channel's name, and the system call that was resumed."""
 

@@ -29,7 +29,7 @@ from collectors.node.processes.procfs import (
 from collectors.samples.ranks import Helper, ProcessGone, RankProcess, RankPulse
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.25, 60.0
-"""Seconds between reads at the threads of a process without a rank, doubling. The threads in :data:`THREADS` start with
+"""Seconds between reads of the threads of a process without a rank, doubling. The threads in :data:`THREADS` start with
 the first communicator."""
 THREADS = (b"pt_nccl_", b"pt_gloo_", b"pt_tcpstore", b"gloo_", b"pt_autograd_", b"cuda-EvtHandlr", b"NCCL ")
 """Name prefixes of threads that a forked process does not have: those of torch's process groups and stores

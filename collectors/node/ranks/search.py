@@ -1,8 +1,8 @@
 """Finds the processes of a job among thousands of others.
 
 A process belongs to a job if it has a rank in its environment or a training library mapped. A young process is read
-each time, because a wrapper may still exec the rank. Later only its ``stat`` is read, a few processes per
-read in turn, and the rest only if its name has changed or it has grown by the size of a training library: a node full
+each time, because a wrapper may still exec the rank. Later only its ``stat`` is read, of a few processes each time
+in turn, and the rest only if its name has changed or it has grown by the size of a training library: a node full
 of other processes costs next to nothing. ``/proc/PID/maps`` of a process with torch is about 100 KB, which the kernel
 writes with the memory map locked, so it is read only for large processes.
 """
@@ -47,13 +47,13 @@ _IDLE = "ray::IDLE"
 """Process title of an idle Ray worker."""
 
 YOUNG = 8.0
-"""Seconds after its start during which a process is read at every read."""
+"""Seconds after its start during which a process is read each time."""
 RELOOK = 30.0
 """Seconds after which an unrelated process is looked at again, if its turn comes."""
 BATCH = 64
 """Processes read in one batch: if one hangs, those after it in the batch get no answer."""
 TURNS = 24
-"""Old processes that are read again per read."""
+"""Old processes that are read again each time."""
 ONLY = "HANGTOP_ONLY"
 """``KEY=VALUE`` in the node side's own environment: only ranks with it are seen (one machine plays several nodes)."""
 

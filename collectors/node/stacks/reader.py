@@ -136,7 +136,7 @@ def _run(words: List[str], deadline: float, pid: int, own_pid: Optional[int]) ->
 
 
 def _settled(pid: int, state: Optional[ProcessState]) -> ProcessState:
-    """The kernel state; read again if the process was traced, because another read's pause may be over by now."""
+    """The kernel state; read again if the process was traced, because the pause of another dump may be over by now."""
     if state is not None and state.state == TRACED:
         return process_state.of(pid) or state
     return state or ProcessState("", "", "", "", 0.0)

@@ -20,7 +20,7 @@ from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of, waits_for_others
 from hangtop.diagnosis.waits.statuses import with_waits_of_many
 
-LOOKS = 4
+LEAST_SAMPLES = 4
 """Ours: least number of samples of a rank; fewer cannot tell a straggler from chance."""
 WAITS_SHARE = 0.6
 """Ours: least share of samples in which the others wait."""
@@ -58,7 +58,8 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
         return
     ranks = tuple(one.rank for one in late)
     own, share = _share(late), _share([one for one in seen if one.rank not in ranks])
-    places = Counter(at.where for one in late for at in one.readings if at.where and not waits_for_others(at))
+    readings = [reading for one in late for reading in one.readings if not waits_for_others(reading)]
+    places = Counter(reading.where for reading in readings if reading.where)
     where, stack = max(sorted(places), key=lambda place: places[place], default=""), stack_of(late[0])
     told = Evidence(
         Observer.STACKS, f"py-spy, {sum(len(one.readings) for one in seen)} stacks", late[0].readings[-1].at,
@@ -154,7 +155,7 @@ def _looked_at(job_status: JobStatus) -> list[RankStatus]:
 
 
 def _often(read: Sequence[RankStatus]) -> list[RankStatus]:
-    often = [one for one in read if len(one.readings) >= LOOKS]
+    often = [one for one in read if len(one.readings) >= LEAST_SAMPLES]
     return often if len(often) * 4 >= len(read) * 3 else []
 
 

@@ -16,11 +16,11 @@ from hangtop.diagnosis.tables.thresholds import IDLE_CORES
 
 _SHORTEST_SPAN = 0.2
 """Seconds between two samples below which their CPU times (in 1/100 s) are too coarse to compare."""
-_LATELY_S, _LATE_LOOKS = 20.0, 3
+_LATELY_S, _LATE_SAMPLES = 20.0, 3
 """Newest seconds, and at least so many samples, that decide whether a rank moves: earlier motion may have stopped."""
 
 
-class _Look(NamedTuple):
+class _Sample(NamedTuple):
     """One parsed dump of a rank's own process."""
 
     dump: StackDump
@@ -37,10 +37,10 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     mine = [dump for dump in mine if not dump.error.startswith(("torn", "timeout"))] or mine  # only failed samples
     helpers = [dump for dump in ordered if dump.pid != mine[0].pid]
     torn = _torn(mine)
-    samples = [_look_at(dump, None if dump is torn else dump.main, helpers) for dump in mine]
+    samples = [_sample_of(dump, None if dump is torn else dump.main, helpers) for dump in mine]
     read, last = [sample for sample in samples if not sample.says.error], samples[-1]
     late = [sample for sample in read if sample.dump.at >= last.dump.at - _LATELY_S]
-    late = late if len(late) >= _LATE_LOOKS else read[-_LATE_LOOKS:]
+    late = late if len(late) >= _LATE_SAMPLES else read[-_LATE_SAMPLES:]
     alike = [*takewhile(lambda sample: sample.says.place == last.says.place, reversed(read))]
     child = target_of(last.dump.waiting_on).process
     rates = [_carried(mine), _carried([one for one in helpers if one.pid == child])]
@@ -62,7 +62,7 @@ def _torn(mine: Sequence[StackDump]) -> StackDump | None:
     return empty[0] if len(empty) == 1 and empty[0].method == "nonblocking" else None
 
 
-def _look_at(dump: StackDump, main: ThreadStack | None, helpers: Sequence[StackDump]) -> _Look:
+def _sample_of(dump: StackDump, main: ThreadStack | None, helpers: Sequence[StackDump]) -> _Sample:
     """Parse one dump of a rank's own process, with the dumps of its helpers nearest in time.
 
     If main has handed its work to another thread, the other thread is judged (:func:`thread_that_counts`).
@@ -84,7 +84,7 @@ def _look_at(dump: StackDump, main: ThreadStack | None, helpers: Sequence[StackD
         beside=dump.beside,
         gil=next((thread_name(one) for one in dump.threads if one.owns_gil), ""),
     )  # fmt: skip
-    return _Look(dump, says, points)
+    return _Sample(dump, says, points)
 
 
 def _without_frames(dump: StackDump) -> Activity:

@@ -25,14 +25,14 @@ HELPERS_KNOWN_S = 5.0
 """Seconds of watching a rank after which its child processes are known: a node looks for new ones every tick, and
 compilers live for a second or two."""
 LATE_SAMPLES = 2
-"""Looks over which a state must persist before it means anything."""
+"""Samples over which a state must persist before it means anything."""
 UNINTERRUPTIBLE_S = 2.0
 """Ours: ordinary disk reads leave state D within milliseconds; a healthy node under write-back within a second."""
 
 # --- waiting -----------------------------------------------------------------------------------------------------
 
-LOOKS_SLACK_S = 1.0
-LOOKS_SLACK_SHARE = 0.25
+SAMPLES_SLACK_S = 1.0
+SAMPLES_SLACK_SHARE = 0.25
 """Ours: samples span less than the watch: a short watch loses up to a quarter at its ends, a long one a second."""
 STOOD_STILL_S = 3.0
 """Ours: a shorter pause belongs to the rhythm of a job."""

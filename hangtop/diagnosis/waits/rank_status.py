@@ -18,8 +18,8 @@ from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning
 from hangtop.diagnosis.tables.thresholds import (
     LATE_SAMPLES,
-    LOOKS_SLACK_S,
-    LOOKS_SLACK_SHARE,
+    SAMPLES_SLACK_S,
+    SAMPLES_SLACK_SHARE,
     STOOD_STILL_S,
     UNINTERRUPTIBLE_S,
 )
@@ -193,7 +193,7 @@ def waits_for_others(doing: Activity, moved: Motion = NO_MOTION) -> bool:
 
 def seen_after(due: float) -> float:
     """A limit in seconds, less the time at both ends of a watch that samples do not cover."""
-    return due - min(LOOKS_SLACK_S, LOOKS_SLACK_SHARE * due)
+    return due - min(SAMPLES_SLACK_S, SAMPLES_SLACK_SHARE * due)
 
 
 def timed(job: Job, status: RankStatus) -> RankStatus:

@@ -119,7 +119,7 @@ class ProgressClock:
         self.motion = self._motion({sign: showing[sign] for sign in MotionSign if showing[sign] >= needed}, never=never)
 
     def _update_ranks(self, node: Node, unrelated: Collection[tuple[str, int]]) -> list[RankProgress]:
-        """Look at the ranks of a node; returns the ranks in view.
+        """Update the ranks of a node; returns the ranks in view.
 
         Unseen is not still: if a node does not answer, its last state is kept, and none of its ranks is in view.
         """

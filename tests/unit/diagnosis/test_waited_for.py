@@ -15,7 +15,7 @@ from collectors.samples.ranks import Helper, RankPulse
 from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.job import JobMotion
-from hangtop.diagnosis.series import Series, Timed
+from hangtop.diagnosis.series import Timed, TimedSeries
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, COMPUTING, LOCKED, NOW, READING, Sketch, first, kinds
 
@@ -125,7 +125,7 @@ def verdict_of(case: Case, seconds: float) -> Verdict:
         }
         return look._replace(value=look.value._replace(**more))
 
-    ranks = [one if one.rank != WHO else replace(one, pulses=Series(map(grown, one.pulses))) for one in made.ranks]
+    ranks = [one if one.rank != WHO else replace(one, pulses=TimedSeries(map(grown, one.pulses))) for one in made.ranks]
     return diagnose(replace(made, ranks=tuple(ranks)))
 
 
