@@ -139,6 +139,8 @@ class Rank:
     """When its logs last grew."""
     launched: int = 0
     """Collectives launched during the watch, by NCCL's log."""
+    answers_until: float = -inf
+    """Time until which its activity may be the answer to a question of hangtop: a dump that it writes, a stop."""
 
     @property
     def rank(self) -> int:
@@ -210,8 +212,6 @@ class Node:
     """By pid; ended ones too."""
     unconfirmed: frozenset[int] = frozenset()
     """Pids known from before a reconnect that the new stream has not named yet."""
-    answering: dict[int, float] = field(default_factory=dict)
-    """Pid → session time until which a rank's activity may be caused by our own dump or stop."""
     ports: dict[str, Port] = field(default_factory=dict)
     """By ``device/port``."""
     interfaces: dict[str, NetworkInterface] = field(default_factory=dict)

@@ -87,9 +87,13 @@ NO_MOTION = Motion()
 
 
 def motion(rank: Rank, since: float) -> Motion:
-    """Rates of one rank's process over the samples from ``since`` on, over the last two samples if fewer came since."""
+    """Rates of one rank's process over the samples from ``since`` on, over the last two samples if fewer came since.
+
+    Without its writes while these may be a dump that hangtop asked for.
+    """
     late = [sample for sample in rank.pulses if sample.at >= since]
     moved = between(late[0] if len(late) > 1 else rank.pulses[-2:][0], rank.pulses[-1])
+    moved = moved._replace(written=None) if rank.pulses[-1].at <= rank.answers_until else moved
     halted = bool(moved.span) and moved.state in HALTED
     return moved._replace(halted_for=_halted_for(rank, moved.state)) if halted else moved
 

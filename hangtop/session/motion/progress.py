@@ -140,7 +140,7 @@ class ProgressClock:
             # update, the rank would seem to sleep, and the next update would have its CPU time in a shorter time.
             early = at - known.seen_at < EARLY * self.between and rank.pulses.newest is known.pulse
             if at > known.seen_at and not early:
-                known.follow(at, rank, gpu, exchanged=exchanged, ours=at <= node.answering.get(pid, 0.0))
+                known.follow(at, rank, gpu, exchanged=exchanged, ours=at <= rank.answers_until)
         return [*self.tracks[node.name].values()]
 
     def _exchanged_at(self, node: Node) -> float | None:

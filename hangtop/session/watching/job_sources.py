@@ -115,7 +115,8 @@ class JobSources:
         session, node = self._session, self._session.state.nodes[name]
         rows = [(rank.process.rank, rank.process.pid, rank.process.started + (node.clock_offset or 0.0))
                 for rank in ranks]  # fmt: skip
-        node.answering.update((rank.process.pid, inf) for rank in ranks if fresh)
+        for rank in ranks if fresh else ():
+            rank.answers_until = inf
         try:
             dumps = await fetch(session.transport(name), rows, fresh=fresh)
         except TransportError as error:

@@ -186,13 +186,19 @@ def test_processes_that_may_not_have_been_looked_at_yet_are_not_missed() -> None
     assert (verdict.outcome, first(verdict).ranks) == ("waiting", (WHO,))
 
 
-@pytest.mark.parametrize(("others", "outcome"), [(5000.0, "hung"), (0.0, "waiting")])
-def test_what_every_rank_writes_is_no_work_of_the_one_that_is_waited_for(others: float, outcome: str) -> None:
-    """Recorder dumps that were asked for are written by all of them, by the one that is blocked on a pipe, too."""
+@pytest.mark.parametrize(
+    ("others", "answers", "outcome"), [(5000.0, False, "hung"), (0.0, True, "hung"), (0.0, False, "waiting")]
+)
+def test_dumps_that_were_asked_for_are_no_work_of_the_rank_that_is_waited_for(
+    others: float, outcome: str, *, answers: bool
+) -> None:
+    """All ranks write their recorder's dump, the one that is blocked on a pipe too, and perhaps before the others."""
     job = Sketch(span=20.0, watched=20.0, stood_still=20.0)
     job.ranks().at(ALL_REDUCE).pulse(written=others)
     job.ranks(WHO).at(READING, syscall="read", waiting_on="pipe").pulse(written=5000.0)
-    verdict = diagnose(job.job())
+    made = job.job()
+    made.ranks[WHO].answers_until = NOW if answers else 0.0
+    verdict = diagnose(made)
     assert (verdict.outcome, first(verdict).ranks) == (outcome, (WHO,))
 
 

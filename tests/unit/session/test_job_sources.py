@@ -168,11 +168,11 @@ async def test_ranks_answer_from_the_question_until_their_samples_have_told_of_i
     monkeypatch: pytest.MonkeyPatch, fails: bool
 ) -> None:
     session = local_session(process(0, os.getpid()))
-    (node,) = session.state.nodes.values()
-    seen: list[dict[int, float]] = []
+    (rank,) = session.living()
+    seen: list[float] = []
 
     async def asked(*_: Any, fresh: bool) -> Sequence[Dump]:
-        seen.append(dict(node.answering))
+        seen.append(rank.answers_until)
         if fails:
             raise TransportError("it is gone")
         return []
@@ -180,11 +180,13 @@ async def test_ranks_answer_from_the_question_until_their_samples_have_told_of_i
     monkeypatch.setattr("collectors.probes.recorder.fetch", asked)
     asking = JobSources(session)
     await asking.recorders()
-    assert (seen[0], node.answering) == ({}, {}), "what lies on a disk is read, and the rank does nothing for it"
+    assert (seen[0], rank.answers_until) == (-inf, -inf), (
+        "what lies on a disk is read, and the rank does nothing for it"
+    )
     before = session.now()
     await asking.recorders(fresh=True)
-    assert seen[1] == {os.getpid(): inf}
-    assert before + ANSWER_SEEN <= node.answering[os.getpid()] < inf
+    assert seen[1] == inf
+    assert before + ANSWER_SEEN <= rank.answers_until < inf
 
 
 @pytest.mark.parametrize(

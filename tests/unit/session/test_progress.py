@@ -110,10 +110,15 @@ def dumps(p: RankPulse) -> RankPulse:
     return spins(p)._replace(written_bytes=(p.written_bytes or 0) + (40 << 20))
 
 
+def answers_until(job: Job, at: float) -> None:
+    for rank in job.intake.state.nodes["node1"].ranks.values():
+        rank.answers_until = at
+
+
 def test_a_dump_that_was_asked_for_moves_nothing() -> None:
     job = Job()
     job.run(20, spins)
-    job.intake.state.nodes["node1"].answering.update((pid, job.now + 3.0) for pid in range(1000, 1004))
+    answers_until(job, job.now + 3.0)
     job.run(3, dumps)
     assert (job.progress.motion.moving, job.progress.stood_still) == (False, 22.0)
     job.run(4, spins)
@@ -125,6 +130,6 @@ def test_what_is_written_unasked_and_later_is_motion() -> None:
     job.run(20, spins)
     job.run(3, dumps)
     assert job.progress.motion.moving is True
-    job.intake.state.nodes["node1"].answering.update((pid, job.now - 3.0) for pid in range(1000, 1004))
+    answers_until(job, job.now - 3.0)
     job.run(3, dumps)
     assert job.progress.motion.moving is True
