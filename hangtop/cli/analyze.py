@@ -34,8 +34,8 @@ def command(paths: tuple[Path, ...], json: bool) -> None:
 
     PATH is a file, a folder, an archive (tar, tar.gz, gz), or - for standard input: rank logs, merged logs, Slurm
     output, NCCL logs, torchelastic folders, flight recorder dumps, profiler traces, saved stacks, RAS reports, dmesg.
-    Files of several jobs are judged as one job. Exit code: 0 healthy, 1 any other verdict (also if the files do not
-    suffice for one), 2 wrong usage.
+    Files of several jobs are judged as one job. Exit code: 0 healthy, 1 a fault, 2 wrong usage, 5 the files do not
+    suffice for a verdict, 6 waiting.
     """
     from hangtop.cli.answer import Answer, Reply, finish, reply_of
     from hangtop.diagnosis.verdict.verdict import diagnose

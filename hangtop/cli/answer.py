@@ -34,12 +34,12 @@ OUTCOMES: Final[Mapping[str, tuple[str, int]]] = {
     "at_risk": ("red", 1),
     "waiting": ("yellow", 6),
     "slow": ("yellow", 1),
-    "starting": ("cyan", 1),
-    "unknown": ("yellow", 1),
+    "starting": ("cyan", 5),
+    "unknown": ("yellow", 5),
     "healthy": ("green", 0),
     "idle": ("green", 0),
 }
-"""Colour and exit code of each verdict; exit code 3 means no node reachable, 2 wrong usage (docs/findings.md)."""
+"""Colour and exit code of each verdict: 0 well, 1 a fault, 5 undecided, 6 waiting (docs/findings.md)."""
 UNREACHABLE = 3
 
 

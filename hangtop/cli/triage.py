@@ -34,7 +34,7 @@ _DEFAULT = click.core.ParameterSource.DEFAULT
 def triage(ctx: click.Context, options: SessionOptions, watch: float, json: bool, record: str | None) -> None:
     """Watch for a few seconds, print the verdict, exit with its code.
 
-    Exit code: 0 healthy or idle, 1 any other verdict, 2 wrong usage, 3 no node reachable, 6 waiting. Only the answer
+    Exit code: 0 healthy or idle, 1 a fault, 2 wrong usage, 3 no node reachable, 5 undecided, 6 waiting. Only the answer
     goes to standard output, progress goes to standard error. A wait shorter than --patience is not called a hang.
     """
     # A one-shot answer is about what did not move while it watched, unless the user wants more patience.

@@ -66,7 +66,8 @@ def test_the_json_is_what_the_document_says() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "code"), [("healthy", 0), ("idle", 0), ("hung", 1), ("slow", 1), ("unknown", 1), ("waiting", 6)]
+    ("outcome", "code"),
+    [("healthy", 0), ("idle", 0), ("hung", 1), ("slow", 1), ("unknown", 5), ("starting", 5), ("waiting", 6)],
 )
 def test_exit_codes(outcome: Outcome, code: int) -> None:
     assert _answer(Verdict(outcome, "")).exit_code == code
