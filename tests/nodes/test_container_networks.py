@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from collectors.node.processes.namespaces import foreign_network
+from collectors.node.processes.namespaces import foreign_namespace
 from collectors.node.processes.sockets import CarriedBytes, ProcessTraffic
 from tests.support.cluster import Cluster
 from tests.support.cluster_node import Node
@@ -45,7 +45,7 @@ def start(node: Node, program: str, *words: str) -> int:
 
 def until(pid: int, seen: Callable[[ProcessTraffic], bool]) -> ProcessTraffic:
     deadline = time.monotonic() + 60
-    while not seen(found := CarriedBytes(pid).told()):
+    while not seen(found := CarriedBytes(pid).measured()):
         assert time.monotonic() < deadline, found
         time.sleep(0.1)
     return found
@@ -56,7 +56,7 @@ def test_connections_are_counted_and_a_silent_far_end_is_told() -> None:
         one, two = cluster.nodes
         sender, receiver = start(one, SENDER), start(two, RECEIVER, one.address)
         found = until(sender, lambda told: bool(told.addresses))
-        assert foreign_network(sender)
+        assert foreign_namespace(sender, "net")
         assert (found.addresses, found.unanswered) == ([one.address], [])
         assert until(receiver, lambda told: (told.carried or 0) > 10).addresses == [two.address]
         two.cut()

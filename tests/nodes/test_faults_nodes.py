@@ -78,7 +78,7 @@ def test_a_path_on_which_nothing_passes_but_ssh_is_named(nursery: Nurseries) -> 
         for words in ("add table ip hole", chain, *passes, "add rule ip hole in meta l4proto tcp drop"):
             cut.run(["nft", words])
         ranks = [job.processes(rank)[0][1].host_pid for rank in range(4)]
-        while not any(CarriedBytes(pid).told().unanswered for pid in ranks):  # three seconds: four times in vain
+        while not any(CarriedBytes(pid).measured().unanswered for pid in ranks):  # three seconds: four times in vain
             time.sleep(0.1)
         answer = Triage(nursery.cluster, case=job.case).answer()
     finally:

@@ -37,18 +37,18 @@ class OomCounts:
         remaining parent are reported once; later kills there concern other processes.
         """
         for rank in ranks:  # at every read: a batch system may move a running rank into its group
-            own = parse_cgroup(read_or_none("%s/%d/cgroup" % (self._proc, rank.pid)) or b"").path
-            if own not in self._counts and len(self._counts) < MOST:
-                self._counts[own] = self._killed(upward(own))
+            group = parse_cgroup(read_or_none("%s/%d/cgroup" % (self._proc, rank.pid)) or b"").path
+            if group not in self._counts and len(self._counts) < MOST:
+                self._counts[group] = self._killed(upward(group))
         grown: Dict[str, int] = {}
-        for own, before in list(self._counts.items()):
+        for group, before in list(self._counts.items()):
             counts = self._killed(before)
             lowest = next(iter(counts), None)
             if lowest is not None and counts[lowest] > before[lowest]:
                 grown[lowest] = counts[lowest] - before[lowest]
-            self._counts[own] = counts
-            if lowest != own:
-                del self._counts[own]
+            self._counts[group] = counts
+            if lowest != group:
+                del self._counts[group]
         for group, kills in grown.items():
             data: Dict[str, Value] = {"cgroup": group or "/", "kills": kills}
             yield LogEvent(KIND, now, None, "", None, self._file(group), 0, "oom_kill has grown by %d" % kills, data)
@@ -58,5 +58,5 @@ class OomCounts:
 
     def _killed(self, groups: Iterable[str]) -> Dict[str, int]:
         """Kill count of each group that has the counter."""
-        told = ((group, _OOM_KILL.search(read_or_none(self._file(group)) or b"")) for group in groups)
-        return {group: int(found.group(1)) for group, found in told if found}
+        files = ((group, _OOM_KILL.search(read_or_none(self._file(group)) or b"")) for group in groups)
+        return {group: int(found.group(1)) for group, found in files if found}

@@ -21,7 +21,7 @@ from collectors.node.files import list_folder, read_or_none, read_text
 from collectors.node.network import tcp
 from collectors.node.network.firewall import firewalls
 from collectors.node.processes import procfs
-from collectors.node.processes.sockets import LISTEN, SocketOwners, tcp_sockets
+from collectors.node.processes.sockets import LISTEN, socket_owner, tcp_sockets
 from collectors.node.wire import say
 from collectors.samples.probes import Observation
 
@@ -71,7 +71,7 @@ def holders(port: int) -> List[str]:
     pids: Set[Optional[int]] = set()
     with suppress(OSError):  # a container without netlink
         listening = tcp_sockets(os.getpid(), 1 << LISTEN, port=port)
-        pids.update(SocketOwners().find(one.inode, ()) for one in listening)
+        pids.update(socket_owner(listener.inode) for listener in listening)
     commands = {pid: procfs.split_zeros(read_or_none("/proc/%d/cmdline" % pid) or b"") for pid in pids if pid}
     return ["%d %s" % (pid, redact.command(words, 256) or "?") for pid, words in sorted(commands.items())]
 
@@ -91,7 +91,7 @@ def main(arguments: Dict[str, Any]) -> None:
     targets = [(host, port) for host, port in arguments.get("connect", [])]
     looked = look(arguments.get("master", "")) if arguments.get("look", True) else iter(())
     say(*looked, *reach(targets))
-    if any(isinstance(one.value, int) for one in answers):
+    if any(isinstance(answer.value, int) for answer in answers):
         watchdog.stay()
 
 

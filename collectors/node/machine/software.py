@@ -80,10 +80,10 @@ def torch_versions(root: str, torch: str, nccl: Optional[str], uid: int) -> Dict
     The rank's user, ``uid``, controls the folder: only files that this user may read are read.
     """
     said = text(read_named("%s%s/version.py" % (root, torch), uid) or b"")
-    found = {name: match.group(1) for name, pattern in _VERSIONS for match in [pattern.search(said)] if match}
+    versions = {name: match.group(1) for name, pattern in _VERSIONS for match in [pattern.search(said)] if match}
     site = os.path.dirname(torch)
     beside = nccl is None or nccl.startswith(site + "/")
     packages = [_NCCL_FOLDER.match(name) for name in list_folder(root + site)] if beside else []
     file = _NCCL_FILE.search("%s %s" % (nccl, link(root + nccl))) if nccl is not None else None
-    version = next((one.group(1) for one in [*packages, file] if one), "")
-    return {**found, "nccl": version} if version else found
+    version = next((found.group(1) for found in [*packages, file] if found), "")
+    return {**versions, "nccl": version} if version else versions

@@ -68,7 +68,7 @@ class WantedDump:
         cache = env.get("XDG_CACHE_HOME") or os.path.join(env.get("HOME", ""), ".cache")
         usual = [os.path.join(cache, "torch", "comm_lib_trace_rank_"), "/tmp/nccl_trace_rank_"]
         stems = [env[name] for name in STEMS if env.get(name)] or usual
-        pipe = env.get(PIPE, "") or pages.told_pipe(pid)  # the rank may have opened a pipe after its start
+        pipe = env.get(PIPE, "") or pages.recorder_pipe(pid)  # the rank may have opened a pipe after its start
         self._files = [self._here("%s%d" % (stem, rank)) for stem in stems if data is not None]
         self.pipe = self._here("%s%d.pipe" % (pipe, rank)) if pipe else ""
         found = owner_of(pid)

@@ -16,7 +16,8 @@ _CLONE_NEWNET = 0x40000000
 T = TypeVar("T")
 
 
-def _foreign(pid: int, kind: str, proc: str) -> str:
+def foreign_namespace(pid: int, kind: str, proc: str = "/proc") -> str:
+    """Name of a process's namespace, ``kind`` is ``mnt`` or ``net``; empty if the namespace is ours or unreadable."""
     theirs, ours = link("%s/%d/ns/%s" % (proc, pid, kind)), link("%s/self/ns/%s" % (proc, kind))
     return theirs if theirs and ours and theirs != ours else ""
 
@@ -24,14 +25,9 @@ def _foreign(pid: int, kind: str, proc: str) -> str:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def foreign_mounts(pid: int, proc: str = "/proc") -> str:
-    """Name of a process's mount namespace; empty if the namespace is ours or unreadable."""
-    return _foreign(pid, "mnt", proc)
-
-
 def foreign_root(pid: int, proc: str = "/proc") -> str:
     """Root folder of a process in another mount namespace, ``/proc/PID/root``; empty if it shares ours."""
-    return "%s/%d/root" % (proc, pid) if foreign_mounts(pid, proc) else ""
+    return "%s/%d/root" % (proc, pid) if foreign_namespace(pid, "mnt", proc) else ""
 
 
 def seen_by(pid: int, path: str, proc: str = "/proc") -> str:
@@ -72,11 +68,6 @@ def resolved(root: str, path: str) -> str:
 # --- sockets ---------------------------------------------------------------------------------------------------------
 
 
-def foreign_network(pid: int, proc: str = "/proc") -> str:
-    """Name of a process's network namespace; empty if the namespace is ours or unreadable."""
-    return _foreign(pid, "net", proc)
-
-
 def in_network_of(pid: int, make: Callable[[], T], proc: str = "/proc") -> T:
     """Call ``make`` in the network namespace of a process; a socket made there stays in it, whichever thread uses it.
 
@@ -84,7 +75,7 @@ def in_network_of(pid: int, make: Callable[[], T], proc: str = "/proc") -> T:
     enter another namespace; in our own, ``make`` is called directly. Raises :class:`OSError`, also if the namespace may
     not be entered.
     """
-    if not foreign_network(pid, proc):
+    if not foreign_namespace(pid, "net", proc):
         return make()
     made: List[T] = []
     failed: List[OSError] = []

@@ -55,7 +55,7 @@ class PageFile(NamedTuple):
         finally:
             os.close(file)
 
-    def told(self) -> Tuple[Optional[InsidePulse], bytes]:
+    def pulse(self) -> Tuple[Optional[InsidePulse], bytes]:
         """Pulse that two reads agree on (so no write was in progress), and the page's bytes; None without a page."""
         last = None
         for _ in range(3):
@@ -90,7 +90,7 @@ class PageSource(Source):
             found = (find(self.proc, pid, ranks[pid].uid) for pid in without)
             self._places.update({place.pid: place for place in found if place is not None})
         for pid, place in list(self._places.items()):
-            pulse, data = place.told() if pid in ranks else (None, b"")
+            pulse, data = place.pulse() if pid in ranks else (None, b"")
             if pulse is None:
                 del self._places[pid]
                 self._steps.pop(pid, None)
@@ -116,12 +116,12 @@ def find(proc: str, pid: int, uid: Optional[int] = None) -> Optional[PageFile]:
         return None
     for number in sorted(int(name) for name in list_folder(folder) if name.isdigit())[:FILES]:
         place = PageFile(pid, status.inner_pid, "%s/%d" % (folder, number), status.uid)
-        if link(place.path).startswith(_NAME) and place.told()[0] is not None:
+        if link(place.path).startswith(_NAME) and place.pulse()[0] is not None:
             return place
     return None
 
 
-def told_pipe(pid: int, proc: str = "/proc") -> str:
+def recorder_pipe(pid: int, proc: str = "/proc") -> str:
     """Beginning of the path of the recorder's pipe that a process opened itself, from its page; empty for none."""
     place = find(proc, pid)
     return "" if place is None else _text_at(place.read(), layout.SAID, layout.SAID_LIMIT).partition("\n")[0]
@@ -158,7 +158,7 @@ def read_results(data: bytes, pid: int) -> Iterator[InsideResult]:
         return
     for row in rows[:RESULTS] if isinstance(rows, list) else ():
         try:
-            findings: List[InsideFinding] = [InsideFinding(**one) for one in row["findings"]]
+            findings: List[InsideFinding] = [InsideFinding(**finding) for finding in row["findings"]]
             result = InsideResult(**{**row, "pid": pid, "findings": findings})
         except (TypeError, KeyError):
             continue

@@ -12,8 +12,8 @@ import time
 from typing import Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from collectors.node import files
-from collectors.node.processes.procfs import colon_field, parse_stat, read_stat, read_status, threads
-from collectors.node.processes.sockets import ALL, ESTABLISHED, LISTEN, TIME_WAIT, SocketOwners, TcpSocket, tcp_sockets
+from collectors.node.processes.procfs import colon_field, read_stat, read_status, threads
+from collectors.node.processes.sockets import ALL, ESTABLISHED, LISTEN, TIME_WAIT, TcpSocket, socket_owner, tcp_sockets
 from collectors.samples.stacks import BESIDE, RUNS, ThreadWait
 
 THREADS = 256
@@ -87,18 +87,11 @@ def of(pid: int, proc: str = "/proc") -> Optional[ProcessState]:
 
 
 def beside_main(pid: int, proc: str = "/proc") -> List[ThreadWait]:
-    """Threads other than main that run, or sleep elsewhere than at a futex: main may be waiting for one of them.
-
-    The wait channel is read first: most threads sleep at a futex, and the system call costs more to read.
-    """
+    """Threads other than main that run, or sleep elsewhere than at a futex: main may be waiting for one of them."""
     found: List[ThreadWait] = []
-    for thread in files.list_folder("%s/%d/task" % (proc, pid))[:THREADS]:
-        folder = "%s/%d/task/%s" % (proc, pid, thread)
-        if thread == str(pid) or files.read_text(folder + "/wchan").startswith("futex"):
-            continue
-        stat = parse_stat(files.read_or_none(folder + "/stat") or b"")
-        if stat is None:
-            continue
+    for folder, stat in threads(proc, pid, THREADS):
+        if folder.endswith("/%d" % pid) or files.read_text(folder + "/wchan").startswith("futex"):
+            continue  # the wait channel first: most threads sleep at a futex, and the system call costs more to read
         syscall, waiting_on = ("none", "") if stat.state == "R" else _syscall(folder, pid, proc)
         if syscall not in ("", "futex"):
             found.append(ThreadWait(stat.comm, syscall, waiting_on))
@@ -126,9 +119,9 @@ def tracer(pid: int, proc: str = "/proc") -> str:
 
 def children(pid: int, proc: str = "/proc") -> List[int]:
     """Child processes of all its threads; empty if the kernel does not list them."""
-    threads = files.list_folder("%s/%d/task" % (proc, pid))
-    told = (files.read_text("%s/%d/task/%s/children" % (proc, pid, thread)) for thread in threads)
-    return [int(word) for words in told for word in words.split()]
+    folder = "%s/%d/task" % (proc, pid)
+    lists = (files.read_text("%s/%s/children" % (folder, thread)) for thread in files.list_folder(folder))
+    return [int(word) for words in lists for word in words.split()]
 
 
 def call_names(machine: str) -> Dict[int, str]:
@@ -184,12 +177,12 @@ def _target(folder: str, descriptor: int, pid: int, proc: str) -> str:
     if not target.startswith("socket:["):
         return "pipe" if target.startswith("pipe:[") else target
     try:
-        for one in tcp_sockets(pid, ALL & ~(1 << TIME_WAIT), proc=proc):
-            if target == "socket:[%d]" % one.inode:
-                if one.state == LISTEN:
-                    return "a connection at tcp " + one.local
-                holder = far_end(one, pid, proc)
-                return "tcp " + one.remote + (", " + holder if holder else "")
+        for socket in tcp_sockets(pid, ALL & ~(1 << TIME_WAIT), proc=proc):
+            if target == "socket:[%d]" % socket.inode:
+                if socket.state == LISTEN:
+                    return "a connection at tcp " + socket.local
+                holder = far_end(socket, pid, proc)
+                return "tcp " + socket.remote + (", " + holder if holder else "")
     except OSError:  # a network that may not be entered
         return "socket"
     return "socket"
@@ -201,21 +194,18 @@ def far_end(near: TcpSocket, pid: int, proc: str = "/proc") -> str:
     The process with the lowest pid is named: a forked child shares its parent's descriptors.
     """
     port = int(near.remote.rpartition(":")[2])
-    for one in tcp_sockets(pid, 1 << ESTABLISHED, port=port, proc=proc) if near.state == ESTABLISHED else ():
-        if one.inode and one.local == near.remote and one.remote == near.local:
+    for socket in tcp_sockets(pid, 1 << ESTABLISHED, port=port, proc=proc) if near.state == ESTABLISHED else ():
+        if socket.inode and socket.local == near.remote and socket.remote == near.local:
             uid = files.owner("%s/%d" % (proc, pid))
             others = sorted(int(name) for name in files.list_folder(proc) if name.isdigit() and int(name) != pid)
             likely = (other for other in others if files.owner("%s/%d" % (proc, other)) == uid)
-            owner = SocketOwners(proc).find(one.inode, likely)
+            owner = socket_owner(socket.inode, likely, proc)
             stat = None if owner is None else read_stat(proc, owner)
             if owner is None or stat is None:
                 return ""
-            return "process %d (%s)%s" % (owner, stat.comm, RUNS if _runs(owner, proc) else "")
+            runs = any(thread.state == "R" for _, thread in threads(proc, owner, THREADS))
+            return "process %d (%s)%s" % (owner, stat.comm, RUNS if runs else "")
     return ""
-
-
-def _runs(pid: int, proc: str) -> bool:
-    return any(stat.state == "R" for _, stat in threads(proc, pid, THREADS))
 
 
 def lock_holder(pid: int, proc: str = "/proc") -> str:

@@ -165,9 +165,12 @@ class Cgroup(NamedTuple):
     """Container id, or the scheduler's name of the job; empty outside both."""
 
 
-_CONTAINER = re.compile(r"(?:^|[/:.-])([0-9a-f]{64})(?:\.scope)?(?:$|/)")
-_SLURM = re.compile(r"/(job_\d+(?:/step_[^/]+)?)")
-_MACHINE = re.compile(r"/(?:lxc(?:\.payload)?[./]|machine\.slice/machine-)([^/]+)")
+_NAMES = (
+    re.compile(r"(?:^|[/:.-])([0-9a-f]{64})(?:\.scope)?(?:$|/)"),
+    re.compile(r"/(job_\d+(?:/step_[^/]+)?)"),
+    re.compile(r"/(?:lxc(?:\.payload)?[./]|machine\.slice/machine-)([^/]+)"),
+)
+"""Names in a group's path: of a container, a job of Slurm, a machine of LXC or systemd."""
 
 
 def parse_cgroup(data: bytes) -> Cgroup:
@@ -177,7 +180,8 @@ def parse_cgroup(data: bytes) -> Cgroup:
         number, _, rest = line.partition(":")
         controllers, _, group = rest.partition(":")
         path = group if number == "0" and not controllers else path
-        name = name or _cgroup_name(group)
+        named = filter(None, (pattern.search(group) for pattern in _NAMES))
+        name = name or next((found.group(1)[:64] for found in named), "")
     return Cgroup(path, name)
 
 
@@ -188,14 +192,6 @@ def upward(path: str) -> Iterator[str]:
         yield path
         path = path.rpartition("/")[0]
     yield ""
-
-
-def _cgroup_name(path: str) -> str:
-    for pattern in (_CONTAINER, _SLURM, _MACHINE):
-        found = pattern.search(path)
-        if found:
-            return found.group(1)[:64]
-    return ""
 
 
 SYS_PTRACE = 19

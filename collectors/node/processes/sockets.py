@@ -17,7 +17,7 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set, Tu
 
 from collectors.node.files import link, list_folder
 from collectors.node.netlink import attributes, dump, netlink
-from collectors.node.processes.namespaces import foreign_network, in_network_of
+from collectors.node.processes.namespaces import foreign_namespace, in_network_of
 
 ESTABLISHED, TIME_WAIT, LISTEN = 1, 6, 10
 """States, as in include/net/tcp_states.h."""
@@ -113,25 +113,18 @@ def held_sockets(pid: int, proc: str = "/proc") -> Set[int]:
     return {int(target.group(1)) for target in targets if target}
 
 
-class SocketOwners:
-    """Finds and caches the process that owns a socket, by the socket's inode."""
+def socket_owner(inode: int, likely: Iterable[int] = (), proc: str = "/proc") -> Optional[int]:
+    """Pid of the process that has a socket open, searched among the ``likely`` processes first, then among all.
 
-    def __init__(self, proc: str = "/proc") -> None:
-        self._proc = proc
-        self._known: Dict[int, Optional[int]] = {}
-
-    def find(self, inode: int, likely: Iterable[int]) -> Optional[int]:
-        """Pid of the owner, searched among the ``likely`` processes first, then all; None if no owner is found."""
-        if inode not in self._known:
-            others = sorted((int(name) for name in list_folder(self._proc) if name.isdigit()), reverse=True)
-            left, self._known[inode] = DESCRIPTORS, None
-            for pid in chain(likely, others):
-                held = held_sockets(pid, self._proc)
-                left -= len(held)
-                if inode in held or left < 0:
-                    self._known[inode] = pid if inode in held else None
-                    break
-        return self._known[inode]
+    None if no such process is found among the first :data:`DESCRIPTORS` open sockets.
+    """
+    left = DESCRIPTORS
+    for pid in chain(likely, sorted((int(name) for name in list_folder(proc) if name.isdigit()), reverse=True)):
+        held = held_sockets(pid, proc)
+        left -= len(held)
+        if inode in held or left < 0:
+            return pid if inode in held else None
+    return None
 
 
 # --- traffic of one process ------------------------------------------------------------------------------------------
@@ -157,7 +150,7 @@ class CarriedBytes:
         self._proc = proc
         self._began, self._before = self._look(float("-inf"))
 
-    def told(self) -> ProcessTraffic:
+    def measured(self) -> ProcessTraffic:
         """Bytes so far, and the rate since construction if that was at least :data:`SHORTEST` ago."""
         at, now = self._look(self._began + SHORTEST)
         if now.carried is None or self._before.carried is None or at - self._began < SHORTEST:
@@ -170,22 +163,21 @@ class CarriedBytes:
         The time is ``-inf`` and the traffic unknown if its sockets cannot be read, or are in a network namespace that
         may not be entered.
         """
-        inodes, namespace = held_sockets(self._pid, self._proc), foreign_network(self._pid, self._proc)
+        inodes, namespace = held_sockets(self._pid, self._proc), foreign_namespace(self._pid, "net", self._proc)
         now = time.monotonic()
         if inodes and (namespace not in _latest or _latest[namespace][0] < max(since, now - SHARED)):
             try:
-                open_now = {one.inode: one for one in tcp_sockets(self._pid, 1 << ESTABLISHED, proc=self._proc)}
+                sockets = tcp_sockets(self._pid, 1 << ESTABLISHED, proc=self._proc)
+                _latest[namespace] = now, {socket.inode: socket for socket in sockets}
             except (AttributeError, OSError):  # no netlink here, or it is refused in this container
                 return float("-inf"), ProcessTraffic()
-            _latest[namespace] = now, open_now
         if not inodes:
             return float("-inf"), ProcessTraffic()
         at, connections = _latest[namespace]
         mine = [connections[inode] for inode in inodes if inode in connections]
-        outward = [one for one in mine if one.leaves]
-        own = {one.local.rpartition(":")[0].strip("[]") for one in outward if namespace}
+        local = {socket.local.rpartition(":")[0].strip("[]") for socket in mine if namespace and socket.leaves}
         return at, ProcessTraffic(
-            carried=sum(one.acknowledged + one.received for one in mine),
-            unanswered=sorted({one.remote for one in mine if one.unacknowledged >= UNANSWERED})[:MOST],
-            addresses=sorted(own)[:MOST],
+            carried=sum(socket.acknowledged + socket.received for socket in mine),
+            unanswered=sorted({socket.remote for socket in mine if socket.unacknowledged >= UNANSWERED})[:MOST],
+            addresses=sorted(local)[:MOST],
         )

@@ -12,20 +12,10 @@ from typing import Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 
 from collectors.node import redact
 from collectors.node.files import link, list_folder, read_or_none, text
+from collectors.node.processes import procfs
 from collectors.node.processes.environ import NO_RANK, RankEnvironment
-from collectors.node.processes.namespaces import foreign_mounts, seen_by
-from collectors.node.processes.procfs import (
-    CLOCK_TICKS,
-    ProcessStatus,
-    Stat,
-    colon_field,
-    parse_cgroup,
-    parse_io,
-    parse_schedstat,
-    parse_wchan,
-    read_stat,
-    threads,
-)
+from collectors.node.processes.namespaces import foreign_namespace, seen_by
+from collectors.node.processes.procfs import ProcessStatus, Stat
 from collectors.samples.ranks import Helper, ProcessGone, RankProcess, RankPulse
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.25, 60.0
@@ -72,7 +62,7 @@ class JobProcess:
         """True when the process that started it is gone."""
         self.takes_part = False
         """True when it runs threads listed in :data:`THREADS`; checked only for processes found by their library."""
-        self.told: Optional[RankProcess] = None
+        self.sent: Optional[RankProcess] = None
         """The last sample sent for it; None unless it is a rank."""
         self.facts_at = self.zombies_at = 0.0
         self.bytes_moved: Optional[int] = None
@@ -122,16 +112,16 @@ class JobProcess:
 
     def facts(self, booted: float, status: ProcessStatus, versions: Mapping[str, str]) -> RankProcess:
         """Sample of a rank's stable properties."""
-        cgroup = parse_cgroup(read_or_none(self._base + "cgroup") or b"")
+        cgroup = procfs.parse_cgroup(read_or_none(self._base + "cgroup") or b"")
         cwd = link(self._base + "cwd")
         return RankProcess(
             pid=self.pid,
-            started=round(booted + self.stat.start_ticks / CLOCK_TICKS, 2),
+            started=round(booted + self.stat.start_ticks / procfs.CLOCK_TICKS, 2),
             **{name: value for name, value in self.env._asdict().items() if name != "assigned"},
             parent=self.stat.parent,
             command=redact.command(self.words),
             cwd=cwd,
-            container=cgroup.name or foreign_mounts(self.pid, self._proc),
+            container=cgroup.name or foreign_namespace(self.pid, "mnt", self._proc),
             uid=status.uid,
             user=_users().get(status.uid, str(status.uid)),
             stdout=link(self._base + "fd/1"),
@@ -143,7 +133,7 @@ class JobProcess:
             label=self._title() if self.env.rank == NO_RANK else "",
             own_pid=0 if status.inner_pid == self.pid else status.inner_pid,
             adopted=self.orphan,
-            allowed=text(colon_field(self.read("status"), b"Cpus_allowed_list"))[:200],
+            allowed=text(procfs.colon_field(self.read("status"), b"Cpus_allowed_list"))[:200],
             nice=self.stat.nice,
         )
 
@@ -169,14 +159,14 @@ class JobProcess:
         state, wchan = stat.state, self.read("wchan")
         if state in "ZX" and stat.threads > 1:
             state, wchan = self._thread_left() or (state, wchan)
-        read, written = parse_io(self.read("io"))
-        schedstat = parse_schedstat(self.read("schedstat"))
+        read, written = procfs.parse_io(self.read("io"))
+        schedstat = procfs.parse_schedstat(self.read("schedstat"))
         if schedstat is not None:
             self._measure_wait(moment, schedstat[1])
         return RankPulse(
             pid=self.pid,
             state=state,
-            wchan=parse_wchan(wchan),
+            wchan=procfs.parse_wchan(wchan),
             cpu_user=stat.cpu_user,
             cpu_system=stat.cpu_system,
             voluntary_switches=status.voluntary_switches,
@@ -198,7 +188,7 @@ class JobProcess:
         process alive, with its memory and its GPU.
         """
         found: Dict[str, str] = {}
-        for folder, stat in threads(self._proc, self.pid):
+        for folder, stat in procfs.threads(self._proc, self.pid):
             if stat.state not in "ZX":
                 found.setdefault(stat.state, folder)
         if not found:
@@ -219,10 +209,10 @@ class JobProcess:
         """Sample of this process as a helper of the rank ``owner``."""
         is_loader = self.stat.comm == "pt_data_worker"
         if not is_loader:  # there may be hundreds of data workers; a fork that saves a checkpoint is not one
-            read, written = parse_io(read_or_none(self._base + "io") or b"")
+            read, written = procfs.parse_io(read_or_none(self._base + "io") or b"")
             self.bytes_moved = None if read is None or written is None else read + written
         role = "data_worker" if is_loader else "helper"
-        wchan = parse_wchan(read_or_none(self._base + "wchan") or b"")
+        wchan = procfs.parse_wchan(read_or_none(self._base + "wchan") or b"")
         command = redact.command(self.words, 256)
         return Helper(self.pid, owner, role, self.stat.state, wchan, self.stat.rss, command)
 
@@ -232,16 +222,16 @@ class JobProcess:
         A rank may wait forever for such a child, and only the kernel knows how the child ended. Yields a
         :class:`Helper` in state Z for each new zombie, a :class:`ProcessGone` for each that has disappeared.
         """
-        told, self._zombies = self._zombies, set()
+        reported, self._zombies = self._zombies, set()
         children: List[bytes] = (read_or_none(self._base + "task/%d/children" % self.pid) or b"").split()
         for pid in [int(word) for word in children[-ZOMBIES:] if word.isdigit()]:
-            stat = read_stat(self._proc, pid)
+            stat = procfs.read_stat(self._proc, pid)
             if stat is None or not stat.has_ended or stat.parent != self.pid:
                 continue
             self._zombies.add(pid)
-            if pid not in told:
+            if pid not in reported:
                 yield Helper(pid, self.pid, "helper", stat.state, "", 0, stat.comm, stat.wait_status)
-        yield from (ProcessGone(pid, now) for pid in sorted(told - self._zombies))
+        yield from (ProcessGone(pid, now) for pid in sorted(reported - self._zombies))
 
 
 @lru_cache(maxsize=1)

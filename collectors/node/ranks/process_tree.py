@@ -56,11 +56,11 @@ def classify_tree(members: Mapping[int, JobProcess]) -> Dict[int, ProcessRole]:
 
 def _is_another_rank(member: JobProcess, owner: JobProcess) -> bool:
     """True for a rank started by another rank: Lightning's rank 0 starts its node's other ranks, vLLM its workers."""
-    one, other = member.env, owner.env
-    if NO_RANK in (one.rank, other.rank):
+    env, above = member.env, owner.env
+    if NO_RANK in (env.rank, above.rank):
         return member.takes_part and owner.takes_part
-    meet = one.job == other.job and one.master_port is not None and (one.world_size or 1) > 1
-    return one.rank != other.rank and (other.launcher == "lightning" or meet)
+    meet = env.job == above.job and env.master_port is not None and (env.world_size or 1) > 1
+    return env.rank != above.rank and (above.launcher == "lightning" or meet)
 
 
 def _works_for_a_rank(member: JobProcess) -> bool:
@@ -99,14 +99,17 @@ def _launchers(members: Mapping[int, JobProcess]) -> Set[int]:
     without an assigned rank that takes no part in collectives, above a process that does, has started the ranks with
     multiprocessing.
     """
-    found = {pid for pid, one in members.items() if program(one.words) in LAUNCHERS or one.stat.comm == "pt_elastic"}
+    found = {
+        member.pid for member in members.values()
+        if program(member.words) in LAUNCHERS or member.stat.comm == "pt_elastic"
+    }  # fmt: skip
     for member in members.values():
         above = list(_above(members, member))
         if member.takes_part:
             numbered = member.env.rank != NO_RANK
             found.update(
-                one.pid for one in above
-                if not one.takes_part and (one.env.rank == NO_RANK or not (numbered or one.env.assigned))
+                parent.pid for parent in above
+                if not parent.takes_part and (parent.env.rank == NO_RANK or not (numbered or parent.env.assigned))
             )  # fmt: skip
         if member.env.assigned and not _works_for_a_rank(member):
             for parent in above:

@@ -16,15 +16,9 @@ from typing import AbstractSet, Dict, Iterator, List, Mapping, NamedTuple, Optio
 
 from collectors.node.blocking import BlockingGuard
 from collectors.node.files import read
+from collectors.node.processes import environ
 from collectors.node.processes.commands import MARK, is_own
-from collectors.node.processes.environ import (
-    RankEnvironment,
-    may_have_rank,
-    parse,
-    presentable,
-    rank_of,
-    rank_of_member,
-)
+from collectors.node.processes.environ import RankEnvironment
 from collectors.node.processes.procfs import CLOCK_TICKS, Stat, read_stat, split_zeros
 from collectors.node.ranks.job_process import JobProcess
 
@@ -129,16 +123,14 @@ class Search:
     def _due(self, pids: Set[int], moment: float) -> List[int]:
         """New and young processes, and a few old ones: Python processes first, then by due time."""
         again = {pid: known for pid, known in self._unrelated.items() if moment >= known.again}
-        young = [pid for pid, known in again.items() if moment < known.old_at]
-        turns = (
-            (not one.comm.startswith(_PYTHON), one.again, pid) for pid, one in again.items() if moment >= one.old_at
-        )
-        return [*(pids - self._unrelated.keys()), *young, *(pid for _, _, pid in sorted(turns)[:TURNS])]
+        young = {pid for pid, known in again.items() if moment < known.old_at}
+        old = sorted(again.keys() - young, key=lambda pid: (not again[pid].comm.startswith(_PYTHON), again[pid].again))
+        return [*(pids - self._unrelated.keys()), *young, *old[:TURNS]]
 
     def _judged(self, folder: str, pid: int, stat: Stat) -> _Judged:
         """Read a process's environment, and its maps if it is large. Raises :class:`OSError`."""
         data, known = read(folder + "/environ"), self._unrelated.get(pid)
-        rank, library = rank_of(parse(data)) if may_have_rank(data) else None, ""
+        rank, library = environ.rank_of(environ.parse(data)) if environ.may_have_rank(data) else None, ""
         if (
             rank is None
             and stat.rss >= LEAST
@@ -147,8 +139,8 @@ class Search:
         ):
             library = library_of(read(folder + "/maps", MAPS_LIMIT))
             if library and not is_foreign(split_zeros(read(folder + "/cmdline")), stat.comm):
-                rank = rank_of_member(parse(data))
-        env = parse(data) if rank is not None else {}
+                rank = environ.rank_of_member(environ.parse(data))
+        env = environ.parse(data) if rank is not None else {}
         return _Judged(env, rank if self._passes(env) else None, library if rank is not None else "")
 
     def _sorted(
@@ -158,7 +150,7 @@ class Search:
         self.refused.discard(pid)
         if isinstance(answer, _Judged) and answer.rank is not None:
             self._unrelated.pop(pid, None)
-            shown = presentable(answer.env)
+            shown = environ.presentable(answer.env)
             yield JobProcess(pid, answer.rank, stat, shown=shown, library=answer.library, seen=moment, proc=self._proc)
             return
         if isinstance(answer, PermissionError) and stat.comm.startswith(_PYTHON):

@@ -12,16 +12,8 @@ from typing import Dict, Iterable, Iterator, List, NamedTuple, Optional, Set
 from collectors.node import redact
 from collectors.node.blocking import BlockingGuard
 from collectors.node.files import link, read
+from collectors.node.processes import procfs
 from collectors.node.processes.commands import is_python, program
-from collectors.node.processes.procfs import (
-    CLOCK_TICKS,
-    Stat,
-    boot_time,
-    parse_stat,
-    parse_status,
-    read_stat,
-    split_zeros,
-)
 from collectors.node.ranks.job_process import JobProcess
 from collectors.node.ranks.process_tree import ProcessRole, classify_tree
 from collectors.node.ranks.search import YOUNG, Search
@@ -56,7 +48,7 @@ class RankSource(Source):
 
     def __init__(self, shared: Shared, proc: str = "/proc", sys: str = "/sys") -> None:
         super().__init__(shared, proc, sys)
-        self._booted = boot_time()
+        self._booted = procfs.boot_time()
         self._guard = BlockingGuard()
         self._search = Search(proc, self._guard)
         self._tracked: Dict[int, JobProcess] = {}
@@ -118,7 +110,7 @@ class RankSource(Source):
         tracked, role = self._tracked.pop(pid), self._roles.pop(pid, None)
         tracked.close()
         self._stale = True
-        if tracked.told is not None or (role is not None and role.role == "helper"):
+        if tracked.sent is not None or (role is not None and role.role == "helper"):
             yield ProcessGone(pid, now)
 
     def _explain_emptiness(self) -> None:
@@ -144,7 +136,7 @@ class RankSource(Source):
                     paths["%s/%d/cmdline" % (self.proc, pid)] = tracked
         for path, answer in self._guard.ask(list(paths), read).items():
             tracked = paths[path]
-            words = split_zeros(answer) if isinstance(answer, bytes) else []
+            words = procfs.split_zeros(answer) if isinstance(answer, bytes) else []
             if words and words != tracked.words:
                 tracked.words = words
                 tracked.facts_at = 0.0
@@ -167,15 +159,15 @@ class RankSource(Source):
         for pid, role in self._roles.items():
             tracked, old = self._tracked[pid], before.get(pid)
             no_helper = old is not None and old.role == "helper" and role != old
-            if no_helper or (tracked.told is not None and role.role != "rank"):
+            if no_helper or (tracked.sent is not None and role.role != "rank"):
                 yield ProcessGone(pid, now, False)
-                tracked.told = None
+                tracked.sent = None
 
-    def _is_orphan(self, stat: Stat) -> bool:
+    def _is_orphan(self, stat: procfs.Stat) -> bool:
         """True when an init adopted the process: its original parent is gone."""
         if stat.parent == 1:
             return self._init_adopts
-        parent = read_stat(self.proc, stat.parent) if stat.parent and stat.parent not in self._tracked else None
+        parent = procfs.read_stat(self.proc, stat.parent) if stat.parent and stat.parent not in self._tracked else None
         return parent is not None and parent.comm == "systemd"
 
     def _having(self, role: str) -> Iterable[JobProcess]:
@@ -185,13 +177,13 @@ class RankSource(Source):
         """Agents of torchrun while no rank runs on this node: they wait for other nodes' agents, or to be stopped."""
         before, self._idle, ranks = self._idle, {}, self._having("rank")
         self._ran_at = now if ranks else self._ran_at
-        for one in () if ranks else self._having("launcher"):
-            if program(one.words) in AGENTS:
-                since = before[one.pid].since if one.pid in before else self._ran_at
-                if since is None and one.stat.children_cpu >= RAN_S:
+        for agent in () if ranks else self._having("launcher"):
+            if program(agent.words) in AGENTS:
+                since = before[agent.pid].since if agent.pid in before else self._ran_at
+                if since is None and agent.stat.children_cpu >= RAN_S:
                     since = now
-                started = self._booted + one.stat.start_ticks / CLOCK_TICKS
-                self._idle[one.pid] = IdleLauncher(one.pid, started, redact.command(one.words, 512), since)
+                started = self._booted + agent.stat.start_ticks / procfs.CLOCK_TICKS
+                self._idle[agent.pid] = IdleLauncher(agent.pid, started, redact.command(agent.words, 512), since)
         yield from (ProcessGone(pid, now, False) for pid in before if pid not in self._idle)
         yield from self._idle.values()
 
@@ -202,7 +194,7 @@ class RankSource(Source):
 
         A zombie stays in /proc until its parent waits for it, which a container's first process may never do.
         """
-        stat = parse_stat(tracked.read("stat"))
+        stat = procfs.parse_stat(tracked.read("stat"))
         if stat is None or stat.has_ended or stat.start_ticks != tracked.stat.start_ticks:
             yield from self._drop(tracked.pid, now)
             return
@@ -233,18 +225,18 @@ class RankSource(Source):
         for tracked in self._having("rank"):
             pid = tracked.pid
             yield from self._refresh(tracked, now)
-            status = parse_status(tracked.read("status"), pid)
+            status = procfs.parse_status(tracked.read("status"), pid)
             if pid not in self._tracked or status is None:
                 continue
             versions = self.shared.versions.get(pid, {})
-            if tracked.told is None or moment - tracked.facts_at > FACTS_EVERY:
+            if tracked.sent is None or moment - tracked.facts_at > FACTS_EVERY:
                 tracked.facts_at = moment
                 tracked.executable = link("%s/%d/exe" % (self.proc, pid)) or tracked.executable
-                tracked.told = tracked.facts(self._booted, status, versions)
-            elif tracked.told.versions != versions:
-                tracked.told = tracked.told._replace(versions=versions)
-            alive.append(tracked.told)
-            yield tracked.told
+                tracked.sent = tracked.facts(self._booted, status, versions)
+            elif tracked.sent.versions != versions:
+                tracked.sent = tracked.sent._replace(versions=versions)
+            alive.append(tracked.sent)
+            yield tracked.sent
             yield tracked.pulse(status, moment, spent.get(pid, 0.0), moved.get(pid))
             if moment >= tracked.zombies_at:
                 tracked.zombies_at = moment + CALM

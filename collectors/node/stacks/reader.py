@@ -89,7 +89,7 @@ class StackReader:
             "" if failure is None else "%s: %s" % failure, threads, seen.waiting_on,
             process_state.kernel_stack(pid) if failure is not None or seen.state == UNINTERRUPTIBLE else [],
             way_out(pid) if failure is not None and failure.word == "denied" else remedy,
-            *(traffic.told() if traffic is not None else ProcessTraffic()),
+            *(traffic.measured() if traffic is not None else ProcessTraffic()),
             process_state.beside_main(pid) if pid == rank_pid and seen.syscall == "futex" else [],
         )  # fmt: skip
 
@@ -156,6 +156,6 @@ def way_out(pid: int, proc: str = "/proc") -> str:
     if status is not None and status.uid != os.geteuid():
         return "the process belongs to uid %d: connect as that user or as root, or %s" % (status.uid, sudo)
     if scope:
-        own = "sysctl kernel.yama.ptrace_scope=0"
-        return "kernel.yama.ptrace_scope is %d: connect as root, %s, or as root run %s" % (scope, sudo, own)
+        setting = "sysctl kernel.yama.ptrace_scope=0"
+        return "kernel.yama.ptrace_scope is %d: connect as root, %s, or as root run %s" % (scope, sudo, setting)
     return "connect as root, or %s" % sudo

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from collectors.node.nccl.recorder import WantedDump
-from collectors.node.processes.pages import PageSource, find, read_pulse, told_pipe
+from collectors.node.processes.pages import PageSource, find, read_pulse, recorder_pipe
 from collectors.node.source import Shared
 from collectors.samples import page as layout
 from collectors.samples.inside import InsidePulse, InsideResult
@@ -99,7 +99,7 @@ def test_results_of_checks_are_told(source: PageSource, do: Callable[[str], None
 
 
 def test_the_pipe_that_a_rank_opened_itself_and_whose_page_it_is(job: subprocess.Popen[str]) -> None:
-    stem = told_pipe(job.pid)
+    stem = recorder_pipe(job.pid)
     assert stem.endswith("/fr_pipe_")
     assert WantedDump(3, job.pid, 0.0).pipe == f"{stem}3.pipe"
     own = find("/proc", job.pid, os.getuid())

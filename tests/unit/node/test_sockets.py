@@ -34,17 +34,17 @@ def test_real_sockets_by_state_and_port_and_what_a_connection_carries() -> None:
         assert {listening.inode, dialled.inode} <= held_sockets(me)
 
         traffic = CarriedBytes(me)
-        before = traffic.told().carried or 0
+        before = traffic.measured().carried or 0
         near.sendall(b"x" * 100_000)
         left = 100_000
         while left:
             left -= len(far.recv(65536))
         deadline = time.monotonic() + 20
-        told = traffic.told()
+        told = traffic.measured()
         while (told.carried or 0) < before + 200_000 or told.carrying is None:  # acknowledged here, received there
             assert time.monotonic() < deadline
             time.sleep(0.06)
-            told = traffic.told()
+            told = traffic.measured()
         assert (told.carrying or 0.0) > 0
         assert told[2:] == ([], []), "it is in our own network"
         far.close()
