@@ -105,4 +105,7 @@ async def _record(options: SessionOptions, file: str, seconds: float | None, tol
             seen = sum(node.seen_at is not None for node in nodes.values())
             if seen and not recordings.fault:
                 what = f"{duration(time.monotonic() - began)} of {count(seen, 'node')}"
+                what += (
+                    f" without {lost:,} samples, for which the file was too slow" if (lost := recordings.lost) else ""
+                )
                 told.append(f"hangtop: recorded {what}: hangtop replay {shlex.quote(file)}")

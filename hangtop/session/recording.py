@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import sqlite3
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from math import inf
 from pathlib import Path
+from queue import Queue
+from threading import Thread
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -31,6 +33,8 @@ SNAPSHOT_SECONDS = 60.0
 """Seconds between two snapshots."""
 LARGEST = 64 << 20
 """Most bytes of a block's lines; a larger block is damaged."""
+MOST_BLOCKS = 128
+"""Most blocks that wait for a slow file system: ten minutes of a small job. Further entries are lost."""
 SCHEMA = (
     "PRAGMA page_size=1024; PRAGMA synchronous=OFF; CREATE TABLE about (value TEXT); CREATE TABLE block "
     "(id INTEGER PRIMARY KEY, first REAL, last REAL, snapshot INTEGER, body BLOB);"
@@ -81,6 +85,15 @@ MOST = 8192
 """Most things of one node; the oldest are dropped."""
 
 
+class Block(NamedTuple):
+    """Some seconds of entries, as lines."""
+
+    first: float
+    last: float
+    snapshot: bool
+    body: bytes
+
+
 class Newest:
     """The newest entry of each thing on each node: played in order, the entries restore the present state."""
 
@@ -106,9 +119,10 @@ class Newest:
         if len(known) > MOST:
             del known[next(iter(known))]
 
-    def entries(self) -> list[Entry]:
-        """All entries, by time."""
-        return sorted((entry for known in self._of.values() for entry in known.values()), key=lambda entry: entry.at)
+    def lines(self) -> list[bytes]:
+        """All entries as lines, by time."""
+        entries = (entry for known in self._of.values() for entry in known.values())
+        return [*map(_line, sorted(entries, key=lambda entry: entry.at))]
 
 
 for _kind in (*SAMPLES, *OTHERS[1:]):
@@ -121,29 +135,33 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Recorder:
-    """Writes a recording; beyond ``limit`` bytes it deletes the oldest blocks. Raises :class:`RecordingError`."""
+    """Writes a recording, in a thread of its own: a file system that does not answer must not stop the event loop.
 
-    def __init__(self, path: Path, about: About, began: float, limit: float = inf) -> None:
-        """Create the file, readable only by its owner; an existing file is never overwritten."""
+    Its methods are for the event loop; once writing has failed they raise :class:`RecordingError`.
+    """
+
+    def __init__(
+        self, path: Path, about: About, began: float, *, keep: bool, limit: float, prepare: Callable[[], object]
+    ) -> None:
+        """Begin to write the empty file that ``prepare`` makes; beyond ``limit`` bytes its oldest blocks go."""
         self.path = path
+        self.keep = keep
+        """The file stays when it is closed, or cannot be written any more."""
         self.first = began
         """The oldest moment that can be shown."""
-        self._limit = limit
+        self.lost = 0
+        """Entries that are not in the file, because it took too long to write."""
+        self.lags = False
+        """Entries are being lost; the next block repeats the newest entry of each thing."""
         self._lines: list[bytes] = []
         self._size = 0
         self._began = self._last = self._snapshot_at = began
         self._newest = Newest()
-        try:
-            path.touch(mode=0o600, exist_ok=False)
-        except FileExistsError:
-            raise RecordingError(f"{path}: is there already; a recording is never overwritten") from None
-        except OSError as error:
-            raise RecordingError(f"{path}: cannot be written: {error.strerror}") from None
-        self._file = sqlite3.connect(path, isolation_level=None)
-        for statement in SCHEMA.split(";"):
-            self._execute(statement)
-        self._execute("INSERT INTO about VALUES (?)", _encode(about).decode())
-        self._write([], began, began)
+        self._error: RecordingError | None = None
+        self._blocks: Queue[Block | None] = Queue()
+        self._give([], began, began)
+        self._thread = Thread(target=self._run, args=(about, limit, prepare), name="hangtop recorder", daemon=True)
+        self._thread.start()
 
     def add(self, at: float, node: str, payloads: Iterable[Payload]) -> None:
         """Add input that came together."""
@@ -156,47 +174,76 @@ class Recorder:
             self._size += len(line)
             self._newest.take(entry)
         self._last = max(self._began, at)  # a wall clock may be set back; a block's times never run backwards
-        if self._size >= BLOCK_BYTES or self._last - self._began >= BLOCK_SECONDS:
+        if self._error or self._size >= BLOCK_BYTES or self._last - self._began >= BLOCK_SECONDS:
             self.flush()
         if at - self._snapshot_at >= SNAPSHOT_SECONDS:
             self.flush()
-            self._write(map(_line, self._newest.entries()), at, at, snapshot=True)
-            self._snapshot_at = at
-            self._make_room()
+            if not self.lags:
+                self._give(self._newest.lines(), at, at, snapshot=True)
+                self._snapshot_at = at
 
-    def flush(self) -> None:
-        """Write the pending lines."""
+    def flush(self) -> int:
+        """Give the pending lines to the thread, unless it lags; returns how many blocks it has yet to write."""
+        if self._error is not None:
+            raise self._error
         if self._lines:
             lines, self._lines, self._size = self._lines, [], 0
-            self._write(lines, self._began, self._last)
+            lagged, self.lags = self.lags, self._blocks.qsize() >= MOST_BLOCKS
+            if self.lags:
+                self.lost += len(lines)
+            else:
+                self._give(self._newest.lines() if lagged else lines, self._began, self._last)
+        return self._blocks.unfinished_tasks
 
-    def close(self, at: float) -> None:
-        """Write the pending lines and close the file; ``at`` is the recording's end."""
+    def close(self, at: float, seconds: float = 0.0) -> None:
+        """Have the pending lines written and the file closed; waits for so many seconds. ``at`` is the end."""
         try:
             self.flush()
-            self._write([], at, at)
+            self._give([], at, at)
         finally:
-            self._file.close()
+            self._blocks.put(None)
+        self._thread.join(seconds)
+        if self._error is not None:
+            raise self._error
+        if seconds and self._thread.is_alive():
+            raise RecordingError(f"{self.path}: its end was not written within {seconds:g} s")
 
-    def _make_room(self) -> None:
-        """Delete all rows before the second snapshot, repeatedly, until the rest is within the limit."""
-        second = "SELECT id, last FROM block WHERE snapshot AND id > (SELECT min(id) FROM block) ORDER BY id LIMIT 1"
-        while self._execute("SELECT sum(length(body)) FROM block")[0] > self._limit and (row := self._execute(second)):
-            self._execute("DELETE FROM block WHERE id < ?", row[0])
-            self.first = row[1]
+    def _give(self, lines: list[bytes], first: float, last: float, *, snapshot: bool = False) -> None:
+        self._blocks.put(Block(first, last, snapshot, b"\n".join(lines)))
 
-    def _write(self, lines: Iterable[bytes], first: float, last: float, *, snapshot: bool = False) -> None:
-        row = (first, last, snapshot, zlib.compress(b"\n".join(lines)))
-        self._execute("INSERT INTO block (first, last, snapshot, body) VALUES (?, ?, ?, ?)", *row)
+    # --- in the thread -----------------------------------------------------------------------------------------------
 
-    def _execute(self, statement: str, *values: object) -> Any:
-        """Run a statement; returns its first row, if any."""
+    def _run(self, about: About, limit: float, prepare: Callable[[], object]) -> None:
         try:
-            return self._file.execute(statement, values).fetchone()
-        except sqlite3.Error as error:
-            self._file.close()
+            try:
+                prepare()
+                with closing(sqlite3.connect(self.path, isolation_level=None)) as file:
+                    self._write(file, about, limit)
+            finally:
+                if not self.keep:
+                    self.path.unlink(missing_ok=True)
+        except (OSError, sqlite3.Error) as error:
             # The reason comes first, because a narrow panel shows only the beginning.
-            raise RecordingError(f"{error}: {self.path} cannot be written any more") from None
+            self._error = RecordingError(f"{error}: {self.path} cannot be written any more")
+
+    def _write(self, file: sqlite3.Connection, about: About, limit: float) -> None:
+        """Write all blocks up to the end mark, None."""
+        file.executescript(SCHEMA)
+        file.execute("INSERT INTO about VALUES (?)", (_encode(about).decode(),))
+        for block in iter(self._blocks.get, None):
+            row = block._replace(body=zlib.compress(block.body))
+            file.execute("INSERT INTO block (first, last, snapshot, body) VALUES (?, ?, ?, ?)", row)
+            if block.snapshot:
+                self._make_room(file, limit)
+            self._blocks.task_done()
+
+    def _make_room(self, file: sqlite3.Connection, limit: float) -> None:
+        """Delete all rows before the second snapshot, repeatedly, until the rest is within the limit."""
+        size = "SELECT sum(length(body)) FROM block"
+        second = "SELECT id, last FROM block WHERE snapshot AND id > (SELECT min(id) FROM block) ORDER BY id LIMIT 1"
+        while file.execute(size).fetchone()[0] > limit and (row := file.execute(second).fetchone()):
+            file.execute("DELETE FROM block WHERE id < ?", row[:1])
+            self.first = row[1]
 
 
 class Recording:

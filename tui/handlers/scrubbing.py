@@ -67,7 +67,7 @@ async def _shown(app: HangtopApp) -> None:
 
     timeline, head = app.model.timeline, app.head
     await asyncio.sleep(0)  # of several keys pressed at once only the last counts
-    at, past = timeline.at, head.recordings.opened()
+    at, past = timeline.at, await head.recordings.opened()
     if at is None or past is None:
         return
     moment = await asyncio.to_thread(SeekedSession, head.options, past, at)

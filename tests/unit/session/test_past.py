@@ -7,7 +7,9 @@ import os
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from sqlite3 import connect
+from threading import Event
+from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
@@ -15,7 +17,7 @@ from click.testing import CliRunner
 from collectors.fleet.sink import LinkChange
 from hangtop.cli.replay import command as replay_command
 from hangtop.diagnosis.node import Node
-from hangtop.session import recordings
+from hangtop.session import recording, recordings
 from hangtop.session.options import SessionOptions
 from hangtop.session.recording import SNAPSHOT_SECONDS, Recording, RecordingError
 from hangtop.session.recordings import pasts
@@ -93,25 +95,72 @@ async def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_full_disk_ends_the_recording_and_not_the_watch(tmp_path: Path, named: bool) -> None:
+async def test_a_full_disk_ends_the_recording_and_not_the_watch(tmp_path: Path, named: bool) -> None:
     now = 1000.0
     session = Session(SessionOptions(), clock=lambda: now)
     if named:
         session.recordings.record(tmp_path / "x.hangtop")
     else:
         session.recordings.keep_past(tmp_path)
-    (file,) = tmp_path.glob("*.hangtop")
+    past = await session.recordings.opened()
+    assert past is not None
+    file = past.path
     with sqlite3.connect(file) as other:
         other.execute("DROP TABLE block")  # as if nothing could be written
     for second in range(12):
         now = 1000.0 + second
         session.samples("node1", [gpu_row(0, power=float(second)), tick(now)])
+        if second == 10:
+            with pytest.raises(RecordingError):
+                await session.recordings.opened()
     assert "cannot be written any more" in session.recordings.fault
     assert session.recordings.past is None
     assert file.exists() == named
     _, told = [*session.state.changes][-1]
     assert told.text.startswith("recording ended: " if named else "the past is no longer kept: ")
     assert len(session.state.nodes["node1"].gpus[0].samples) == 12
+
+
+class SilentFile:
+    """An SQLite connection that does nothing before ``answers`` is set, like a file on NFS without its server."""
+
+    answers: Event
+
+    def __init__(self, path: Path, **options: Any) -> None:
+        self._file = connect(path, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        self.answers.wait()
+        return getattr(self._file, name)
+
+
+@pytest.mark.parametrize(("most", "lost"), [(100, 0), (3, 109)])
+async def test_a_file_that_does_not_answer_stops_the_recording_and_not_the_watch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, lost: int
+) -> None:
+    SilentFile.answers = Event()
+    monkeypatch.setattr(sqlite3, "connect", SilentFile)
+    monkeypatch.setattr(recording, "MOST_BLOCKS", most)
+    now = 1000.0
+    session = Session(SessionOptions(), clock=lambda: now)
+    session.recordings.record(tmp_path / "x.hangtop")
+    for second in range(48):
+        now = 1000.0 + second
+        session.samples("node1", [gpu_row(0, power=float(second)), gpu_row(1), tick(now)])
+        if second == 30:
+            session.samples("node1", [process(0)])
+    assert len(session.state.nodes["node1"].gpus[0].samples) == 48
+    SilentFile.answers.set()
+    monkeypatch.undo()
+    await session.recordings.opened()
+    now = 1100.0
+    session.samples("node1", [tick(now)])
+    session.recordings.close()
+    assert session.recordings.lost == lost
+    assert any("lags" in change.text for _, change in session.state.changes) == (lost > 0)
+    again = played(tmp_path / "x.hangtop").state.nodes["node1"]
+    assert_alike(again, session.state.nodes["node1"], 1 if lost else 48)
+    assert len(list(Recording(tmp_path / "x.hangtop").entries())) == (40 if lost else 146)
 
 
 # --- any moment --------------------------------------------------------------------------------------------------
@@ -133,28 +182,28 @@ def watched(
     return session
 
 
-def moment(session: PaperSession, second: float) -> SeekedSession:
-    past = session.recordings.opened()
+async def moment(session: PaperSession, second: float) -> SeekedSession:
+    past = await session.recordings.opened()
     assert past is not None
     return SeekedSession(session.options, past, NOW + second)
 
 
 @pytest.mark.parametrize("second", [3, int(SNAPSHOT_SECONDS), 2 * int(SNAPSHOT_SECONDS) + 5])
-def test_a_moment_is_the_session_that_had_seen_no_more(tmp_path: Path, second: int) -> None:
+async def test_a_moment_is_the_session_that_had_seen_no_more(tmp_path: Path, second: int) -> None:
     session = watched(Paper(nodes=3, gpus=2), 160, tmp_path / "long")
     then = watched(Paper(nodes=3, gpus=2), second + 1, tmp_path)
-    found = moment(session, second)
+    found = await moment(session, second)
     assert found.now() == then.now() == NOW + second
     assert list(found.state.nodes) == list(then.state.nodes)
     for name, node in found.state.nodes.items():
         assert_alike(node, then.state.nodes[name], 10)
 
 
-def test_the_past_can_be_shown_before_anything_came(tmp_path: Path) -> None:
-    assert moment(watched(Paper(nodes=1, gpus=1), 0, tmp_path), 0).state.nodes == {}
+async def test_the_past_can_be_shown_before_anything_came(tmp_path: Path) -> None:
+    assert (await moment(watched(Paper(nodes=1, gpus=1), 0, tmp_path), 0)).state.nodes == {}
 
 
-def test_what_the_session_keeps_itself_is_shown_as_far_as_it_was_known(tmp_path: Path) -> None:
+async def test_what_the_session_keeps_itself_is_shown_as_far_as_it_was_known(tmp_path: Path) -> None:
     paper = Paper(nodes=2, gpus=2)
 
     def then(session: PaperSession, second: int) -> None:
@@ -167,7 +216,7 @@ def test_what_the_session_keeps_itself_is_shown_as_far_as_it_was_known(tmp_path:
 
     session = watched(paper, 50, tmp_path, then)
     for second in (20, 40):
-        found = moment(session, second)
+        found = await moment(session, second)
         found.show(session)
         after = second > 30
         assert [lines.lines for _, lines in found.state.log_lines] == [[f"line {each}"] for each in range(second + 1)]
@@ -187,7 +236,9 @@ def kept(session: Session) -> Path:
 
 
 @pytest.mark.parametrize("ahead", [0.0, 3000.0])
-def test_of_a_long_past_the_end_is_kept_and_clocks_that_are_wrong_stay_as_wrong(tmp_path: Path, ahead: float) -> None:
+async def test_of_a_long_past_the_end_is_kept_and_clocks_that_are_wrong_stay_as_wrong(
+    tmp_path: Path, ahead: float
+) -> None:
     now = 1000.0
     session = Session(SessionOptions(targets=("node1",)), clock=lambda: now)
     session.recordings.keep_past(tmp_path, limit=2000)
@@ -203,8 +254,9 @@ def test_of_a_long_past_the_end_is_kept_and_clocks_that_are_wrong_stay_as_wrong(
         moved = pulse(1000, voluntary_switches=second)
         session.samples("node1", [moved, tick(now + ahead, second)])
         session.tick()
-    assert session.recordings.past is not None
-    assert session.recordings.past.first > 1020.0
+    past = await session.recordings.opened()
+    assert past is not None
+    assert past.first > 1020.0
     again, then = played(kept(session)).state.nodes["node1"], session.state.nodes["node1"]
     assert_alike(again, then, 10)
     assert again.ranks[1000].process.started == 900.0
