@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import re
+from typing import Any, get_args
 
 import pytest
 
@@ -11,7 +12,9 @@ from hangtop.cli.answer import Answer, as_json, as_text
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, Outcome, Unknown, Verdict
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Node, Rank
+from hangtop.diagnosis.phrasing import outcome_words
 from tests.support.made import process
+from tests.support.readme import ROOT
 
 LOOK = Evidence(Observer.STACKS, "py-spy rank 3", 995.0, "read_shard (data.py:88)\nmain (train.py:3)")
 STUCK = Finding(
@@ -65,12 +68,11 @@ def test_the_json_is_what_the_document_says() -> None:
     assert answer["findings"][1]["cause"] == "rank_stuck_in_data"
 
 
-@pytest.mark.parametrize(
-    ("outcome", "code"),
-    [("healthy", 0), ("idle", 0), ("hung", 1), ("slow", 1), ("unknown", 5), ("starting", 5), ("waiting", 6)],
-)
-def test_exit_codes(outcome: Outcome, code: int) -> None:
-    assert _answer(Verdict(outcome, "")).exit_code == code
+@pytest.mark.parametrize("outcome", get_args(Outcome))
+def test_the_exit_code_of_each_verdict_is_the_one_in_the_readme(outcome: Outcome) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(rf"\| {outcome_words(outcome).upper()} \|.*\| (\d) \|", readme)
+    assert _answer(Verdict(outcome, "")).exit_code == int(code)
 
 
 def test_no_node_reachable_is_its_own_exit_code() -> None:
