@@ -41,8 +41,6 @@ TRIM_EVERY = 120
 FIRST = 2
 """Number of sources that answer before the others are imported: a user who opens the screen wants to see ranks."""
 
-DEFAULT = Settings(1.0, 0.0, None, [], [], [])
-
 
 class Agent:
     """Collects from its sources once a tick and writes what changed."""
@@ -68,7 +66,7 @@ class Agent:
         yielded = False
         while True:
             self._tick(self._runners, min(1.0, self._settings.interval * GRACE))
-            if not yielded and (self._seq > START_TICKS or all(runner.has_read for runner in self._runners)):
+            if not yielded and (self._seq > START_TICKS or all(runner.state is not None for runner in self._runners)):
                 # Not earlier: with all cores busy, a low priority would extend the start to half a minute. The thread
                 # of the control line keeps its priority: re-arming the alarm too late would end the process.
                 yield_to_all()
@@ -176,12 +174,12 @@ class Agent:
 def main(arguments: Dict[str, Any]) -> None:
     """Entry of the payload.
 
-    ``arguments``: ``settings`` (fields of :class:`Settings`), ``sources`` (names; default all),
-    ``silence`` (seconds without a heartbeat before it ends); all optional.
+    ``arguments``: ``settings`` (fields of :class:`Settings`), and optionally ``sources`` (names; default all) and
+    ``silence`` (seconds without a heartbeat before it ends).
     """
-    fields, names = arguments.get("settings"), arguments.get("sources") or SOURCES
+    names = arguments.get("sources") or SOURCES
     Agent(
         names=[name for name in SOURCES if name in names],
         silence=arguments.get("silence", watchdog.SILENCE),
-        settings=Settings(*fields) if fields else DEFAULT,
+        settings=Settings(*arguments["settings"]),
     ).run()

@@ -57,16 +57,15 @@ class Child:
     (in ``read``), which lives as long as the node side does.
     """
 
-    def __init__(self, argv: Sequence[str], *, feed: bytes = b"", become: Optional[Callable[[], None]] = None) -> None:
-        """``argv[0]`` is a path, or a name for :func:`find`.
+    def __init__(self, argv: Sequence[str], *, feed: bytes = b"") -> None:
+        """``argv[0]`` is a path, or a name for :func:`find`; ``feed`` is its standard input, written at once.
 
-        ``feed`` is its standard input, written before this returns; ``become`` is called in the child before exec.
         Raises :class:`Absent` if the program cannot be started.
         """
         program = argv[0] if "/" in argv[0] else find(argv[0])
         if program is None:
             raise Absent("%s: No such file or directory" % argv[0])
-        setup = watchdog.child_setup(become=become)
+        setup = watchdog.child_setup()
         if setup is None:
             raise Absent("this node's Python has no ctypes, so %s could not be ended reliably" % argv[0])
         import subprocess  # half a megabyte and 10 ms: some nodes run no other program
@@ -75,7 +74,7 @@ class Child:
         try:
             self._process = subprocess.Popen(
                 [program, *argv[1:]], stdin=pipe if feed else subprocess.DEVNULL, stdout=pipe, stderr=pipe, bufsize=0,
-                cwd="/", env=dict(os.environ, LC_ALL="C"), preexec_fn=setup,  # noqa: PLW1509 (prctl and setuid alone)
+                cwd="/", env=dict(os.environ, LC_ALL="C"), preexec_fn=setup,  # noqa: PLW1509 (prctl alone)
             )  # fmt: skip
         except (OSError, subprocess.SubprocessError) as error:
             raise Absent("%s: %s" % (argv[0], getattr(error, "strerror", None) or error)) from error
@@ -88,11 +87,6 @@ class Child:
         self._out, self._err = self._process.stdout, self._process.stderr
         for stream in (self._out, self._err):
             os.set_blocking(stream.fileno(), False)
-
-    @property
-    def pid(self) -> int:
-        """Process id."""
-        return self._process.pid
 
     @property
     def status(self) -> Optional[int]:

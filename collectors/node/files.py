@@ -84,7 +84,11 @@ def named_file(path: str, uid: int) -> int:
     As root we must not read other files for that user; reading alone has effects, as it empties some kernel files.
     Raises :class:`OSError`.
     """
-    return opened(path, lambda found: regular(found) and _may_read(found, uid))
+
+    def accept(found: os.stat_result) -> bool:
+        return regular(found) and (uid in (0, found.st_uid) or bool(found.st_mode & stat.S_IROTH))
+
+    return opened(path, accept)
 
 
 def read_named(path: str, uid: int, limit: int = LIMIT) -> Optional[bytes]:
@@ -93,10 +97,6 @@ def read_named(path: str, uid: int, limit: int = LIMIT) -> Optional[bytes]:
         return _whole(named_file(path, uid), limit)
     except OSError:
         return None
-
-
-def _may_read(found: os.stat_result, uid: int) -> bool:
-    return uid in (0, found.st_uid) or bool(found.st_mode & stat.S_IROTH)
 
 
 def is_ours(path: str) -> bool:

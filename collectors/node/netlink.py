@@ -33,8 +33,8 @@ def dump(asked: socket, kind: int, request: bytes) -> Iterator[bytes]:
     while left > 0:
         answer = asked.recv(1 << 17)
         left -= len(answer)
-        for told, body in messages(answer):
-            if told in (_DONE, _ERROR):
+        for answered, body in messages(answer):
+            if answered in (_DONE, _ERROR):
                 return
             yield body
 

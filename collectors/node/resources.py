@@ -19,8 +19,8 @@ reads heartbeats did not get a core in time."""
 
 def yield_to_all() -> None:
     """Lower the calling thread's priority to :data:`LOW`, unless it is lower; on Linux each thread has its own."""
-    own = os.getpriority(os.PRIO_PROCESS, 0)
-    os.setpriority(os.PRIO_PROCESS, 0, max(own, LOW))  # raising it would need a privilege
+    niceness = os.getpriority(os.PRIO_PROCESS, 0)
+    os.setpriority(os.PRIO_PROCESS, 0, max(niceness, LOW))  # raising it would need a privilege
 
 
 def reuse_memory() -> None:

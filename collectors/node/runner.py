@@ -32,13 +32,9 @@ class Runner:
         """Times of the last read's start and of the next read (monotonic clock)."""
         self._deadline = Source.deadline
         self._result: Optional[Tuple[List[NamedTuple], SourceState]] = None
-        self._told: Optional[SourceState] = None
+        self.state: Optional[SourceState] = None
+        """The source's state as last sent; None before its first read has ended."""
         threading.Thread(target=self._run, name=name, daemon=True).start()
-
-    @property
-    def has_read(self) -> bool:
-        """True once the source's state is known."""
-        return self._told is not None
 
     def configure(self, settings: Settings) -> None:
         """Pass settings to the source before its next read, which is due at once."""
@@ -63,9 +59,9 @@ class Runner:
             why, since = "no answer within %g s" % self._deadline, time.time() - (moment - self._asked)
             result = [], SourceState(self.name, "late", why, since)
         samples, state = result
-        if self._told is not None and self._told[:3] == state[:3]:
+        if self.state is not None and self.state[:3] == state[:3]:
             return samples
-        self._told = state
+        self.state = state
         return [state, *samples]
 
     def _run(self) -> None:

@@ -12,7 +12,7 @@ from collections import deque
 from typing import Deque, Iterator, List, NamedTuple
 
 from collectors.node.child import LineStream, find, output
-from collectors.node.gpus.amd import AmdGpus
+from collectors.node.gpus.amd import APPS_PERIOD, AmdGpus
 from collectors.node.gpus.nvidia_smi import APP_FIELDS, GpuRoster, build_app, build_row, choose, rejected_field, split
 from collectors.node.network.fabric import SYS
 from collectors.node.source import Absent, Failed, Shared, Source
@@ -20,8 +20,6 @@ from collectors.samples.gpus import GpuProcesses, bus_key
 from collectors.samples.stream import Settings
 
 FORMAT = "--format=csv,noheader,nounits"
-APPS_PERIOD = 5.0
-"""Seconds between two lists of processes."""
 RELOOK = 30.0
 """Seconds after which a node without a driver is looked at again."""
 FASTEST = 0.2

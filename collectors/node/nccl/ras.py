@@ -38,7 +38,7 @@ def connect(pid: int, host: str, port: int, timeout: float) -> socket.socket:
     :class:`OSError`, also if the rank's network namespace may not be entered, or the rank has ended.
     """
     status, started = read_status("/proc", pid), read_stat("/proc", pid)
-    owners = [one.uid for one in tcp_sockets(pid, 1 << LISTEN, port=port)]
+    owners = [listener.uid for listener in tcp_sockets(pid, 1 << LISTEN, port=port)]
     strangers = [uid for uid in owners if status is None or uid != status.uid]
     if strangers:
         raise OSError(errno.EPERM, "port %d is listened on by uid %d, not by the rank's" % (port, strangers[0]))

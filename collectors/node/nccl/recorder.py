@@ -41,7 +41,7 @@ def ask(pipe: str, uid: int = 0) -> str:
     written to, because the rank's user could replace the file in between.
     """
     try:
-        descriptor = opened(pipe, lambda one: stat.S_ISFIFO(one.st_mode) and uid in (0, one.st_uid), os.O_WRONLY)
+        descriptor = opened(pipe, lambda file: stat.S_ISFIFO(file.st_mode) and uid in (0, file.st_uid), os.O_WRONLY)
         try:
             os.write(descriptor, b"1")
         finally:
@@ -138,11 +138,11 @@ def _settled(path: str, since: float, deadline: float) -> bool:
 def dumps(ranks: Sequence[Sequence[float]], fresh: bool) -> Iterator[RecorderFile]:
     """Dumps of ranks given as (rank, pid, start time); in total at most :data:`NODE_LIMIT` bytes."""
     wanted = [WantedDump(int(rank), int(pid), started) for rank, pid, started in ranks]
-    for one in wanted if fresh else ():
-        one.ask()
+    for rank_dump in wanted if fresh else ():
+        rank_dump.ask()
     deadline, room = time.monotonic() + ANSWER_SECONDS, NODE_LIMIT
-    for one in wanted:
-        file = one.dump(deadline, room)
+    for rank_dump in wanted:
+        file = rank_dump.dump(deadline, room)
         room -= len(file.data) * 3 // 4
         yield file
 

@@ -39,8 +39,8 @@ def addresses() -> Dict[int, List[str]]:
     with closing(netlink(_ROUTE)) as asked:
         for body in dump(asked, _GET_ADDRESS, _ADDRESS.pack(AF_UNSPEC, 0, 0, 0, 0)):
             family, prefix, _, scope, index = _ADDRESS.unpack_from(body)
-            told = attributes(body, _ADDRESS.size)
-            raw = told.get(_LOCAL) or told.get(_FAR)
+            fields = attributes(body, _ADDRESS.size)
+            raw = fields.get(_LOCAL) or fields.get(_FAR)
             if raw and scope != _LINK_ALONE and family in (AF_INET, AF_INET6):
                 found.setdefault(index, []).append("%s/%d" % (inet_ntop(family, raw), prefix))
     return found
@@ -53,15 +53,15 @@ def interfaces(folder: str = "/sys") -> List[Interface]:
     with closing(netlink(_ROUTE)) as asked:
         for body in dump(asked, _GET_LINK, _LINK.pack(AF_UNSPEC, 0, 0, 0)):
             _, hardware, index, flags = _LINK.unpack_from(body)
-            told = attributes(body, _LINK.size)
-            name, up = text(told.get(_NAME, b"").rstrip(b"\0")), flags & _WORKS == _WORKS
-            if not name or _MTU not in told:
+            fields = attributes(body, _LINK.size)
+            name, up = text(fields.get(_NAME, b"").rstrip(b"\0")), flags & _WORKS == _WORKS
+            if not name or _MTU not in fields:
                 continue
             base = "%s/class/net/%s" % (folder, name)
             ours = read_int(base + "/ifindex") == index
             kind = _KINDS.get(hardware) or ("physical" if ours and link(base + "/device") else "virtual")
             speed = (read_int(base + "/speed") or -1) if ours and up else -1
-            size = int.from_bytes(told[_MTU], sys.byteorder)
+            size = int.from_bytes(fields[_MTU], sys.byteorder)
             found.append(Interface(name, size, speed if speed > 0 else None, up, sorted(held.get(index, [])), kind))
     return found
 
@@ -79,7 +79,7 @@ def counters(data: bytes) -> Dict[str, Dict[str, int]]:
 
 def interface_of(address: str) -> Tuple[str, Optional[int]]:
     """Name and MTU of the interface with this address; empty and None if no interface has it."""
-    for one in interfaces():
-        if address in [own.partition("/")[0] for own in one.addresses]:
-            return one.name, one.mtu
+    for interface in interfaces():
+        if address in [held.partition("/")[0] for held in interface.addresses]:
+            return interface.name, interface.mtu
     return "", None

@@ -34,10 +34,10 @@ class NetworkSource(Source):
         counted = counters(read_or_none(self.proc + "/net/dev") or b"")
         if moment >= self._facts_at or not self._shown <= counted.keys():
             self._facts_at = moment + FACTS_EVERY
-            worth = [one for one in interfaces(self.sys) if one.kind != "virtual" or one.addresses][:INTERFACES]
-            self._shown = {one.name for one in worth}
-            yield from worth
-        yield from (Counters(name, "interface", one) for name, one in counted.items() if name in self._shown)
+            found = [facts for facts in interfaces(self.sys) if facts.kind != "virtual" or facts.addresses][:INTERFACES]
+            self._shown = {facts.name for facts in found}
+            yield from found
+        yield from (Counters(name, "interface", values) for name, values in counted.items() if name in self._shown)
         tcp = parse_snmp_tcp(read_or_none(self.proc + "/net/snmp") or b"")
         if tcp:
             yield Counters("", "tcp", tcp)
@@ -46,5 +46,5 @@ class NetworkSource(Source):
 def parse_snmp_tcp(data: bytes) -> Dict[str, int]:
     """Segments sent and retransmitted, from the two ``Tcp:`` lines of /proc/net/snmp; empty if missing."""
     rows = [line.split() for line in data.split(b"\n") if line.startswith(b"Tcp:")]
-    told = zip(*rows[:2]) if len(rows) > 1 else ()
-    return {text(name): int(value[:20]) for name, value in told if name in TCP and value.isdigit()}
+    columns = zip(*rows[:2]) if len(rows) > 1 else ()
+    return {text(name): int(value[:20]) for name, value in columns if name in TCP and value.isdigit()}

@@ -49,14 +49,7 @@ def main(arguments: Tuple[List[int], float]) -> None:
 
 
 def _record(pid: int, spy: Optional[str], seconds: float) -> FlameRecording:
-    try:
-        return _recording(pid, spy, seconds)
-    except (Absent, OSError) as reason:
-        return FlameRecording(pid, "", "failed: %s" % reason)
-
-
-def _recording(pid: int, spy: Optional[str], seconds: float) -> FlameRecording:
-    """Record one process. Raises :class:`Absent` if py-spy cannot be started."""
+    """Record one process."""
     state = process_state.of(pid)
     if state is None or state.state in reader.DEAD:
         return FlameRecording(pid, "", "gone: no such process")
@@ -65,9 +58,10 @@ def _recording(pid: int, spy: Optional[str], seconds: float) -> FlameRecording:
     memory = os.memfd_create("stacks")
     target = "/proc/%d/fd/%d" % (os.getpid(), memory)
     try:
-        words = pyspy.record_command(spy, pid, seconds, target)
-        ended = child.run(words, seconds + _GRACE)
+        ended = child.run(pyspy.record_command(spy, pid, seconds, target), seconds + _GRACE)
         stacks = os.pread(memory, LIMIT, 0)
+    except (Absent, OSError) as reason:
+        return FlameRecording(pid, "", "failed: %s" % reason)
     finally:
         os.close(memory)
     error = ""

@@ -39,8 +39,8 @@ def failure(stderr: bytes) -> DumpFailure:
     """Parse py-spy's error output."""
     said = files.text(stderr).partition("Stack backtrace:")[0]
     lines = [" ".join(line.split()) for line in said.splitlines()]
-    told = [line.partition("Error: ")[2] if line.startswith("Error: ") else line for line in lines]
-    text = "; ".join(dict.fromkeys(line for line in told if line and line != "Caused by:"))[:600]
+    errors = [line.partition("Error: ")[2] if line.startswith("Error: ") else line for line in lines]
+    text = "; ".join(dict.fromkeys(line for line in errors if line and line != "Caused by:"))[:600]
     for sign, word in _SIGNS:
         if re.search(sign, said):
             return DumpFailure(word, text)
@@ -84,8 +84,8 @@ def _arguments(path: str, variables: List[Dict[str, Any]]) -> Dict[str, str]:
     values = {str(variable["name"]): str(variable["repr"] or "") for variable in variables}
     if path.endswith(_WRAPPER):
         return _group_given(values)
-    told = ((name, value) for name, value in values.items() if name in _ARGUMENTS)
-    return {name: value for name, value in told if 0 < len(value) <= _ARGUMENT_LENGTH}
+    chosen = ((name, value) for name, value in values.items() if name in _ARGUMENTS)
+    return {name: value for name, value in chosen if 0 < len(value) <= _ARGUMENT_LENGTH}
 
 
 def _group_given(values: Dict[str, str]) -> Dict[str, str]:

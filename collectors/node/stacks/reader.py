@@ -83,7 +83,9 @@ class StackReader:
                 if main is not None and main.frames:
                     break
         remedy = NO_NATIVE if request.native and is_inside else ""
-        seen = _settled(pid, state)
+        if state is not None and state.state == TRACED:  # the pause of another dump may be over by now
+            state = process_state.of(pid) or state
+        seen = state or ProcessState("", "", "", "", 0.0)
         return StackDump(
             pid, rank_pid, at, method, seen.state, seen.wchan, seen.syscall, seen.cpu,
             "" if failure is None else "%s: %s" % failure, threads, seen.waiting_on,
@@ -133,13 +135,6 @@ def _run(words: List[str], deadline: float, pid: int, own_pid: Optional[int]) ->
         return pyspy_output.threads(ended.stdout, pid, own_pid)
     except ValueError as error:
         return DumpFailure("torn", "py-spy's answer cannot be read: %s" % error)
-
-
-def _settled(pid: int, state: Optional[ProcessState]) -> ProcessState:
-    """The kernel state; read again if the process was traced, because the pause of another dump may be over by now."""
-    if state is not None and state.state == TRACED:
-        return process_state.of(pid) or state
-    return state or ProcessState("", "", "", "", 0.0)
 
 
 def way_out(pid: int, proc: str = "/proc") -> str:

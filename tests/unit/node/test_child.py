@@ -32,7 +32,9 @@ def test_it_dies_with_the_thread_that_started_it() -> None:
     pids: list[int] = []
 
     def begin() -> None:
-        pids.append(Child(["sleep", "60"]).pid)
+        child = Child(["sh", "-c", "echo $$; exec sleep 60"])
+        assert child.wait_output(10.0)
+        pids.append(int(child.read()[0]))
 
     thread = threading.Thread(target=begin, daemon=True)
     thread.start()
