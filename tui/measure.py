@@ -9,8 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from collectors.samples.gpus import GpuSample
-from collectors.samples.inside import InsidePulse
-from collectors.samples.ranks import RankPulse
+from collectors.samples.ranks import InsidePulse, RankPulse
 from hangtop.diagnosis.node import Gpu, Node, Port, Rank, Steps
 from hangtop.diagnosis.tables.thresholds import BAD_BITS, BAD_EVENT_REASONS
 from tui.ordering.rows import RankRow

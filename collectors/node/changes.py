@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
-from collectors.samples.inside import InsidePulse, InsideResult
-from collectors.samples.ranks import Helper, IdleLauncher, ProcessGone, RankProcess, RankPulse
+from collectors.samples import ranks
 from collectors.samples.registry import IDENTITY
 
-_OF_PROCESSES = (RankProcess, RankPulse, Helper, IdleLauncher, InsidePulse, InsideResult)
+_OF_PROCESSES = tuple(kind for kind in IDENTITY if kind.__module__ == ranks.__name__)
 """Kinds whose first field is the pid of their process."""
 Key = Tuple[object, ...]
 
@@ -32,7 +31,7 @@ class ChangeFilter:
         for sample in samples:
             key = identity(sample)
             if key is None:
-                if isinstance(sample, ProcessGone):
+                if isinstance(sample, ranks.ProcessGone):
                     self._forget_process(sample[0])
             elif self._last.get(key) == sample:
                 continue

@@ -43,8 +43,7 @@ class GpuSample(NamedTuple):
     remap_failure: Optional[bool]
     recovery_action: str
     odd: Optional[Dict[str, str]] = None
-    """Values that are neither valid for their field nor "not available", verbatim by field name: ``ERR!``. None instead
-    of an empty dict: thousands of empty dicts take a megabyte."""
+    """Invalid values, verbatim by field: ``ERR!``. None if empty: thousands of empty dicts take a megabyte."""
 
 
 class GpuProcess(NamedTuple):
@@ -65,10 +64,7 @@ class GpuProcesses(NamedTuple):
 
 
 class GpuFault(NamedTuple):
-    """A line of nvidia-smi that is not a data row, shown verbatim, or a missing GPU index.
-
-    An empty text says that the earlier fault of this GPU is over.
-    """
+    """A line of nvidia-smi that is no data row, verbatim, or a missing GPU; an empty text ends this GPU's fault."""
 
     gpu: Optional[int]
     bus_id: str
@@ -93,10 +89,5 @@ def bus_key(bus_id: str) -> str:
 
     NVML writes ``00000000:5F:00.0``, the kernel ``0000:5f:00``, some tools ``PCI:0000:5F:00.0`` or ``5f:00.0``.
     """
-    text = bus_id.strip().lower()
-    parts = text.replace("pci:", "").partition(".")[0].split(":")
-    if len(parts) == 2:
-        parts.insert(0, "0000")
-    if len(parts) >= 3:
-        parts[0] = parts[0][-4:].rjust(4, "0")
-    return ":".join(parts[:3])
+    parts = ["0000", *bus_id.strip().lower().replace("pci:", "").partition(".")[0].split(":")][-3:]
+    return ":".join([parts[0][-4:].rjust(4, "0"), *parts[1:]]) if len(parts) == 3 else parts[-1]

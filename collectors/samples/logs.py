@@ -31,8 +31,7 @@ class LogLines(NamedTuple):
     path: str
     rank: Optional[int]
     at: float
-    """When the file was last written; for lines from before the file was opened, the time in the lines if they have
-    one."""
+    """Time of the file's last write; for lines from before the file was opened, the time in them if they have one."""
     lines: List[str]
     skipped: int
     """Lines left out before these ones (a flood is sampled)."""
@@ -59,12 +58,10 @@ class LogEvent(NamedTuple):
 
 
 class LogsRead(NamedTuple):
-    """How far the logs of a node have been read: events of all lines written before ``at`` have been sent.
-
-    A record is held back until it is complete, so ``at`` is some seconds in the past while a log grows.
-    """
+    """How far the logs of a node have been read."""
 
     at: float
+    """Events of all lines written before have been sent; some seconds ago while a log grows and records are open."""
 
 
 class StepCount(NamedTuple):

@@ -17,19 +17,16 @@ MAGIC = b"HTINSIDE"
 VERSION = 2
 SIZE = 16384
 
-# words of 8 bytes, by number; written once, the magic last
-(MAGIC_WORD, VERSION_WORD, SIZE_WORD, PID, STARTED, RANK, WORLD_SIZE, LOCAL_RANK) = range(8)
-"""``PID`` is the pid in the process's own namespace, ``STARTED`` seconds; unknown ranks are -1."""
-
-# what changes
-(STEP, STEP_AT, PHASE, PHASE_AT) = range(9, 13)
-"""``STEP`` is -1 before the first, ``PHASE`` an index of :data:`PHASE_NAMES`."""
+VERSION_WORD, SIZE_WORD, PID = range(1, 4)
+"""Words of 8 bytes, by number, written once; word 0 is the magic, written last. PID: in the process's own namespace."""
+STEP, STEP_AT, PHASE, PHASE_AT = range(9, 13)
+"""Words that change: ``STEP`` is -1 before the first, ``PHASE`` an index of :data:`PHASE_NAMES`."""
 PAIR = "=qd"
 """A number and its time, as a :mod:`struct` format."""
 
 # texts: 4 bytes of length, then UTF-8
-SAID, SAID_LIMIT = 512, 3580
-"""Lines: first the beginning of the path of the recorder's pipe (may be empty), then one line per action of start()."""
+PIPE, PIPE_LIMIT = 512, 3580
+"""Beginning of the path of the recorder's pipe, up to a line feed; empty without one."""
 ANSWER_SEQUENCE = 4096 // 8
 ANSWER, ANSWER_LIMIT = 4104, 12276
 """JSON array of the latest results, newest last; see :mod:`hangtop.inside.results`."""

@@ -112,11 +112,6 @@ class IbPort(NamedTuple):
     link_layer: str
     lid: int
 
-    @property
-    def name(self) -> str:
-        """``mlx5_0/1``."""
-        return f"{self.device}/{self.port}"
-
 
 class NcclTest(NamedTuple):
     """What ``all_reduce_perf`` of NVIDIA's nccl-tests measured on one node, over all its GPUs."""
@@ -143,6 +138,5 @@ class ProbeReport(NamedTuple):
     figures: List[ProbeFigure]
     pairs: List[ProbePair]
     network: Dict[str, Dict[str, str]]
-    """By node, from NCCL's log of the probe: ``version``, ``network`` (IB, Socket …), ``gdr`` (on, off, on N of M
-    channels); names that the log does not contain are left out."""
+    """By node, as far as NCCL's log shows: ``version``, ``network`` (IB, Socket …), ``gdr`` (on, off, on N of M)."""
     tested: List[NcclTest] = []  # noqa: RUF012 (a NamedTuple is never changed)

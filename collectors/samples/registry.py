@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Dict, Tuple, Type
 
-from collectors.samples import gpus, host, inside, logs, ranks, stream
+from collectors.samples import gpus, host, logs, ranks, stream
 
 IDENTITY: Dict[Type[Any], Tuple[int, ...]] = {
     stream.SourceState: (0,), stream.Fault: (0, 1),
@@ -14,7 +14,7 @@ IDENTITY: Dict[Type[Any], Tuple[int, ...]] = {
     host.PortFacts: (0, 1), host.Interface: (0,), host.Counters: (0, 1),
     logs.LogFile: (0, 2, 4), logs.CommProgress: (0, 1, 4, 5), logs.StepCount: (0,), logs.LogsRead: (),
     host.HostSample: (), host.Reading: (0, 1),
-    inside.InsidePulse: (0,), inside.InsideResult: (0, 1),
+    ranks.InsidePulse: (0,), ranks.InsideResult: (0, 1),
 }  # fmt: skip
 """Positions of the fields that identify a sample's subject; a later sample of the same subject replaces it."""
 EVENTS = (

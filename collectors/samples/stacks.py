@@ -31,9 +31,9 @@ class ThreadStack(NamedTuple):
 
 def main_thread(threads: Sequence[ThreadStack], pid: int) -> Optional[ThreadStack]:
     """The main thread among a process's threads; None if it is missing (torn stack, or no frames at all)."""
-    named = (one for one in threads if one.os_thread_id == pid or one.name == "MainThread")
+    named = (thread for thread in threads if thread.os_thread_id == pid or thread.name == "MainThread")
     # threads have no names in a process that never imported threading; only the main thread has a <module> frame
-    first = (one for one in threads if any(frame.name == "<module>" for frame in one.frames))
+    first = (thread for thread in threads if any(frame.name == "<module>" for frame in thread.frames))
     return next(named, None) or next(first, None)
 
 
@@ -42,10 +42,7 @@ BESIDE = 16
 
 
 class ThreadWait(NamedTuple):
-    """A thread other than the main one that runs, or sleeps in a call on a file, a connection, a child or a timer.
-
-    ``syscall`` and ``waiting_on`` are those of :class:`StackDump`.
-    """
+    """A thread other than the main one that runs or sleeps outside a futex; fields as in :class:`StackDump`."""
 
     name: str
     syscall: str
@@ -53,8 +50,7 @@ class ThreadWait(NamedTuple):
 
 
 RUNS = ", running"
-"""Suffix of ``waiting_on`` when the named process has a thread in state R: the process may be working on the request
-that is waited for."""
+"""Suffix of ``waiting_on`` if the named process has a thread in state R, perhaps at work on the request."""
 
 
 class StackDump(NamedTuple):
@@ -69,8 +65,7 @@ class StackDump(NamedTuple):
     state: str
     wchan: str
     syscall: str
-    """System call that the main thread is in, by name (by number if the name is unknown); ``none`` outside a call,
-    empty when unknown."""
+    """System call of the main thread, by name, else by number; ``none`` outside a call, empty when unknown."""
     cpu: float
     """CPU seconds of the process so far: two dumps tell busy from blocked."""
     error: str
@@ -81,8 +76,7 @@ class StackDump(NamedTuple):
     """What the system call waits on, if its descriptor or path shows it: a path, ``pipe``, ``tcp 10.0.0.3:2049``,
     ``/ckpt/model.pt, to write`` for a file that is being opened; ``its clock for 13 s more`` for a sleep."""
     kernel: List[str] = []  # noqa: RUF012 (never written to)
-    """Kernel stack, innermost function first; only when there are no frames or the process is uninterruptible, and
-    only for root."""
+    """Kernel stack, innermost function first; for root only, if there are no frames or the state is D."""
     way_out: str = ""
     """With ``denied`` or ``no-py-spy``: what would make it work on this node."""
     carried: Optional[int] = None
@@ -94,8 +88,7 @@ class StackDump(NamedTuple):
     addresses: List[str] = []  # noqa: RUF012 (never written to)
     """Local addresses of its connections to other machines; empty unless it is in another network namespace."""
     beside: List[ThreadWait] = []  # noqa: RUF012 (never written to)
-    """When the main thread sleeps at a futex: the other threads that do not, at most :data:`BESIDE`. Native threads
-    have no frames."""
+    """If the main thread sleeps at a futex: threads that do not, native ones included, at most :data:`BESIDE`."""
 
     @property
     def main(self) -> Optional[ThreadStack]:

@@ -15,9 +15,8 @@ from typing import ClassVar, Literal, NamedTuple
 
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcess, GpuSample, NvlinkCounters
 from collectors.samples.host import HostSample, Interface, PortFacts, Reading
-from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import LogFile, StepCount
-from collectors.samples.ranks import Helper, IdleLauncher, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, IdleLauncher, InsidePulse, InsideResult, RankProcess, RankPulse
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
 from hangtop.diagnosis.series import Timed, TimedSeries
 

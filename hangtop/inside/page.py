@@ -13,7 +13,7 @@ import struct
 import time
 from operator import index
 from types import TracebackType
-from typing import List, NamedTuple, Optional, Type
+from typing import Optional, Type
 
 from collectors.samples import page as layout
 
@@ -25,18 +25,10 @@ now = time.time
 STEP, PHASE = 8 * layout.STEP, 8 * layout.PHASE
 
 
-class OwnRank(NamedTuple):
-    """Rank of this process in its job; -1 if unknown."""
-
-    rank: int = -1
-    world_size: int = -1
-    local_rank: int = -1
-
-
 class Page:
     """The page of one process. Raises :class:`OSError` if the kernel refuses the memory."""
 
-    def __init__(self, own: OwnRank) -> None:
+    def __init__(self) -> None:
         file = os.memfd_create(layout.NAME, os.MFD_CLOEXEC)
         try:
             os.fchmod(file, 0o600)
@@ -46,28 +38,16 @@ class Page:
             os.close(file)  # the map has its own descriptor, closed with its last view
         self.bytes = view
         self.words = view.cast("q")
-        self._floats = view.cast("d")
         self.last_step = -1
         """Number of the last step; -1 before the first."""
         self.back_to = [PhaseContext(self, number) for number in range(len(layout.PHASE_NAMES))]
         """For each phase, the context that returns to it: made once, not in every step."""
-        self._name(own)
+        self.words[layout.VERSION_WORD] = layout.VERSION
+        self.words[layout.SIZE_WORD] = layout.SIZE
+        self.words[layout.PID] = os.getpid()
         self.words[layout.STEP] = -1
         # last: a reader that finds the magic finds all other fields
         view[:8] = layout.MAGIC
-
-    def _name(self, own: OwnRank) -> None:
-        words = self.words
-        words[layout.VERSION_WORD] = layout.VERSION
-        words[layout.SIZE_WORD] = layout.SIZE
-        words[layout.PID] = os.getpid()
-        self._floats[layout.STARTED] = time.time()
-        self.say_rank(own)
-
-    def say_rank(self, own: OwnRank) -> None:
-        """Write the rank of this process, once it is known."""
-        words = self.words
-        words[layout.RANK], words[layout.WORLD_SIZE], words[layout.LOCAL_RANK] = own
 
     def step(self, number: int) -> None:
         """Write the number of a finished step.
@@ -85,10 +65,9 @@ class Page:
         put_pair(self.bytes, PHASE, number, now())
         return self.back_to[before]
 
-    def opened(self, did: List[str], pipe: str) -> None:
-        """Write what start() opened."""
-        text = "\n".join([pipe, *did]).encode("utf-8", "replace")
-        self._put(layout.SAID, text[: layout.SAID_LIMIT])
+    def pipe(self, path: str) -> None:
+        """Write the beginning of the path of the recorder's pipe."""
+        self._put(layout.PIPE, path.encode("utf-8", "replace")[: layout.PIPE_LIMIT])
 
     def answer(self, text: bytes) -> None:
         """Write the latest results, JSON of at most :data:`~collectors.samples.page.ANSWER_LIMIT` bytes."""

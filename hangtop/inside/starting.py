@@ -8,12 +8,14 @@ from typing import List, Optional
 
 from collectors.samples.page import SIZE
 from hangtop.inside import hooks, ways
-from hangtop.inside.own_rank import distributed_now, own_rank
+from hangtop.inside.distributed import distributed_now
 from hangtop.inside.page import Page
 from hangtop.inside.steps import telling
 
 OFF = "HANGTOP_INSIDE"
 """Environment variable that switches ``start()`` off without a change of the script: 0, off, no or false."""
+_LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
+"""Variables of launchers: only the first rank of a node writes what was done."""
 
 
 def _forked() -> None:
@@ -42,14 +44,14 @@ def start(*, tracer: bool = True, recorder: bool = True, automatic: bool = True,
     except Exception as error:  # noqa: BLE001 - whatever goes wrong in here must not reach the job
         did.append("failed: %s: %s" % (type(error).__name__, error))
     telling.did = did
-    if not quiet and own_rank().local_rank <= 0:
+    if not quiet and all(os.environ.get(name, "0") == "0" for name in _LOCAL_RANK):
         telling.say("".join("hangtop.inside: %s\n" % line for line in did))
     return did
 
 
 def _start(*, tracer: bool, recorder: bool, automatic: bool) -> List[str]:
     try:
-        page: Optional[Page] = Page(own_rank())
+        page: Optional[Page] = Page()
         did = ["page: step and phase in shared memory, %d KiB" % (SIZE >> 10)]
     except (OSError, AttributeError) as error:
         page, did = None, ["page: none (%s)" % error]
@@ -62,7 +64,7 @@ def _start(*, tracer: bool, recorder: bool, automatic: bool) -> List[str]:
     if automatic:
         did.append(hooks.count_steps())
     if page is not None:
-        page.opened(did, pipe)
+        page.pipe(pipe)
         telling.page = page
         atexit.register(stop)
     return did

@@ -9,12 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 from collectors.fleet.decode import BadLine
 from collectors.fleet.sink import LinkChange
 from collectors.node import redact
+from collectors.samples import ranks
 from collectors.samples.collectives import RasReport, RecorderDump
 from collectors.samples.gpus import GpuFacts, GpuFault, GpuProcesses, GpuSample, NvlinkCounters
 from collectors.samples.host import Counters, HostSample, Interface, PortFacts, Reading
-from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, LogsRead, StepCount
-from collectors.samples.ranks import Helper, IdleLauncher, ProcessGone, RankProcess, RankPulse
 from collectors.samples.registry import SAMPLES
 from collectors.samples.stacks import Frame, StackDump
 from collectors.samples.stream import Fault, Hello, SourceState, Tick
@@ -102,13 +101,13 @@ APPLIERS: dict[type, Apply] = {
     Fault: by_first("faults"),
     HostSample: newest("host"),
     Reading: reading,
-    RankProcess: processes.rank,
-    RankPulse: processes.pulse,
-    ProcessGone: processes.gone,
-    Helper: processes.helper,
-    IdleLauncher: by_first("launchers"),
-    InsidePulse: processes.page_pulse,
-    InsideResult: processes.page_result,
+    ranks.RankProcess: processes.rank,
+    ranks.RankPulse: processes.pulse,
+    ranks.ProcessGone: processes.gone,
+    ranks.Helper: processes.helper,
+    ranks.IdleLauncher: by_first("launchers"),
+    ranks.InsidePulse: processes.page_pulse,
+    ranks.InsideResult: processes.page_result,
     GpuFacts: devices.gpu_facts,
     GpuProcesses: devices.gpu_processes,
     GpuSample: devices.gpu_row,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from collectors.samples.collectives import Collective, RecorderDump
-from collectors.samples.inside import InsideFinding, InsidePulse, InsideResult
+from collectors.samples.ranks import InsideFinding, InsidePulse, InsideResult
 from hangtop.diagnosis.finding import Verdict
 from tests.support.made import tick
 from tests.support.piloted import screen

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from collectors.samples.inside import InsidePulse
+from collectors.samples.ranks import InsidePulse
 from collectors.samples.stream import Tick
 from hangtop.diagnosis.finding import Verdict, WaitBox
 from tests.support.piloted import screen

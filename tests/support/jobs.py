@@ -17,9 +17,8 @@ from typing import Any
 from collectors.samples.collectives import Collective, RasReport, RecorderDump
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuSample
 from collectors.samples.host import PortFacts
-from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import CommProgress, LogEvent
-from collectors.samples.ranks import Helper, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, InsidePulse, InsideResult, RankProcess, RankPulse
 from collectors.samples.stacks import Frame, StackDump, ThreadStack
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.finding import Finding, Verdict

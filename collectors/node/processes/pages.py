@@ -18,8 +18,8 @@ from collectors.node.files import link, list_folder, opened, regular, text
 from collectors.node.processes.procfs import read_status
 from collectors.node.source import Shared, Source
 from collectors.samples import page as layout
-from collectors.samples.inside import InsideFinding, InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
+from collectors.samples.ranks import InsideFinding, InsidePulse, InsideResult
 
 FILES = 2048
 """Open files of a rank that are searched, lowest descriptors first."""
@@ -124,7 +124,7 @@ def find(proc: str, pid: int, uid: Optional[int] = None) -> Optional[PageFile]:
 def recorder_pipe(pid: int, proc: str = "/proc") -> str:
     """Beginning of the path of the recorder's pipe that a process opened itself, from its page; empty for none."""
     place = find(proc, pid)
-    return "" if place is None else _text_at(place.read(), layout.SAID, layout.SAID_LIMIT).partition("\n")[0]
+    return "" if place is None else _text_at(place.read(), layout.PIPE, layout.PIPE_LIMIT).partition("\n")[0]
 
 
 # --- the bytes of a page ---------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import sys
 from typing import Any, Dict, Iterator, List, Mapping, NamedTuple, Tuple
 
 from hangtop.inside.checks.comparing import fingerprint
-from hangtop.inside.own_rank import distributed_now
+from hangtop.inside.distributed import distributed_now
 
 SCALARS = (int, float, complex, bool, str, type(None))
 """Types of values that are compared as text: settings of parameter groups (learning rate, betas) and counters."""

@@ -16,7 +16,7 @@ from types import FrameType
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, TypeVar, Union
 
 from hangtop.inside.checks.store_queries import StoreQueries, Unreachable
-from hangtop.inside.own_rank import distributed_now
+from hangtop.inside.distributed import distributed_now
 from hangtop.inside.results import CheckResult, Noted, publish
 
 GRACE = 2.0

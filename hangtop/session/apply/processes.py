@@ -5,8 +5,7 @@ from __future__ import annotations
 from sys import intern
 from typing import Any
 
-from collectors.samples.inside import InsidePulse, InsideResult
-from collectors.samples.ranks import Helper, ProcessGone, RankProcess, RankPulse
+from collectors.samples.ranks import Helper, InsidePulse, InsideResult, ProcessGone, RankProcess, RankPulse
 from hangtop.diagnosis.node import Inside, Rank
 from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.unnumbered import Unnumbered

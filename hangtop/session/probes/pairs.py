@@ -111,8 +111,8 @@ def infiniband_result(
     told = [(node, why) for node, one in looked.items() for why in one.why]
     told += [(rank.node, rank.why) for rank in report.ranks if rank.state == "absent"]
     lines = [
-        *table(PORTS, [(f"{one.node}:{one.name}", one.state, one.link_layer, str(one.max_mtu), str(one.active_mtu))
-                       for one in ports]),
+        *table(PORTS, [(f"{one.node}:{one.device}/{one.port}", one.state, one.link_layer,
+                        str(one.max_mtu), str(one.active_mtu)) for one in ports]),
         *table(PATHS, map(_path_row, directions)),
         *(f"{one.a} → {one.b}  {line}" for one in directions for line in one.shown),
     ]  # fmt: skip

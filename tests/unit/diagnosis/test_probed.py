@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from collectors.samples.inside import InsideFinding, InsideResult
 from collectors.samples.probes import ProbePair, ProbeRank, ProbeReport
+from collectors.samples.ranks import InsideFinding, InsideResult
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.verdict.verdict import diagnose
 from tests.support.jobs import ALL_REDUCE, MOVING, NOW, Sketch, alarms, first

@@ -17,8 +17,8 @@ from collectors.node.nccl.recorder import WantedDump
 from collectors.node.processes.pages import PageSource, find, read_pulse, recorder_pipe
 from collectors.node.source import Shared
 from collectors.samples import page as layout
-from collectors.samples.inside import InsidePulse, InsideResult
 from collectors.samples.logs import StepCount
+from collectors.samples.ranks import InsidePulse, InsideResult
 from tests.support.made import process
 
 JOB = """

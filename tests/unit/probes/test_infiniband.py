@@ -43,7 +43,7 @@ async def measured(looked: dict[str, FabricNode]) -> list[PathFigure]:
 @pytest.mark.usefixtures("tools")
 async def test_a_pair_is_measured_both_ways_with_ping_and_route() -> None:
     looked = await look(nodes())
-    assert [f"{port.name} {port.state}" for port in looked["a"].ports] == [
+    assert [f"{port.device}/{port.port} {port.state}" for port in looked["a"].ports] == [
         "mlx5_0/1 PORT_ACTIVE", "mlx5_1/1 PORT_DOWN", "mlx5_bond_0/1 PORT_ACTIVE",
     ]  # fmt: skip
     there, back = await measured(looked)
