@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import TypeVar
 
 from collectors.samples import MOST_RANK
 from collectors.samples.logs import CommProgress, LogEvent
@@ -20,7 +19,6 @@ OF_A_NODE = 8
 """Ours: ranks of one node at most; in a larger job, a single agent does not start all ranks."""
 AGENTS_NUMBERS = {"elastic.failed": "failed_rank", "launcher.exit": "task"}
 """Events of agents about their own node's ranks, and the field that holds the rank."""
-T = TypeVar("T")
 
 
 def ranks_of_processes(contents: Contents) -> dict[Process, int]:
@@ -31,38 +29,21 @@ def ranks_of_processes(contents: Contents) -> dict[Process, int]:
 
 def joined(events: Sequence[LogEvent], processes: dict[Process, int]) -> list[LogEvent]:
     """The events with their ranks: first those with a time, by time, then the others in the order of their files."""
-    by_pid: dict[int, set[int]] = defaultdict(set)
-    for (_, pid), rank in processes.items():
-        by_pid[pid].add(rank)
-    pids, first = _certain(by_pid), _first_ranks(events)
-    events = _watchdogs_ranked(events)
-    told = [_ranked(event, processes.get((event.host, event.pid or 0)), pids, first) for event in events]
-    return sorted(told, key=lambda event: (event.at is None, event.at or 0.0, event.source, event.line))
+    first = _first_ranks(events)
+    events = [_ranked(event, processes, first) for event in events]
+    return sorted(events, key=lambda event: (event.at is None, event.at or 0.0, event.source, event.line))
 
 
-def _watchdogs_ranked(events: Sequence[LogEvent]) -> list[LogEvent]:
-    """The events; an error of a watchdog whose line begins with ``[Rank 1]``, as before torch 2.2, with that rank.
-
-    The number counts within a group, and a process that fails has a line for each: several numbers name no rank.
-    """
-    bare = {
-        place: number_of(one, "group_rank") for place, one in enumerate(events)
-        if one.kind == "torch.watchdog_error" and one.rank is None and not {"group", "guid"} & one.data.keys()
-    }  # fmt: skip
-    rank = next(iter(bare.values())) if len(set(bare.values())) == 1 else None
-    return [one._replace(rank=rank) if place in bare else one for place, one in enumerate(events)]
-
-
-def _ranked(event: LogEvent, rank: int | None, by_pid: dict[int, int], first_ranks: dict[str, int]) -> LogEvent:
-    """The event with the rank of its process, of its pid, or from its local rank."""
+def _ranked(event: LogEvent, processes: dict[Process, int], first_ranks: dict[str, int]) -> LogEvent:
+    """The event with the rank of its process, or from its local rank."""
     local, first = event.data.get("local_rank"), first_ranks.get(event.host, first_ranks.get(""))
     counted = first + local if isinstance(local, int) and first is not None else None
     named = AGENTS_NUMBERS.get(event.kind)
     if named is not None and counted is not None:
         event = event._replace(data={named: counted, **event.data})
-    own = event.rank if event.rank is not None else rank if rank is not None else by_pid.get(event.pid or 0)
     host = event.host or (SOME_NODE if event.kind.startswith("kernel.") else "")
-    return event._replace(rank=counted if own is None and not event.kind.startswith("elastic.f") else own, host=host)
+    rank = processes.get((event.host, event.pid or 0)) if event.rank is None else event.rank
+    return event._replace(rank=counted if rank is None and not event.kind.startswith("elastic.f") else rank, host=host)
 
 
 def _first_ranks(events: Sequence[LogEvent]) -> dict[str, int]:
@@ -81,11 +62,7 @@ def _first_ranks(events: Sequence[LogEvent]) -> dict[str, int]:
     size = max((number_of(event, "size") or 0 for event in events if event.kind == "job.size"), default=0)
     if not found and len(agents) == 1 and size <= OF_A_NODE:
         found[""].add(0)
-    return _certain(found)
-
-
-def _certain(found: dict[T, set[int]]) -> dict[T, int]:
-    return {key: next(iter(ranks)) for key, ranks in found.items() if len(ranks) == 1}
+    return {host: next(iter(ranks)) for host, ranks in found.items() if len(ranks) == 1}
 
 
 def same_communicators(progress: Sequence[CommProgress], processes: dict[Process, int]) -> list[CommProgress]:

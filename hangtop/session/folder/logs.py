@@ -178,31 +178,12 @@ class LogEnd:
                     self._steps.append((number, seen.template, seen.value))
 
     def steps_behind(self, event: LogEvent) -> bool:
-        """Whether steps continue after an event, or start again from the beginning."""
-        end = _said_by(event)
-        behind = _by_words(step for step in self._steps if step[0] > end)
-        if event.kind == "log.error" or event.data.get("logged") is True:
-            return bool(behind)  # the process lived to log it: any step is enough
-        if max((len(set(numbers)) for numbers in behind.values()), default=0) < STEPS:
+        """Whether steps continue after an event."""
+        end = last_line(event)
+        behind: dict[str, set[float]] = {}
+        for number, words, step in self._steps:
+            if number > end:
+                behind.setdefault(words, set()).add(step)
+        if max(map(len, behind.values()), default=0) < STEPS:
             return False
-        if end < self._first or len(self._shown) - bisect_right(self._shown, end) > LINES:
-            return True
-        # buffered lines continue the count: fewer lines are enough if the count starts again
-        before = _by_words(step for step in self._steps if step[0] <= end)
-        return any(numbers[0] <= min(before[words]) for words, numbers in behind.items() if words in before)
-
-
-def _said_by(event: LogEvent) -> int:
-    """The line that names an exception: lines after it may be its message, or later output of the run."""
-    name = event.data.get("type")
-    told = reversed(event.text.rstrip().split("\n"))
-    behind = (number for number, line in enumerate(told) if isinstance(name, str) and name and name in line)
-    return last_line(event) - next(behind, 0)
-
-
-def _by_words(steps: Iterable[tuple[int, str, float]]) -> dict[str, list[float]]:
-    """Words in front of steps → the numbers of the steps, in order."""
-    found: dict[str, list[float]] = {}
-    for _, words, number in steps:
-        found.setdefault(words, []).append(number)
-    return found
+        return end < self._first or len(self._shown) - bisect_right(self._shown, end) > LINES

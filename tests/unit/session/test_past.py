@@ -270,9 +270,9 @@ def test_the_oldest_pasts_go_and_only_they(tmp_path: Path, monkeypatch: pytest.M
     for number in range(5):
         session = Session(SessionOptions(targets=("node1",)), clock=lambda: NOW + number)  # noqa: B023 - of this turn
         session.recordings.keep_past(folder)
-        (folder / "notes.txt").write_text("mine")
         session.samples("node1", [tick(NOW)])
         made.append(kept(session))
+        (folder / "notes.txt").write_text("mine")
         os.utime(made[-1], (number + 1, number + 1))
     assert pasts(folder) == made[2:]
     assert (folder / "notes.txt").exists()
