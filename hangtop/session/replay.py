@@ -80,21 +80,9 @@ class ReplaySession(RecordedSession):
         super().__init__(options, recording.first)
         self.recordings.played = recording
         self.until = min(recording.first + seconds, recording.last)
-        self._playing: asyncio.Task[None] | None = None
 
-    async def start(self, *, watching: bool = True) -> None:
-        """Play in the background, with a verdict every :data:`JUDGED` recorded seconds."""
-        self._playing = asyncio.create_task(self._play(), name="hangtop replay")
-        await super().start(watching=watching)
-
-    async def close(self) -> None:
-        """Stop."""
-        if self._playing is not None:
-            self._playing.cancel()
-            await asyncio.wait([self._playing])
-        await super().close()
-
-    async def _play(self) -> None:
+    async def watch(self) -> None:
+        """Play, with a verdict every :data:`JUDGED` recorded seconds."""
         for judge in self.steps():
             await asyncio.sleep(0)
             if judge:

@@ -74,7 +74,11 @@ class Session(Intake):
         Without ``watching``, the session neither judges nor looks at stacks by itself: the caller does.
         """
         if watching:
-            self._watching = asyncio.create_task(self.watcher.run(), name="hangtop watcher")
+            self._watching = asyncio.create_task(self.watch(), name="hangtop watcher")
+
+    async def watch(self) -> None:
+        """Judge, and look at stacks, until cancelled."""
+        await self.watcher.run()
 
     async def close(self) -> None:
         """End every connection and task of the session."""
