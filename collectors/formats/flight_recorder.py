@@ -51,11 +51,11 @@ def read(data: bytes, source: str, rank: int | None = None) -> RecorderDump:
         raise BadFormat("a flight recorder dump, but neither the dump nor its name has the rank")
     entries = [mapping(entry) for entry in given]
     collectives = list(map(_collective, entries))
-    names = {_group_id(entry): one.group for entry, one in zip(entries, collectives, strict=True)}
+    names = {_group_id(entry): call.group for entry, call in zip(entries, collectives, strict=True)}
     return RecorderDump(
         rank=rank,
         source=source,
-        at=max((one.created for one in collectives if one.created is not None), default=None),
+        at=max((call.created for call in collectives if call.created is not None), default=None),
         groups=_groups(mapping(known.get("pg_config"))),
         status=_status(mapping(known.get("pg_status")), names),
         collectives=collectives,

@@ -76,8 +76,8 @@ def described(name: str, args: Mapping[str, object], seconds: float) -> TraceCal
     operation, although one kernel may run several grouped calls.
     """
     collective = args.get("Collective name")
-    told = [args.get(f"Process Group {what}") for what in ("Name", "Description", "Ranks")]
-    group = " ".join(str(word) for word in told if isinstance(word, str | list) and word not in ("", "undefined"))
+    record = [args.get(f"Process Group {what}") for what in ("Name", "Description", "Ranks")]
+    group = " ".join(str(word) for word in record if isinstance(word, str | list) and word not in ("", "undefined"))
     op = op_of(collective if isinstance(collective, str) and collective else name)
     return TraceCall(op, group[:200], round(seconds, 9), _count(args.get("Seq")))
 
@@ -130,7 +130,7 @@ class Reduction:
             calls = self._calls[kind]
             calls.append((start, described(name, args if isinstance(args, dict) else {}, end - start)))
             if len(calls) > 4 * CALLS:
-                self._calls[kind] = sorted(calls, key=lambda one: one[0])[:CALLS]
+                self._calls[kind] = sorted(calls, key=lambda call: call[0])[:CALLS]
 
     def result(self, about: Mapping[str, Any], path: str, why: str) -> RankTrace:
         """The figures. ``about``: metadata of the document; ``why``: why its end was not read."""
@@ -150,11 +150,11 @@ class Reduction:
 
         wall = max(0.0, self._last - self._first) if self._events else 0.0
         busy = computed(talks)
-        told, base = about.get("distributedInfo"), about.get("baseTimeNanoseconds")
-        known: Mapping[str, Any] = told if isinstance(told, dict) else {}
+        job, base = about.get("distributedInfo"), about.get("baseTimeNanoseconds")
+        known: Mapping[str, Any] = job if isinstance(job, dict) else {}
         began = self._first + (base / 1e9 if type(base) is int and abs(base) < 1 << 63 else 0.0)
         rank, named = _count(known.get("rank")), _RANK.search(path.rsplit("/", 1)[-1])
-        calls = sorted(self._calls[COLLECTIVE if gpu else ANNOTATED], key=lambda one: one[0])[:CALLS]
+        calls = sorted(self._calls[COLLECTIVE if gpu else ANNOTATED], key=lambda call: call[0])[:CALLS]
         return RankTrace(
             path=path, rank=int(named.group(1)) if rank is None and named else rank,
             world_size=_count(known.get("world_size")), events=self._events, why=why,

@@ -56,7 +56,8 @@ def _communicator(known: Loose) -> RasCommunicator:
     missing = [mapping(rank) for rank in items(known.get("missing_ranks"), RANKS)]
     statuses = [mapping(rank.get("status")) for rank in present]
     ranks = sorted(_rank(each) for each in [*present, *missing])
-    alike = all(one == statuses[0] for one in statuses) and len({str(sorted(one.counts.items())) for one in ranks}) < 2
+    counts = {tuple(sorted(rank.counts.items())) for rank in ranks}
+    alike = all(status == statuses[0] for status in statuses) and len(counts) < 2
     failed = any(integer(status.get("async_error")) for status in statuses)
     size = integer(known.get("size")) or len(ranks)
     return RasCommunicator(text(known.get("hash"), 60), size, ranks, ok=alike and not failed and not missing)
@@ -126,18 +127,18 @@ def _ranks(lines: list[str], size: int) -> list[RasRank]:
     processes: dict[int, tuple[str, int]] = {}
     missing: list[int] = []
     groups: dict[str, list[_Group]] = {"": []}
-    own = groups[""]
+    of_operation = groups[""]
     for line in lines:
         rank, launched, process = _RANK.match(line), _LAUNCHED.match(line), _PROCESS.search(line)
         if heading := _OPERATION.search(line):
-            own = groups.setdefault(heading[1] or "", [])
+            of_operation = groups.setdefault(heading[1] or "", [])
         elif absent := _MISSING.match(line):
             missing += [int(number) for number in re.findall(r"\d{1,8}", absent[1])]
         elif launched is not None:
             listed = [int(launched["rank"])] if launched["rank"] else []
-            own.append(_Group(int(launched["count"] or 1), int(launched["launched"] or 0), listed))
-        elif rank is not None and own:
-            own[-1].listed.append(int(rank[1]))
+            of_operation.append(_Group(int(launched["count"] or 1), int(launched["launched"] or 0), listed))
+        elif rank is not None and of_operation:
+            of_operation[-1].listed.append(int(rank[1]))
         if rank is not None and process is not None:
             processes[int(rank[1])] = process[2], int(process[1])
     for op, several in groups.items():
@@ -146,5 +147,4 @@ def _ranks(lines: list[str], size: int) -> list[RasRank]:
             others = range(size if size <= RANKS and size - len(taken) == group.size and not group.listed else 0)
             for known in (*group.listed, *(rank for rank in others if rank not in taken)):
                 counts.setdefault(known, {})[op] = group.launched
-    every = {rank: counts.get(rank, {}) for rank in (*missing, *counts)}
-    return sorted(RasRank(rank, *processes.get(rank, ("", 0)), own) for rank, own in every.items())
+    return sorted(RasRank(rank, *processes.get(rank, ("", 0)), counts.get(rank, {})) for rank in {*missing, *counts})

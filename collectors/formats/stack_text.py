@@ -104,9 +104,9 @@ def read(saved: str, *, at: float, pid: int = 0) -> list[SavedStack]:
             _add_thread(processes[-1] if processes and not again else begun(), thread.groupdict())
             open_thread = True
         elif (heading := _match(_PROCESSES, line)) is not None:
-            process, told = begun(), heading.groupdict()
-            process.pid = int(told.get("pid") or process.pid)
-            process.rank = int(told["rank"]) if told.get("rank") else process.rank
+            process, named = begun(), heading.groupdict()
+            process.pid = int(named.get("pid") or process.pid)
+            process.rank = int(named["rank"]) if named.get("rank") else process.rank
             open_thread = False
         elif (error := _ERROR.match(line)) is not None and processes:
             processes[-1].error = f"failed: {error['error'] or error['denied']}"
@@ -115,7 +115,7 @@ def read(saved: str, *, at: float, pid: int = 0) -> list[SavedStack]:
                 process, open_thread = begun(), True
                 process.threads.append(ThreadStack(process.pid, process.pid, "", False, False, []))
             processes[-1].threads[-1].frames.append(_frame(frame.groupdict()))
-    found = [SavedStack(one.rank, _dump(one, at)) for one in processes if one.threads or one.error]
+    found = [SavedStack(process.rank, _dump(process, at)) for process in processes if process.threads or process.error]
     if not found:
         raise BadFormat("no stacks: no thread with frames")
     return found
@@ -125,27 +125,26 @@ def _match(patterns: tuple[re.Pattern[str], ...], line: str) -> re.Match[str] | 
     return next((found for pattern in patterns if (found := pattern.match(line))), None)
 
 
-def _add_thread(process: _Process, told: dict[str, str | None]) -> None:
+def _add_thread(process: _Process, fields: dict[str, str | None]) -> None:
     """Add a thread. Its kernel number is the pid for thread 1 of gdb, and for the first thread of other tools."""
-    number, in_hex = (
-        int(told["id"] or "0", 0),
-        (told["id"] or "").startswith("0x"),
-    )  # in hex: Python's number, not the kernel's
-    if not in_hex and process.pid <= 0 and told.get("number", "" if process.threads else "1") == "1":
+    text = fields["id"] or "0"
+    number, in_hex = int(text, 0), text.startswith("0x")  # in hex: Python's number, not the kernel's
+    if not in_hex and process.pid <= 0 and fields.get("number", "" if process.threads else "1") == "1":
         process.pid = number
-    process.numbers |= {told["number"] or ""} if "number" in told else set()
-    state = told.get("state") or ""
+    process.numbers |= {fields["number"] or ""} if "number" in fields else set()
+    state = fields.get("state") or ""
     process.threads.append(
-        ThreadStack(number, None if in_hex else number, told.get("name") or "", "active" in state, "gil" in state, [])
+        ThreadStack(number, None if in_hex else number, fields.get("name") or "", "active" in state, "gil" in state, [])
     )
 
 
-def _frame(told: dict[str, str | None]) -> Frame:
-    if native := told.get("native"):
+def _frame(fields: dict[str, str | None]) -> Frame:
+    if native := fields.get("native"):
         name, _, library = native.rpartition(" from ") if " from " in native else native.partition(" - ")
         return Frame(name.partition(" (")[0][:_NAME], library.strip(), 0, True)
-    line = told.get("line") or ""
-    return Frame(told["name"] or "", told["file"] or "", int(line) if line.isdecimal() else 0, told.get("line") is None)
+    line = fields.get("line")
+    number = int(line) if line is not None and line.isdecimal() else 0
+    return Frame(fields["name"] or "", fields["file"] or "", number, line is None)
 
 
 def _dump(process: _Process, at: float) -> StackDump:

@@ -46,9 +46,9 @@ async def look(nodes: Sequence[NodeAccess]) -> dict[str, FabricNode]:
     """Ask every node for its tools and ports; nothing is changed there."""
     answers = await tools.look(nodes, TOOLS)
 
-    async def one(node: NodeAccess) -> FabricNode:
+    async def ask(node: NodeAccess) -> FabricNode:
         there = tools.found(answers[node.name])
-        why = [one.error for one in answers[node.name] if one.name == "error"]
+        why = [answer.error for answer in answers[node.name] if answer.name == "error"]
         found = FabricNode(tools=there, why=why or [f"{name}: not there" for name in TOOLS if name not in there])
         if "ibv_devinfo" in there:
             printed = await tools.run(node, ["ibv_devinfo"], LOOK_SECONDS)
@@ -57,7 +57,7 @@ async def look(nodes: Sequence[NodeAccess]) -> dict[str, FabricNode]:
                 found.why.append(f"ibv_devinfo: {printed.error or 'it lists no adapter'}")
         return found
 
-    return dict(zip(answers, await asyncio.gather(*map(one, nodes)), strict=True))
+    return dict(zip(answers, await asyncio.gather(*map(ask, nodes)), strict=True))
 
 
 def _perftest(port: IbPort, tcp_port: str, seconds: int, host: str = "") -> list[str]:
@@ -74,8 +74,8 @@ def _at(port: IbPort) -> list[str]:
 def describe(looked: Mapping[str, FabricNode], seconds: int) -> list[str]:
     """The exact commands, with PORT for a free port, and ADDRESS and LID for those of the far end."""
     lines = []
-    for name, one in sorted(looked.items()):
-        if (port := one.active) is not None:
+    for name, node in sorted(looked.items()):
+        if (port := node.active) is not None:
             lines.append(f"on {name}: {' '.join(_perftest(port, 'PORT', seconds, '[ADDRESS]'))}")
             if port.lid:
                 at = " ".join(_at(port))

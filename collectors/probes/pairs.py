@@ -93,7 +93,7 @@ def _neighbours(names: tuple[str, ...]) -> list[list[Pair]]:
 
 def pair_of(*ways: PathFigure) -> ProbePair:
     """Both directions, there and back, as one pair: with the slower rate, and the higher share of retransmissions."""
-    rates = [one.throughput / 1e9 for one in ways if one.throughput is not None]
-    lost = max((one.retransmitted for one in ways if one.retransmitted is not None), default=None)
-    told = "; ".join(f"{one.a} to {one.b}: {one.error}" for one in ways if one.error)
-    return ProbePair(ways[0].a, ways[0].b, min(rates) if len(rates) == len(ways) else None, lost, told)
+    rates = [way.throughput / 1e9 for way in ways if way.throughput is not None]
+    lost = max((way.retransmitted for way in ways if way.retransmitted is not None), default=None)
+    errors = "; ".join(f"{way.a} to {way.b}: {way.error}" for way in ways if way.error)
+    return ProbePair(ways[0].a, ways[0].b, min(rates) if len(rates) == len(ways) else None, lost, errors)

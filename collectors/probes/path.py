@@ -57,8 +57,8 @@ class PathSurvey:
     async def _listen(self, stack: AsyncExitStack, node: NodeAccess) -> None:
         """Start a listener, which reports its TCP and its UDP port."""
         try:
-            told = await stack.enter_async_context(observing(node, ENTRY, {"listen": True}, START_SECONDS))
-            self._ports[node.name] = {one.subject: one.value for one in told if isinstance(one.value, int)}
+            ports = await stack.enter_async_context(observing(node, ENTRY, {"listen": True}, START_SECONDS))
+            self._ports[node.name] = {port.subject: port.value for port in ports if isinstance(port.value, int)}
         except TransportError as error:
             self.absent[node.name] = str(error)
 

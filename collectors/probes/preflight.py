@@ -25,8 +25,8 @@ class Survey:
 
     def port(self, node: str, wanted: int) -> int | None:
         """The port on which a node listens for a request of port ``wanted`` (0: any port)."""
-        listening = (one for one in self.answers.get(node, ()) if one.name == "listen" and one.subject == str(wanted))
-        return next((one.value for one in listening if isinstance(one.value, int)), None)
+        answers = (item for item in self.answers.get(node, ()) if (item.name, item.subject) == ("listen", str(wanted)))
+        return next((item.value for item in answers if isinstance(item.value, int)), None)
 
 
 async def survey(nodes: Sequence[NodeAccess], *, master: str, port: int, master_node: str) -> Survey:
@@ -61,10 +61,10 @@ async def survey(nodes: Sequence[NodeAccess], *, master: str, port: int, master_
             return found
         targets: dict[str, list[tuple[str, int]]] = {}
         for node in nodes:
-            own, masters = found.port(node.name, 0), found.port(keeper.name, 0)
-            if node is keeper or own is None:
+            free, masters = found.port(node.name, 0), found.port(keeper.name, 0)
+            if node is keeper or free is None:
                 continue
-            targets.setdefault(keeper.name, []).append((node.address, own))
+            targets.setdefault(keeper.name, []).append((node.address, free))
             mine = targets.setdefault(node.name, [])
             mine += [(keeper.address, masters)] if masters is not None else []
             mine += [(master or keeper.address, port)] if found.port(keeper.name, port) is not None else []

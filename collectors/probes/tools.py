@@ -20,18 +20,18 @@ async def look(
 ) -> dict[str, list[Observation]]:
     """By node: the tools found, and active firewalls if asked; an ``error`` for a node without an answer."""
 
-    async def one(node: NodeAccess) -> list[Observation]:
+    async def ask(node: NodeAccess) -> list[Observation]:
         try:
             return await observe(node, ENTRY, {"find": list(names), "firewalls": firewalls}, START_SECONDS)
         except TransportError as error:
             return [Observation("error", "", None, str(error))]
 
-    return dict(zip([node.name for node in nodes], await asyncio.gather(*map(one, nodes)), strict=True))
+    return dict(zip([node.name for node in nodes], await asyncio.gather(*map(ask, nodes)), strict=True))
 
 
 def found(answers: Sequence[Observation]) -> set[str]:
     """Names of the tools that a node has."""
-    return {one.subject for one in answers if one.name == "tool" and one.value}
+    return {answer.subject for answer in answers if answer.name == "tool" and answer.value}
 
 
 async def run(node: NodeAccess, words: Sequence[str], seconds: float) -> Observation:
@@ -44,11 +44,7 @@ async def run(node: NodeAccess, words: Sequence[str], seconds: float) -> Observa
 
 
 async def run_against(
-    source: NodeAccess,
-    target: NodeAccess,
-    server: Sequence[str],
-    client: Callable[[int], Sequence[str]],
-    seconds: float,
+    source: NodeAccess, target: NodeAccess, server: Sequence[str], client: Callable[[int], list[str]], seconds: float
 ) -> Observation:
     """Run a server on the target (``{port}``: a free port) and a client on the source; returns the client's output."""
     try:

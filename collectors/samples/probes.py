@@ -132,7 +132,6 @@ class ProbeReport(NamedTuple):
     world_size: int
     at: float
     took: float
-    outcome: str
     why: str
     ranks: List[ProbeRank]
     figures: List[ProbeFigure]

@@ -35,13 +35,12 @@ def report_of(
     ranks = [ProbeRank(-1, name, "done", "") for name in sorted({*names} - absent.keys())]
     ranks += [ProbeRank(-1, name, "absent", why) for name, why in sorted(absent.items())]
     why = next((pair.error for pair in pairs if pair.error), next(iter(absent.values()), ""))
-    return ProbeReport(backend, len(ranks), at, took, "failed" if why or absent else "done", why, ranks, [],
-                       list(pairs), {})  # fmt: skip
+    return ProbeReport(backend, len(ranks), at, took, why, ranks, [], list(pairs), {})
 
 
 def outcome(report: ProbeReport, found: Sequence[Finding]) -> str:
     """``ok``, ``slow`` or ``failed``, as ``probe --json`` says it."""
-    if report.outcome != "done" or {one.kind for one in found} & {"silent_corruption", "path_blocked", "probe_absent"}:
+    if report.why or {one.kind for one in found} & {"silent_corruption", "path_blocked", "probe_absent"}:
         return "failed"
     return "slow" if found else "ok"
 

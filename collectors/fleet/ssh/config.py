@@ -119,7 +119,15 @@ class SshConfig:
 
     def settings(self, host: str, user: str | None, port: int | None) -> HostSettings:
         """The configuration of a host. Blocks while ``Match exec`` runs. Raises :class:`SshConfigError`."""
-        options = self._options(host, user, port)
+        named: dict[str, Any] = {"host": host, "username": user or (), "port": () if port is None else port}
+        try:
+            options = asyncssh.SSHClientConnectionOptions(config=self._files or None, **named, **_OWN)
+            if options.config.has_match_final():
+                options.update(reload=True, final=True)
+        except RecursionError:
+            raise SshConfigError(f"ssh_config of {host}: its files include one another") from None
+        except (ValueError, OSError) as error:  # asyncssh's own errors name file and line
+            raise SshConfigError(f"ssh_config of {host}: {clean(str(error))} (--via ssh has OpenSSH read it)") from None
         config = options.config
         home = Path("~/.ssh").expanduser()
         jumps = str(config.get("ProxyJump") or "")
@@ -148,18 +156,6 @@ class SshConfig:
             return "ask"
         said = dict(line.split(" ", 1) for line in clean_bytes(done.stdout).splitlines() if " " in line)
         return "yes" if said.get("batchmode") == "yes" else said.get("stricthostkeychecking", "ask")
-
-    def _options(self, host: str, user: str | None, port: int | None) -> asyncssh.SSHClientConnectionOptions:
-        said: dict[str, Any] = {"host": host, "username": user or (), "port": () if port is None else port}
-        try:
-            options = asyncssh.SSHClientConnectionOptions(config=self._files or None, **said, **_OWN)
-            if options.config.has_match_final():
-                options.update(reload=True, final=True)
-        except RecursionError:
-            raise SshConfigError(f"ssh_config of {host}: its files include one another") from None
-        except (ValueError, OSError) as error:  # asyncssh's own errors name file and line
-            raise SshConfigError(f"ssh_config of {host}: {clean(str(error))} (--via ssh has OpenSSH read it)") from None
-        return options
 
 
 def _paths(texts: object, default: Sequence[Path]) -> tuple[Path, ...]:

@@ -7,14 +7,13 @@ from collections.abc import Sequence
 
 import asyncssh
 
-from collectors.fleet.clean import clean
+from collectors.fleet.clean import LAST_LINE, clean
 from collectors.fleet.ssh.config import KEEPALIVE, KEEPALIVES, HostSettings
 from collectors.fleet.transport import Refused, TransportError, os_reason
 
 _BY_SSH = ("GSSAPIAuthentication", "HostbasedAuthentication")
 """Login methods that only OpenSSH's client supports."""
 _KEYS = "hangtop asks for no password or passphrase, but uses keys in ssh-agent (ssh-add)"
-_LONGEST = 300
 
 
 def explain(
@@ -69,5 +68,5 @@ def explain_loss(error: Exception | None) -> str:
 
 
 def _text(error: Exception) -> str:
-    said = getattr(error, "reason", "") or str(error) or type(error).__name__
-    return clean(str(said)).replace("\n", " ")[:_LONGEST]
+    reason = getattr(error, "reason", "") or str(error) or type(error).__name__
+    return clean(str(reason)).replace("\n", " ")[:LAST_LINE]

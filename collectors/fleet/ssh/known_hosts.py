@@ -56,8 +56,8 @@ class HostKeys:
         entries = self._files[files][1]
         keys, authorities, revoked = entries.match(settings.known_name, "", None)[:3]
         plain, more, _ = entries.match(settings.known_as, "", None)[:3]
-        own = [*self._accepted.get(settings.known_name, ()), *keys]
-        return KnownKeys(own or plain, [*authorities, *more], revoked, bool(own))
+        exact = [*self._accepted.get(settings.known_name, ()), *keys]
+        return KnownKeys(exact or plain, [*authorities, *more], revoked, bool(exact))
 
     def remember(self, settings: HostSettings, key: asyncssh.SSHKey) -> None:
         """Trust a key from now on; like OpenSSH, only for this run if the file cannot be written."""

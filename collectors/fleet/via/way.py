@@ -75,7 +75,7 @@ def way_of(text: str | None, ssh_config: Path | None = None, parts: Sequence[Slu
             sockets = tempfile.mkdtemp(prefix="ht-")
             atexit.register(shutil.rmtree, sockets, ignore_errors=True)
             config = ("-F", str(ssh_config).replace("%", "%%")) if ssh_config is not None else ()
-            options = [word for one in (*_MASTER, f"ControlPath={sockets}/%%C") for word in ("-o", one)]
+            options = [word for option in (*_MASTER, f"ControlPath={sockets}/%%C") for word in ("-o", option)]
             return Way(("ssh", "-T", *config, *options, "%u", "sh"))
         case "slurm":
             jobs = {target.host: part.number for part in reversed(parts) for target in parse([part.nodes])}

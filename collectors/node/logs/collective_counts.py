@@ -96,7 +96,7 @@ class CommunicatorProgress:
     def settle(self) -> None:
         """Parse the waiting lines, in the order of the log."""
         waiting, self._waiting = self._waiting, {}
-        for launched, number, raw in sorted(waiting.values(), key=lambda one: one[1]):
+        for launched, number, raw in sorted(waiting.values(), key=lambda kind: kind[1]):
             for line in prefixes.records(raw, number, self.now):
                 match = re.search(_RECORD, line.text)
                 if match is not None:

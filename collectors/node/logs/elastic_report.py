@@ -82,8 +82,8 @@ class ElasticReport(Record):
         at, host = times.find(said.get("time", ""), self._now), said.get("host", "")
         event = parsed_event("elastic.failure", data, text.rstrip())
         yield event._replace(at=at, host=host, line=lines[0].number)
-        for one in self._raised(quoted):
-            yield one._replace(at=at, rank=int(rank.group(1)), host=host, line=lines[0].number)
+        for raised in self._raised(quoted):
+            yield raised._replace(at=at, rank=int(rank.group(1)), host=host, line=lines[0].number)
 
     def _raised(self, quoted: List[str]) -> List[LogEvent]:
         """The exception whose traceback an entry quotes."""

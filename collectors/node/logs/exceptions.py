@@ -87,8 +87,8 @@ def headline(text: str) -> Data:
     name, carried, message = ("", None, text) if match is None else match.group("type", "carried", "message")
     if carried:  # the worker's own message: the last line of Ray's message that begins with the carried type
         name, message = carried, message or ""
-        told = re.findall(r"(?m)^\s*(?:\w+\.)*%s: (.*)" % re.escape(carried), message)
-        message = told[-1] if told else message
+        messages = re.findall(r"(?m)^\s*(?:\w+\.)*%s: (.*)" % re.escape(carried), message)
+        message = messages[-1] if messages else message
         text = f"{carried}: {message}"
     what = signature(text)
     return {
@@ -112,5 +112,5 @@ def framed(frames: Sequence[Tuple[str, int, str]]) -> Data:
     kept = frames if len(frames) <= KEPT else [*frames[: KEPT // 3], *frames[-(KEPT - KEPT // 3) :]]
     said: List[Scalar] = ["%s:%d in %s" % frame for frame in kept]
     data: Data = {"frames": said, "launcher": any(re.search(LAUNCHERS, "%s in %s" % (f[0], f[2])) for f in frames)}
-    own = [frame for frame in frames if not re.search(_LIBRARY, frame[0])] or frames
-    return {**data, "frame": "%s:%d in %s" % own[-1]} if own else data
+    outside = [frame for frame in frames if not re.search(_LIBRARY, frame[0])] or frames
+    return {**data, "frame": "%s:%d in %s" % outside[-1]} if outside else data

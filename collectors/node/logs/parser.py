@@ -45,7 +45,7 @@ class LogParser:
         """True while the next line lacks its beginning."""
         self._before: List[bytes] = []
 
-    def own(self, rank: Optional[int], pid: Optional[int]) -> None:
+    def set_owner(self, rank: Optional[int], pid: Optional[int]) -> None:
         """From now on, lines without a label belong to this process; None if unknown."""
         self.collectives.settle()
         self.reader.rank = self.collectives.rank = rank
@@ -61,12 +61,12 @@ class LogParser:
             self._torn = self._torn and not whole
             if first < whole:
                 self._block(data[first : whole - 1])
-        return self.reader.told()
+        return self.reader.events()
 
     def rest(self, before: float) -> List[LogEvent]:
         """Close records without a new line since ``before``, and return their events; call after all was read."""
         self.reader.rest(before)
-        return self.reader.told()
+        return self.reader.events()
 
     def gap(self) -> List[LogEvent]:
         """Handle a gap: bytes, and an unknown number of lines, were left out before the next chunk."""
@@ -75,7 +75,7 @@ class LogParser:
         self.collectives.whole = False
         self.reader.rest()
         self.reader.counted = False
-        return self.reader.told()
+        return self.reader.events()
 
     def close(self) -> List[LogEvent]:
         """End the log: return the remaining events, including those of an incomplete last line."""
@@ -83,7 +83,7 @@ class LogParser:
             self._block(self._pending)
         self.reader.rest()
         self._pending, self._before, self._torn = b"", [], False
-        return self.reader.told()
+        return self.reader.events()
 
     def restart(self) -> List[LogEvent]:
         """Handle rotation or truncation: line numbers restart at 1; process and communicators stay the same."""
@@ -127,4 +127,4 @@ def kernel_events(lines: Sequence[Tuple[float, str]], source: str) -> List[LogEv
         if mask:
             line = LabelledLine(0, prefixes.seen(said), LogWriter(), at, labelled=False, program="kernel")
             reader.read(line, mask, list)
-    return reader.told()
+    return reader.events()

@@ -124,10 +124,10 @@ def _unlabelled(text: str, line: int, now: float) -> LabelledLine:
         if label is None:
             break
         text = label.string[label.end() :]
-        told = {name: value for name, value in label.groupdict().items() if value}
-        found = times.find(told.get("time", ""), now)
+        fields = {name: value for name, value in label.groupdict().items() if value}
+        found = times.find(fields.get("time", ""), now)
         at = at if found is None else found
-        said.update(told)
+        said.update(fields)
     rank = number(said.get("rank") or said.get("rank_2"))
     writer = LogWriter(rank, number(said.get("local")), said.get("host", ""), number(said.get("pid")))
     return LabelledLine(line, text, writer, at, text is not start, said.get("program", ""))

@@ -42,7 +42,7 @@ Before = Callable[[], List[bytes]]
 
 
 class Reader:
-    """Reads lines of one log, in order; :meth:`told` returns their events."""
+    """Reads lines of one log, in order; :meth:`events` returns their events."""
 
     def __init__(self, source: str, rank: Optional[int], pid: Optional[int], host: str, now: float) -> None:
         self.source = source
@@ -70,10 +70,10 @@ class Reader:
         """True while a record may continue: the reader must then get every line."""
         return bool(self._open)
 
-    def told(self) -> List[LogEvent]:
+    def events(self) -> List[LogEvent]:
         """Events since the last call."""
-        events, self._events = self._events, []
-        return events
+        found, self._events = self._events, []
+        return found
 
     def rest(self, before: float = float("inf")) -> None:
         """Close the records of streams without a line since ``before``."""

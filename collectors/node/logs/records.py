@@ -200,8 +200,8 @@ class Traceback(Record):
             return []
         whole = "\n".join(self._lines).rstrip()
         text = whole if len(whole) <= TEXT else whole[: TEXT // 4] + "\n  …\n" + whole[-(TEXT - TEXT // 4) :]
-        chain = "\n".join([one.said[: TEXT // 2] for one in earlier])[:TEXT] + "\n" + raised.said
-        last = raised.said or "".join(one.said for one in earlier[-1:])
+        chain = "\n".join([before.said[: TEXT // 2] for before in earlier])[:TEXT] + "\n" + raised.said
+        last = raised.said or "".join(before.said for before in earlier[-1:])
         data: Data = {"type": "", "message": "", "signature": "user", "consequence": False}
         data.update(exceptions.headline(last) if last else {})
         data.update(exceptions.framed(raised.frames))

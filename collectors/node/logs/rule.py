@@ -23,9 +23,9 @@ _INTEGERS = frozenset(
 )
 _LISTS = frozenset(("lagging", "missing", "group_ranks", "tasks"))
 _SIGNALS = {
-    word: one.name[3:]
-    for one in reversed(signal.Signals)
-    for word in (str(int(one)), (signal.strsignal(one) or "").partition(" ")[0].upper())
+    word: number.name[3:]
+    for number in reversed(signal.Signals)
+    for word in (str(int(number)), (signal.strsignal(number) or "").partition(" ")[0].upper())
 }
 """Signal names by number, and by the first word of strsignal(3)'s description."""
 

@@ -131,8 +131,8 @@ class _Counter:
         pairs = list(zip(self.times, self.times[1:]))
         spans = sorted(after - before for (before, _), (after, _) in pairs)
         each = [(after - at) / (to - value) for (at, value), (after, to) in pairs if to > value and after >= at]
-        every = spans[len(spans) // 2] if len(spans) > 1 and spans[0] >= 0.0 else None
-        return every, max(each, default=None)
+        median = spans[len(spans) // 2] if len(spans) > 1 and spans[0] >= 0.0 else None
+        return median, max(each, default=None)
 
 
 class LogSteps:
@@ -166,13 +166,13 @@ class LogSteps:
             elif seen is not None and len(self._counters) < COUNTERS:
                 self._counters[seen.template] = _Counter(seen, written, stamp)
 
-    def told(self, path: str, pid: Optional[int]) -> Optional[StepCount]:
+    def best(self, path: str, pid: Optional[int]) -> Optional[StepCount]:
         """Progress of the best counter; None without one."""
         known = [each for each in self._counters.values() if each.rises or _PLACE[each.name] == 0]
         if not known:
             return None
-        best = min(known, key=lambda each: (_PLACE[each.name], -(each.at or 0.0), -each.rises))
-        return StepCount(path, pid, best.name, best.high, best.at, self._grown, *best.rhythm())
+        chosen = min(known, key=lambda each: (_PLACE[each.name], -(each.at or 0.0), -each.rises))
+        return StepCount(path, pid, chosen.name, chosen.high, chosen.at, self._grown, *chosen.rhythm())
 
 
 def _last_of_each_kind(lines: List[bytes]) -> List[bytes]:

@@ -71,11 +71,11 @@ def describe(plan: ProbePlan) -> str:
     borrowed = any(node.pid is not None for node in plan.nodes)
     python = plan.python or ("the interpreter and environment of a rank" if borrowed else "python3")
     where = "one process a GPU" if plan.backend == "nccl" else "one process a node, on CPU"
-    own = payload.shown(LAUNCH, f"{ENTRY}, backend={plan.backend}, {where}, with {python}", nice=False)
+    worker = payload.shown(LAUNCH, f"{ENTRY}, backend={plan.backend}, {where}, with {python}", nice=False)
     if plan.backend != "nccl":
-        return own
+        return worker
     tests = nccl.describe(plan.extent.whole.sizes, max(node.ranks for node in plan.nodes))
-    return f"{own}; then, where a node has it: {tests}"
+    return f"{worker}; then, where a node has it: {tests}"
 
 
 class AllreduceProbe:
@@ -99,9 +99,9 @@ class AllreduceProbe:
             figure = _figure(report, len(self._rounds[WHOLE].seats))
             speed = f"{figure.seconds * 1e6:.0f} µs, busbw {figure.busbw:.3g} GB/s"
             self._progress(f"{OP} of {figure.size} bytes: {speed}")
-        for number, one in list(self._rounds.items()):
+        for number, round_ in list(self._rounds.items()):
             if report.kind == "gone" or report.id == number:
-                one.take(node, report)
+                round_.take(node, report)
 
     async def run(self) -> ProbeReport:
         """Measure. Always returns a report, even if nothing worked. Everything started is ended, also on cancel."""
@@ -131,19 +131,16 @@ class AllreduceProbe:
         tests: list[NcclTest | None] = []
         if plan.backend == "nccl":
             self._progress("nccl-tests on each node")
-            tests = await asyncio.gather(
-                *(
-                    nccl.run_nccl_tests(self._access[one.node.name], one.node, plan.extent.whole.sizes)
-                    for one in present
-                )
-            )
+            sizes, nodes = plan.extent.whole.sizes, [worker.node for worker in present]
+            running = (nccl.run_nccl_tests(self._access[node.name], node, sizes) for node in nodes)
+            tests = await asyncio.gather(*running)
         ranks = [] if whole is None else _ranks(whole)
         absent = {name: worker.error for name, worker in self._workers.items() if worker not in present}
         why = "; ".join(f"{name}: {error}" for name, error in absent.items())
         why = why or ("a probe needs two ranks" if whole is None else whole.complaint())
         world = len(ranks) or len(self._workers)
         return ProbeReport(
-            plan.backend, world, at, 0.0, "failed" if why else "done", why,
+            plan.backend, world, at, 0.0, why,
             ranks=[*ranks, *(ProbeRank(-1, name, "absent", error) for name, error in absent.items())],
             figures=[] if whole is None else [_figure(report, world) for report in whole.figures],
             pairs=sorted(self._bisection.pairs.values()),
@@ -154,12 +151,12 @@ class AllreduceProbe:
     async def _round(self, seats: list[Seat], work: Work) -> Round:
         self._begun += 1
         number = self._begun
-        self._rounds[number] = one = Round(number, seats, work)
+        self._rounds[number] = round_ = Round(number, seats, work)
         try:
-            await one.run()
+            await round_.run()
         finally:
             del self._rounds[number]
-        return one
+        return round_
 
     async def _pair(self, a: str, b: str) -> ProbePair:
         """Measure whether two nodes reach each other, then their speed together, each with all its ranks."""

@@ -223,9 +223,9 @@ class RankRound:
         import torch.distributed as dist
 
         mine = torch.tensor([value], dtype=torch.float64, device=self._device)
-        every = [torch.zeros_like(mine) for _ in range(self.world)]
-        dist.all_gather(every, mine)
-        return [float(each) for each in every]
+        gathered = [torch.zeros_like(mine) for _ in range(self.world)]
+        dist.all_gather(gathered, mine)
+        return [float(element) for element in gathered]
 
     def _measure(self, size: int) -> float:
         """Measure and report one size; returns the seconds of one operation: mean over repeats, of the slowest rank.

@@ -105,7 +105,7 @@ def infiniband_result(
 ) -> ProbeResult:
     """The result: ports and measured directions, findings, and what could not be measured."""
     if not report.pairs and not report.why:
-        report = report._replace(outcome="failed", why="nothing could be measured")
+        report = report._replace(why="nothing could be measured")
     ports = [port for _, there in sorted(looked.items()) for port in there.ports]
     left = sorted(set(looked) - {name for one in directions for name in (one.a, one.b)})
     told = [(node, why) for node, one in looked.items() for why in one.why]

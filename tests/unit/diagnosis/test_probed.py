@@ -21,7 +21,7 @@ def report(slow: str = "", age: float = 30.0) -> ProbeReport:
     """Four nodes, one of them slow with all others."""
     pairs = [ProbePair(a, b, 0.05 if slow in (a, b) else 1.0, 0.0, "") for a, b in combinations(NODES, 2)]
     ranks = [ProbeRank(i, name, "done", "") for i, name in enumerate(NODES)]
-    return ProbeReport("gloo", 4, NOW - age, 5.0, "done", "", ranks, [], pairs, {})
+    return ProbeReport("gloo", 4, NOW - age, 5.0, "", ranks, [], pairs, {})
 
 
 def verdict(job: Sketch, *reports: ProbeReport) -> Verdict:

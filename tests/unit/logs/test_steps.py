@@ -45,7 +45,7 @@ def read(log: LogSteps, text: str, *, live: bool = True, now: float = NOW) -> No
 
 
 def told(log: LogSteps) -> StepCount:
-    count = log.told("/x.log", 1)
+    count = log.best("/x.log", 1)
     assert count is not None
     return count
 
@@ -74,7 +74,7 @@ def test_signs_of_life_are_no_steps(line: str) -> None:
     read(log, line.format(n=10) + "\n", live=False)
     for n in range(11, 30):
         read(log, line.format(n=n) + "\n")
-    count = log.told("/x.log", 1)
+    count = log.best("/x.log", 1)
     assert count is None or count.grown == 0
 
 

@@ -48,7 +48,7 @@ class FollowedLog:
         self.owners: Dict[LogOwner, None] = {}
         self.skipped = 0
         """Bytes left out so far."""
-        self.told_to = float("-inf")
+        self.read_to = float("-inf")
         """Events of everything written before this time have been returned."""
         self.parser = LogParser(path, now=now)
         self._uid = uid
@@ -105,10 +105,10 @@ class FollowedLog:
 
     def adopt(self, owner: LogOwner) -> None:
         """Add a process that writes the file."""
-        for known in [one for one in self.owners if one.pid is None and one.rank == owner.rank]:
+        for known in [other for other in self.owners if other.pid is None and other.rank == owner.rank]:
             del self.owners[known]  # an owner guessed from the file name
         self.owners[owner] = None
-        self.parser.own(self._owner.rank, self._owner.pid)
+        self.parser.set_owner(self._owner.rank, self._owner.pid)
 
     @property
     def _owner(self) -> LogOwner:
@@ -139,7 +139,7 @@ class FollowedLog:
             events += parser.rest(now - QUIET)
             reader.live = True
             if not reader.open:
-                self.told_to = now
+                self.read_to = now
         return events
 
     def progress(self) -> List[CommProgress]:
@@ -151,7 +151,7 @@ class FollowedLog:
 
     def steps(self) -> Optional[StepCount]:
         """Training progress according to the file; None without a step count."""
-        return self._steps.told(self.path, self._owner.pid)
+        return self._steps.best(self.path, self._owner.pid)
 
     def lines(self, now: float, limit: int, ranks: Dict[int, int]) -> Iterator[LogLines]:
         """Raw lines not yet shown on the screen, at most ``limit`` bytes; ``ranks`` by local rank.
@@ -174,8 +174,8 @@ class FollowedLog:
         texts = self._redactor.shown([line.decode("utf-8", "replace") for line in raw])
         rows: List[Tuple[Optional[int], float, str]] = []
         for text, line, moment in zip(texts, known, times):
-            rank, local, own = line.stream.rank, line.stream.local_rank, self._owner.rank
-            rank = rank if rank is not None else own if local is None else ranks.get(local, own)
+            rank, local, owner = line.stream.rank, line.stream.local_rank, self._owner.rank
+            rank = rank if rank is not None else owner if local is None else ranks.get(local, owner)
             at = at if moment is None else min(latest, moment)
             rows.append((rank, at, text[:LONGEST_SHOWN]))
         for (rank, at), run in groupby(rows, itemgetter(0, 1)):

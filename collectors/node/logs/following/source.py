@@ -92,7 +92,7 @@ class LogSource(Source):
         known = self._followed.get(path)
         if known is None and not why:
             inode = inode_of(path)
-            same = (one for one in self._followed.values() if inode != NOWHERE and one.inode == inode)
+            same = (log for log in self._followed.values() if inode != NOWHERE and log.inode == inode)
             known = next(same, None)
             if known is None and len(self._followed) >= FILES:
                 why = "%d files are followed already" % FILES
@@ -108,7 +108,7 @@ class LogSource(Source):
         order = list(self._followed.values())
         self._turn += 1
         first = self._turn % max(1, len(order))
-        told_to = [now]
+        read_to = [now]
         for place, followed in enumerate(order[first:] + order[:first]):
             events = followed.parser.restart() if followed.refresh() else []
             if self._settings.not_mine and self._identity(followed, now)[0] in self._settings.not_mine:
@@ -117,11 +117,11 @@ class LogSource(Source):
                 events += followed.read(now, until)
             # the first events of a flood are the most informative
             self._waiting.extend(map(self._ranked, events[: max(0, WAITING - len(self._waiting))]))
-            told_to.append(followed.told_to)
+            read_to.append(followed.read_to)
         for _ in range(min(SENT, len(self._waiting))):
             yield self._waiting.popleft()
-        if not self._waiting and min(told_to) > float("-inf"):
-            yield LogsRead(min(told_to))
+        if not self._waiting and min(read_to) > float("-inf"):
+            yield LogsRead(min(read_to))
 
     def _ranked(self, event: LogEvent) -> LogEvent:
         """The event with its rank, if its pid or local rank gives it."""
