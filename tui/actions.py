@@ -154,8 +154,7 @@ def bindings() -> list[Binding]:
 
     If two actions share a key, the one that needs a capability comes first: Textual runs the first valid one.
     """
-    order = sorted(ACTIONS, key=lambda action: (not action.needs, action.footer or 99))
     return [
         Binding(action.keys, action.binding, action.title, show=bool(action.footer), tooltip=action.help)
-        for action in sorted(order, key=lambda action: action.footer or 99)
+        for action in sorted(ACTIONS, key=lambda action: (action.footer or 99, not action.needs))
     ]

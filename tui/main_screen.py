@@ -11,7 +11,6 @@ from textual.screen import Screen
 from tui.actions import ACTIONS
 from tui.frame import Crumbs, KeyFooter, PanelTabs
 from tui.panel_switcher import PanelSwitcher
-from tui.panels.base import TextWanted
 from tui.panels.filterline import FilterLine
 from tui.view_model import ViewModel
 from tui.widgets.banner import Banner
@@ -77,13 +76,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
     async def enter_clicked(self) -> None:
         """Enter a double-clicked item."""
         await self.hangtop.action_do("enter")
-
-    @on(TextWanted)
-    def open_text(self, event: TextWanted) -> None:
-        """Show a panel's text in a dialog."""
-        from tui.dialogs.base import TextDialog
-
-        self.hangtop.push_screen(TextDialog(event.title, event.content))
 
     def open_palette(self) -> None:
         """Open the command palette."""

@@ -72,7 +72,7 @@ class ViewModel:
     def turn(self) -> None:
         """Begin a tick: drop the values computed in the last one."""
         self.now = self.session.now()
-        for name in ("count", "rows", "suspects", "dumped", "nodes_of_rank", "book", "_dumps"):
+        for name in ("count", "rows", "suspects", "nodes_of_rank", "book", "_dumps"):
             self.__dict__.pop(name, None)
         self._owners.clear()
 
@@ -225,11 +225,6 @@ class ViewModel:
     def _dumps(self) -> dict[tuple[str, int], StackDump]:
         """The newest stack of each rank's own process, by node and pid."""
         return {(node, dump.rank_pid): dump for node, dump in self.state.stacks if dump.pid == dump.rank_pid}
-
-    @cached_property
-    def dumped(self) -> set[int]:
-        """Ranks with a stack."""
-        return {row.number for row in self.ranks if self.dump_of(row) is not None}
 
     def dump_of(self, row: RankRow) -> StackDump | None:
         """The newest stack of a rank."""

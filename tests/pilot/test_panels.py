@@ -115,7 +115,7 @@ async def test_the_rank_that_has_not_launched_is_marked_and_enter_goes_to_it() -
     async with screen(session) as shown:
         await shown.press("9")
         text = shown.text()
-        assert "group default_pg  8 ranks  waits for 1m10s  by node1:/tmp/fr_0 and 7 others" in text
+        assert "group default_pg  8 ranks  waits for 1m10s  from node1:/tmp/fr_0 and 7 others" in text
         assert any("▸ rank 5 node1" in line and line.rstrip().endswith("✖ launched #29 last") for line in shown.lines())
         assert any("ranks 0-4,6-7" in line and "… waits in all_gather #30" in line for line in shown.lines())
         await shown.press("down", "enter")

@@ -73,7 +73,9 @@ async def test_the_panel_of_nodes_says_which_see_another_machine_than_the_real_o
     async with screen(session, size=(160, 30)) as shown:
         await shown.press("6")
         await shown.draw()
-        assert shown.text().count("narrowed by HANGTOP_ONLY") == 1
+        assert shown.text().count("· narrowed") == 1
+        await shown.press("down")
+        assert "HANGTOP_ONLY in the environment of the node" in shown.text()
 
 
 async def test_the_panel_of_nodes_says_what_hangtop_itself_costs_here() -> None:

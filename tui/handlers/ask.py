@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hangtop.session.probes import Probe
@@ -20,25 +20,35 @@ def asks(make: Callable[[HangtopApp], Probe | Awaitable[Probe]]) -> Callable[[Ha
     """Make the handler that offers a probe; a refusal becomes a message of the application."""
 
     async def offered(app: HangtopApp) -> None:
+        from tui.dialogs.asking import ConfirmDialog
+
         made = make(app)
         probe = await made if inspect.isawaitable(made) else made
-        confirm(app, (probe.title, probe.brief, probe.command, probe.risk), lambda: run(app, probe))
+
+        def take(yes: bool | None) -> None:
+            if yes:
+                app.run_worker(run(app, probe), name=probe.title, exit_on_error=False)
+
+        if probe.command:
+            app.push_screen(ConfirmDialog(probe.title, probe.brief, probe.command, probe.risk), take)
+        else:
+            take(True)
 
     return lambda app: app.run_worker(offered(app), name="ask", exit_on_error=False)
 
 
-def confirm(app: HangtopApp, told: tuple[str, str, str, str], go: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run ``go``, after a confirmation if there is a command; ``told`` is title, brief, command and risk."""
-    from tui.dialogs.asking import ConfirmDialog
+def choose(
+    app: HangtopApp, title: str, choices: Sequence[tuple[str, str]], take: Callable[[int], object],
+    notes: Sequence[str] = (),
+) -> None:  # fmt: skip
+    """List choices (title, details), and call ``take`` with the index of the chosen one."""
+    from tui.dialogs.asking import ChoiceDialog
 
-    def take(yes: bool | None) -> None:
-        if yes:
-            app.run_worker(go(), name=told[0], exit_on_error=False)
+    def answered(place: int | None) -> None:
+        if place is not None:
+            take(place)
 
-    if told[2]:
-        app.push_screen(ConfirmDialog(*told), take)
-    else:
-        take(True)
+    app.push_screen(ChoiceDialog(title, choices, notes), answered)
 
 
 async def run(app: HangtopApp, probe: Probe) -> None:

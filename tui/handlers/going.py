@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hangtop.diagnosis.phrasing import count
 from tui.handlers.ask import ActionRefused
+from tui.panels.base import Place
 
 if TYPE_CHECKING:
     from tui.app import HangtopApp
@@ -44,8 +45,13 @@ def on_table(does: Callable[[Table[Any]], object]) -> Callable[[HangtopApp], obj
 
 async def enter(app: HangtopApp) -> None:
     """Open the item under the cursor."""
-    if (place := app.panel.enter()) is not None:
-        await app.go(place)
+    from tui.dialogs.base import TextDialog
+
+    found = app.panel.enter()
+    if isinstance(found, Place):
+        await app.go(found)
+    elif found is not None:
+        await app.push_screen(TextDialog(*found))
 
 
 async def back(app: HangtopApp) -> None:

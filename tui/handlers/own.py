@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from tui.handlers.ask import ActionRefused
+from tui.handlers.ask import ActionRefused, choose
 from tui.looks.format import age, clock
 
 if TYPE_CHECKING:
@@ -22,19 +22,13 @@ async def write_report(app: HangtopApp) -> None:
 
 def open_results(app: HangtopApp) -> None:
     """List the answers of probes, flame graphs and recorder; Enter shows one again."""
-    from tui.dialogs.asking import ChoiceDialog
     from tui.dialogs.base import TextDialog
 
     kept = list(app.results)[::-1]
     if not kept:
         raise ActionRefused("no result yet: answers of probes, flame graphs and recorder will be listed here")
-
-    def take(place: int | None) -> None:
-        if place is not None:
-            app.push_screen(TextDialog(kept[place][1], kept[place][2]))
-
     choices = [(title, f"{clock(at)}, {age(app.model.now - at)} ago") for at, title, _ in kept]
-    app.push_screen(ChoiceDialog("Results", choices), take)
+    choose(app, "Results", choices, lambda place: app.push_screen(TextDialog(*kept[place][1:])))
 
 
 def try_again(app: HangtopApp) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from hangtop.diagnosis.phrasing import count, folded_names, rank_text
-from tui.handlers.ask import ActionRefused, asks, run
+from tui.handlers.ask import ActionRefused, asks, choose, run
 
 if TYPE_CHECKING:
     from hangtop.session.probes import Probe, ProbeResult, Say
@@ -133,10 +133,5 @@ def _signals(what: str, signal: Signal, found: Sequence[Repairable]) -> list[Off
 
 
 def _choose(app: HangtopApp, title: str, offers: Sequence[Offer], notes: Sequence[str] = ()) -> None:
-    from tui.dialogs.asking import ChoiceDialog
-
-    def take(place: int | None) -> None:
-        if place is not None:
-            asks(offers[place].make)(app)
-
-    app.push_screen(ChoiceDialog(title, [(one.title, one.detail) for one in offers], notes), take)
+    choices = [(offer.title, offer.detail) for offer in offers]
+    choose(app, title, choices, lambda place: asks(offers[place].make)(app), notes)

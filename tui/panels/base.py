@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.containers import Vertical
-from textual.message import Message
 
 from tui.view_model import ViewModel
 from tui.widgets.lines import Content, Lines, Move
 
 Fact = tuple[str, str]
 """A label and a value of the details; an empty label continues the one before."""
+
+
+Titled = tuple[str, Content]
+"""A title and a text to show in a dialog."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +44,6 @@ class Selection:
     """Its details; may be empty."""
     text: str = ""
     """Text to copy; empty: title and facts."""
-
-
-class TextWanted(Message):
-    """A panel asks to show a text in a dialog."""
-
-    def __init__(self, title: str, content: Content) -> None:
-        super().__init__()
-        self.title, self.content = title, content
 
 
 class Panel(Vertical):
@@ -97,8 +92,8 @@ class Panel(Vertical):
         focused = self.screen.focused
         (focused if isinstance(focused, Lines) and focused in self.query(Lines) else self.main).move(how)
 
-    def enter(self) -> Place | None:
-        """The place to go to from the item under the cursor; None if there is none or the panel handled it."""
+    def enter(self) -> Place | Titled | None:
+        """The place to go to from the item under the cursor, or a text to show; None if there is neither."""
         return None
 
     def set_filter(self, text: str) -> None:

@@ -104,15 +104,15 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
             (f"group {progress.label or 'unnamed'}", Colour.STRONG),
             (f"  {count(len(progress.members), 'rank')}", Colour.INFO),
             (f"  waits for {age(self.model.now - since)}" if since is not None else "", Colour.WARN),
-            (f"  by {source}{more}", Colour.DIM),
+            (f"  from {source}{more}", Colour.DIM),
         ]
 
     def _totals(self) -> list[Piece]:
         if not self.made:
-            return [(" computing the tables" if self.making else " no collective seen", Colour.STRONG)]
+            return [(" reading the groups" if self.making else " no collective seen", Colour.STRONG)]
         odd = sum(bool(one.behind) for one in self.made)
         return [
-            (f" {count(len(self.made), 'table')}", Colour.STRONG),
+            (f" {count(len(self.made), 'group')}", Colour.STRONG),
             (f"  ▸ {odd} with ranks behind" if odd else "", Colour.BAD),
         ]
 

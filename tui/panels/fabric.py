@@ -48,7 +48,7 @@ def _totals(model: ViewModel, rows: Sequence[LinkRow]) -> list[Piece]:
         if node.segments_per_s and node.retransmitted_per_s is not None and not model.stale(node)
     ]
     share, worst = max(shares, default=(0.0, ""))
-    tcp = f"TCP resends up to {share:.2f}% ({worst})"
+    tcp = f"TCP retransmits up to {share:.2f}% ({worst})"
     return [
         (up, Colour.STRONG),
         *counts(

@@ -21,7 +21,7 @@ from tui.view_model import ViewModel, letter_of
 from tui.widgets.lines import Content
 
 FRAMES, LINES = 6, 4
-"""Stack frames and log lines of a rank in its brief facts."""
+"""Stack frames and log lines of a rank in its details."""
 LABEL = 28
 """Most cells of the label column."""
 
@@ -78,13 +78,17 @@ def facts_of(*samples: NamedTuple | None) -> list[Fact]:
     return list(told.items())
 
 
+def _joined(sample: NamedTuple) -> str:
+    return ", ".join(f"{title} {text}" for title, text in facts_of(sample))
+
+
 def _list(label: str, values: Iterable[str]) -> list[Fact]:
     return [("" if place else label, value) for place, value in enumerate(values)]
 
 
 def _lines(label: str, form: str, samples: Iterable[NamedTuple]) -> list[Fact]:
     """One line per sample, with its fields in ``form``."""
-    return _list(label, (form.format_map(defaultdict(str, _told(sample))).strip() for sample in samples))
+    return _list(label, (form.format_map(defaultdict(str, _told(sample))).strip(" :") for sample in samples))
 
 
 def _pairs(label: str, values: Mapping[str, str]) -> list[Fact]:
@@ -92,7 +96,7 @@ def _pairs(label: str, values: Mapping[str, str]) -> list[Fact]:
 
 
 def rank_facts(row: RankRow, model: ViewModel) -> list[Fact]:
-    """Details of a rank's process."""
+    """Details of a rank: its wait, stack, last log lines and GPU, then its process."""
     process, rank = row.rank.process, row.rank
     if process.rank >= 0:
         who = f"{process.rank} of {number(process.world_size)}"
@@ -100,9 +104,9 @@ def rank_facts(row: RankRow, model: ViewModel) -> list[Fact]:
         why = process.label or f"{process.library} is mapped"
         who = f"unknown ({why}, without a rank number)"
     return [
+        *_activity(row, model),
         ("rank", who),
         ("node", row.node.name),
-        ("gpus", ", ".join(str(gpu.index) for gpu in model.gpus_of(row)) or "no GPU"),
         ("up", age(model.now - process.started)),
         ("master", f"{process.master_addr or UNKNOWN}:{number(process.master_port)}"),
         *([("ended", f"{age(model.now - rank.gone_at)} ago")] if rank.gone_at is not None else []),
@@ -114,8 +118,8 @@ def rank_facts(row: RankRow, model: ViewModel) -> list[Fact]:
     ]
 
 
-def rank_brief(row: RankRow, model: ViewModel) -> list[Fact]:
-    """The first facts of a rank: its wait, stack, last log lines and GPU."""
+def _activity(row: RankRow, model: ViewModel) -> list[Fact]:
+    """Wait, stack, last log lines and GPU of a rank."""
     place = model.waiting.place_of.get(row.number)
     facts: list[Fact] = []
     if place is not None:
@@ -125,7 +129,7 @@ def rank_brief(row: RankRow, model: ViewModel) -> list[Fact]:
     if dump is not None:
         facts += _list(f"stack, {age(model.now - dump.at)} old", short_stack(dump, FRAMES))
     facts += _list("last lines", (line.text for line in lines_of(model, [row], LINES)))
-    return facts + _list("gpu", map(_gpu, model.gpus_of(row)))
+    return facts + (_list("gpu", map(_gpu, model.gpus_of(row))) or [("gpu", "none")])
 
 
 def _inside(row: RankRow, model: ViewModel) -> list[Fact]:
@@ -148,15 +152,15 @@ def gpu_facts(node: Node, gpu: Gpu, model: ViewModel) -> list[Fact]:
         ("ranks", owners),
         ("memory", percent(memory_percent(gpu))),
         *facts_of(row_of(gpu), gpu.facts),
-        *_lines("processes", "pid {pid} {name} {memory}, SM {sm}", gpu.processes),
-        *_list("nvlinks", (", ".join(" ".join(fact) for fact in facts_of(link)) for link in gpu.nvlinks.values())),
+        *_list("processes", (_joined(process._replace(bus_id="")) for process in gpu.processes)),
+        *_list("nvlinks", map(_joined, gpu.nvlinks.values())),
     ]
 
 
 def link_facts(node: Node, link: Port | NetworkInterface, model: ViewModel) -> list[Fact]:
     """Details of an HCA port with its past states, or of a network interface with its drops; both with counters."""
     if isinstance(link, NetworkInterface):
-        tcp = f"{thousands(node.segments_per_s)} segments/s, {thousands(node.retransmitted_per_s)} sent again/s"
+        tcp = f"{thousands(node.segments_per_s)} segments/s, {thousands(node.retransmitted_per_s)} retransmitted/s"
         traffic = f"in {rate(link.received_per_s)}, out {rate(link.sent_per_s)}, +{link.drops_grown} dropped"
         return [("traffic", traffic), *facts_of(link.facts), *_counters(link), ("tcp of the node", tcp)]
     past = (f"{age(model.now - at)} ago {was.state}, {was.phys_state}" for at, was in link.changes)
@@ -187,6 +191,8 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
     if hello is not None and tick is not None:
         agent = f"pid {hello.pid}, {tick.cpu:.1f} CPU-s, {size(tick.rss)}, a tick takes {tick.took * 1000:.0f} ms"
         facts.append(("hangtop there", agent))
+    if hello is not None and hello.narrowed:
+        facts.append(("narrowed by", f"{', '.join(hello.narrowed)} in the environment of the node"))
     facts += _list("gpus", map(_gpu, node.gpus.values()))
     if host is not None:
         facts.append(("cpus", f"{host.cpus}, memory {size(host.memory_total)}"))
@@ -194,7 +200,7 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
     silent = [source for source in node.sources.values() if source.state != "ok"]
     answering = sorted(source.source for source in node.sources.values() if source.state == "ok")
     facts += [("sources", f"ok: {', '.join(answering)}")] if answering else []
-    facts += _lines("" if answering else "sources", "{source}: {state} {why}", silent)
+    facts += _lines("" if answering else "sources", "{source} {state}: {why}", silent)
     facts += _lines("faults", "{source}: {text} ({times} times)", node.faults.values())
     facts += [("bad lines", f"{node.bad_lines} {node.last_bad}")] if node.bad_lines else []
     facts += _lines("interfaces", "{name}: MTU {mtu}, {addresses}", [one.facts for one in node.interfaces.values()])

@@ -118,7 +118,7 @@ def where(finding: Finding) -> str:
     return " ".join((*finding.gpus, *finding.ports) or finding.nodes) or "the job"
 
 
-def proof_of(finding: Finding, model: ViewModel) -> Place:
+def proof_of(finding: Finding) -> Place:
     """The place that shows a finding's evidence: by its first piece of evidence, else by what the finding names."""
     for evidence in finding.evidence:
         if evidence.observer is Observer.STACKS:
@@ -134,8 +134,7 @@ def proof_of(finding: Finding, model: ViewModel) -> Place:
         node, _, index = finding.gpus[0].partition(":")
         return Place("gpus", "", (node, int(index) if index.isdecimal() else index))
     if finding.ranks:
-        first = finding.ranks[0]
-        return Place("stacks" if first in model.dumped else "ranks", "", first)
+        return Place("ranks", "", finding.ranks[0])
     return Place("nodes", "", finding.nodes[0] if finding.nodes else None)
 
 
@@ -149,7 +148,7 @@ FINDINGS = TableSpec(
     ranks=lambda _, row: set(row.ranks),
     stale=lambda _, row: False,  # noqa: ARG005 (the verdict is always fresh)
     facts=lambda _, row: (row.kind, []),
-    enter=lambda model, row: proof_of(row, model),
+    enter=lambda _, row: proof_of(row),
     # a new verdict moves the cursor to its first finding
     blamed=lambda model: next((key_of(row) for row in _rows(model)), None),
     totals=_totals,

@@ -36,7 +36,7 @@ def _totals(model: ViewModel, nodes: Sequence[Node]) -> list[Piece]:
     return [
         (f" {count(len(nodes), 'node')}", Colour.STRONG),
         *counts([(number, f"{glyph} {number:,} {link}", colour) for number, link, glyph, colour in signs]),
-        *counts([(bad, f"▲ {count(bad, 'line')} not understood", Colour.WARN)]),
+        *counts([(bad, f"▲ {count(bad, 'line')} not decoded", Colour.WARN)]),
         (own, Colour.DIM),
     ]
 
@@ -56,11 +56,10 @@ def _says(row: Node) -> Piece:
     sources = sorted(row.sources.values(), key=lambda state: state.source)
     wrong = [f"{s.source} {s.state}" for s in sources if s.state in {"late", "failed"}]
     text = f"{sum(s.state == 'ok' for s in sources)} ok"
-    if row.hello is not None and row.hello.narrowed:
-        text = f"narrowed by {', '.join(row.hello.narrowed)} · {text}"
     for word, state in (("not allowed", "denied"), ("none", "absent")):
         if names := [s.source for s in sources if s.state == state]:
             text += f" · {word}: {', '.join(names)}"
+    text += " · narrowed" if row.hello is not None and row.hello.narrowed else ""
     return (f"▲ {', '.join(wrong)} · {text}", Colour.WARN) if wrong else (text, Colour.TEXT)
 
 
@@ -84,7 +83,7 @@ def node_columns(model: ViewModel) -> Sequence[Column[Node]]:
         Column("for", "for", 6, stood, form=age, align="right", help="time in this state of the link"),
         Column("age", "heard", 6, unheard, form=age, align="right", help="time since the last sample"),
         Column("says", "sources", 16, lambda row: _says(row)[0], _says, most=60,
-               help="sources that answer; for a node that is not live, the reason"),
+               help="sources that answer; for a node that is not live, the reason; narrowed: only a part is seen"),
         Column("ranks", "ranks", 5, lambda row: sum(r.gone_at is None for r in row.ranks.values()), align="right"),
         Column("gpus", "gpus", 4, lambda row: len(row.gpus), align="right"),
         Column("load", "load", 5, lambda row: row.host.load if row.host else None,

@@ -128,7 +128,7 @@ class OverviewPanel(Panel):
         if self._told == (changes, changes.total, most):
             return
         self._told, listed = (changes, changes.total, most), chosen(changes, most)
-        self.happened.show([change_line(one) for one in listed] or [[(" nothing yet", Colour.DIM)]], "what happened")
+        self.happened.show([change_line(one) for one in listed] or [[(" nothing yet", Colour.DIM)]], "events")
 
     def _draw_ranks(self) -> None:
         """Draw the last lines of suspects, else a list of ranks; ask the nodes for the lines that are shown."""

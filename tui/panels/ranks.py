@@ -24,7 +24,7 @@ from tui.measure import (
 from tui.ordering.filter import Value
 from tui.ordering.rows import RankRow
 from tui.panels.base import Place
-from tui.panels.facts import rank_brief, rank_facts
+from tui.panels.facts import rank_facts
 from tui.panels.table_panel import TableSpec, counts
 from tui.view_model import ViewModel, letter_of
 from tui.widgets.columns import Column
@@ -180,7 +180,6 @@ RANKS = TableSpec(
         row.rank.gone_at is not None or model.stale(row.node) or source_is_stale(row.node, "ranks")
     ),
     facts=lambda model, row: (ranks_on([row.number], [row.node.name]), rank_facts(row, model)),
-    brief=lambda model, row: rank_brief(row, model),
     enter=_log,
     blamed=lambda model: next(((row.number, row.node.name, _pid(row)) for row in model.suspects), None),
     totals=_totals,

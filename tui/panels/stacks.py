@@ -9,7 +9,7 @@ from hangtop.diagnosis.phrasing import count, ranks_text
 from hangtop.diagnosis.stacks.merge import Merged, as_text, merge
 from tui.looks.format import age
 from tui.looks.theme import Colour
-from tui.panels.base import Place, TextWanted
+from tui.panels.base import Titled
 from tui.panels.item_panel import ItemPanel
 from tui.panels.job_line import MANY, stopped_since
 from tui.texts.stacked import Entry, entries, full_stack, group_item
@@ -62,17 +62,16 @@ class StacksPanel(ItemPanel[SamplesMerged]):
         taken = f"   taken {age(old)} ago"
         return [(told, Colour.STRONG), (samples, Colour.INFO), (taken, Colour.WARN if old > 60 else Colour.TEXT)]
 
-    def enter(self) -> Place | None:
-        """Show the full stacks of the group's ranks in a dialog."""
+    def enter(self) -> Titled | None:
+        """The full stacks of the group's ranks."""
         item = self.view.current
-        if item is not None and self.made is not None:
-            looks = self.made.entries
-            ranks = sorted(item.ranks)
-            stacks = [full_stack(rank, [dump for of, dump in looks if of == rank]) for rank in ranks[:WHOLE]]
-            left = f", the first {WHOLE} of them" if len(ranks) > WHOLE else ""
-            title = f"{ranks_text(ranks)} · {self.nodes_of(ranks)}{left}"
-            self.post_message(TextWanted(title, [line for stack in stacks for line in (*stack, [])][:-1]))
-        return None
+        if item is None or self.made is None:
+            return None
+        entries, ranks = self.made.entries, sorted(item.ranks)
+        stacks = [full_stack(rank, [dump for of, dump in entries if of == rank]) for rank in ranks[:WHOLE]]
+        left = f", the first {WHOLE} of them" if len(ranks) > WHOLE else ""
+        title = f"{ranks_text(ranks)} · {self.nodes_of(ranks)}{left}"
+        return title, [line for stack in stacks for line in (*stack, [])][:-1]
 
     def whole_text(self) -> str:
         """All groups as text."""

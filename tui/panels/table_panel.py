@@ -53,8 +53,6 @@ class TableSpec(Generic[R]):
     """The line above the table, for the rows that pass the filter."""
     empty: Callable[[ViewModel], str]
     """Text of a table without rows."""
-    brief: Callable[[ViewModel, R], list[Fact]] = lambda model, row: []  # noqa: ARG005 (most panels have none)
-    """Facts that come before the details below the table."""
     can: frozenset[str] = CAN
     frozen: int = 2
     """Number of columns that never scroll away."""
@@ -70,7 +68,7 @@ class TablePanel(Panel, Generic[R]):
     def __init__(self, model: ViewModel, spec: TableSpec[R]) -> None:
         super().__init__(model, spec.name)
         self.spec = spec
-        self.bar, self.more = Bar(), TextView(hint="i all")
+        self.bar, self.more = Bar(), TextView(hint="i details")
         self.more.can_focus = False
         self.table: Table[R] = Table(
             spec.columns(model), key=spec.key, stale=lambda row: spec.stale(model, row), frozen=spec.frozen
@@ -132,7 +130,7 @@ class TablePanel(Panel, Generic[R]):
         self.table.styles.height = "1fr" if row is None else f"{len(self.table.rows) + 1}"
         if row is not None:
             title, facts = self.spec.facts(self.model, row)
-            self.more.show(facts_text([*self.spec.brief(self.model, row), *facts]), title)
+            self.more.show(facts_text(facts), title)
 
     @on(Table.Changed)
     def touch(self) -> None:

@@ -56,7 +56,7 @@ FIGURES = (
     Figure("power", "GPUs", watts),
     Figure("ports", "IB/s", size, always=False),
     Figure("network", "net/s", size),
-    Figure("retransmitted", "resent/s", thousands, always=False),
+    Figure("retransmitted", "retransm/s", thousands, always=False),
     Figure("utilisation", "GPU %"),
     Figure("gpu_memory", "GPU mem", size),
     Figure("memory", "memory", size),

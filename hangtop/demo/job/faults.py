@@ -6,11 +6,11 @@ collective that only one rank enters.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -29,37 +29,18 @@ FAULTS: Mapping[str, str] = MappingProxyType(
 """Name of each fault, with a description."""
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """A planted fault: it strikes ``rank`` after ``after`` seconds of training."""
-
-    fault: str = ""
-    rank: int = 0
-    after: float = 0.0
+_planted: dict[str, float] = {}
+"""The fault of this rank, and the monotonic time from which it strikes; forked data workers have a copy."""
 
 
-class Clock:
-    """Decides when the plan strikes this process; forked data workers have a copy."""
-
-    def __init__(self) -> None:
-        self.plan = Plan()
-        self._mine = False
-        self._started = time.monotonic()
-
-    def arm(self, plan: Plan, rank: int) -> None:
-        """Start the clock; ``rank``: the rank of this process."""
-        self.plan = plan
-        self._mine = rank == plan.rank
-        self._started = time.monotonic()
-
-    def struck(self, fault: str) -> bool:
-        """Whether ``fault`` strikes this rank now."""
-        return self._mine and self.plan.fault == fault and time.monotonic() - self._started >= self.plan.after
+def arm(fault: str, after: float) -> None:
+    """Plant a fault in this rank, to strike in ``after`` seconds."""
+    _planted[fault] = time.monotonic() + after
 
 
-_clock = Clock()
-arm = _clock.arm
-struck = _clock.struck
+def struck(fault: str) -> bool:
+    """Whether ``fault`` strikes this rank now."""
+    return time.monotonic() >= _planted.get(fault, math.inf)
 
 
 def dead_file(folder: Path) -> Path:

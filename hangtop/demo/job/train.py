@@ -89,8 +89,9 @@ def log_metrics(loss: Tensor, step: int, took: float, gpu: RankGpu, metrics: dis
     print(f"step {step} loss {loss.item():.4f} ({took:.2f} s)", flush=True)
 
 
-def train(plan: faults.Plan, folder: Path) -> None:
+def train(given: argparse.Namespace) -> None:
     """Train until the process ends."""
+    folder: Path = given.folder
     rank = dist.get_rank()
     shards = folder / f"shards-{rank}"
     write_shards(shards)
@@ -99,9 +100,10 @@ def train(plan: faults.Plan, folder: Path) -> None:
     model = DistributedDataParallel(Head())
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     metrics = dist.new_group()
-    saver = plan.rank if plan.fault == "checkpoint" else 0
+    saver = given.fault_rank if given.fault == "checkpoint" else 0
     dist.barrier()
-    faults.arm(plan, rank)
+    if rank == given.fault_rank:
+        faults.arm(given.fault, given.after)
     started = time.monotonic()
     for step, batch in enumerate(batches(shards), start=1):
         faults.suffer()
@@ -115,13 +117,11 @@ def train(plan: faults.Plan, folder: Path) -> None:
 def main() -> None:
     """Join the job and train."""
     given = arguments()
-    plan = faults.Plan(given.fault, given.fault_rank, given.after)
     torch.set_num_threads(1)
-    faults.arm(faults.Plan(plan.fault, plan.rank), int(os.environ["RANK"]))  # the fault ``init`` strikes at once
-    while faults.struck("init"):
+    while given.fault == "init" and int(os.environ["RANK"]) == given.fault_rank:
         time.sleep(1.0)
     join()
-    train(plan, given.folder)
+    train(given)
 
 
 if __name__ == "__main__":
