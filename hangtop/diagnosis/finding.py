@@ -54,7 +54,7 @@ class Observer(Enum):
     INSIDE = auto()
     """``hangtop.inside`` in a rank."""
     CONTEXT = auto()
-    """Settings, the world size, the length of the watch: background, not an observation of any rank."""
+    """Settings, the world size, the length of the watch, a process that sleeps: background, which proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,12 @@ class Evidence:
 
 
 def independent(evidence: Iterable[Evidence]) -> frozenset[tuple[Observer, str]]:
-    """The independent observers of these lines; CONTEXT observes nothing."""
+    """The observers of these lines that would see this without each other; CONTEXT observes nothing.
+
+    All stacks are one observer, in however many ranks and by however many rules they are read. Two files are two. The
+    kernel's view of a process counts where it names what the process does, and is CONTEXT where the process only sleeps
+    (:func:`~hangtop.diagnosis.waits.evidence.process_of`): a stack that waits already says so.
+    """
     return frozenset((line.observer, line.file) for line in evidence if line.observer is not Observer.CONTEXT)
 
 

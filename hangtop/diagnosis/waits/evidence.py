@@ -12,8 +12,9 @@ from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.tables.wchan import sleep_at
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.rank_status import RankStatus
-from hangtop.diagnosis.waits.wake_set import ENDED, STOPPED, WakeProgress
+from hangtop.diagnosis.waits.process_motion import HALTED
+from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus
+from hangtop.diagnosis.waits.wake_set import ENDED, IN_LOOPS, STOPPED, WakeProgress
 
 FRAMES_SHOWN, PLACES_SHOWN = 8, 4
 COMMAND_SHOWN = 60
@@ -49,8 +50,20 @@ def process_of(status: RankStatus) -> Evidence | None:
     if doing is not None and (doing.carried or 0.0) > TRICKLE_BYTES_PER_S:
         words.append(f"its connections carry {size(doing.carried or 0.0)}/s")
     source = f"/proc/{pid} on {status.node}" if pid else f"process of {rank_text(status.rank)}"
-    told = ", ".join(filter(None, words))
-    return Evidence(Observer.PROCESS, source, doing.at if doing else None, told) if told else None
+    told, observer = ", ".join(filter(None, words)), Observer.PROCESS if _kernel_agrees(status) else Observer.CONTEXT
+    return Evidence(observer, source, doing.at if doing else None, told) if told else None
+
+
+def _kernel_agrees(status: RankStatus) -> bool:
+    """Whether the kernel says by itself what its stack says: that it works, is halted, or what it blocks on.
+
+    That a process sleeps, at a lock, in a poll or for a moment, is true of every wait.
+    """
+    doing, moved = status.activity, status.motion
+    works = moved.busy or moved.moves_data or moved.helped
+    call = doing.waiting_on or doing.syscall if doing is not None else ""
+    blocks = call not in ("", "running", "futex", *IN_LOOPS)
+    return status.state not in WAITS and (works or blocks or moved.state in HALTED)
 
 
 def evidence_of(status: RankStatus) -> tuple[Evidence, ...]:

@@ -35,7 +35,7 @@ STOPPED, ENDED = ("T", "t"), ("Z", "X")
 """State letters of the kernel: halted; ended and not yet reaped."""
 _AT_A_PIPE = frozenset({"read", "write", "openat"})
 """Calls for which :func:`call_at` knows only the kernel functions of pipes."""
-_IN_LOOPS = frozenset(
+IN_LOOPS = frozenset(
     {"select", "pselect6", "poll", "ppoll", "epoll_wait", "epoll_pwait", "nanosleep", "clock_nanosleep", "none"}
 )
 """Calls in the loops of libraries, which wait for one of several files or for the next poll; ``none``: the thread runs,
@@ -163,7 +163,7 @@ def _thread_at_work(doing: Activity, waiters: Sequence[RankStatus]) -> ThreadWai
         return None
     usual = Counter(call for other in waiters for last in other.readings[-1:] for call in set(map(_call, last.beside)))
     theirs = (one for one in doing.beside if usual[_call(one)] * 2 <= len(waiters))
-    return next((one for one in theirs if one.syscall not in _IN_LOOPS), None)
+    return next((one for one in theirs if one.syscall not in IN_LOOPS), None)
 
 
 def _call(thread: ThreadWait) -> tuple[str, str]:

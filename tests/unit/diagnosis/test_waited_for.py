@@ -140,6 +140,22 @@ def test_the_rank_that_is_waited_for_is_named_at_once_and_accused_by_its_wake_se
     assert case.says in found.summary
 
 
+@pytest.mark.parametrize(
+    ("name", "certainty"),
+    [
+        ("computes", "proven"),
+        ("native code at a pipe", "proven"),
+        ("a program of it works", "proven"),
+        ("a lock of its own", "likely"),
+        ("a lock file", "likely"),
+    ],
+)
+def test_the_kernel_is_a_second_source_where_it_names_what_the_rank_does_and_not_where_it_only_sleeps(
+    name: str, certainty: str
+) -> None:
+    assert first(verdict_of(CASES[name], 7.0)).certainty == certainty
+
+
 FETCHES = ThreadWait("fetcher", "recvfrom", "tcp 10.0.0.9:443")
 NAPS = ThreadWait("pt_nccl_watchdg", "clock_nanosleep", "")
 PIPES = ThreadWait("uploader", "write", "pipe")
