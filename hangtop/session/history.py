@@ -1,4 +1,4 @@
-"""The history of one job: a day of figures, since when each rank stands still, and past verdicts.
+"""The history of one job: a day of figures, and past verdicts.
 
 The session's tick feeds it about once a second; a day takes 16 MB.
 """
@@ -96,10 +96,6 @@ WORDS: tuple[Outcome, ...] = (
     "idle", "healthy", "starting", "unknown", "waiting", "slow", "at_risk", "crashed", "hung",
 )  # fmt: skip
 """Outcomes of verdicts, the worst last: a stretch of time shows its worst outcome."""
-FRESH = 1.2
-"""Ticks of its node within which a rank must have moved to count as moving."""
-SILENT = 3.0
-"""Ticks for which a node may be silent before the state of its ranks is unknown."""
 VERDICTS = 200
 """Verdicts that are kept: one for each change of content, and one for each minute."""
 
@@ -109,36 +105,24 @@ class History:
 
     def __init__(self) -> None:
         self.series: Mapping[str, Series] = {name: Series() for name in FIGURES}
-        self.stopped: dict[tuple[str, int], float] = {}
-        """(node, pid) → since when a rank stands still."""
         self.verdicts: list[tuple[float, Verdict]] = []
         """(time, verdict), oldest first."""
 
     def taking(self, now: float, state: JobState, progress: ProgressClock, verdict: Verdict | None) -> Iterator[None]:
         """Add the figures of this moment, in slices between which the event loop can do other work."""
         found: dict[str, float] = {}
-        stopped: dict[tuple[str, int], float] = {}
-        alive = moving = 0
         nodes = [node for node in state.nodes.values() if node.connected and node.seen_at is not None]
         for number, node in enumerate(nodes, 1):
             for name, value in figures_of(node):
                 if value is not None:
                     found[name] = found.get(name, 0.0) + value
-            for pid, known in progress.tracks.get(node.name, {}).items():
-                if now - known.seen_at <= SILENT * progress.between + 1.0:
-                    alive += 1
-                    if known.advanced and known.moved_at >= known.seen_at - FRESH * progress.between:
-                        moving += 1
-                    else:
-                        stopped[node.name, pid] = known.moved_at
             if number % SLICE == 0:
                 yield
-        self.stopped = stopped
         figures: dict[str, float | None] = {**found}
         if "gpus" in found:
             figures["utilisation"] = found["used"] / found["gpus"]
-        if alive:
-            figures |= {"moving": moving, "alive": alive}
+        if progress.alive:
+            figures |= {"moving": progress.alive - len(progress.stopped), "alive": progress.alive}
         figures["steps"] = progress.steps_per_s(now)
         figures["verdict"] = None if verdict is None else float(WORDS.index(verdict.outcome))
         for name, series in self.series.items():

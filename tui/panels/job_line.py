@@ -66,7 +66,7 @@ def _failed(model: ViewModel) -> str:
 
 def stopped_since(model: ViewModel, rows: Iterable[RankRow]) -> float | None:
     """The earliest time since which one of these ranks stands still."""
-    stopped = model.timeline.head.history.stopped
+    stopped = model.timeline.head.progress.stopped
     found = (stopped.get((row.node.name, row.rank.process.pid)) for row in rows)
     return min((since for since in found if since is not None and since <= model.now), default=None)
 

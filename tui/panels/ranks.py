@@ -156,7 +156,7 @@ def rank_columns(model: ViewModel) -> Sequence[Column[RankRow]]:
 
 
 def _still(model: ViewModel, row: RankRow) -> float | None:
-    stopped = model.timeline.head.history.stopped.get((row.node.name, _pid(row)), model.now)
+    stopped = model.timeline.head.progress.stopped.get((row.node.name, _pid(row)), model.now)
     return model.now - stopped if stopped < model.now and row.rank.gone_at is None else None
 
 

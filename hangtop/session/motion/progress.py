@@ -33,6 +33,8 @@ LAG = 3.0
 """Seconds after a node's last sample for which its ranks may still be counted as still, if it sends often."""
 LATELY, INTERVALS = 5.0, 2.5
 """Seconds for which a sign shows that a rank moves, or this many intervals between updates, whichever is longer."""
+FRESH = 1.2
+"""Updates within which a rank must have moved to count as moving now."""
 LONGEST_BETWEEN = 30.0
 """Most seconds between two updates: after a longer gap the session itself was suspended."""
 EARLY = 0.5
@@ -57,8 +59,12 @@ class ProgressClock:
 
     def __init__(self, state: JobState) -> None:
         self._state = state
-        self.tracks: dict[str, dict[int, RankProgress]] = {}
-        """Progress of each rank in view, by node and pid; only this class changes it."""
+        self._ranks: dict[str, dict[int, RankProgress]] = {}
+        """Progress of each rank in view, by node and pid."""
+        self.alive = 0
+        """Ranks in view."""
+        self.stopped: dict[tuple[str, int], float] = {}
+        """(node, pid) of ranks that have not moved since the last update but one → when they last moved."""
         self.between = state.interval
         """Seconds between two updates of a node."""
         self.stood_still: float | None = None
@@ -98,10 +104,13 @@ class ProgressClock:
         lag = max(LAG, 1.5 * self.between)
         since = now - max(LATELY, INTERVALS * self.between)
         stills: list[float] = []
+        stopped: dict[tuple[str, int], float] = {}
         unmoved, showing = 0, Counter[MotionSign]()
         steps, nodes = JobSteps(told), self._state.nodes
         for number, node in enumerate(tuple(nodes.values()), 1):
-            for rank in self._update_ranks(node, unrelated) if node.ranks else ():
+            for pid, rank in self._update_ranks(node, unrelated).items() if node.ranks else ():
+                if not rank.advanced or rank.moved_at < rank.seen_at - FRESH * self.between:
+                    stopped[node.name, pid] = rank.moved_at
                 stills.append(min(max(told, rank.seen_at), rank.seen_at + lag) - rank.moved_at)
                 unmoved += not rank.advanced and rank.updates >= UPDATED_OFTEN
                 showing.update(sign for sign, at in rank.advanced.items() if at >= since)
@@ -109,8 +118,8 @@ class ProgressClock:
                 steps.take(node, unrelated)
             if number % SLICE == 0:
                 yield
-        self.tracks = {name: of for name, of in self.tracks.items() if name in nodes and nodes[name].ranks}
-        self._steps = steps
+        self._ranks = {name: of for name, of in self._ranks.items() if name in nodes and nodes[name].ranks}
+        self._steps, self.alive, self.stopped = steps, len(stills), stopped
         half = (len(stills) + 1) // 2
         never = unmoved >= half
         stills.sort()
@@ -118,30 +127,31 @@ class ProgressClock:
         needed = max(1, min(2, len(stills)), half)
         self.motion = self._motion({sign: showing[sign] for sign in MotionSign if showing[sign] >= needed}, never=never)
 
-    def _update_ranks(self, node: Node, unrelated: Collection[tuple[str, int]]) -> list[RankProgress]:
-        """Update the ranks of a node; returns the ranks in view.
+    def _update_ranks(self, node: Node, unrelated: Collection[tuple[str, int]]) -> dict[int, RankProgress]:
+        """Update the ranks of a node; returns the ranks in view by pid.
 
         Unseen is not still: if a node does not answer, its last state is kept, and none of its ranks is in view.
         """
         at = node.seen_at
         if not node.connected or at is None or not node.answers("ranks"):
-            return []
+            return {}
         exchanged = self._exchanged_at(node)
         on = {process.pid: gpu for gpu in node.gpus.values() for process in gpu.processes}
-        before, self.tracks[node.name] = self.tracks.get(node.name, {}), {}
+        before, ranks = self._ranks.get(node.name, {}), dict[int, RankProgress]()
         for pid, rank in node.ranks.items():
             if rank.gone_at is not None or rank.pulses.newest is None or (node.name, pid) in unrelated:
                 continue
             index = given_gpu(rank.process)
             gpu = on.get(pid) if node.gpu_processes else None if index is None else node.gpus.get(index)
             known = before.get(pid) or RankProgress(rank.pulses.newest, at, at, rank.launched)
-            self.tracks[node.name][pid] = known
+            ranks[pid] = known
             # A rank that does not move is not sent. But samples that come sooner show nothing about ranks: taken for an
             # update, the rank would seem to sleep, and the next update would have its CPU time in a shorter time.
             early = at - known.seen_at < EARLY * self.between and rank.pulses.newest is known.pulse
             if at > known.seen_at and not early:
                 known.follow(at, rank, gpu, exchanged=exchanged, ours=at <= rank.answers_until)
-        return [*self.tracks[node.name].values()]
+        self._ranks[node.name] = ranks
+        return ranks
 
     def _exchanged_at(self, node: Node) -> float | None:
         """When the node last had traffic as of this job's collectives.
