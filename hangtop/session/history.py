@@ -123,7 +123,7 @@ class History:
             figures["utilisation"] = found["used"] / found["gpus"]
         if progress.alive:
             figures |= {"moving": progress.alive - len(progress.stopped), "alive": progress.alive}
-        figures["steps"] = progress.steps_per_s(now)
+        figures["steps"] = progress.steps.per_second()
         figures["verdict"] = None if verdict is None else float(WORDS.index(verdict.outcome))
         for name, series in self.series.items():
             series.add(now, figures.get(name))

@@ -205,7 +205,7 @@ class Intake:
         if isinstance(said, RecorderDump):
             self.state.recorders[said.rank] = said
         else:
-            self.state.ras.append(Timed(self.now(), said))
+            self.state.ras.append(Timed(said.at, said))
         self.recordings.take("", [said])
 
 
@@ -235,8 +235,5 @@ def _flushes(samples: Sequence[NamedTuple]) -> Iterator[Sequence[NamedTuple]]:
 
 
 def _kind(before: LinkWord, now: LinkWord) -> ChangeKind:
-    if now in {"lost", "stale"}:
-        return "lost"
-    if now == "limited":
-        return "late"
-    return "back" if now == "live" and before in {"lost", "stale", "limited"} else "hangtop"
+    worse: dict[LinkWord, ChangeKind] = {"lost": "lost", "stale": "lost", "limited": "late"}
+    return worse.get(now) or ("back" if now == "live" and before in worse else "hangtop")

@@ -24,8 +24,7 @@ def job_line(model: ViewModel) -> list[Piece]:
     verdict = model.session.verdict
     if verdict is None or not model.ranks:
         return []
-    known_until = model.now - model.state.untold
-    steps = JobSteps(known_until)
+    steps = JobSteps(model.now - model.state.untold)
     for node in model.nodes:
         steps.take(node, model.session.unrelated)
     step: list[Piece] = [] if steps.last is None else [(f"last step {steps.last:,}", Colour.TEXT)]
@@ -48,7 +47,7 @@ def job_line(model: ViewModel) -> list[Piece]:
         pieces.append((f"{moving:,.0f} of {count(alive, 'rank')} moving", colour))
     elif not alive and ended == len(model.ranks):
         pieces.append(("all ranks have ended", Colour.TEXT))
-    if (pace := steps.per_second(known_until)) is not None and pace > 0:
+    if (pace := steps.per_second()) is not None and pace > 0:
         pieces.append((f"{1 / pace:.3g} s/step" if pace < 1 else f"{pace:.3g} steps/s", Colour.TEXT))
     odd = model.causes
     told = f"{count(odd, 'finding')}, next: 7 proof" if odd else "nothing odd"

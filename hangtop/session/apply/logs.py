@@ -33,11 +33,8 @@ def lines(here: SampleContext, sample: LogLines) -> None:
 def event(here: SampleContext, sample: LogEvent) -> None:
     """A line that is an event."""
     here.job.events.add(here.node.name, sample)
-    # Old kernel messages, which a stream begins with, are no change. Nor are the lines of an OOM report before its last
-    # one, "Killed process …".
-    news = sample.at is None or sample.at >= here.job.started
-    leads_up = sample.kind == "kernel.oom" and "constraint" in sample.data
-    if sample.kind.startswith("kernel.") and news and not leads_up:
+    # old kernel messages, which a stream begins with, are no change
+    if sample.kind.startswith("kernel.") and (sample.at is None or sample.at >= here.job.started):
         here.note(sample.text.partition("\n")[0][:200], "kernel")
 
 

@@ -87,10 +87,10 @@ class FilesSession(Session):
     ) -> None:
         """Read everything under the paths; ``now`` is the session's time, the present if None."""
         contents = read(paths, say)
-        self._at = self._read_at = time.time() if now is None else now
-        super().__init__(SessionOptions(read_only=True), clock=lambda: self._at)
+        at = time.time() if now is None else now
+        super().__init__(SessionOptions(read_only=True), clock=lambda: at)
         self.files = contents.files
-        self._written = min(contents.newest or self._read_at, self._read_at)
+        self._written = min(contents.newest or at, at)
         """When the newest file was written: events without a time are from before that."""
         self._deliver(contents)
         self.state.started = self._written
@@ -113,9 +113,7 @@ class FilesSession(Session):
         for recorder in contents.recorders:
             self.take_report(recorder)
         for report in sorted(contents.ras, key=lambda report: report.at):
-            self._at = report.at
             self.take_report(report)
-        self._at = self._read_at
         for node in state.nodes:
             self.link(LinkChange(node, "offline", "read from files", self._written))
         self._size = size

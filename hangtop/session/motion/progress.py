@@ -35,8 +35,6 @@ LATELY, INTERVALS = 5.0, 2.5
 """Seconds for which a sign shows that a rank moves, or this many intervals between updates, whichever is longer."""
 FRESH = 1.2
 """Updates within which a rank must have moved to count as moving now."""
-LONGEST_BETWEEN = 30.0
-"""Most seconds between two updates: after a longer gap the session itself was suspended."""
 EARLY = 0.5
 """Part of the time between two updates: a node's sample that comes sooner is not a new one of its ranks."""
 UPDATED_OFTEN = 2
@@ -65,7 +63,7 @@ class ProgressClock:
         """Ranks in view."""
         self.stopped: dict[tuple[str, int], float] = {}
         """(node, pid) of ranks that have not moved since the last update but one → when they last moved."""
-        self.between = state.interval
+        self._between = state.interval
         """Seconds between two updates of a node."""
         self.stood_still: float | None = None
         """Seconds for which at least half of the ranks in view have been still; None without a rank in view."""
@@ -73,7 +71,8 @@ class ProgressClock:
         """What moved recently, and the proof."""
         self._most: dict[tuple[str, str], float] = defaultdict(float)
         """(node, port or interface) → most bytes per second that it exchanged in both directions."""
-        self._steps = JobSteps(0.0)
+        self.steps = JobSteps(0.0)
+        """The training steps in the job's logs."""
         self._now = 0.0
         self.pauses: deque[tuple[float, float]] = deque(maxlen=PAUSES)
         """Begin and end of the last pauses of at least :data:`PAUSE` seconds."""
@@ -86,12 +85,8 @@ class ProgressClock:
         """
         lasted = [(end - begin, self._now - end) for begin, end in self.pauses]
         known = [seconds * 0.5 ** (past / HALF_LIFE) for seconds, past in lasted]
-        known += [min(self._steps.longest, A_STEPS_PAUSE)] if self._steps.longest is not None else []
+        known += [min(self.steps.longest, A_STEPS_PAUSE)] if self.steps.longest is not None else []
         return max(known, default=None)
-
-    def steps_per_s(self, now: float) -> float | None:
-        """Training steps per second by the logs; 0 if the next step is overdue, None without steps in the logs."""
-        return self._steps.per_second(now - self._state.untold)
 
     def updating(self, now: float, unrelated: Collection[tuple[str, int]] = ()) -> Iterator[None]:
         """Compare each living rank with the last update; ``unrelated`` is (node, pid) of other runs' processes.
@@ -99,17 +94,17 @@ class ProgressClock:
         It does so in slices of :data:`SLICE` nodes, between which the event loop can do other work.
         """
         interval, told = self._state.interval, now - self._state.untold
-        self.between = min(LONGEST_BETWEEN, max(interval, now - self._now)) if self._now else interval
+        self._between = max(interval, now - self._now) if self._now else interval
         # the ranks of a silent node count as still for a short time after its last sample, no longer
-        lag = max(LAG, 1.5 * self.between)
-        since = now - max(LATELY, INTERVALS * self.between)
+        lag = max(LAG, 1.5 * self._between)
+        since = now - max(LATELY, INTERVALS * self._between)
         stills: list[float] = []
         stopped: dict[tuple[str, int], float] = {}
         unmoved, showing = 0, Counter[MotionSign]()
         steps, nodes = JobSteps(told), self._state.nodes
         for number, node in enumerate(tuple(nodes.values()), 1):
             for pid, rank in self._update_ranks(node, unrelated).items() if node.ranks else ():
-                if not rank.advanced or rank.moved_at < rank.seen_at - FRESH * self.between:
+                if not rank.advanced or rank.moved_at < rank.seen_at - FRESH * self._between:
                     stopped[node.name, pid] = rank.moved_at
                 stills.append(min(max(told, rank.seen_at), rank.seen_at + lag) - rank.moved_at)
                 unmoved += not rank.advanced and rank.updates >= UPDATED_OFTEN
@@ -119,7 +114,7 @@ class ProgressClock:
             if number % SLICE == 0:
                 yield
         self._ranks = {name: of for name, of in self._ranks.items() if name in nodes and nodes[name].ranks}
-        self._steps, self.alive, self.stopped = steps, len(stills), stopped
+        self.steps, self.alive, self.stopped = steps, len(stills), stopped
         half = (len(stills) + 1) // 2
         never = unmoved >= half
         stills.sort()
@@ -147,7 +142,7 @@ class ProgressClock:
             ranks[pid] = known
             # A rank that does not move is not sent. But samples that come sooner show nothing about ranks: taken for an
             # update, the rank would seem to sleep, and the next update would have its CPU time in a shorter time.
-            early = at - known.seen_at < EARLY * self.between and rank.pulses.newest is known.pulse
+            early = at - known.seen_at < EARLY * self._between and rank.pulses.newest is known.pulse
             if at > known.seen_at and not early:
                 known.follow(at, rank, gpu, exchanged=exchanged, ours=at <= rank.answers_until)
         self._ranks[node.name] = ranks
@@ -178,7 +173,7 @@ class ProgressClock:
 
     def _stillness(self, now: float, still: float, *, never: bool) -> float:
         """Seconds for which the job has stood still, logs included; ``never``: its ranks did not move while watched."""
-        steps = self._steps
+        steps = self.steps
         if steps.grown_at is not None:
             # One rank logs steps that all ranks took together.
             return max(0.0, min(still, now - steps.grown_at))
@@ -189,7 +184,7 @@ class ProgressClock:
 
     def _motion(self, shown: Mapping[MotionSign, int], *, never: bool) -> JobMotion:
         """What moves; ``shown``: signs of at least half of the ranks (of two, if there are two), strongest first."""
-        steps, still = self._steps, self.stood_still
+        steps, still = self.steps, self.stood_still
         stepping = steps.going_on() and (still is None or still <= steps.fresh)
         strongest = next((f"{count(of, 'rank')} {sign.value}" for sign, of in shown.items()), "")
         proof = (steps.proof() if stepping else "") or strongest
@@ -203,4 +198,4 @@ class ProgressClock:
     def _rhythm(self) -> float:
         """Seconds without any sign that are usual between two steps of this job."""
         usual = min(LONGEST_RHYTHM, self.usual_pause or 0.0)
-        return max(PAUSE, 2.0 * self.between, 1.5 * (self._steps.every or 0.0), usual)
+        return max(PAUSE, 2.0 * self._between, 1.5 * (self.steps.every or 0.0), usual)

@@ -69,15 +69,13 @@ class JobSteps:
         """Whether the logs show that the job takes steps now."""
         return self.grown_at is not None and self.now - self.grown_at <= self.fresh
 
-    def per_second(self, now: float) -> float | None:
+    def per_second(self) -> float | None:
         """Steps per second by the best log's last lines; 0 if the next line is overdue, None without two lines."""
         told = () if self.best is None else self.best.told
         if len(told) < 2:
             return None
         (began, first, _), (newest, last, _) = told[0], told[-1]
-        usual = median(after[0] - before[0] for before, after in pairwise(told))
-        overdue = now - newest > max(LATE, RHYTHMS * usual + LATE / 2)
-        return 0.0 if newest <= began or overdue else max(0.0, (last - first) / (newest - began))
+        return max(0.0, (last - first) / (newest - began)) if self.going_on() and newest > began else 0.0
 
     def proof(self) -> str:
         """``step 1,204 to 1,219 in 5 s``; empty without a log of steps."""
