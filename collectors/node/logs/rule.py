@@ -19,7 +19,7 @@ from collectors.samples.logs import LogEvent
 Data = Dict[str, Value]
 _INTEGERS = frozenset(
     "seq seq_a seq_b rank_a rank_b group_rank local_rank from_rank task tried status size joined expected"
-    " numel_in enqueued timeout_ms ran_ms ms seconds pid failed_pid worker_pid exitcode code port gpu".split()
+    " numel_in enqueued completed timeout_ms ran_ms ms seconds pid failed_pid worker_pid exitcode code port gpu".split()
 )
 _LISTS = frozenset(("lagging", "missing", "group_ranks", "tasks"))
 _SIGNALS = {

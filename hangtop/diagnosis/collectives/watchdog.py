@@ -7,7 +7,7 @@ means something only for a member of the group whose log was read.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from collectors.samples.logs import LogEvent
@@ -35,6 +35,15 @@ class TimedOutGroup:
     """Time-outs and the status that goes with them."""
     members: frozenset[int]
     """All ranks of the job for the group of all ranks, and if all of them report; else empty: no line lists them."""
+
+    completed: Mapping[int, int]
+    """The highest number that each rank reports as completed."""
+
+    @property
+    def passed(self) -> frozenset[int]:
+        """Ranks whose open collective another rank has completed: all had launched it, and these stand still."""
+        most = max(self.completed.values(), default=-1)
+        return frozenset(rank for rank, one in self.progress.waiting.items() if one.seq <= most)
 
     @property
     def timeouts(self) -> tuple[LogEvent, ...]:
@@ -68,7 +77,7 @@ def _over_gloo(job: Job) -> list[TimedOutGroup]:
     known = known_ranks(job)
     silent = known - spoke if spoke and 2 * len(known - spoke) <= len(known) else set()
     progress = LaunchProgress("", frozenset(silent), {}, {})
-    return [TimedOutGroup("gloo", progress, events, frozenset(known))] if events else []
+    return [TimedOutGroup("gloo", progress, events, frozenset(known), {})] if events else []
 
 
 def _name(event: LogEvent) -> str:
@@ -95,6 +104,7 @@ def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
     members = known if group.whole or known <= set(ranks_in(events)) else frozenset[int]()
     last: dict[int, Operation] = {}
     waiting: dict[int, Operation] = {}
+    completed: dict[int, int] = {}
     for event in sorted(events, key=lambda event: number_of(event, "seq") or 0):
         op, seq, ran = text_of(event, "op"), number_of(event, "seq"), number_of(event, "ran_ms")
         rank, enqueued, source = event.rank, number_of(event, "enqueued"), f"{event.source}:{event.line}"
@@ -106,13 +116,15 @@ def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
             size = "" if elements is None else f"{elements} elements"
             waiting.setdefault(rank, Operation(op, seq, source, since, size=size))
             enqueued = max(seq, enqueued or 0)
+        if (done := number_of(event, "completed")) is not None:
+            completed[rank] = max(done, completed.get(rank, done))
         if enqueued is not None:
             last[rank] = Operation(op, max(enqueued, last[rank].seq if rank in last else 0), source)
     numbers = [one.seq for one in waiting.values()]
     if not all(map(_name, events)) and numbers and max(numbers) - min(numbers) > FAR:
-        last, waiting = {}, {}  # lines without a name, of several groups
+        last, waiting, completed = {}, {}, {}  # lines without a name, of several groups
     progress = LaunchProgress(group.label if name else "", _silent(job, members, events) | last.keys(), last, waiting)
-    return TimedOutGroup(name, progress, tuple(events), members)
+    return TimedOutGroup(name, progress, tuple(events), members, completed)
 
 
 def _silent(job: Job, members: frozenset[int], events: Sequence[LogEvent]) -> frozenset[int]:

@@ -17,7 +17,7 @@ from hangtop.diagnosis.failures.record import ENDING_SIGNALS, TIME_OUTS, Failure
 from hangtop.diagnosis.failures.unheard import kernel_kill, kernel_text, logs_behind, silent_ranks
 from hangtop.diagnosis.finding import Evidence, Finding, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, ranks_text
+from hangtop.diagnosis.phrasing import count, listed, ranks_text
 from hangtop.diagnosis.roster import homes, known_ranks, world_size
 from hangtop.diagnosis.rules.engine import nccl_failures
 from hangtop.diagnosis.waits.job_status import JobStatus
@@ -187,9 +187,11 @@ def remote_error(job: Job) -> Iterator[Finding]:
     if events and not (world and living.issuperset(range(world))):
         silent = known_ranks(job) - {event.rank for event in job.events if event.kind != "log.end"} - living
         unheard = f"; there is no message from {ranks_text(silent)}" if ranks_in(events) and silent else ""
+        peers = {peer for event in events if (peer := text_of(event, "peer")).startswith("rank ")}
+        lost = listed(sorted(peers)) or "a peer, which ended first"
         yield Finding(
             "nccl_remote_error", "critical", 0.5,
-            f"{ranks_text(ranks_in(events)) or 'a rank'} lost a peer, which ended first{unheard}",
+            f"{ranks_text(ranks_in(events)) or 'a rank'} lost {lost}{unheard}",
             nodes=hosts_in(job, events), evidence=lines(events),
             advice="These ranks are victims: look for the rank that they name, and for the one that left no message.",
         )  # fmt: skip

@@ -125,6 +125,7 @@ class EventRow:
                  gpus: tuple[str, ...]) -> Finding:  # fmt: skip
         indices = {number_of(event, "gpu") for event in events} - {None}
         unnamed = f"the rank of GPU {indices.pop()}" if len(indices) == 1 else "a rank"
+        unnamed += f" {on_nodes(nodes)}" if nodes and "{on}" not in self.summary else ""
         text = self.summary.format(
             who=ranks_text(ranks) or unnamed, node=listed(nodes), on=f" {on_nodes(nodes)}" if nodes else "",
             gpu=f"GPU {gpus[0].partition(':')[2]}" if gpus else "a GPU",

@@ -196,6 +196,11 @@ JOBS = (
         advice="Use every parameter in the loss on every rank, or find_unused_parameters=True.",
     ),
     EventRow(
+        event=Line("torch.store_lost"), kind="nccl_remote_error", weight=0.6, severity="warning", accuses=False,
+        summary="{who} lost the connection to the store: its server, as a rule in rank 0's process, ended before",
+        advice="Look at the end of rank 0's log. At the end of a run that went well, this is no fault.",
+    ),
+    EventRow(
         event=Line("torch.desync"), kind="collective_mismatch", weight=0.85, ranks_in="lagging",
         example={"lagging": [1]}, summary="{who} did not join the collective of the others", advice=STACKS,
     ),

@@ -128,14 +128,15 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         return
     joined = next((number for event in events if (number := number_of(event, "joined")) is not None), None)
     expected = next((number for event in events if (number := number_of(event, "expected"))), 0)
-    connects = ranks_in([event for event in events if text_of(event, "phase") == "connect"])
+    connects = [event for event in events if text_of(event, "phase") == "connect"]
     if joined is not None:
         present = {rank.rank for rank in job.ranks} | {event.rank for event in job.events if event.rank is not None}
         absent = tuple(rank for rank in range(world_size(job) or expected) if rank not in present)
         ranks = absent if present and len(absent) <= expected - joined else ()
         what = f"only {joined} of {expected} came to the store"
     elif connects:
-        ranks, what = connects, f"{ranks_text(connects)} did not reach the store"
+        ranks, store = ranks_in(connects), text_of(connects[-1], "address")
+        what = f"{ranks_text(ranks) or 'a rank'} did not reach the store{store and f' at {store}'}"
     elif events == lost:
         ranks, what = (), "the launcher has no connection to the store: its server ended, or cannot be reached"
     else:

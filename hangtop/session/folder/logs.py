@@ -62,13 +62,15 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
     over = outlived(events, hints, end, last_said)
     left = [event for event, done in zip(events, over, strict=True) if not done]
     last = times.last(tail.decode("utf-8", "replace"), member.modified)
-    said.events = [_cleaned(event) for event in _completed(left, parser, hints, last)]
+    said.events = [_cleaned(event) for event in _completed(left, parser, hints, last, end.last_step)]
     said.progress = [one for one in parser.collectives.known() if one.line >= begun or not one.line]
     said.members = list(parser.collectives.ranks())
     return parser.line - 1, said
 
 
-def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last: float | None) -> list[LogEvent]:
+def _completed(
+    events: Sequence[LogEvent], parser: LogParser, hints: Hints, last: float | None, step: str
+) -> list[LogEvent]:
     """The events with what only the log's end shows, and a ``log.end`` event."""
     owner = _owner(events)
     end = parser.line - 1
@@ -85,7 +87,7 @@ def _completed(events: Sequence[LogEvent], parser: LogParser, hints: Hints, last
             if raised > behind or end - behind > ORDINARY:
                 data["survived"] = True
         told.append(event._replace(rank=rank, data={**event.data, **data}) if data or rank != event.rank else event)
-    ended: dict[str, Value] = {"lines": end}
+    ended: dict[str, Value] = {"lines": end, "step": step}
     if last is not None:
         ended["last"] = last
     rank = hints.rank
@@ -170,12 +172,15 @@ class LogEnd:
         """The number of each line, once for each state of a progress bar."""
         self._steps: list[tuple[int, str, float]] = []
         """(line, words in front of the step's number, number) for each step."""
+        self.last_step = ""
+        """The last step: ``iteration 48``; empty without any."""
         for number, line in enumerate(every, self._first):
             for state in line.rstrip(b"\r").split(b"\r"):
                 self._shown.append(number)
                 text = steps.plain(state)
                 if not steps.is_trouble(text) and (seen := steps.counted(text)) is not None:
                     self._steps.append((number, seen.template, seen.value))
+                    self.last_step = f"{seen.name.replace('bar', 'step')} {seen.value:,.0f}"
 
     def steps_behind(self, event: LogEvent) -> bool:
         """Whether steps continue after an event."""

@@ -48,6 +48,24 @@ def test_a_good_end_is_exit_code_0(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "analyze", LOGS / "fine.txt", "--json")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("[rank0]:[titan] 2026-06-16 22:30:50 - root - INFO - step: 200  loss:  6.1384  tps: 5,856", "up to step 200"),
+        ("[rank0]: loading", "no line that hangtop knows"),
+        ('[rank2]:[W112 01:48:44 X.cpp:1] (maybe TCPStore server has shut down too early), with error: Broken pipe',
+         "rank 2 lost the connection to the store"),
+    ],
+)  # fmt: skip
+def test_a_log_that_does_not_say_how_the_run_ended_is_undecided(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, line: str, said: str
+) -> None:
+    (tmp_path / "job.log").write_text(f"{line}\n")
+    code, out, _ = run(capsys, "analyze", tmp_path)
+    assert (code, out.partition(" ")[0]) == (5, "UNKNOWN")
+    assert said in out.splitlines()[0]
+
+
 def test_wrong_usage(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, "analyze", "/no/such/file")
     assert (code, out) == (2, "")

@@ -111,6 +111,9 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     "silence in the one log of a small job": (
         say("gloo.closed", 0, 2, peer="[10.0.0.2]:4000", source="job.out"), "rank_killed", (1,), "left no message",
     ),
+    "a rank whose barrier names the rank that did not answer": (
+        say("gloo.closed", 3, peer="rank 0"), "nccl_remote_error", NOBODY, "rank 3 lost rank 0",
+    ),
     # NCCL and the network
     "NVLink SHARP memory that cannot be bound": (
         say("nccl.warn", 1, signature="init_failed", text="Failed to bind NVLS memory: CUDA error 401"),
@@ -137,7 +140,7 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     ),
     "a store that was not reached": (
         say("torch.store_timeout", 2, phase="connect", address="10.255.255.1", port=29500), "store_timeout", (2,),
-        "rank 2 did not reach the store",
+        "rank 2 did not reach the store at 10.255.255.1",
     ),
     "a rank that gives the communicator's identifier": (
         say("torch.store_timeout", 1, phase="wait", from_rank=0, keys="default_pg/0/0"), "store_timeout", (0,),
@@ -148,6 +151,10 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
         [*late(0, 1, 3), *(e for r in range(4) for e in status(r, 5 if r == 2 else 7, group_name="default_pg"))],
         "watchdog_timeout", (2,),
         "ALLREDUCE #7 of group default_pg timed out after 10 min: rank 2 had launched 5 of 7",
+    ),
+    "a rank that stands in what another rank completed": (
+        [*late(0), *status(0, 12), *late(1, 2, 3, seq=9), *(e for r in (1, 2, 3) for e in status(r, 12, completed=8))],
+        "watchdog_timeout", (0,), "rank 0 had launched it, and other ranks completed it",
     ),
     "a rank without a time-out in a log that was read": (
         [*late(0, 1, 3, source=""), *say("log.end", 2)], "watchdog_timeout", (2,), "had not launched it",

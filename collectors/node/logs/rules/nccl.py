@@ -17,7 +17,8 @@ def _completion(match: "Match[str]", data: Data) -> Optional[Data]:
 
 def _warn(signature: str, pattern: str, example: Example) -> Rule:
     """Rule for an NCCL warning or last error with the meaning ``signature``."""
-    whole = r"(?:CCL WARN|Last error:)\s{0,8}[^\n]{0,120}?(?:" + pattern + ")"
+    begin = r"(?:^\S+:\d+:\d+ \[(?P<gpu>\d{1,3})\] [^\n]{0,120}?)?"  # of the line: host, process, thread, device
+    whole = begin + r"(?:CCL WARN|Last error:)\s{0,8}[^\n]{0,120}?(?:" + pattern + ")"
     return Rule("nccl.warn", _WORDS, whole, example, {"signature": signature})
 
 

@@ -60,11 +60,13 @@ RULES = (
                  {"seq": 2603, "op": "_ALLGATHER_BASE", "numel_in": 1024, "timeout_ms": 600000, "ran_ms": 600010,
                   "group": "2", "guid": "3", "group_name": "dp_cp", "group_rank": 7, "by_rank": 31},
                  "torch c10d/ProcessGroupNCCL.cpp"), read=_of_group),
-    Rule("torch.watchdog_status", "ast enqueued", r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)",
+    Rule("torch.watchdog_status", "ast enqueued",
+         r"[Ll]ast enqueued (?:NCCL )?work:\s*(?P<enqueued>-?\d+)"
+         r"(?:[^\n]{0,80}?[Ll]ast completed (?:NCCL )?work:\s*(?P<completed>-?\d+))?",
          Example("[PG GUID 7(tp) Rank 2] failure detected by watchdog at work sequence id: 9 PG status: last enqueued"
                  " work: 9, last started work: 8 (ALLREDUCE), last completed work: 7",
-                 {"enqueued": 9, "guid": "7", "group_name": "tp", "group_rank": 2}, "torch c10d/ProcessGroupNCCL.cpp"),
-         read=_of_group),
+                 {"enqueued": 9, "completed": 7, "guid": "7", "group_name": "tp", "group_rank": 2},
+                 "torch c10d/ProcessGroupNCCL.cpp"), read=_of_group),
     Rule("torch.watchdog_stuck", "watchdog got stuck|Heartbeat monitor timed out",
          r"watchdog got stuck for (?P<seconds>\d+) seconds|Heartbeat monitor timed out",
          Example("watchdog got stuck for 600 seconds", {"seconds": 600}, "torch c10d/ProcessGroupNCCL.cpp")),
@@ -178,6 +180,14 @@ RULES = (
          r"\[enforce fail at [^\]\s]*gloo/[^\]]*\]\s*[^\r\n]*(?:preamble\.length|data size doesn't match|nbytes)",
          Example("[enforce fail at ../third_party/gloo/gloo/transport/tcp/pair.cc:446] op.preamble.length <= op.nbytes."
                  " 16 vs 8", {}, "gloo/transport/tcp/pair.cc")),
+    Rule("gloo.closed", "reached monitoredBarrier, but received errors",
+         r"reached monitoredBarrier, but received errors while waiting for send/recv from (?P<peer>rank \d+)",
+         Example("Rank 3 successfully reached monitoredBarrier, but received errors while waiting for send/recv from "
+                 "rank 0. Please check rank 0 logs for faulty rank.", {"peer": "rank 0"},
+                 "torch c10d/ProcessGroupGloo.cpp")),
+    Rule("torch.store_lost", "TCPStore server has shut down too early", "TCPStore server has shut down too early",
+         Example('[PG ID 0 PG GUID 0 Rank 2] Failed to check the "should dump" flag on TCPStore, (maybe TCPStore '
+                 "server has shut down too early), with error: Broken pipe", {}, "torch c10d/ProcessGroupNCCL.cpp")),
     Rule("gloo.closed", "gloo/|losed by peer",
          r"(?:gloo/[^\n]{0,200}?(?:Connection closed by peer|Connection reset by peer|Broken pipe|[Rr]ead error)"
          r"|Connection closed by peer) ?(?P<peer>\[[^\]]+\](?::\d+)?)",
