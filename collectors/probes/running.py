@@ -17,15 +17,13 @@ import msgspec
 
 from collectors.fleet import bounds, payload
 from collectors.fleet.clean import clean_value, last_line
-from collectors.fleet.transport import Process, Transport, TransportError
+from collectors.fleet.transport import BROKEN, Process, Transport, TransportError
 from collectors.samples.probes import Observation
 
 T = TypeVar("T")
 
 ANSWERED = b'["Answered",'
 """How the line begins that ends an answer."""
-LOST = -1
-"""Status of a process whose connection broke."""
 TOO_SLOW = (-signal.SIGALRM, 128 + signal.SIGALRM)
 """Status of a process that its watchdog ended, from the kernel and from a shell."""
 BEAT_SECONDS = 2.0
@@ -170,7 +168,7 @@ class Running:
     def _why(self, seconds: float) -> str:
         """Why there is no last line."""
         assert self._end is not None
-        if self._end.done() and self._end.result() == LOST:
+        if self._end.done() and self._end.result() == BROKEN:
             return "the connection was lost before it had answered"
         if self._end.done() and self._end.result() in TOO_SLOW:
             return "it was too slow to answer: it received no heartbeat for ten seconds and ended itself"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterator, List, NamedTuple, Tuple
 
 from collectors.node import loader
 from collectors.node.child import LineStream
@@ -74,7 +74,11 @@ class Nvml(Source):
 
     def _take(self, kind: str, words: List[Any]) -> Iterator[NamedTuple]:
         if kind == "xid":
-            yield xid_event(*words)
+            at, gpu, bus_id, code = words
+            address = bus_key(bus_id)  # without its function, as in events of the kernel log
+            data: Dict[str, Value] = {"code": code, "bus_id": address, "pid": None, "process": "", "detail": ""}
+            said = "NVML: Xid %d on %s (%s)" % (code, "a GPU" if gpu is None else "GPU %s" % gpu, address)
+            yield LogEvent("kernel.xid", at, None, "", None, "nvml", 0, said, data)
         elif kind == "link":
             yield NvlinkCounters(*words)
         elif kind == "share":
@@ -86,12 +90,3 @@ class Nvml(Source):
             yield Fault(self.name, str(words[0])[:300], 1)
         elif kind == "trouble":
             self._failure = str(words[0])
-
-
-def xid_event(at: float, gpu: Optional[int], bus_id: str, code: int) -> LogEvent:
-    """Event of an Xid in the form of the kernel log's reader: the PCI address without its function."""
-    address = bus_key(bus_id)
-    where = "GPU %s" % gpu if gpu is not None else "a GPU"
-    data: Dict[str, Value] = {"code": code, "bus_id": address, "pid": None, "process": "", "detail": ""}
-    said = "NVML: Xid %d on %s (%s)" % (code, where, address)
-    return LogEvent("kernel.xid", at, None, "", None, "nvml", 0, said, data)

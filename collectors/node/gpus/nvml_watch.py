@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import time
-from typing import Any, Callable, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional
 
 PERIOD = 2.0
 """Seconds of a round; the time between reads is spent waiting for events."""
@@ -115,15 +115,12 @@ class Watch:
         if event is None:
             time.sleep(max(0.0, seconds))
         elif event.eventType & nvml.nvmlEventTypeXidCriticalError:
-            self._write(["xid", time.time(), *self._whose(event.device), int(event.eventData)])
-
-    def _whose(self, handle: Any) -> Tuple[Optional[int], str]:
-        """Index and PCI address of an event's GPU."""
-        try:
-            place = address(self._nvml, handle)
-        except self._nvml.NVMLError:
-            return None, ""
-        return next((device.index for device in self.devices if device.bus_id == place), None), place
+            try:
+                bus_id = address(nvml, event.device)
+            except nvml.NVMLError:
+                bus_id = ""
+            gpu = next((device.index for device in self.devices if device.bus_id == bus_id), None)
+            self._write(["xid", time.time(), gpu, bus_id, int(event.eventData)])
 
 
 def address(nvml: Any, handle: Any) -> str:

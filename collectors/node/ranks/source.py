@@ -91,8 +91,11 @@ class RankSource(Source):
         yield from helpers
         for path in sorted(self._guard.stuck):
             yield Fault(self.name, "reading %s hangs: the kernel holds that process's memory locked" % path, 1)
-        if not self.shared.ranks:
-            self._explain_emptiness()
+        if not self.shared.ranks and self._search.refused:
+            why = "%d Python processes belong to other users" % len(self._search.refused)
+            raise Denied(why + ": log in as the job's user or as root")
+        if not self.shared.ranks and self._hidden and os.getuid() != 0:
+            raise Denied("/proc shows only this user's processes (hidepid): log in as the job's user or as root")
 
     def _list(self, now: float) -> Iterator[NamedTuple]:
         """Add new processes, and drop those that have ended."""
@@ -112,14 +115,6 @@ class RankSource(Source):
         self._stale = True
         if tracked.sent is not None or (role is not None and role.role == "helper"):
             yield ProcessGone(pid, now)
-
-    def _explain_emptiness(self) -> None:
-        """Without a rank in sight: distinguish an idle node from one with hidden processes."""
-        refused = len(self._search.refused)
-        if refused:
-            raise Denied("%d Python processes belong to other users: log in as the job's user or as root" % refused)
-        if self._hidden and os.getuid() != 0:
-            raise Denied("/proc shows only this user's processes (hidepid): log in as the job's user or as root")
 
     # --- roles -------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import List, NamedTuple, Optional, Tuple, Union
+from typing import List, NamedTuple, Optional, Union
 
 from collectors.node import child, files
 from collectors.node.processes import process_state, procfs
@@ -62,7 +62,10 @@ class StackReader:
         traffic = CarriedBytes(pid) if pid == rank_pid or at_one else None
         threads: List[ThreadStack] = []
         method, failure = "none", None
-        ways = _ways(request, native=request.native and not is_inside)
+        # methods in the order of trial, least intrusive first, except native frames, which were requested; each with or
+        # without the arguments that identify peers and groups
+        ways = [("native", True)] if request.native and not is_inside else []
+        ways += [(READING, True), (READING, False), *([("blocking", False)] if request.blocking else [])]
         if state is None or state.state in DEAD:
             ways, failure = [], DumpFailure("gone", "zombie, not yet waited for" if state else "no such process")
         for tried, with_locals in ways:
@@ -108,16 +111,6 @@ class StackReader:
         if isinstance(by_sudo, DumpFailure) and by_sudo.said.startswith("sudo:"):
             self._refused, by_sudo = by_sudo.said, None
         return by_sudo or DumpFailure("denied", "%s; %s" % (answer[1], self._refused))
-
-
-def _ways(request: DumpRequest, *, native: bool) -> List[Tuple[str, bool]]:
-    """Methods in the order of trial, each with or without the arguments that identify peers and groups.
-
-    Least intrusive first, except native frames, which were requested; with arguments before without.
-    """
-    ways = [("native", True)] if native else []
-    ways += [(READING, True), (READING, False)]
-    return [*ways, ("blocking", False)] if request.blocking else ways
 
 
 def _run(words: List[str], deadline: float, pid: int, own_pid: Optional[int]) -> Answer:

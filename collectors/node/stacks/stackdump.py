@@ -72,7 +72,8 @@ class StackDumper:
                 raise dump
             left -= 1
             say(dump)
-            if dump.pid == dump.rank_pid and _may_wait_for_children(dump):
+            frames = dump.main.frames if dump.main is not None and dump.pid == dump.rank_pid else []
+            if any(part in frame.file for frame in frames for part in _PARENTAL):
                 for pid in set(process_state.children(dump.pid)) - known:
                     known.add(pid)
                     left += 1
@@ -87,8 +88,3 @@ class StackDumper:
                 self._done.put(self._reader.read(pid, rank_pid, request))
             except Exception as error:  # noqa: BLE001 (the main thread raises it)
                 self._done.put(error)
-
-
-def _may_wait_for_children(dump: StackDump) -> bool:
-    frames = dump.main.frames if dump.main is not None else []
-    return any(part in frame.file for frame in frames for part in _PARENTAL)
