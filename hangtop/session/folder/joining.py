@@ -30,8 +30,21 @@ def ranks_of_processes(contents: Contents) -> dict[Process, int]:
 def joined(events: Sequence[LogEvent], processes: dict[Process, int]) -> list[LogEvent]:
     """The events with their ranks: first those with a time, by time, then the others in the order of their files."""
     first = _first_ranks(events)
-    events = [_ranked(event, processes, first) for event in events]
+    events = [_ranked(event, processes, first) for event in _watchdogs_ranked(events)]
     return sorted(events, key=lambda event: (event.at is None, event.at or 0.0, event.source, event.line))
+
+
+def _watchdogs_ranked(events: Sequence[LogEvent]) -> list[LogEvent]:
+    """The events; an error of a watchdog whose line begins with ``[Rank 1]``, as before torch 2.2, with that rank.
+
+    The number counts within a group, and a process that fails has a line for each: several numbers name no rank.
+    """
+    bare = {
+        place: number_of(event, "group_rank") for place, event in enumerate(events)
+        if event.kind == "torch.watchdog_error" and event.rank is None and not {"group", "guid"} & event.data.keys()
+    }  # fmt: skip
+    rank = next(iter(bare.values())) if len(set(bare.values())) == 1 else None
+    return [event._replace(rank=rank) if place in bare else event for place, event in enumerate(events)]
 
 
 def _ranked(event: LogEvent, processes: dict[Process, int], first_ranks: dict[str, int]) -> LogEvent:
