@@ -16,19 +16,16 @@ _FILTER = (
     ("!state=S", "does not match"),
     ("reader", "words anywhere in the row; all terms must hold"),
 )
-_GROUPS = {"Overview": "overview", "Time": "overview", "Logs": "logs"}
 
 
 def help_dialog(name: str, panel: Panel) -> TextDialog:
-    """Make the help: keys, starting with those of the present panel, its columns, and the fields of its filter.
+    """Make the help: keys, the columns of the present panel, and the fields of its filter.
 
     Keys that do nothing on this panel are dim.
     """
     can = panel.can
-    groups = list(dict.fromkeys(action.group for action in ACTIONS))
-    groups.sort(key=lambda group: _GROUPS.get(group) != name)
     lines: Content = [[(f"{BY_NAME[name].title}: {BY_NAME[name].help}", Colour.INFO)]]
-    for group in groups:
+    for group in dict.fromkeys(action.group for action in ACTIONS):
         lines += [[], [(group, Colour.STRONG)]]
         for action in (action for action in ACTIONS if action.group == group):
             here = action.valid(can)

@@ -14,7 +14,6 @@ from tui.panel_switcher import PanelSwitcher
 from tui.panels.filterline import FilterLine
 from tui.view_model import ViewModel
 from tui.widgets.banner import Banner
-from tui.widgets.lines import Lines
 
 if TYPE_CHECKING:
     from tui.app import HangtopApp
@@ -71,11 +70,6 @@ class MainScreen(Screen[None], inherit_bindings=False):
     def draw_filtered(self) -> None:
         """Draw after the filter line closed."""
         self.hangtop.tick()
-
-    @on(Lines.Entered)
-    async def enter_clicked(self) -> None:
-        """Enter a double-clicked item."""
-        await self.hangtop.action_do("enter")
 
     def open_palette(self) -> None:
         """Open the command palette."""

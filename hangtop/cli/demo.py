@@ -10,18 +10,12 @@ from hangtop.cli.options import SectionedCommand, screen
 from hangtop.demo.options import FAULTS, DemoOptions
 from hangtop.session.options import SessionOptions
 
-
-def _faults(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
-    if value:
-        width = max(map(len, FAULTS))
-        click.echo("\n".join(f"{name:{width}}  {what}" for name, what in FAULTS.items()))
-        ctx.exit()
+FAULT_LIST = "\b\nFaults:\n" + "\n".join(f"  {name:<14} {what}" for name, what in FAULTS.items())
 
 
-@click.command("demo", cls=SectionedCommand)
+@click.command("demo", cls=SectionedCommand, epilog=FAULT_LIST)
 @screen
-@click.option("--fault", type=click.Choice([*FAULTS]), metavar="NAME", help="The fault to start.")
-@click.option("--faults", is_flag=True, is_eager=True, expose_value=False, callback=_faults, help="List the faults.")
+@click.option("--fault", type=click.Choice([*FAULTS]), metavar="NAME", help="The fault to start, of the list below.")
 @click.option("--fault-rank", metavar="RANK", type=click.IntRange(min=0), default=1, show_default=True,
               help="Rank of the fault.")  # fmt: skip
 @click.option("--after", metavar="S", type=click.FloatRange(min=0), default=15.0, show_default=True,

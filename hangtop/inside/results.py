@@ -76,19 +76,14 @@ _latest: Dict[Tuple[str, Tuple[int, ...]], CheckResult] = {}
 """By check and ranks, oldest first, so that the result of one group does not replace that of another group."""
 
 
-def _put(result: CheckResult) -> None:
-    """Keep a result instead of the last result of the same check and the same ranks."""
-    key = result.check, tuple(result.ranks)
-    _latest.pop(key, None)
-    _latest[key] = result
-    while len(_latest) > KEPT:
-        del _latest[next(iter(_latest))]
-
-
 def publish(result: CheckResult, *, speaks: bool) -> CheckResult:
     """Put a result on the page; also on standard error if it is not ok and this rank ``speaks`` for its group."""
     result = result._replace(at=time.time())
-    _put(result)
+    key = result.check, tuple(result.ranks)
+    _latest.pop(key, None)
+    _latest[key] = result
+    if len(_latest) > KEPT:
+        del _latest[next(iter(_latest))]
     page = telling.page
     if page is not None:
         page.answer(packed(list(_latest.values())))

@@ -17,22 +17,15 @@ def dump(*, everybody: bool = False) -> Callable[[HangtopApp], object]:
     """Make the handler that takes the stacks of all ranks, or of those under the cursor."""
 
     def run(app: HangtopApp) -> None:
-        ranks = None if everybody else _chosen(app)
         living = {row.number for row in app.model.ranks if row.rank.gone_at is None}
-        if not living or (ranks is not None and not ranks & living):
-            raise ActionRefused("no living rank here")
-        number = len(living if ranks is None else ranks & living)
-        app.notify(f"taking stacks of {count(number, 'rank')} …", markup=False, timeout=1.5)
-        app.run_worker(_dumped(app, ranks), name="stacks", exit_on_error=False, exclusive=True)
+        ranks = living if everybody else living & app.panel.selection().ranks
+        if not ranks:
+            raise ActionRefused("no living rank" if everybody else "no living rank here: D takes the stacks of all")
+        app.notify(f"taking stacks of {count(len(ranks), 'rank')} …", markup=False, timeout=1.5)
+        taking = _dumped(app, None if everybody else ranks)
+        app.run_worker(taking, name="stacks", exit_on_error=False, exclusive=True)
 
     return run
-
-
-def _chosen(app: HangtopApp) -> set[int]:
-    ranks = app.panel.selection().ranks
-    if not ranks:
-        raise ActionRefused("no rank under the cursor: D takes the stacks of all")
-    return set(ranks)
 
 
 async def _dumped(app: HangtopApp, ranks: set[int] | None) -> None:

@@ -88,9 +88,8 @@ class Panel(Vertical):
         """Another moment is shown: drop what was computed for the last one."""
 
     def move(self, how: Move) -> None:
-        """Move the cursor of the focused part, or scroll it."""
-        focused = self.screen.focused
-        (focused if isinstance(focused, Lines) and focused in self.query(Lines) else self.main).move(how)
+        """Move the cursor of the main part."""
+        self.main.move(how)
 
     def enter(self) -> Place | Titled | None:
         """The place to go to from the item under the cursor, or a text to show; None if there is neither."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from collectors.samples.host import Reading
@@ -196,7 +196,6 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
     facts += _list("gpus", map(_gpu, node.gpus.values()))
     if host is not None:
         facts.append(("cpus", f"{host.cpus}, memory {size(host.memory_total)}"))
-    facts += _list("topology", _topology(node))
     silent = [source for source in node.sources.values() if source.state != "ok"]
     answering = sorted(source.source for source in node.sources.values() if source.state == "ok")
     facts += [("sources", f"ok: {', '.join(answering)}")] if answering else []
@@ -204,21 +203,12 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
     facts += _lines("faults", "{source}: {text} ({times} times)", node.faults.values())
     facts += [("bad lines", f"{node.bad_lines} {node.last_bad}")] if node.bad_lines else []
     facts += _lines("interfaces", "{name}: MTU {mtu}, {addresses}", [one.facts for one in node.interfaces.values()])
-    for source in dict.fromkeys(source for source, _ in node.readings if source != "topology"):
+    for source in dict.fromkeys(source for source, _ in node.readings):
         facts += _list(source.replace("_", " "), (_reading(look.value) for look in node.readings_of(source)))
     facts += _lines("logs", "{path} {size} {why} {shared}", node.log_files.values())
     if host is not None:
         facts += _pairs("versions", host.versions)
     return facts
-
-
-def _topology(node: Node) -> Iterator[str]:
-    """``nvidia-smi topo -m``: a head and a row a device, behind it the device's NUMA node."""
-    rows = [look.value for look in node.readings_of("topology")]
-    heads = [*(row.of for row in rows), "numa"]
-    wide = max(map(len, heads)) + 1
-    lines = [["", *heads], *([row.of, *(str(row.values.get(head, "")) for head in heads)] for row in rows)]
-    yield from ("".join(cell.ljust(wide) for cell in row).rstrip() for row in lines if rows)
 
 
 def _reading(reading: Reading) -> str:

@@ -161,14 +161,12 @@ class HeatMap(Lines):
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
-        """Select a cell; a double click enters it."""
+        """Select a cell."""
         grid = self.grid
         column, inside = divmod(event.x - grid.label * grid.far, grid.block)
         index = (self.top + event.y) * grid.across + column
         if 0 <= column < grid.across and index < len(self._rows):
             self._go(index, (inside - grid.label) // (grid.rank + grid.value + 1))
-            if event.chain == 2:
-                self.post_message(self.Entered())
 
     # --- drawing -------------------------------------------------------------------------------------------------
 

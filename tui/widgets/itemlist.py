@@ -93,9 +93,7 @@ class ItemList(Lines):
         return strip_of([("▌" if here else " ", Colour.ACCENT), *pieces], width, self.palette, ground)
 
     def on_click(self, event: events.Click) -> None:
-        """Select an item; a double click enters it."""
+        """Select an item."""
         at = self.top + event.y
         if at < len(self._rows) and self._rows[at][0] >= 0:
             self.go(self._rows[at][0])
-            if event.chain == 2:
-                self.post_message(self.Entered())

@@ -10,7 +10,6 @@ from typing import Literal, cast
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
-from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
@@ -38,9 +37,6 @@ class Lines(ScrollView, can_focus=True, inherit_bindings=False):
 
     It binds no keys: actions move the focused widget.
     """
-
-    class Entered(Message):
-        """A row, item or cell was double-clicked."""
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 (Textual's name)
         super().__init__(id=id)

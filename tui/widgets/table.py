@@ -158,15 +158,13 @@ class Table(Lines, Generic[R]):
             self.post_message(self.Changed())
 
     def on_click(self, event: events.Click) -> None:
-        """Sort by a clicked header, select a clicked row; a double click enters it."""
+        """Sort by a clicked header, select a clicked row."""
         place = self.top + event.y - 1
         if event.y == 0:
             if (column := self._layout().column_at(event.x)) is not None:
                 self.sort_by(column.key)
         elif place < len(self.rows):
             self.go(place)
-            if event.chain == 2:
-                self.post_message(self.Entered())
 
     # --- drawing -------------------------------------------------------------------------------------------------
 

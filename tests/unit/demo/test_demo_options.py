@@ -28,9 +28,8 @@ def test_what_cannot_be_shown_is_refused(words: list[str], said: str) -> None:
 
 
 def test_the_command_lists_the_faults() -> None:
-    done = CliRunner().invoke(command, ["--faults"])
-    assert done.exit_code == 0
-    assert [line.split()[0] for line in done.output.splitlines()] == [*JOB_FAULTS, *DEVICE_FAULTS]
+    listed = CliRunner().invoke(command, ["--help"]).output.partition("Faults:\n")[2]
+    assert [line.split()[0] for line in listed.splitlines()] == [*JOB_FAULTS, *DEVICE_FAULTS]
 
 
 def test_a_fault_of_a_device_is_planted_there_and_none_of_the_job(tmp_path: Path) -> None:
