@@ -24,15 +24,15 @@ class PanelTabs(Tabs):
 
     def __init__(self, first: str) -> None:
         super().__init__(*(Tab(Content(entry.title), id=entry.name) for entry in PANELS), id="tabs", active=first)
-        self._told: tuple[object, ...] = ()
+        self._drawn: tuple[object, ...] = ()
 
     def tell(self, top: str, findings: int) -> None:
         """Show which panel is on top, and the number of findings."""
         wide = self.app.size.width >= WIDE
-        told = (top, findings, wide)
-        if told == self._told or not self.is_mounted:
+        drawn = (top, findings, wide)
+        if drawn == self._drawn or not self.is_mounted:
             return
-        self._told = told
+        self._drawn = drawn
         with self.prevent(Tabs.TabActivated):
             self.active = top
         for number, entry in enumerate(PANELS, 1):

@@ -19,5 +19,5 @@ def short_stack(dump: StackDump, most: int) -> list[str]:
     """``read_shard (data.py:88)``: frames of the main thread, innermost first; of the user's code, if there are any."""
     main = dump.main
     frames = [] if main is None else main.frames
-    own = [frame for frame in frames if not _INSTALLED.match(frame.file)] or frames
-    return [f"{frame.name} ({where(frame).rpartition('/')[2]})" for frame in own[:most]]
+    shown = [frame for frame in frames if not _INSTALLED.match(frame.file)] or frames
+    return [f"{frame.name} ({where(frame).rpartition('/')[2]})" for frame in shown[:most]]

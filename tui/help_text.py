@@ -30,15 +30,15 @@ def help_dialog(name: str, panel: Panel) -> TextDialog:
         for action in (action for action in ACTIONS if action.group == group):
             here = action.valid(can)
             opens = BY_NAME.get(action.id.removeprefix("panel."))
-            told = f"{opens.title}: {action.help}" if opens is not None else action.help
+            text = f"{opens.title}: {action.help}" if opens is not None else action.help
             mark = "  (not here)" if not here else "  (not read-only)" if action.changes else ""
             colours = (Colour.ACCENT, Colour.TEXT) if here else (Colour.DIM, Colour.DIM)
             keys = " ".join(shown_keys(action.keys))
-            lines.append([(f"  {keys:<12} ", colours[0]), (told, colours[1]), (mark, Colour.DIM)])
-    for title, entries in (("Columns", panel.columns_told()), ("Filter", _FILTER)):
+            lines.append([(f"  {keys:<12} ", colours[0]), (text, colours[1]), (mark, Colour.DIM)])
+    for title, entries in (("Columns", panel.columns_help()), ("Filter", _FILTER)):
         if entries:
             lines += [[], [(title, Colour.STRONG)]]
-            lines += [[(f"  {what:<20} ", Colour.ACCENT), (told, Colour.TEXT)] for what, told in entries]
+            lines += [[(f"  {what:<20} ", Colour.ACCENT), (text, Colour.TEXT)] for what, text in entries]
     if fields := panel.fields():
         lines.append([("  fields here: ", Colour.DIM), (" ".join(sorted(fields)), Colour.INFO)])
     return TextDialog("Help", lines)

@@ -56,8 +56,8 @@ class MainScreen(Screen[None], inherit_bindings=False):
         self.crumbs.tell(self.switcher.trail, panel.query_text)
         if (panel.can, can_act) != self._keys:
             self._keys = panel.can, can_act
-            useless = (one for one in ACTIONS if not one.valid(panel.can) or (one.asks and not can_act))
-            self.footer.unable = [one.binding for one in useless]
+            useless = (action for action in ACTIONS if not action.valid(panel.can) or (action.asks and not can_act))
+            self.footer.unable = [action.binding for action in useless]
             self.hangtop.refresh_bindings()
 
     @on(PanelTabs.TabActivated)

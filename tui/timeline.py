@@ -66,7 +66,7 @@ class Timeline:
         """Show more (1) or less (-1) time."""
         self._zoom = max(0, min(len(ZOOMS) - 1, self._place + step))
 
-    def told(self) -> tuple[str, str]:
+    def moment_texts(self) -> tuple[str, str]:
         """Texts of the shown moment and its distance to the newest; both empty for the live present."""
         until, at = self.head.until, self.shown
         if self.at is not None:

@@ -118,8 +118,8 @@ class ViewModel:
     def accused_parts(self, kind: Literal["gpus", "ports"]) -> Iterator[tuple[Node, str]]:
         """GPUs or ports in the first finding: the node, if known, and the name on that node."""
         named = self.accusation
-        for told in () if named is None else named.gpus if kind == "gpus" else named.ports:
-            node, _, name = told.rpartition(":")
+        for part in () if named is None else named.gpus if kind == "gpus" else named.ports:
+            node, _, name = part.rpartition(":")
             if node in self.state.nodes:
                 yield self.state.nodes[node], name
 

@@ -61,15 +61,15 @@ def command(paths: tuple[Path, ...], json: bool) -> None:
 
 def _file(file: Recognised) -> dict[str, Any]:
     """The JSON of one file."""
-    told = {"path": file.name, "kind": file.kind or None, "bytes": file.size, "lines": file.lines}
-    return told | {"events": file.events, "why": file.why}
+    row = {"path": file.name, "kind": file.kind or None, "bytes": file.size, "lines": file.lines}
+    return row | {"events": file.events, "why": file.why}
 
 
 def _trace(seen: TracePicture, trace: RankTrace) -> dict[str, Any]:
     """The JSON of one rank's profiler trace, without its single calls, with its late arrivals at collectives."""
-    told = {name: value for name, value in trace._asdict().items() if name != "calls"}
+    row = {name: value for name, value in trace._asdict().items() if name != "calls"}
     late = seen.lateness.get(trace.rank)
-    return told | {"late": late and late.late, "late_of": late and late.met, "held_up": late and late.held_up}
+    return row | {"late": late and late.late, "late_of": late and late.met, "held_up": late and late.held_up}
 
 
 def _trace_lines(seen: TracePicture) -> Iterator[str]:
@@ -91,9 +91,9 @@ def _summary(files: Sequence[Recognised]) -> Iterator[str]:
     """Lines that list recognised files by kind, and damaged files by name."""
     yield from ("", "read:" if files else "read: no file")
     for kind, count in Counter(file.kind for file in files if file.kind).most_common():
-        own = [file for file in files if file.kind == kind]
-        names = ", ".join(file.name for file in own[:3]) + (" …" if count > 3 else "")
-        yield f"- {count} × {kind} ({size(sum(file.size for file in own))}): {names}"
+        alike = [file for file in files if file.kind == kind]
+        names = ", ".join(file.name for file in alike[:3]) + (" …" if count > 3 else "")
+        yield f"- {count} × {kind} ({size(sum(file.size for file in alike))}): {names}"
     if damaged := [file for file in files if file.why]:
         yield "not read, or only in part:"
         yield from (f"- {file.name}: {file.why}" for file in damaged[:NAMED])

@@ -22,15 +22,16 @@ async def list_command(run: NodeRun) -> Reply:
     found = survey(run.session.job())
     lines = []
     for what, mend, processes in (("orphan", "orphans", found.orphans), ("stopped", "continue", found.stopped)):
-        lines += [f"{what}  {one.text}\n    {one.why}" for one in processes]
+        lines += [f"{what}  {process.text}\n    {process.why}" for process in processes]
         if processes:
-            lines.append(f"    $ hangtop repair {mend} {' '.join(sorted({one.node for one in processes}))}")
+            lines.append(f"    $ hangtop repair {mend} {' '.join(sorted({process.node for process in processes}))}")
     if not lines and not found.unknown:
         lines = [f"no orphan of an earlier run, no stopped rank on {folded_names(run.session.state.nodes)}"]
-    lines += [f"not known: {', '.join(one.nodes)}: {one.why}" for one in found.unknown]
+    lines += [f"not known: {', '.join(unknown.nodes)}: {unknown.why}" for unknown in found.unknown]
     document = {
-        "orphans": [one._asdict() for one in found.orphans], "stopped": [one._asdict() for one in found.stopped],
-        "unknown": {node: one.why for one in found.unknown for node in one.nodes},
+        "orphans": [process._asdict() for process in found.orphans],
+        "stopped": [process._asdict() for process in found.stopped],
+        "unknown": {node: unknown.why for unknown in found.unknown for node in unknown.nodes},
     }  # fmt: skip
     return Reply(document, lines, 1 if found.orphans or found.stopped else 3 if found.unknown else 0)
 

@@ -17,7 +17,7 @@ from hangtop.diagnosis.phrasing import rank_text
 from hangtop.diagnosis.stacks.merge import Merged, StackGroup, as_text, merge, summary
 from hangtop.diagnosis.stacks.states import Activity
 
-TOLD = tuple("kind op label waits peer where moving cpu state wchan syscall waiting_on".split())
+COPIED = tuple("kind op label waits peer where moving cpu state wchan syscall waiting_on".split())
 """Fields of an activity that the JSON copies."""
 
 
@@ -81,7 +81,7 @@ def _group(group: StackGroup) -> dict[str, Any]:
 def _rank(rank: Rank, doing: Activity) -> dict[str, Any]:
     return {
         "rank": rank.rank, "node": rank.node, "pid": rank.process.pid,
-        **{name: getattr(doing, name) for name in TOLD},
+        **{name: getattr(doing, name) for name in COPIED},
         "context": sorted(doing.context),
         "error": f"{doing.error}: {doing.said}" if doing.error else "",
         "frames": list(reversed(doing.frames)),

@@ -72,19 +72,19 @@ def record(options: SessionOptions, file: str, seconds: float | None) -> None:
     When the job stands still, takes stacks as the screen does. Exit code: 0 recorded (also with
     Ctrl-C), 2 wrong usage, 3 no node reachable.
     """
-    told: list[str] = []
+    summary: list[str] = []
     try:
-        interrupted_cleanly(_record(options, file, seconds, told))
+        interrupted_cleanly(_record(options, file, seconds, summary))
     except EndedBySignalError:
         raise
     except KeyboardInterrupt:  # the normal end
-        if not told:
+        if not summary:
             raise
-    for line in told:
+    for line in summary:
         click.echo(line, err=True)
 
 
-async def _record(options: SessionOptions, file: str, seconds: float | None, told: list[str]) -> None:
+async def _record(options: SessionOptions, file: str, seconds: float | None, summary: list[str]) -> None:
     """Record; append a summary to ``told`` if any node was seen."""
     from hangtop.session.recording import RecordingError
 
@@ -108,4 +108,4 @@ async def _record(options: SessionOptions, file: str, seconds: float | None, tol
                 what += (
                     f" without {lost:,} samples, for which the file was too slow" if (lost := recordings.lost) else ""
                 )
-                told.append(f"hangtop: recorded {what}: hangtop replay {shlex.quote(file)}")
+                summary.append(f"hangtop: recorded {what}: hangtop replay {shlex.quote(file)}")

@@ -38,7 +38,7 @@ class Demo:
             raise DemoError("hangtop demo needs torch: pip install 'hangtop[demo]'")
         self.options = options or DemoOptions()
         self._host: subprocess.Popen[bytes] | None = None
-        self._told: tuple[Path, Path] | None = None
+        self._paths: tuple[Path, Path] | None = None
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -67,7 +67,7 @@ class Demo:
 
     def ready(self) -> tuple[Path, Path]:
         """Wait until the nodes can be reached; returns the folder and the ssh_config. Raises :class:`DemoError`."""
-        if self._told is None:
+        if self._paths is None:
             host = self._host
             assert host is not None, "the demo is used outside its with block"
             assert host.stdout is not None
@@ -78,8 +78,8 @@ class Demo:
                 said = host.stderr.read().decode(errors="replace").strip().splitlines()
                 raise DemoError(f"the demo did not start: {said[-1] if said else 'no answer within 30 s'}")
             folder, ssh_config = json.loads(line)
-            self._told = Path(folder), Path(ssh_config)
-        return self._told
+            self._paths = Path(folder), Path(ssh_config)
+        return self._paths
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -95,5 +95,5 @@ class Demo:
             host.kill()
             host.wait()
         until = time.monotonic() + END
-        while self._told is not None and self._told[0].exists() and time.monotonic() < until:
+        while self._paths is not None and self._paths[0].exists() and time.monotonic() < until:
             time.sleep(0.02)

@@ -121,11 +121,11 @@ async def test_any_moment_of_a_recording_is_shown(recorded: Path) -> None:
         while session.now() < session.until:
             await pilot.pause(0.1)
         app.tick()
-        assert app.model.timeline.told() == ("■ 02:48:39", "the end")
+        assert app.model.timeline.moment_texts() == ("■ 02:48:39", "the end")
         await pilot.press("comma", "comma")
         await app.workers.wait_for_complete([each for each in app.workers if each.name == "moment"])
         assert app.session is not session
         assert app.session.now() < session.now()
-        assert app.model.timeline.told()[0].startswith("⏸")
+        assert app.model.timeline.moment_texts()[0].startswith("⏸")
         await pilot.press("space")
         assert app.session is session

@@ -32,8 +32,8 @@ def in_panel(method: str, *args: Any) -> Callable[[HangtopApp], object]:
     """
 
     def run(app: HangtopApp) -> None:
-        if isinstance(told := getattr(app.panel, method)(*args), str) and told:
-            app.say(told)
+        if isinstance(message := getattr(app.panel, method)(*args), str) and message:
+            app.say(message)
 
     return run
 

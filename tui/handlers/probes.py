@@ -114,7 +114,7 @@ def open_repairs(app: HangtopApp) -> None:
     from hangtop.session.probes.repair import survey
 
     found = survey(app.session.job())
-    notes = [f"unknown for {folded_names(one.nodes)}: {one.why}" for one in found.unknown]
+    notes = [f"unknown for {folded_names(unknown.nodes)}: {unknown.why}" for unknown in found.unknown]
     offers = [*_signals("End orphan", "TERM", found.orphans), *_signals("Continue stopped", "CONT", found.stopped)]
     if not offers:
         raise ActionRefused("; ".join(["no orphan and no stopped rank is seen", *notes]))
@@ -129,7 +129,7 @@ def _signals(what: str, signal: Signal, found: Sequence[Repairable]) -> list[Off
         return Offer(title, detail, lambda app: signal_probe(app.session, signal, processes))
 
     every = [offer_of(f"{what}: all {len(found)}", "", found)] if len(found) > 1 else []
-    return [*every, *(offer_of(f"{what} {one.name}", f"{one.text}: {one.why}", [one]) for one in found)]
+    return [*every, *(offer_of(f"{what} {it.name}", f"{it.text}: {it.why}", [it]) for it in found)]
 
 
 def _choose(app: HangtopApp, title: str, offers: Sequence[Offer], notes: Sequence[str] = ()) -> None:

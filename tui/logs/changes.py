@@ -21,7 +21,7 @@ _SOURCE = re.compile(r"\w+: \w+ → \w+(?::|$)")
 _RANK = re.compile(r"rank (\d+) (.*?)(?: \(pid \d+\))?$")
 
 
-def told(changes: Iterable[Change], most: int) -> list[Change]:
+def merged(changes: Iterable[Change], most: int) -> list[Change]:
     """Merged events in the given order (newest first), at most ``most``: ``ranks 0-7 started on node[1-4]``."""
     groups: list[tuple[str, list[Change]]] = []
     for change in changes:
@@ -58,4 +58,4 @@ def chosen(changes: Kept[Change], most: int) -> list[Change]:
     Without events of hangtop itself and changed states of sources, which panel 6 shows.
     """
     newest = (change for kind, change in reversed(changes) if kind != "hangtop")
-    return told((change for change in newest if _SOURCE.match(change.text) is None), most)
+    return merged((change for change in newest if _SOURCE.match(change.text) is None), most)

@@ -38,7 +38,7 @@ class LogBook:
         """Number of lines that were dropped or not fetched in a flood."""
         self._test: Callable[[LogLine], bool] | None = None
         self._log_serial = self._event_serial = self._serial = 0
-        self._told: dict[tuple[str, str, str], tuple[int, float]] = {}
+        self._from_events: dict[tuple[str, str, str], tuple[int, float]] = {}
         """Line number and time of lines that came with events, by node, file and text."""
 
     def again(self) -> LogBook:
@@ -60,7 +60,7 @@ class LogBook:
         if len(self.lines) > KEPT:
             del self.lines[: len(self.lines) - KEPT * 3 // 4]
             del self.shown[: bisect_left(self.shown, self.lines[0])]
-            self._told = dict(islice(reversed(self._told.items()), KEPT))
+            self._from_events = dict(islice(reversed(self._from_events.items()), KEPT))
         return passed
 
     def _new_lines(self, state: JobState) -> Iterator[LogLine]:
@@ -68,7 +68,7 @@ class LogBook:
         for node, batch in entries:
             self.skipped += batch.skipped
             for text in map(_printed, batch.lines):
-                if (node, batch.path, text) not in self._told:
+                if (node, batch.path, text) not in self._from_events:
                     yield self._line(batch.at, node, batch.rank, batch.path, 0, text)
 
     def _new_events(self, state: JobState) -> Iterator[LogLine]:
@@ -81,8 +81,8 @@ class LogBook:
         at = began if event.at is None else event.at
         for offset, text in enumerate(event.text.splitlines() or [""]):
             number = event.line + offset if event.line else 0
-            before = self._told.get((node, event.source, text))
-            self._told[node, event.source, text] = number, at
+            before = self._from_events.get((node, event.source, text))
+            self._from_events[node, event.source, text] = number, at
             if number and before is not None and before[0] == number and abs(at - before[1]) < SAME:
                 continue
             line = self._line(at, node, event.rank, event.source, number, text, event.at is None)
@@ -126,8 +126,8 @@ class LogBook:
     def find(self, source: str, line: int, text: str) -> int | None:
         """Index of the shown line that evidence names: by source and number, else by text; None if not shown."""
         first = text.strip().partition("\n")[0].strip()
-        numbered = (one for one in self.lines if one.source == source and line and one.line == line)
-        said = (one for one in self.lines if first and first in one.text)
+        numbered = (entry for entry in self.lines if entry.source == source and line and entry.line == line)
+        said = (entry for entry in self.lines if first and first in entry.text)
         found = next(numbered, None) or next(said, None)
         return self.shown.index(found) if found in self.shown else None
 

@@ -139,18 +139,19 @@ def _palette(
     alarm: Iterable[str],
 ) -> Palette:
     """Make a palette from Rich style strings, in the order of :class:`Colour` and :class:`Background`."""
-    own, (warns, bad) = tuple(map(Style.parse, colours)), map(Style.parse, alarm)
+    roles, (warns, bad) = tuple(map(Style.parse, colours)), map(Style.parse, alarm)
 
-    def one(colour: Colour, place: int, ground: Style) -> Style:
+    def style(colour: Colour, place: int, ground: Style) -> Style:
         """The style of a colour on a background; on old data only an alarm keeps its colour."""
         if ground.reverse:
-            return Style(bold=own[colour].bold) + ground
+            return Style(bold=roles[colour].bold) + ground
         stale = place == Background.STALE and colour is not Colour.BAD
         fades = stale or (place == Background.HEADER and colour is Colour.TEXT)
-        return own[colour] + ground if fades else ground + own[colour]
+        return roles[colour] + ground if fades else ground + roles[colour]
 
     matrix = (
-        tuple(one(colour, place, ground) for colour in Colour) for place, ground in enumerate(map(Style.parse, grounds))
+        tuple(style(colour, place, ground) for colour in Colour)
+        for place, ground in enumerate(map(Style.parse, grounds))
     )
     return Palette(
         tuple(matrix), tuple(map(Style.parse, heat)), tuple(map(Style.parse, hues)), (warns, bad),

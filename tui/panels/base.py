@@ -102,7 +102,7 @@ class Panel(Vertical):
         """Names of the fields for the filter."""
         return []
 
-    def columns_told(self) -> list[tuple[str, str]]:
+    def columns_help(self) -> list[tuple[str, str]]:
         """Title and meaning of every column, for the help."""
         return []
 

@@ -63,14 +63,14 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
         session, snapshot = self.model.session, self.model.session.snapshot()
 
         def made() -> tuple[LaunchProgress, ...]:
-            told = [one for one in progress_of(session.job_of(snapshot)) if one.last]
-            return tuple(sorted(told, key=lambda one: (not one.behind, -len(one.members), one.label)))
+            found = [progress for progress in progress_of(session.job_of(snapshot)) if progress.last]
+            return tuple(sorted(found, key=lambda group: (not group.behind, -len(group.members), group.label)))
 
         return made
 
     def lay_out(self) -> None:
         """Write the communicators."""
-        self.feed([item for number, one in enumerate(self.made or ()) for item in self._items(number, one)])
+        self.feed([item for number, progress in enumerate(self.made or ()) for item in self._items(number, progress)])
         self.bar.show(self._totals())
 
     def _items(self, number: int, progress: LaunchProgress) -> list[Item]:
@@ -99,7 +99,7 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
     def _heading(self, progress: LaunchProgress) -> list[Piece]:
         source = next(iter(progress.last.values())).source
         more = f" and {count(len(progress.last) - 1, 'other')}" if len(progress.last) > 1 else ""
-        since = min((one.since for one in progress.waiting.values() if one.since is not None), default=None)
+        since = min((waiting.since for waiting in progress.waiting.values() if waiting.since is not None), default=None)
         return [
             (f"group {progress.label or 'unnamed'}", Colour.STRONG),
             (f"  {count(len(progress.members), 'rank')}", Colour.INFO),
@@ -110,7 +110,7 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
     def _totals(self) -> list[Piece]:
         if not self.made:
             return [(" reading the groups" if self.making else " no collective seen", Colour.STRONG)]
-        odd = sum(bool(one.behind) for one in self.made)
+        odd = sum(bool(progress.behind) for progress in self.made)
         return [
             (f" {count(len(self.made), 'group')}", Colour.STRONG),
             (f"  ▸ {odd} with ranks behind" if odd else "", Colour.BAD),

@@ -59,7 +59,7 @@ def facts_text(facts: Sequence[Fact]) -> Content:
     ]
 
 
-def _told(sample: NamedTuple) -> dict[str, str]:
+def _texts(sample: NamedTuple) -> dict[str, str]:
     """The fields of a sample as text, without unknown and empty ones."""
     known = ((field, value) for field, value in sample._asdict().items() if value not in (None, "", [], {}))
     return {
@@ -70,12 +70,12 @@ def _told(sample: NamedTuple) -> dict[str, str]:
 
 def facts_of(*samples: NamedTuple | None) -> list[Fact]:
     """The fields of samples by their titles; the first sample with a title wins."""
-    told: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for sample in samples:
-        for field, text in {} if sample is None else _told(sample).items():
+        for field, text in {} if sample is None else _texts(sample).items():
             if field not in HIDDEN:
-                told.setdefault(TITLES.get(field, field.replace("_", " ")), text)
-    return list(told.items())
+                texts.setdefault(TITLES.get(field, field.replace("_", " ")), text)
+    return list(texts.items())
 
 
 def _joined(sample: NamedTuple) -> str:
@@ -88,7 +88,7 @@ def _list(label: str, values: Iterable[str]) -> list[Fact]:
 
 def _lines(label: str, form: str, samples: Iterable[NamedTuple]) -> list[Fact]:
     """One line per sample, with its fields in ``form``."""
-    return _list(label, (form.format_map(defaultdict(str, _told(sample))).strip(" :") for sample in samples))
+    return _list(label, (form.format_map(defaultdict(str, _texts(sample))).strip(" :") for sample in samples))
 
 
 def _pairs(label: str, values: Mapping[str, str]) -> list[Fact]:
@@ -140,7 +140,7 @@ def _inside(row: RankRow, model: ViewModel) -> list[Fact]:
     pulse = inside.pulse
     since = UNKNOWN if pulse.phase_at is None else age(max(0.0, model.now - pulse.phase_at))
     step = f"{number(pulse.step)} done" + (f", in {pulse.phase} for {since}" if pulse.phase else "")
-    checked = (f"check {one.check}, {age(max(0.0, model.now - one.at))} ago: {one.summary}" for one in inside.results)
+    checked = (f"check {it.check}, {age(max(0.0, model.now - it.at))} ago: {it.summary}" for it in inside.results)
     return [("step", step), *_list("checks", checked)]
 
 
@@ -173,8 +173,8 @@ def link_facts(node: Node, link: Port | NetworkInterface, model: ViewModel) -> l
 
 
 def _counters(link: Counted) -> list[Fact]:
-    told = (f"{name} {thousands(value)}  {rate(link.rate(name))}" for name, value in sorted(link.counters.items()))
-    return _list(f"counters ({link.source or UNKNOWN})", told)
+    texts = (f"{name} {thousands(value)}  {rate(link.rate(name))}" for name, value in sorted(link.counters.items()))
+    return _list(f"counters ({link.source or UNKNOWN})", texts)
 
 
 def node_facts(node: Node, model: ViewModel) -> list[Fact]:
@@ -202,7 +202,7 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
     facts += _lines("" if answering else "sources", "{source} {state}: {why}", silent)
     facts += _lines("faults", "{source}: {text} ({times} times)", node.faults.values())
     facts += [("bad lines", f"{node.bad_lines} {node.last_bad}")] if node.bad_lines else []
-    facts += _lines("interfaces", "{name}: MTU {mtu}, {addresses}", [one.facts for one in node.interfaces.values()])
+    facts += _lines("interfaces", "{name}: MTU {mtu}, {addresses}", [link.facts for link in node.interfaces.values()])
     for source in dict.fromkeys(source for source, _ in node.readings):
         facts += _list(source.replace("_", " "), (_reading(look.value) for look in node.readings_of(source)))
     facts += _lines("logs", "{path} {size} {why} {shared}", node.log_files.values())
@@ -213,12 +213,12 @@ def node_facts(node: Node, model: ViewModel) -> list[Fact]:
 
 def _reading(reading: Reading) -> str:
     """``/dev/shm: role shm, free 60 GiB, total 64 GiB``."""
-    told = (
+    texts = (
         f"{name.replace('_', ' ')} {value if isinstance(value, str) else FORMS.get(name, str)(value)}"
         for name, value in reading.values.items()
         if name not in HIDDEN
     )
-    return f"{reading.of}: {', '.join(told)}"
+    return f"{reading.of}: {', '.join(texts)}"
 
 
 def _gpu(gpu: Gpu) -> str:

@@ -41,8 +41,8 @@ class FilterLine(Horizontal):
         self.query_one(Input).focus()
 
     def _hint(self, wrong: str) -> None:
-        told = f"  ✖ {wrong}" if wrong else f"  fields: {' '.join(sorted(self._panel.fields()))}"
-        self.query_one("#hint", Static).update(harmless(told))
+        hint = f"  ✖ {wrong}" if wrong else f"  fields: {' '.join(sorted(self._panel.fields()))}"
+        self.query_one("#hint", Static).update(harmless(hint))
 
     @on(Input.Changed)
     def filter(self, event: Input.Changed) -> None:

@@ -22,7 +22,7 @@ from tui.widgets.lines import Piece
 def _why_none(model: ViewModel) -> str:
     said = [f"{node.name}: {node.gpu_fault.text}" for node in model.nodes if node.gpu_fault is not None]
     sources = [(node.name, node.sources.get("gpus")) for node in model.nodes]
-    said += [f"{name}: {one.why or one.state}" for name, one in sources if one is not None and one.state != "ok"]
+    said += [f"{name}: {it.why or it.state}" for name, it in sources if it is not None and it.state != "ok"]
     more = f"   (and {len(said) - 1} more nodes)" if len(said) > 1 else ""
     return f"no GPU · {said[0]}{more}" if said else model.hint("no GPU seen yet")
 

@@ -37,9 +37,9 @@ def job_line(model: ViewModel) -> list[Piece]:
         return [(when, Colour.TEXT), *step, (waits, Colour.TEXT), (keys, Colour.INFO)]
     ended = sum(row.rank.gone_at is not None for row in model.ranks)
     if model.outcome == "crashed":
-        told = f"{ended:,} of {count(len(model.ranks), 'rank')} ended"
+        text = f"{ended:,} of {count(len(model.ranks), 'rank')} ended"
         keys = "next: 7 proof, 5 logs, x report"
-        return [(_failed(model), Colour.TEXT), *step, (told, Colour.TEXT), (keys, Colour.INFO)]
+        return [(_failed(model), Colour.TEXT), *step, (text, Colour.TEXT), (keys, Colour.INFO)]
     moving, alive = model.timeline.head.history.series["moving"].newest, model.count.ranks_alive
     pieces: list[Piece] = []
     if moving is not None and model.session.live and alive:
@@ -50,8 +50,8 @@ def job_line(model: ViewModel) -> list[Piece]:
     if (pace := steps.per_second()) is not None and pace > 0:
         pieces.append((f"{1 / pace:.3g} s/step" if pace < 1 else f"{pace:.3g} steps/s", Colour.TEXT))
     odd = model.causes
-    told = f"{count(odd, 'finding')}, next: 7 proof" if odd else "nothing odd"
-    return [*pieces, *step, (told, Colour.WARN if odd else Colour.DIM)]
+    text = f"{count(odd, 'finding')}, next: 7 proof" if odd else "nothing odd"
+    return [*pieces, *step, (text, Colour.WARN if odd else Colour.DIM)]
 
 
 def _failed(model: ViewModel) -> str:

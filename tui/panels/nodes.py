@@ -28,16 +28,16 @@ OWN = psutil.Process()
 
 def _totals(model: ViewModel, nodes: Sequence[Node]) -> list[Piece]:
     """Numbers of nodes by state, and the cost of hangtop on this machine."""
-    own = ""
+    cost = ""
     if model.session.live:
-        own = f"   hangtop here {OWN.cpu_percent():.0f}% of a core, {size(OWN.memory_info().rss)}"
+        cost = f"   hangtop here {OWN.cpu_percent():.0f}% of a core, {size(OWN.memory_info().rss)}"
     links, bad = Counter(node.link for node in nodes), sum(node.bad_lines for node in nodes)
     signs = [(links[link], link, *link_sign(link)) for link in LINKS]
     return [
         (f" {count(len(nodes), 'node')}", Colour.STRONG),
         *counts([(number, f"{glyph} {number:,} {link}", colour) for number, link, glyph, colour in signs]),
         *counts([(bad, f"▲ {count(bad, 'line')} not decoded", Colour.WARN)]),
-        (own, Colour.DIM),
+        (cost, Colour.DIM),
     ]
 
 

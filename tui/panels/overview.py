@@ -51,7 +51,7 @@ class OverviewPanel(Panel):
         for part in (self.waits, self.happened, self.lines):
             part.can_focus = False
         self.lower = Container(id="lower")
-        self._told: tuple[object, int, int] = (None, 0, 0)
+        self._drawn: tuple[object, int, int] = (None, 0, 0)
         """Changes, their number and the lines for which events were last drawn."""
         self._viewed: set[str] = set()
         """Log files whose raw lines were asked for."""
@@ -125,10 +125,10 @@ class OverviewPanel(Panel):
     def _draw_happened(self) -> None:
         """Draw recent events, newest first."""
         changes, most = self.model.state.changes, max(1, self.happened.size.height - 1)
-        if self._told == (changes, changes.total, most):
+        if self._drawn == (changes, changes.total, most):
             return
-        self._told, listed = (changes, changes.total, most), chosen(changes, most)
-        self.happened.show([change_line(one) for one in listed] or [[(" nothing yet", Colour.DIM)]], "events")
+        self._drawn, listed = (changes, changes.total, most), chosen(changes, most)
+        self.happened.show([change_line(change) for change in listed] or [[(" nothing yet", Colour.DIM)]], "events")
 
     def _draw_ranks(self) -> None:
         """Draw the last lines of suspects, else a list of ranks; ask the nodes for the lines that are shown."""

@@ -56,8 +56,8 @@ def _totals(model: ViewModel, rows: Sequence[RankRow]) -> list[Piece]:
     alive, what = (count.ranks_alive, "alive") if model.session.live else (count.ranks, "known")
     of = "" if count.world_size is None else f" of {count.world_size:,}"
     heard = [row for row in rows if row.rank.gone_at is None and not model.stale(row.node)]
-    own = [row for row in heard if not model.strange(row.node, row.rank.process.pid)]
-    states = Counter(filter(None, (state_of(row.rank) for row in own))).most_common()
+    of_job = [row for row in heard if not model.strange(row.node, row.rank.process.pid)]
+    states = Counter(filter(None, (state_of(row.rank) for row in of_job))).most_common()
     signs = [(times, *STATES.get(letter, (letter, Colour.TEXT))) for letter, times in states]
     return [
         (f" {alive:,}{of} {ranks_word(alive, count.world_size)} {what}", Colour.STRONG),

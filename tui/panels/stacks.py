@@ -56,11 +56,11 @@ class StacksPanel(ItemPanel[SamplesMerged]):
         if self.made is None or not self.made.merged.activities:
             return [(" no stack", Colour.STRONG)]
         merged = self.made.merged
-        told = f" {count(len(merged.activities), 'rank')} in {count(len(merged.groups), 'group')}"
+        total = f" {count(len(merged.activities), 'rank')} in {count(len(merged.groups), 'group')}"
         old = self.model.now - merged.at
         samples = f"   {merged.samples} samples" if merged.samples > 1 else ""
         taken = f"   taken {age(old)} ago"
-        return [(told, Colour.STRONG), (samples, Colour.INFO), (taken, Colour.WARN if old > 60 else Colour.TEXT)]
+        return [(total, Colour.STRONG), (samples, Colour.INFO), (taken, Colour.WARN if old > 60 else Colour.TEXT)]
 
     def enter(self) -> Titled | None:
         """The full stacks of the group's ranks."""

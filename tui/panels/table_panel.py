@@ -149,7 +149,7 @@ class TablePanel(Panel, Generic[R]):
         """The field names of the columns."""
         return [column.fields[0] for column in self.table.columns]
 
-    def columns_told(self) -> list[tuple[str, str]]:
+    def columns_help(self) -> list[tuple[str, str]]:
         """Title and meaning of every column, for the help."""
         return [(column.title or column.key, column.help) for column in self.table.columns]
 
@@ -181,6 +181,6 @@ class TablePanel(Panel, Generic[R]):
         return Selection(spec.node(row), spec.ranks(self.model, row), title, facts, self.table.words(row))
 
 
-def counts(told: Sequence[tuple[int, str, Colour]]) -> list[Piece]:
+def counts(parts: Sequence[tuple[int, str, Colour]]) -> list[Piece]:
     """Pieces for the texts whose number is not zero."""
-    return [(f"   {text}", colour) for number, text, colour in told if number]
+    return [(f"   {text}", colour) for number, text, colour in parts if number]

@@ -68,5 +68,5 @@ def findings_text(found: Iterable[Finding]) -> Content:
 def answer_text(result: ProbeResult) -> Content:
     """A probe's result: outcome, figures, unknown nodes, and findings."""
     head: Content = [[(outcome_words(result.outcome).upper(), Colour.STRONG), (f"  {result.summary}", Colour.TEXT)], []]
-    lines = [*result.lines, *(f"unknown for {', '.join(one.nodes)}: {one.why}" for one in result.unknown)]
+    lines = [*result.lines, *(f"unknown for {', '.join(unknown.nodes)}: {unknown.why}" for unknown in result.unknown)]
     return [*head, *plain(lines), [], *findings_text(result.findings)]

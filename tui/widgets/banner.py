@@ -71,15 +71,15 @@ class Banner(Bar):
     def _right(self, room: int) -> list[Piece]:
         """Pieces at the right edge: label and moment always, before them what fits into ``room`` cells."""
         count, session = self.model.count, self.model.session
-        moment = self.model.timeline.told()[0]
+        moment = self.model.timeline.moment_texts()[0]
         label = session.options.label
         label = label if cells(label) <= room else label.partition(" ")[0]
         kept: list[Piece] = [
             (f"  {text}", colour) for text, colour in ((label, Colour.ACCENT), (moment, Colour.STRONG)) if text
         ]
-        told: list[Piece] = []
+        details: list[Piece] = []
         if session.options.read_only and session.can_act:
-            told.append(("read-only", Colour.INFO))
+            details.append(("read-only", Colour.INFO))
         # files may describe a job without its nodes or processes: do not show 0 ranks
         if session.live or count.nodes or count.ranks:
             whole = f"/{count.world_size:,}" if count.world_size is not None else ""
@@ -87,12 +87,12 @@ class Banner(Bar):
             text = f"{nodes} {'node' if count.nodes == 1 else 'nodes'}"
             if session.live or count.ranks:
                 text += f" {count.ranks_alive:,}{whole} {ranks_word(count.ranks_alive, count.world_size)}"
-            told.append((text, Colour.DIM if count.nodes_up == count.nodes else Colour.WARN))
+            details.append((text, Colour.DIM if count.nodes_up == count.nodes else Colour.WARN))
         if session.live and session.state.untold:
-            told.append((f"every {session.state.interval:g} s", Colour.DIM))
+            details.append((f"every {session.state.interval:g} s", Colour.DIM))
         if session.live and count.oldest is not None and count.oldest > OLD + session.state.untold:
-            told.append((f"oldest data {age(count.oldest)} ({count.oldest_node})", Colour.WARN))
-        for text, colour in told:
+            details.append((f"oldest data {age(count.oldest)} ({count.oldest_node})", Colour.WARN))
+        for text, colour in details:
             if width_of(kept) + cells(text) + 2 <= room:
                 kept.insert(0, (f"  {text}", colour))
         return [*kept, (" ", Colour.TEXT)]

@@ -150,7 +150,7 @@ class TimeChart(Lines, can_focus=False):
 
     def _title(self, width: int) -> Strip:
         timeline = self.model.timeline
-        moment, where = timeline.told()
+        moment, where = timeline.moment_texts()
         shown = f"{moment}, {where} " if moment else ""
         toggles = "pause" if timeline.at is None else "back to the newest"
         keys = f" [ ] {timeline.name}  , . scrub  Space {toggles} ─"

@@ -89,25 +89,25 @@ class ColumnsInView(Generic[R]):
         """Columns with values, and those not yet searched."""
         self._every = tuple(columns)
         self._frozen = self._first = frozen
-        self._told: set[str] = set()
+        self._filled: set[str] = set()
         self._sizes: dict[str, int] = {}
         self._right = 0
 
     def look(self, rows: Sequence[R], in_view: Sequence[R], ordering: str) -> None:
         """Find columns with values, and fit the widths of growing columns to the visible rows."""
         for column in self._every:
-            if column.key not in self._told and any(map(column.says, chain(in_view, islice(rows, LOOKED)))):
-                self._told.add(column.key)
+            if column.key not in self._filled and any(map(column.says, chain(in_view, islice(rows, LOOKED)))):
+                self._filled.add(column.key)
             if column.most:
                 longest = max((cells(column.piece(row)[0]) for row in in_view), default=0)
                 known = self._sizes.get(column.key, column.width)
                 self._sizes[column.key] = max(known, min(column.most, longest))
-        kept = self._told | {ordering} | {column.key for column in self._every[: self._frozen]}
+        kept = self._filled | {ordering} | {column.key for column in self._every[: self._frozen]}
         self.columns = [column for column in self._every if not rows or column.key in kept]
 
     def forget(self) -> None:
         """Forget values and widths, because rows of another moment are shown."""
-        self._told.clear()
+        self._filled.clear()
         self._sizes.clear()
 
     def scroll(self, step: int) -> None:
@@ -120,8 +120,8 @@ class ColumnsInView(Generic[R]):
 
         A growing column shrinks to its least width if only that fits.
         """
-        ahead = [*self.columns[: self._frozen], *(one for one in self.columns[self._frozen :] if one.key == ordering)]
-        rest = [one for one in self.columns[self._first :] if one.key != ordering]
+        ahead = [*self.columns[: self._frozen], *(it for it in self.columns[self._frozen :] if it.key == ordering)]
+        rest = [column for column in self.columns[self._first :] if column.key != ordering]
         shown = self._fitting([*ahead, *rest], width - 1)
         if len(shown) < len(ahead) + len(rest):  # leave room for the number of hidden columns
             shown = self._fitting([*ahead, *rest], width - 1 - SIGN)

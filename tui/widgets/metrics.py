@@ -89,8 +89,8 @@ OF_RANKS = (Metric("CPU", "%", 3, of_rank=lambda row, interval: cpu_percent(row.
 
 def metrics_of(model: ViewModel, node: Node) -> tuple[Metric, ...]:
     """The figures for a node's cells; the waits first, if the verdict has any."""
-    own = OF_GPUS if node.gpus else OF_RANKS
-    return (WAITS, *own) if model.waits else own
+    figures = OF_GPUS if node.gpus else OF_RANKS
+    return (WAITS, *figures) if model.waits else figures
 
 
 def ranks_on(node: Node) -> list[RankRow]:

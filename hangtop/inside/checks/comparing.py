@@ -38,14 +38,14 @@ def compare(
     ``things``: name of the items; ``note``: makes the finding of a differing item; ``also``: other findings of the
     leader.
     """
-    own: Rows = {}
+    mine: Rows = {}
 
     def say(request: Said) -> Said:
         if "shards" in request:
-            return {name: own[name] for name in [name for name in own if own[name][0] in request["shards"]][:NAMES]}
-        own.update(rows())
+            return {name: mine[name] for name in [name for name in mine if mine[name][0] in request["shards"]][:NAMES]}
+        mine.update(rows())
         held: Dict[str, List[str]] = {}
-        for name, (shard, text) in sorted(own.items()):
+        for name, (shard, text) in sorted(mine.items()):
             held.setdefault(shard, []).append("%s=%s" % (name, text))
         return {shard: [len(texts), fingerprint("\n".join(texts).encode())] for shard, texts in held.items()}
 
@@ -88,25 +88,25 @@ def _differences(said: Dict[int, Said]) -> Iterator[Differing]:
             by_name.setdefault((name, shard), {})[rank] = text
         for shard in {shard for shard, _ in rows.values()}:
             holders.setdefault(shard, []).append(rank)
-    for (name, shard), told in sorted(by_name.items()):
+    for (name, shard), texts in sorted(by_name.items()):
         item = name + (" (shard %s)" % shard if shard else "")
-        usual = Counter(told.values()).most_common(1)[0][0]
-        odd = sorted(rank for rank, text in told.items() if text != usual)
+        usual = Counter(texts.values()).most_common(1)[0][0]
+        odd = sorted(rank for rank, text in texts.items() if text != usual)
         if odd:
-            yield _odd(name, item, min(set(told) - set(odd)), odd, told)
-        lacking = sorted(set(holders[shard]) - set(told))
+            yield _odd(name, item, min(set(texts) - set(odd)), odd, texts)
+        lacking = sorted(set(holders[shard]) - set(texts))
         if lacking:
-            summary = "%s is not on %s, but on %s" % (item, ranks_text(lacking), _others(len(told)))
+            summary = "%s is not on %s, but on %s" % (item, ranks_text(lacking), _others(len(texts)))
             yield Differing(name, summary, lacking)
 
 
-def _odd(name: str, item: str, like: int, odd: List[int], told: Dict[int, str]) -> Differing:
+def _odd(name: str, item: str, like: int, odd: List[int], texts: Dict[int, str]) -> Differing:
     """Ranks with another text than rank ``like`` of the majority; without a majority, ``like`` is named as well."""
-    others = len(told) - len(odd)
+    others = len(texts) - len(odd)
     even = others == len(odd)
     against = "that of rank %d" % like if even else _others(others)
     summary = "%s differs on %s from %s" % (item, ranks_text(odd), against)
-    evidence = ["rank %d has %s" % (rank, told[rank]) for rank in (like, *odd[:4])]
+    evidence = ["rank %d has %s" % (rank, texts[rank]) for rank in (like, *odd[:4])]
     return Differing(name, summary, sorted([like, *odd]) if even else odd, evidence)
 
 
