@@ -39,7 +39,7 @@ def command(
     if not (as_json or text):
         from hangtop.cli.screen import show
 
-        show(ReplaySession(path, seconds), theme, bell=bell, instead="--text and --json answer without one")
+        show(ReplaySession(path, seconds), theme, bell=bell)
         return
     session = played(path, seconds)
     if session.recording.damage:

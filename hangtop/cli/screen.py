@@ -33,12 +33,10 @@ def command(options: SessionOptions, theme: str, bell: bool, record: str | None)
     show(session, theme, bell=bell)
 
 
-def show(
-    session: Session, theme: str, *, bell: bool, instead: str = "hangtop triage and hangtop analyze answer in text"
-) -> None:
+def show(session: Session, theme: str, *, bell: bool) -> None:
     """Show a session until the user leaves, then print where its recording is.
 
-    ``instead`` tells a user without a terminal what to do. Raises :class:`click.UsageError` without a terminal or for
+    Raises :class:`click.UsageError` without a terminal or for
     an unknown theme, :class:`~hangtop.cli.terminal.EndedBySignalError` after a signal, and what the session's start
     raised.
     """
@@ -49,7 +47,9 @@ def show(
     if theme and theme not in app.available_themes:
         raise click.UsageError(f"no theme {theme}; there are {', '.join(sorted(app.available_themes))}")
     if not (sys.stdin.isatty() and sys.stderr.isatty()):  # Textual reads stdin and writes to stderr
-        raise click.UsageError(f"the screen needs a terminal; {instead}")
+        raise click.UsageError(
+            "the screen needs a terminal; hangtop triage, analyze and replay --text answer without one"
+        )
 
     async def shown() -> None:
         when_asked_to_end(app.exit, came)  # so that the recording is kept even if the terminal is gone

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 from hangtop.demo.job.faults import FAULTS as JOB_FAULTS
 
-DEVICE_FAULTS: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
-    {
-        "gpu-lost": ("gpu{local} lost", "a GPU falls off the bus"),
-        "gpu-throttled": ("gpu{local} throttled", "a GPU is slowed down by heat"),
-        "driver-hung": ("driver wedged", "nvidia-smi no longer answers"),
-        "port-down": ("port{local} down", "an InfiniBand port is down"),
-    }
-)
+DEVICE_FAULTS: Final[Mapping[str, tuple[str, str]]] = {
+    "gpu-lost": ("gpu{local} lost", "a GPU falls off the bus"),
+    "gpu-throttled": ("gpu{local} throttled", "a GPU is slowed down by heat"),
+    "driver-hung": ("driver wedged", "nvidia-smi no longer answers"),
+    "port-down": ("port{local} down", "an InfiniBand port is down"),
+}
 """Faults of simulated devices: the fault planted on the culprit's node, and a description."""
 
-FAULTS: Final[Mapping[str, str]] = MappingProxyType(
-    {**JOB_FAULTS, **{name: what for name, (_, what) in DEVICE_FAULTS.items()}}
-)
+FAULTS: Final[Mapping[str, str]] = {**JOB_FAULTS, **{name: what for name, (_, what) in DEVICE_FAULTS.items()}}
 """Every fault of a demo, with a description."""
 
 

@@ -13,7 +13,7 @@ from textual.content import Content as Prompt
 from textual.widgets import OptionList
 
 from collectors.fleet.sink import HostKeyQuestion
-from tui.dialogs.base import Dialog
+from tui.dialogs.base import Dialog, ScrolledDialog
 from tui.looks.text import harmless
 from tui.looks.theme import Background, Colour
 from tui.widgets.lines import Content
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from textual.app import App
 
 
-class ConfirmDialog(Dialog[bool]):
+class ConfirmDialog(ScrolledDialog[bool]):
     """Describes an action in one line; ``e`` shows the exact command, only ``y`` runs it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -31,20 +31,13 @@ class ConfirmDialog(Dialog[bool]):
         Binding("e", "exact", "show command"),
         Binding("c", "copy", "copy command"),
         Binding("n,escape,q,enter", "answer(False)", "cancel"),
-        Binding("up,k", "scroll('up')", "up", show=False),
-        Binding("down,j", "scroll('down')", "down", show=False),
     ]
 
     def __init__(self, title: str, brief: str, command: str, why: str = "") -> None:
-        super().__init__(title)
         self._command = command
         self._brief: Content = [[(brief, Colour.STRONG)], *[[(line, Colour.TEXT)] for line in why.splitlines()]]
         self._exact: Content = [[], *[[("  ", Colour.TEXT), (line, Colour.INFO)] for line in command.splitlines()]]
-        self.text = TextView(self._brief, ground=Background.BAR)
-
-    def content(self) -> ComposeResult:
-        """The description and the risk."""
-        yield self.text
+        super().__init__(title, self._brief)
 
     def action_exact(self) -> None:
         """Show or hide the exact command."""
@@ -54,10 +47,6 @@ class ConfirmDialog(Dialog[bool]):
     def action_copy(self) -> None:
         """Copy the command."""
         self.copy(self._command, "command")
-
-    def action_scroll(self, how: str) -> None:
-        """Scroll by lines."""
-        self.text.move("up" if how == "up" else "down")
 
 
 class HostKeyDialog(ConfirmDialog, inherit_bindings=False):

@@ -65,10 +65,9 @@ class Dialog(ModalScreen[T]):
         self.notify(f"{what} copied", markup=False, timeout=2)
 
 
-class TextDialog(Dialog[None]):
-    """Text to read, scroll and copy."""
+class ScrolledDialog(Dialog[T]):
+    """A dialog around one text, which scrolls."""
 
-    WIDE = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move('up')", "Up", show=False),
         Binding("down,j", "move('down')", "Down", show=False),
@@ -76,8 +75,6 @@ class TextDialog(Dialog[None]):
         Binding("pagedown,space,ctrl+f", "move('page_down')", "Page down", show=False),
         Binding("home,g", "move('first')", "Top", show=False),
         Binding("end,G", "move('last')", "Bottom", show=False),
-        Binding("c", "copy", "copy"),
-        Binding("escape,q,enter", "close", "close"),
     ]
 
     def __init__(self, title: str, content: Content) -> None:
@@ -91,6 +88,16 @@ class TextDialog(Dialog[None]):
     def action_move(self, how: Move) -> None:
         """Scroll."""
         self.text.move(how)
+
+
+class TextDialog(ScrolledDialog[None]):
+    """Text to read, scroll and copy."""
+
+    WIDE = True
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("c", "copy", "copy"),
+        Binding("escape,q,enter", "close", "close"),
+    ]
 
     def action_copy(self) -> None:
         """Copy everything."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hangtop.diagnosis.phrasing import count, folded_names, rank_text
 from tui.handlers.ask import ActionRefused, asks, choose, run
@@ -22,18 +23,15 @@ HOW_TO_ENABLE = (
 )
 
 
-def collectives(app: HangtopApp) -> Probe:
-    """Measure collectives between all nodes."""
-    from hangtop.session.probes.collectives import collectives_probe
+def _made_by(where: str) -> Callable[[HangtopApp], Any]:
+    """The maker of a probe, ``module:function`` of ``hangtop.session.probes``, imported when it is first asked for."""
+    module, _, name = where.partition(":")
+    return lambda app: getattr(import_module(f"hangtop.session.probes.{module}"), name)(app.session)
 
-    return collectives_probe(app.session)
 
-
-def path(app: HangtopApp) -> Probe:
-    """Measure the path between all nodes."""
-    from hangtop.session.probes.pairs import path_probe
-
-    return path_probe(app.session)
+collectives = _made_by("collectives:collectives_probe")
+path = _made_by("pairs:path_probe")
+fabric = _made_by("pairs:infiniband_probe")
 
 
 def recorders(app: HangtopApp) -> Probe:
@@ -79,13 +77,6 @@ def capture(app: HangtopApp) -> Probe:
     from hangtop.session.probes.capture import capture_probe
 
     return capture_probe(app.session, app.options.report_folder, seconds=CAPTURE_SECONDS)
-
-
-def fabric(app: HangtopApp) -> Awaitable[Probe]:
-    """Measure InfiniBand and RoCE with the nodes' own tools."""
-    from hangtop.session.probes.pairs import infiniband_probe
-
-    return infiniband_probe(app.session)
 
 
 class Offer(NamedTuple):

@@ -51,7 +51,7 @@ class Panel(Vertical):
 
     NAME: ClassVar[str] = ""
     CAN: ClassVar[frozenset[str]] = frozenset()
-    """Capabilities that actions need: ``filter``, ``sort``, ``enter``, ``copy``, ``node``, ``ranks`` …"""
+    """Capabilities that actions need: ``filter``, ``sort``, ``enter``, ``ranks`` …"""
 
     def __init__(self, model: ViewModel, name: str = "") -> None:
         super().__init__(id=f"panel-{name or self.NAME}", classes=name or self.NAME)

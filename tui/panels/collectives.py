@@ -50,7 +50,7 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
         "no source has reported collectives yet: r asks the ranks for flight recorder dumps; "
         "watchdog timeouts, NCCL RAS and NCCL's log appear as they come"
     )
-    CAN = frozenset({"enter", "copy", "node", "ranks"})
+    CAN = frozenset({"enter", "ranks"})
 
     def source(self) -> Hashable:
         """Times of the recorder dumps and RAS answers, and the number of ranks."""

@@ -37,7 +37,7 @@ class LogsPanel(Panel):
     """A line of totals, and the log view."""
 
     NAME = "logs"
-    CAN = frozenset({"filter", "copy", "details", "node", "ranks", "log"})
+    CAN = frozenset({"filter", "details", "ranks", "log"})
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)

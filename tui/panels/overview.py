@@ -41,7 +41,7 @@ class OverviewPanel(Panel):
     """From the top: charts, heat map, wait tree, events, and ranks or last log lines."""
 
     NAME = "overview"
-    CAN = frozenset({"enter", "metric", "node", "ranks", "details"})
+    CAN = frozenset({"enter", "metric", "ranks", "details"})
 
     def __init__(self, model: ViewModel) -> None:
         super().__init__(model)

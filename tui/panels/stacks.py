@@ -32,7 +32,7 @@ class StacksPanel(ItemPanel[SamplesMerged]):
 
     NAME = "stacks"
     EMPTY = "no stack taken yet: D takes the stacks of all ranks, d of those under the cursor"
-    CAN = frozenset({"enter", "copy", "node", "ranks"})
+    CAN = frozenset({"enter", "ranks"})
 
     def source(self) -> Hashable:
         """The number of stacks, and the time of the newest."""

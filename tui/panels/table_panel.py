@@ -23,7 +23,7 @@ R = TypeVar("R")
 
 LEAST = 5
 """Free lines below the table from which the details of its row are shown."""
-CAN = frozenset({"filter", "sort", "enter", "copy", "details", "node", "ranks"})
+CAN = frozenset({"filter", "sort", "enter", "details", "ranks"})
 
 
 @dataclass(frozen=True, slots=True)

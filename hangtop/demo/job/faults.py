@@ -12,20 +12,17 @@ import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
 
-FAULTS: Mapping[str, str] = MappingProxyType(
-    {
-        "dataloader": "a reader blocks on a file that never opens",
-        "checkpoint": "torch.save blocks on a file system that does not answer",
-        "straggler": "one rank takes ten times as long for a step",
-        "conditional": "a collective that only one rank enters",
-        "init": "one rank does not reach init_process_group",
-        "stopped": "one rank is stopped (SIGSTOP)",
-        "killed": "one rank is killed (SIGKILL)",
-        "crash": "one rank raises an exception",
-    }
-)
+FAULTS: Mapping[str, str] = {
+    "dataloader": "a reader blocks on a file that never opens",
+    "checkpoint": "torch.save blocks on a file system that does not answer",
+    "straggler": "one rank takes ten times as long for a step",
+    "conditional": "a collective that only one rank enters",
+    "init": "one rank does not reach init_process_group",
+    "stopped": "one rank is stopped (SIGSTOP)",
+    "killed": "one rank is killed (SIGKILL)",
+    "crash": "one rank raises an exception",
+}
 """Name of each fault, with a description."""
 
 

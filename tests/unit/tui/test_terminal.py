@@ -79,7 +79,7 @@ def test_one_thread_reads_the_terminal_after_a_stop() -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        ([], "the screen needs a terminal; hangtop triage and hangtop analyze answer in text"),
+        ([], "the screen needs a terminal; hangtop triage, analyze and replay --text answer without one"),
         (["--theme", "nosuch"], "no theme nosuch; there are "),
     ],
 )
