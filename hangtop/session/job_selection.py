@@ -48,8 +48,8 @@ def with_ranks(snapshot: Job) -> Job:
     )
     theirs = _written((*others, *ended))
     theirs -= _written(ranks) if theirs else set()
-    told = zip(snapshot.event_nodes, snapshot.events, strict=True)
-    events = [(node, event) for node, event in told if (node, event.source) not in theirs]
+    logged = zip(snapshot.event_nodes, snapshot.events, strict=True)
+    events = [(node, event) for node, event in logged if (node, event.source) not in theirs]
     dumped = {(node, dump.rank_pid) for node, dump in zip(snapshot.stack_nodes, snapshot.stacks, strict=True)}
     return replace(
         snapshot,
@@ -106,13 +106,13 @@ def select_job(processes: Iterable[Rank]) -> JobSelection:
         known = best.get(p.process.rank)
         if known is None or _age(p) > _age(known):
             best[p.process.rank] = p
-    kept, own = {id(p) for p in best.values()}, {id(p) for p in job}
+    kept, of_job = {id(p) for p in best.values()}, {id(p) for p in job}
     left = [p for p in every if p.gone_at is None and id(p) not in kept]
     return JobSelection(
         tuple(best[rank] for rank in sorted(best)),
         tuple(p for p in left if p.process.rank >= 0),
         tuple(p for p in left if p.process.rank < 0),
-        tuple(p for p in every if p.process.rank >= 0 and p.gone_at is not None and id(p) not in own),
+        tuple(p for p in every if p.process.rank >= 0 and p.gone_at is not None and id(p) not in of_job),
     )
 
 
@@ -157,8 +157,8 @@ def _with_unnumbered(job: list[Rank], every: Sequence[Rank]) -> list[Rank]:
     A process without MASTER_PORT runs what the job runs: a rank that is stuck before it sets the port is of the job.
     Each run has new pids, so processes that ended before the newest process started are from an earlier run.
     """
-    own = {id(p) for p in job}
-    others = [p for p in every if p.process.rank < 0 and id(p) not in own]
+    of_job = {id(p) for p in job}
+    others = [p for p in every if p.process.rank < 0 and id(p) not in of_job]
     programs = {_program(p.process) for p in job} if others else set()
     masters = {_master(p.process) for p in job} - {None}
 

@@ -27,16 +27,16 @@ def usual_interval(nodes: int) -> float:
 def completed(verdict: Verdict, options: SessionOptions, nodes: Collection[str]) -> Verdict:
     """The verdict with commands that work from this machine; ``nodes`` are the session's."""
     # without targets, a command looks at this machine, as the session does; with its name it would use SSH
-    own, way = frozenset(nodes) if names_no_node(options) else frozenset[str](), _way(options)
-    findings = [replace(found, next=tuple(_step(step, own, way) for step in found.next)) for found in verdict.findings]
+    local, way = frozenset(nodes) if names_no_node(options) else frozenset[str](), _way(options)
+    findings = [replace(one, next=tuple(_step(step, local, way) for step in one.next)) for one in verdict.findings]
     return replace(verdict, findings=tuple(findings))
 
 
-def _step(step: NextStep, own: Collection[str], way: str) -> NextStep:
+def _step(step: NextStep, local: Collection[str], way: str) -> NextStep:
     words = step.command.split()
     if words[:1] != ["hangtop"] or words[1] not in REACHING:
         return step
-    return replace(step, command=" ".join([*(word for word in words if word not in own), *filter(None, [way])]))
+    return replace(step, command=" ".join([*(word for word in words if word not in local), *filter(None, [way])]))
 
 
 def _way(options: SessionOptions) -> str:

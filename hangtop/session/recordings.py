@@ -72,9 +72,7 @@ class Recordings:
 
         try:
             path.touch(mode=0o600, exist_ok=False)
-        except FileExistsError:
-            raise RecordingError(f"{path}: is there already; a recording is never overwritten") from None
-        except OSError as error:
+        except OSError as error:  # an existing file is never overwritten
             raise RecordingError(f"{path}: cannot be written: {error.strerror}") from None
         self._named = True
         self._begin(path, inf, lambda: None)

@@ -43,11 +43,11 @@ class RecordedSession(Session):
 
     def deliver(self, entries: Iterable[Entry], until: float) -> None:
         """Deliver entries, each as of its time; entries that came together, together. Then advance to ``until``."""
-        for (at, node, other), told in groupby(
+        for (at, node, other), together in groupby(
             entries, lambda entry: (entry.at, entry.node, isinstance(entry.payload, OTHERS))
         ):
             self.at = at  # for entries of a snapshot, long before the moment
-            payloads = [entry.payload for entry in told]
+            payloads = [entry.payload for entry in together]
             if not other:
                 self.samples(node, cast("list[NamedTuple]", payloads))
                 continue

@@ -51,8 +51,8 @@ class Kept(Generic[T]):
         self._count(owner, size_of(item))
         if self._held > self._memory:
             largest = max(self._bytes, key=self._bytes.__getitem__)
-            own = [(number, item) for number, owner, item in self._items if owner == largest]
-            gone = dict(own[: (len(own) + 1) // 2])
+            of_largest = [(number, item) for number, owner, item in self._items if owner == largest]
+            gone = dict(of_largest[: (len(of_largest) + 1) // 2])
             self._items = deque(entry for entry in self._items if entry[0] not in gone)
             self._count(largest, -sum(map(size_of, gone.values())))
 

@@ -87,8 +87,8 @@ def same_communicators(progress: Sequence[CommProgress], processes: dict[Process
     ranked = [
         p if p.global_rank is not None else p._replace(global_rank=processes.get((p.host, p.pid))) for p in progress
     ]
-    own = Counter((p.host, p.pid, p.size) for p in ranked if _nameless(p))
-    several = {size for (_, _, size), number in own.items() if number > 1}
+    nameless = Counter((p.host, p.pid, p.size) for p in ranked if _nameless(p))
+    several = {size for (_, _, size), number in nameless.items() if number > 1}
     return [_named(p) if _nameless(p) and p.size not in several else p for p in ranked]
 
 

@@ -23,7 +23,8 @@ from hangtop.session.folder.files import Member
 EVENTS = 20_000
 """Events of one log that are kept."""
 ORDINARY = 40
-"""Ours: lines after a logged error that show that the run continued; a shutdown prints fewer."""
+"""Ours: lines after a logged error, or from a fault to the message that training is complete, that show that the run
+continued; a shutdown, and the delay of another process, are fewer."""
 _OF_NOBODY = ("elastic.", "launcher.", "slurm.", "kernel.")
 """Kinds of events from launchers and kernels: they do not belong to the file's rank."""
 TAIL = 64 * 1024
@@ -31,8 +32,6 @@ TAIL = 64 * 1024
 LINES, STEPS = 200, 5
 """Ours: lines (or states of a progress bar) and different steps after a fault that show that the run continued. Fewer
 may be output from before the fault: a process's buffer, some kilobytes, is written after its traceback."""
-ENDING = 40
-"""Ours: lines between a fault and the message that training is complete: fewer may be another process's delay."""
 LAUNCHERS = ("elastic.", "launcher.")
 """Kinds of events from launchers: a log with such an event is not the log of a single process."""
 TRUE_FOREVER = ("kernel.", "nccl.", "job.", "log.end", "elastic.finished", "torch.program_exit")
@@ -75,7 +74,7 @@ def _completed(
     owner = _owner(events)
     end = parser.line - 1
     raised = max((event.line for event in events if _ends_a_process(event)), default=-1)
-    told = []
+    completed = []
     for event in events:
         data: dict[str, Value] = {}
         rank = owner if event.rank is None and _own(event) else event.rank
@@ -86,20 +85,20 @@ def _completed(
             behind = last_line(event) + 1
             if raised > behind or end - behind > ORDINARY:
                 data["survived"] = True
-        told.append(event._replace(rank=rank, data={**event.data, **data}) if data or rank != event.rank else event)
+        completed.append(event._replace(rank=rank, data={**event.data, **data}))
     ended: dict[str, Value] = {"lines": end, "step": step}
     if last is not None:
         ended["last"] = last
     rank = hints.rank
     if rank is None and hints.local_rank is not None:
         rank, ended["local_rank"] = owner, hints.local_rank
-    return [*told, LogEvent("log.end", last, rank, hints.host, None, parser.reader.source, end, "", ended)]
+    return [*completed, LogEvent("log.end", last, rank, hints.host, None, parser.reader.source, end, "", ended)]
 
 
 def _ends_a_process(event: LogEvent) -> bool:
     """Whether an event is the exception that ends the log's process: not a logged one, and not Control-C."""
-    told = event.kind == "python.exception" and "logged" not in event.data and _own(event)
-    return told and event.data.get("type") != "" and event.data.get("signature") != "interrupt"
+    raised = event.kind == "python.exception" and "logged" not in event.data and _own(event)
+    return raised and event.data.get("type") != "" and event.data.get("signature") != "interrupt"
 
 
 def _own(event: LogEvent) -> bool:
@@ -157,7 +156,7 @@ def outlived(events: Sequence[LogEvent], hints: Hints, end: LogEnd, last_said: C
         not event.kind.startswith(TRUE_FOREVER)
         and event.rank in (None, hints.rank)
         and event.host in ("", hints.host)  # later lines may be from other hosts
-        and (end.steps_behind(event) or ended - last_line(event) > ENDING)
+        and (end.steps_behind(event) or ended - last_line(event) > ORDINARY)
         for event in events
     ]
 

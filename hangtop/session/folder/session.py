@@ -46,10 +46,10 @@ def _read(member: Member, contents: Contents) -> Recognised:
         return Recognised(member.name, "" if member.damage else "empty", 0, why=member.damage)
     if (file := next((one for one in FILES if one.looks_like(member.head)), None)) is not None:
         try:
-            told = file.take(member, contents)
+            items = file.take(member, contents)
         except BadFormat as error:
             return Recognised(member.name, "", member.size, why=f"looks like a {file.kind}: {clean(str(error))[:300]}")
-        return Recognised(member.name, file.kind, member.size, 0, told, member.damage)
+        return Recognised(member.name, file.kind, member.size, 0, items, member.damage)
     if is_binary(member.head):
         return Recognised(member.name, "", len(member.head), why="binary, and no kind that is known")
     head, begin = member.head.decode("utf-8", "replace"), bytearray()
@@ -65,8 +65,8 @@ def _read(member: Member, contents: Contents) -> Recognised:
     contents.events += log.events
     contents.progress += log.progress
     contents.members += log.members
-    told = found + len(log.events) - 1 + len(log.progress)  # without log.end, which every log has
-    return Recognised(member.name, kind, member.size, lines, told, member.damage)
+    items = found + len(log.events) - 1 + len(log.progress)  # without log.end, which every log has
+    return Recognised(member.name, kind, member.size, lines, items, member.damage)
 
 
 def _keeping(chunks: Iterable[bytes], begin: bytearray) -> Iterator[bytes]:
@@ -104,8 +104,8 @@ class FilesSession(Session):
         homes = {rank: process for process, rank in processes.items() if process[0]}
         for rank, (host, pid) in sorted(homes.items()):  # if a rank has several processes, the last one counts
             self.samples(host, [_process(rank, pid, size)])
-        for host, told in groupby(contents.events, key=lambda event: event.host):
-            self.samples(host, list(told))
+        for host, of_host in groupby(contents.events, key=lambda event: event.host):
+            self.samples(host, list(of_host))
         for progress in same_communicators(contents.progress, processes):
             self.samples(progress.host, [progress])
         for node, _, dump in sorted(contents.stacks, key=lambda entry: (entry[0], entry[2].pid, entry[2].at)):

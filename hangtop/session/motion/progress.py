@@ -93,7 +93,7 @@ class ProgressClock:
 
         It does so in slices of :data:`SLICE` nodes, between which the event loop can do other work.
         """
-        interval, told = self._state.interval, now - self._state.untold
+        interval, known_until = self._state.interval, now - self._state.untold
         self._between = max(interval, now - self._now) if self._now else interval
         # the ranks of a silent node count as still for a short time after its last sample, no longer
         lag = max(LAG, 1.5 * self._between)
@@ -101,12 +101,12 @@ class ProgressClock:
         stills: list[float] = []
         stopped: dict[tuple[str, int], float] = {}
         unmoved, showing = 0, Counter[MotionSign]()
-        steps, nodes = JobSteps(told), self._state.nodes
+        steps, nodes = JobSteps(known_until), self._state.nodes
         for number, node in enumerate(tuple(nodes.values()), 1):
             for pid, rank in self._update_ranks(node, unrelated).items() if node.ranks else ():
                 if not rank.advanced or rank.moved_at < rank.seen_at - FRESH * self._between:
                     stopped[node.name, pid] = rank.moved_at
-                stills.append(min(max(told, rank.seen_at), rank.seen_at + lag) - rank.moved_at)
+                stills.append(min(max(known_until, rank.seen_at), rank.seen_at + lag) - rank.moved_at)
                 unmoved += not rank.advanced and rank.updates >= UPDATED_OFTEN
                 showing.update(sign for sign, at in rank.advanced.items() if at >= since)
             if node.steps:

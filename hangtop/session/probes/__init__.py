@@ -90,10 +90,10 @@ def nodes_of(session: Session, job: Job) -> tuple[list[NodeAccess], dict[str, st
     return there, absent
 
 
-def unknowns(what: str, told: Iterable[tuple[str, str]]) -> tuple[Unknown, ...]:
+def unknowns(what: str, reasons: Iterable[tuple[str, str]]) -> tuple[Unknown, ...]:
     """One :class:`Unknown` for each reason, from pairs of node and reason."""
     by_why: dict[str, set[str]] = {}
-    for node, why in told:
+    for node, why in reasons:
         by_why.setdefault(why, set()).add(node)
     return tuple(Unknown(what, tuple(sorted(nodes)), why) for why, nodes in by_why.items())
 

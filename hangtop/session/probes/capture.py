@@ -43,8 +43,8 @@ def capture_probe(session: Session, folder: Path, *, seconds: float) -> Probe:
             taken = file.tell()
         if not taken:
             await asyncio.to_thread(path.unlink)
-        told = {"file": str(path), "bytes": taken, "why": ""} if taken else {"file": "", "bytes": 0, "why": why}
-        return {"node": node.name, **told}
+        saved = {"file": str(path), "bytes": taken, "why": ""} if taken else {"file": "", "bytes": 0, "why": why}
+        return {"node": node.name, **saved}
 
     async def run(say: Say) -> ProbeResult:
         say(f"capturing on {count(len(there), 'node')} for {seconds:g} s")

@@ -133,5 +133,3 @@ def pair_lines(pairs: Sequence[ProbePair]) -> Iterator[str]:
         ("pair", "GB/s", ""),
         [(f"{one.a} - {one.b}", "–" if one.busbw is None else f"{one.busbw:.3g}", one.error) for one in slowest],
     )
-    if len(pairs) > SLOWEST_PAIRS:
-        yield f"and {len(pairs) - SLOWEST_PAIRS} faster pairs"

@@ -108,8 +108,8 @@ def infiniband_result(
         report = report._replace(why="nothing could be measured")
     ports = [port for _, there in sorted(looked.items()) for port in there.ports]
     left = sorted(set(looked) - {name for one in directions for name in (one.a, one.b)})
-    told = [(node, why) for node, one in looked.items() for why in one.why]
-    told += [(rank.node, rank.why) for rank in report.ranks if rank.state == "absent"]
+    missing = [(node, why) for node, one in looked.items() for why in one.why]
+    missing += [(rank.node, rank.why) for rank in report.ranks if rank.state == "absent"]
     lines = [
         *table(PORTS, [(f"{one.node}:{one.device}/{one.port}", one.state, one.link_layer,
                         str(one.max_mtu), str(one.active_mtu)) for one in ports]),
@@ -121,5 +121,5 @@ def infiniband_result(
         f"{count(len(report.pairs), 'pair')}, all well" + (f"; not measured: {listed(left)}" if left else ""), lines,
         {"backend": "infiniband", "ports": [port._asdict() for port in ports],
          "directions": [one._asdict() for one in directions]},
-        unknowns("infiniband", told),
+        unknowns("infiniband", missing),
     )  # fmt: skip

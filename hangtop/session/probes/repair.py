@@ -59,21 +59,21 @@ class RepairSurvey(NamedTuple):
 
 def survey(job: Job) -> RepairSurvey:
     """The ranks that can be repaired; changes nothing."""
-    told = []
+    unseen: dict[str, str] = {}
     for name, node in sorted(job.nodes.items()):
         known = node.sources.get("ranks")
         if known is None or known.state != "ok":
             why = node.why or (known.why if known else "")
-            told.append((name, f"which ranks are the job's is not known there: {why}".rstrip(": ")))
-    dark = dict(told)
-    others, own = (
-        [rank for rank in ranks if rank.gone_at is None and rank.node not in dark] for ranks in (job.others, job.ranks)
+            unseen[name] = f"which ranks are the job's is not known there: {why}".rstrip(": ")
+    others, of_job = (
+        [rank for rank in ranks if rank.gone_at is None and rank.node not in unseen]
+        for ranks in (job.others, job.ranks)
     )
-    stopped = [rank for rank in own if rank.pulses and rank.pulses[-1].value.state == "T"]
+    stopped = [rank for rank in of_job if rank.pulses and rank.pulses[-1].value.state == "T"]
     return RepairSurvey(
         tuple(_repairable(job, rank, why) for rank in others if (why := left_over(rank, job.others))),
         tuple(_repairable(job, rank, "a stop signal holds it (state T)") for rank in stopped),
-        unknowns("ranks", told),
+        unknowns("ranks", unseen.items()),
     )
 
 
@@ -113,8 +113,8 @@ def signal_probe(
             answers = await send_signals(session.transport(node), signal, targets)
         except TransportError as error:
             answers, why = [], f"not known: {error}"
-        told = {answer.pid: answer for answer in answers}
-        return [(one, told.get(one.pid) or Signalled(one.pid, "unreachable", why)) for one in by_node[node]]
+        by_pid = {answer.pid: answer for answer in answers}
+        return [(one, by_pid.get(one.pid) or Signalled(one.pid, "unreachable", why)) for one in by_node[node]]
 
     async def run(_: Say) -> ProbeResult:
         if session.options.read_only:

@@ -151,10 +151,10 @@ class JobSources:
 
     def _of_another_run(self, node: str, dump: RecorderDump) -> bool:
         """Whether a dump has a collective from before the rank's process began: runs may share names of dumps."""
-        own = [rank for rank in self._session.living() if (rank.node, rank.process.rank) == (node, dump.rank)]
-        began = min((rank.process.started for rank in own), default=-inf)
+        of_rank = (rank for rank in self._session.living() if (rank.node, rank.process.rank) == (node, dump.rank))
+        began = min((rank.process.started for rank in of_rank), default=-inf)
         first = min((each.created for each in dump.collectives if each.created is not None), default=inf)
-        return first < began + (self._session.state.nodes[node].clock_offset or 0.0) - CLOCK_SLACK if own else False
+        return first < began + (self._session.state.node(node).clock_offset or 0.0) - CLOCK_SLACK
 
     # --- RAS ----------------------------------------------------------------------------------------------------
 
@@ -203,5 +203,5 @@ def has_safe_ras(versions: Mapping[str, str]) -> bool:
 
 def about(report: RasReport, ranks: Sequence[Rank]) -> bool:
     """Whether a report is about these ranks: several jobs of one user on a node share the port."""
-    told = {member.pid for communicator in report.communicators for member in communicator.ranks if member.pid > 0}
-    return any((rank.process.own_pid or rank.process.pid) in told for rank in ranks)
+    pids = {member.pid for communicator in report.communicators for member in communicator.ranks if member.pid > 0}
+    return any((rank.process.own_pid or rank.process.pid) in pids for rank in ranks)

@@ -90,7 +90,7 @@ async def test_what_happened_in_a_recording_is_told_for_scripts(tmp_path: Path) 
 async def test_an_existing_file_is_never_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "x.hangtop"
     path.write_text("precious")
-    with pytest.raises(RecordingError, match="never overwritten"):
+    with pytest.raises(RecordingError, match="File exists"):
         await _record(path)
     assert path.read_text() == "precious"
 
