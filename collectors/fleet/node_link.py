@@ -197,7 +197,7 @@ class NodeLink:
             python = self._transport.python
             found = await find_python(self._transport) if self._search else python
             if found == python:
-                return f"{python} could not start there (status {status}){self._said()}"
+                return f"{python} could not start there (status {status}){self._last_error()}"
             self._transport.python = found
 
     async def _stream(self) -> int:
@@ -205,14 +205,14 @@ class NodeLink:
         self._decoder, self._paused, self._errors = Decoder(), False, b""
         python = self._transport.python
         command = payload.command(python, nice=False)
-        process = await self._transport.start(command, on_stdout=self._take, on_stderr=self._complain)
+        process = await self._transport.start(command, on_stdout=self._take, on_stderr=self._keep_error)
         self._process = process
         try:
             process.write(payload.pack(AGENT, {"settings": list(self.settings)}))
             async with asyncio.timeout(FIRST_WORD) as self._first_word:
                 return await process.wait()
         except TimeoutError:
-            raise TransportError(f"{python} said nothing there for {FIRST_WORD:.0f} s{self._said()}") from None
+            raise TransportError(f"{python} said nothing there for {FIRST_WORD:.0f} s{self._last_error()}") from None
         finally:
             self._process = self._first_word = None
             process.kill()
@@ -251,16 +251,16 @@ class NodeLink:
         for line in filter(None, map(payload.lent, hello.wants)):
             self._send(line)
 
-    def _complain(self, data: bytes) -> None:
+    def _keep_error(self, data: bytes) -> None:
         self._errors = (self._errors + data)[-_ERROR_BYTES:]
 
     def _ended(self, status: int) -> str:
         """How the agent ended, as a predicate: ``ended (status 1): …``, ``ended (killed by SIGKILL)``."""
         if status == -signal.SIGALRM:  # its watchdog
             return "heard nothing from here for too long and ended itself"
-        return f"ended ({ending(status)}){self._said()}"
+        return f"ended ({ending(status)}){self._last_error()}"
 
-    def _said(self) -> str:
+    def _last_error(self) -> str:
         """The last line of its standard error, after a colon; empty without one."""
         line = last_line(self._errors)
         return f": {line}" if line else ""

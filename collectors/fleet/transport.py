@@ -49,24 +49,24 @@ class Process(ABC):
     """A running command; its output goes to the callbacks of :meth:`Transport.start`."""
 
     @abstractmethod
-    def _tell(self, call: str, *arguments: bytes) -> None:
+    def _call(self, call: str, *arguments: bytes) -> None:
         """Call the method ``call`` of the channel or pipe that carries the command's streams, while it is open."""
 
     def write(self, data: bytes) -> None:
         """Write to its standard input; ignored once the command has ended."""
-        self._tell("write", data)
+        self._call("write", data)
 
     def write_eof(self) -> None:
         """End its standard input."""
-        self._tell("write_eof")
+        self._call("write_eof")
 
     def pause(self) -> None:
         """Stop reading its output; the command blocks once the pipe or window is full."""
-        self._tell("pause_reading")
+        self._call("pause_reading")
 
     def resume(self) -> None:
         """Take its output again."""
-        self._tell("resume_reading")
+        self._call("resume_reading")
 
     @abstractmethod
     async def wait(self) -> int:

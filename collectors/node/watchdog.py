@@ -48,7 +48,7 @@ def watch(on_line: Optional[Callable[[bytes], None]] = None, seconds: int = SILE
     """
     arm(seconds)
 
-    def hear() -> None:
+    def read_input() -> None:
         rest = bytearray()
         while True:
             try:
@@ -68,7 +68,7 @@ def watch(on_line: Optional[Callable[[bytes], None]] = None, seconds: int = SILE
             if len(rest) > LINE:
                 leave(1)
 
-    threading.Thread(target=hear, name="stdin", daemon=True).start()
+    threading.Thread(target=read_input, name="stdin", daemon=True).start()
 
 
 def program(main: Callable[[Dict[str, Any]], None]) -> Callable[[Dict[str, Any]], None]:

@@ -58,7 +58,7 @@ async def record(transport: Transport, pids: Sequence[int], *, seconds: float) -
             why = "failed: the recorder ended early"
         except TimeoutError:
             why = "timeout: the recorder did not answer"
-    why = ": ".join(filter(None, (why, running.said())))
+    why = ": ".join(filter(None, (why, running.last_error())))
     return [found.get(pid, FlameRecording(pid, "", why)) for pid in pids]
 
 

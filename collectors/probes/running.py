@@ -110,7 +110,7 @@ class Running:
         """Start the program, which lives until :meth:`stop`. Raises :class:`TransportError`."""
         transport, self._by = self._by, None
         assert transport is not None, "it is started once"
-        self._process = await transport.start(self._command, on_stdout=self._hear, on_stderr=self._complain)
+        self._process = await transport.start(self._command, on_stdout=self._receive, on_stderr=self._note_error)
         self._process.write(self._packed)
         self._end = asyncio.create_task(self._process.wait(), name="hangtop running")
         self._beating = asyncio.create_task(_beat(self._process), name="hangtop beating")
@@ -161,7 +161,7 @@ class Running:
         finally:
             done.cancel()
 
-    def said(self) -> str:
+    def last_error(self) -> str:
         """The last line of its standard error, or why its output cannot be used."""
         return last_line(self._errors)
 
@@ -172,17 +172,17 @@ class Running:
             return "the connection was lost before it had answered"
         if self._end.done() and self._end.result() in TOO_SLOW:
             return "it was too slow to answer: it received no heartbeat for ten seconds and ended itself"
-        return self.said() or ("it ended early" if self._end.done() else f"no answer in {seconds:.0f} s")
+        return self.last_error() or ("it ended early" if self._end.done() else f"no answer in {seconds:.0f} s")
 
     def _stop_beating(self) -> None:
         if self._beating is not None:
             self._beating.cancel()
 
-    def _complain(self, data: bytes) -> None:
+    def _note_error(self, data: bytes) -> None:
         self._errors += data
         del self._errors[:-ERRORS]
 
-    def _hear(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         if self._left < 0:
             return
         self._left -= len(data)
@@ -201,7 +201,7 @@ class Running:
                 self._give_up(f"a line of more than {self._limits.line >> 20} MB")
 
     def _give_up(self, why: str) -> None:
-        self._complain(f"\nit said {why}, and was ended\n".encode())
+        self._note_error(f"\nit said {why}, and was ended\n".encode())
         self._left = -1
         self.stop()
 
@@ -210,7 +210,7 @@ class Running:
             if self._take(part):
                 self._done.set()
         except Unreadable as error:
-            self._complain(f"\nunreadable answer: {error}\n".encode("utf-8", "replace"))
+            self._note_error(f"\nunreadable answer: {error}\n".encode("utf-8", "replace"))
 
 
 async def _beat(process: Process) -> None:

@@ -96,7 +96,7 @@ async def dump(transport: Transport, pids: Sequence[int], request: DumpRequest =
         try:
             await dumper.answer(dumps.append, limit)
             idle.append(dumper)
-            why = dumper.running.said()
+            why = dumper.running.last_error()
         except TransportError as error:
             if known and dumper.running.over and not dumps:
                 continue  # the dumper had ended meanwhile

@@ -56,7 +56,7 @@ class PaperWorker(Process):
         if not self._ended.done():
             self._ended.set_result(-9)
 
-    def _tell(self, call: str, *arguments: bytes) -> None: ...
+    def _call(self, call: str, *arguments: bytes) -> None: ...
 
     async def wait(self) -> int:
         return await self._ended

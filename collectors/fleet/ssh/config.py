@@ -71,7 +71,7 @@ class HostSettings:
     @property
     def timeout(self) -> float:
         """ConnectTimeout in seconds, or :data:`TIMEOUT`."""
-        seconds = self.says("ConnectTimeout")
+        seconds = self.value("ConnectTimeout")
         return float(seconds) if isinstance(seconds, int) and seconds > 0 else TIMEOUT
 
     @property
@@ -86,7 +86,7 @@ class HostSettings:
             return self.known_as
         return f"[{self.known_as}]:{self.port}"
 
-    def says(self, keyword: str) -> Any:
+    def value(self, keyword: str) -> Any:
         """The value of a keyword; None if the configuration does not set it."""
         return self.options.config.get(keyword)
 

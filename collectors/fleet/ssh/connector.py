@@ -94,9 +94,9 @@ class Connector:
         offers = await self._keys.offers(settings)
         trusted: Any = (known.trusted, known.authorities, known.revoked)
         how: dict[str, Any] = {"client_keys": offers or None, "known_hosts": lambda *_: trusted, "tunnel": tunnel}
-        if not settings.says("HostKeyAlgorithms"):
+        if not settings.value("HostKeyAlgorithms"):
             how["server_host_key_algs"] = known.algorithms()
-        if not settings.says("Ciphers"):
+        if not settings.value("Ciphers"):
             how["encryption_algs"] = _FAST
         accepted = False
         try:

@@ -24,7 +24,7 @@ def explain(
     match error:
         case asyncssh.PermissionDenied():
             offered = ", ".join(dict.fromkeys(offer.get_algorithm() for offer in offers)) or "no key, no agent"
-            by_ssh = [word for word in _BY_SSH if settings.says(word)]
+            by_ssh = [word for word in _BY_SSH if settings.value(word)]
             remedy = f"{by_ssh[0]} needs --via ssh" if by_ssh else f"{_KEYS}: try ssh {settings.original}"
             user = settings.options.username
             return Refused(f"{user}@{where} accepts none of the keys offered ({offered}); {remedy}")

@@ -25,7 +25,7 @@ class Keys:
             self._files[paths] = await asyncio.to_thread(_read, settings)
         files = self._files[paths]
         agent = await self._held(settings.agent) if settings.agent else []
-        if settings.says("IdentitiesOnly"):
+        if settings.value("IdentitiesOnly"):
             named = {_public(path) for path in settings.identities}
             agent = [pair for pair in agent if pair.key_public_data in named]
         held = {pair.key_public_data for pair in agent}

@@ -40,9 +40,9 @@ class SshProcess(Process, asyncssh.SSHClientSession[bytes]):
 
     def kill(self) -> None:
         """Close the channel."""
-        self._tell("close")
+        self._call("close")
 
-    def _tell(self, call: str, *arguments: bytes) -> None:
+    def _call(self, call: str, *arguments: bytes) -> None:
         if self._channel is not None and not self._ended.is_set():
             with suppress(OSError):
                 getattr(self._channel, call)(*arguments)

@@ -85,7 +85,7 @@ class PipedProcess(Process, asyncio.SubprocessProtocol):
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._transport.get_pid(), number)
 
-    def _tell(self, call: str, *arguments: bytes) -> None:
+    def _call(self, call: str, *arguments: bytes) -> None:
         if self._transport is not None and not self._ended.done():
             pipe: Any = self._transport.get_pipe_transport(1 if call.endswith("_reading") else 0)
             if pipe is not None and not pipe.is_closing():
@@ -99,9 +99,9 @@ class PipedProcess(Process, asyncio.SubprocessProtocol):
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         """Output arrived."""
-        (self._hear if fd == 1 else self._complain)(data)
+        (self._stdout_received if fd == 1 else self._stderr_received)(data)
 
-    def _hear(self, data: bytes) -> None:
+    def _stdout_received(self, data: bytes) -> None:
         over = self.framed.status is not None
         self.framed.feed(data)
         if self.framed.begun:
@@ -109,7 +109,7 @@ class PipedProcess(Process, asyncio.SubprocessProtocol):
         if self.framed.status is not None and not over:
             asyncio.get_running_loop().call_later(LAST_WORDS, self._settle)
 
-    def _complain(self, data: bytes) -> None:
+    def _stderr_received(self, data: bytes) -> None:
         self._errors = (self._errors + data)[-_ERRORS:]
         if self.framed.begun and not self._closing:
             self._on_stderr(data)

@@ -104,7 +104,7 @@ class Reader:
         for event in matching.matches(line.text, mask, errors=not of_machine):
             dated = self._dated(line)
             undated = dated.at is None and event.kind in _UNDATED
-            self._tell(dated, event, self._last_time(before()) if undated else None)
+            self._emit(dated, event, self._last_time(before()) if undated else None)
 
     def last_said(self, event: LogEvent) -> int:
         """Number of the last line with exactly this event, at least the event's own line."""
@@ -166,13 +166,13 @@ class Reader:
         record = self._open.pop(stream)
         events = record.end()
         for event in events:
-            self._tell(record.line, event, record.after)
+            self._emit(record.line, event, record.after)
         kinds, message = {event.kind for event in events}, record.message
         for event in matching.quoted(message) if message else ():
             if event.kind not in kinds:
-                self._tell(record.line, event, record.after)
+                self._emit(record.line, event, record.after)
 
-    def _tell(self, line: LabelledLine, parsed: LogEvent, after: Optional[float]) -> None:
+    def _emit(self, line: LabelledLine, parsed: LogEvent, after: Optional[float]) -> None:
         """Pass an event on with its time, owner and text, unless it is a repetition."""
         data = dict(parsed.data)
         if line.stream.local_rank is not None:

@@ -72,7 +72,7 @@ async def run_nccl_tests(
             status = await running.ended(seconds)
             if status == _MISSING and not output:
                 return None
-            why = "" if status == 0 else running.said() or f"ended with status {status}"
+            why = "" if status == 0 else running.last_error() or f"ended with status {status}"
     except TransportError as error:
         why = str(error)
     except TimeoutError:

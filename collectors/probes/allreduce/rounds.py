@@ -58,7 +58,7 @@ class Round:
 
     async def run(self) -> None:
         """Start rank 0, start the others once its store is known, and wait until all have ended or the deadline."""
-        self._tell(0, range(1))
+        self._send(0, range(1))
         asyncio.get_running_loop().call_later(self._work.deadline, self._give_up)
         await self._over.wait()
 
@@ -73,7 +73,7 @@ class Round:
         match report.kind:
             case "store" if not self._store_known:
                 self._store_known = True
-                self._tell(report.port, range(1, len(self.seats)))
+                self._send(report.port, range(1, len(self.seats)))
             case "done" if report.rank in ranks:
                 self._done.add(report.rank)
                 if report.rank == 0 and (self.absent or not self._store_known):
@@ -112,7 +112,7 @@ class Round:
     def _nodes(self, ranks: set[int]) -> str:
         return ", ".join(sorted({self.seats[rank].node.name for rank in ranks}))
 
-    def _tell(self, port: int, ranks: range) -> None:
+    def _send(self, port: int, ranks: range) -> None:
         """Send the round to the workers of these ranks."""
         first = self.seats[0].node
         there = next((rank for rank, seat in enumerate(self.seats) if seat.node != first), 0)
@@ -121,7 +121,7 @@ class Round:
         for rank in ranks:
             by_worker.setdefault(self.seats[rank].node.name, []).append(rank)
         for group in by_worker.values():
-            self.seats[group[0]].worker.tell({
+            self.seats[group[0]].worker.send({
                 "id": self._number,
                 "ranks": [[self.seats[rank].local, rank] for rank in group],
                 "world": len(self.seats),

@@ -93,7 +93,7 @@ class Worker:
         except TimeoutError:
             self.error = f"torch was not imported within {IMPORT_SECONDS:.0f} s"
 
-    def tell(self, command: dict[str, Any]) -> None:
+    def send(self, command: dict[str, Any]) -> None:
         """Send a round to its local ranks."""
         if self._running is not None:
             self._running.write(json.dumps(command).encode() + b"\n")
@@ -106,7 +106,7 @@ class Worker:
     def _over(self, status: int) -> None:
         assert self._running is not None
         lines = clean(self.log[-4096:].decode("utf-8", "replace")).strip().split("\n")
-        self._end(self._running.said() or lines[-1].strip() or f"ended with status {status}")
+        self._end(self._running.last_error() or lines[-1].strip() or f"ended with status {status}")
 
     def _end(self, why: str) -> None:
         self.error = self.error or why

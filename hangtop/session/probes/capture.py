@@ -100,7 +100,7 @@ async def capture(node: NodeAccess, words: Sequence[str], file: BinaryIO, second
         return str(error) or f"no end within {seconds + SLACK_SECONDS:g} s"
     if wrong:
         raise wrong[0]
-    return running.said() or "tcpdump wrote nothing"
+    return running.last_error() or "tcpdump wrote nothing"
 
 
 def result(captures: Sequence[dict[str, Any]]) -> ProbeResult:

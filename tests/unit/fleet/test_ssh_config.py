@@ -60,9 +60,9 @@ def test_openssh_reads_the_same(path: Path, host: str) -> None:
     mine = read(path, host)
     assert said["hostname"] == mine.host.lower()
     assert (said["port"], said["user"]) == (str(mine.port), mine.options.username)
-    assert said["compression"] == ("yes" if mine.says("Compression") else "no")
-    assert said["identitiesonly"] == ("yes" if mine.says("IdentitiesOnly") else "no")
-    assert said.get("hostkeyalias", "") == (mine.says("HostKeyAlias") or "")
+    assert said["compression"] == ("yes" if mine.value("Compression") else "no")
+    assert said["identitiesonly"] == ("yes" if mine.value("IdentitiesOnly") else "no")
+    assert said.get("hostkeyalias", "") == (mine.value("HostKeyAlias") or "")
     assert said["userknownhostsfile"] == " ".join(map(str, mine.known_hosts))
     assert said.get("proxyjump", "") == ",".join(mine.jumps)
 

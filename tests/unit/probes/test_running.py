@@ -86,7 +86,7 @@ async def test_nothing_outlives_its_connection_by_more_than_ten_seconds(
                     pids[entry] |= {pid, *children(pid)}
             await asyncio.sleep(0.05)
     assert all(pids.values()), pids
-    for name in ("_tell", "kill"):  # nothing reaches a process any more, not even the end of its input
+    for name in ("_call", "kill"):  # nothing reaches a process any more, not even the end of its input
         monkeypatch.setattr(PipedProcess, name, lambda *_: None)
     for one in running:
         one.stop()
