@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
 
 from hangtop.diagnosis.collectives.counts import comm_ranks
 from hangtop.diagnosis.evidence.events import event_line, log_events, ranks_in
@@ -22,6 +23,9 @@ from hangtop.diagnosis.waits.rank_status import RankStatus, nodes_of
 
 GONE_S = 2.0
 """Ours, seconds: when a job ends well, its ranks end within one second of each other."""
+AGENT_S = 40.0
+"""Seconds after which torchrun has ended all workers of a node once one failed: it looks every 5 s at most, and kills
+30 s after SIGTERM."""
 LOOK_FOR_IT = "Check whether its launcher started, whether hangtop was given its node, and how its log ends."
 RAN_OUT = "Its data ran out first: give every rank as many batches as the others, or use torch's algorithms.join."
 
@@ -36,7 +40,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     if not numbers or graph.pattern != "held_up" or graph.held < job_status.alarm_after:
         return
     elsewhere = any(node.link in UNSEEN_LINKS for node in job.nodes.values())  # that is node_unreachable
-    left = set(numbers) <= exits(job).keys()  # that is rank_left_early
+    left = set(numbers) <= exits(job).keys() | _ended_well(job_status).keys()  # that is rank_left_early
     if elsewhere or left or any(culprit.state != "missing" for culprit in graph.culprits):
         return
     belongs, living = _nodes_beside(job, numbers), [rank for rank in job.ranks if rank.gone_at is None]
@@ -72,7 +76,7 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
     job, graph = job_status.job, job_status.graph
     if not graph.waiters:
         return
-    told = by_rank(failures(job)).keys() | exits(job).keys()
+    told = by_rank(failures(job)).keys() | exits(job).keys() | _ended_well(job_status).keys()
     together: dict[str, list[RankStatus]] = defaultdict(list)
     for status in _logs_read(job_status, job_status.of("gone")):
         if status.rank not in told and status.held >= GONE_S:
@@ -87,32 +91,60 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _ended_well(job_status: JobStatus) -> Mapping[int, Evidence]:
+    """Ranks without a process that ended with status 0, and the proof: torchrun's agent lets the others live.
+
+    It ends all workers of its node as soon as one fails; so nothing since their start may tell of a fault.
+    """
+    job = job_status.job
+    began = min((rank.process.started for rank in job.ranks if rank.gone_at is None), default=inf)
+    told = [*(one.at for one in failures(job)), *(event.at for event in log_events(job, "elastic.signal"))]
+    if not job.live or any(at is None or at >= began for at in told):
+        return {}
+    ended = {one.rank: nodes_of([one]) for one in job_status.of("gone") if one.held >= AGENT_S}
+    ended |= {one.rank: _nodes_beside(job, [one.rank]) for one in job_status.of("missing")}
+    agents = {rank.node: rank.process.parent for rank in job.ranks
+              if rank.gone_at is None and rank.process.launcher == "torchrun" and not rank.process.adopted}  # fmt: skip
+    return {
+        rank: Evidence(
+            Observer.PROCESS, f"torchrun on {nodes[0]}", job.now,
+            f"process {agents[nodes[0]]} lets the other ranks live: none of its ranks failed",
+        )
+        for rank, nodes in ended.items()
+        if len(nodes) == 1 and nodes[0] in agents and not kernel_kill(job, nodes, began, job.now)
+    }  # fmt: skip
+
+
 def left_early(job_status: JobStatus) -> Iterator[Finding]:
     """rank_left_early: a rank's program is over, or shuts down, while others wait in a training collective.
 
-    Known by the rank's own exit message before others time out or lose their connections; or live, by its stack.
+    Known by the rank's own exit message before others time out or lose their connections; or live, by its stack, or
+    because torchrun lets the others live.
     """
     job, graph = job_status.job, job_status.graph
     victims = (*log_events(job, "torch.watchdog_timeout"), *log_events(job, "gloo.timeout"), *lost_connections(job))
     left = exits_before(job, victims) if victims and not logs_behind(job_status) else ()
     waiters = set(ranks_in(victims))
     leavers: list[RankStatus] = []
+    ended: Mapping[int, Evidence] = {}
     if graph.waiters and graph.held >= job_status.alarm_after:
         done = exits(job)
         left = left or tuple(done[one.rank] for one in job_status.of("gone", "missing") if one.rank in done)
         failed = {rank for rank, own in by_rank(failures(job)).items() if not all(one.consequence for one in own)}
         leavers = [one for one in _logs_read(job_status, job_status.of("leaving")) if one.rank not in failed]
+        ended = _ended_well(job_status)
         waiters |= {one.rank for one in graph.waiters}
-    ranks = {*ranks_in(left), *(one.rank for one in leavers)}
+    ranks = {*ranks_in(left), *(one.rank for one in leavers), *ended}
     if not ranks or len(ranks) > max(1, len(waiters)):
         return
     doing = listed(sorted({one.where for one in leavers if one.where}))
     yield of_ranks(
-        "rank_left_early", 0.85 if graph.waiters else 0.75, ranks,
-        homes(job, ranks) or nodes_of(leavers),
+        "rank_left_early", 0.7 if ended else 0.85 if graph.waiters else 0.75, ranks,
+        homes(job, ranks) or nodes_of(leavers) or _nodes_beside(job, sorted(ranks)),
         f"{f'left training ({doing})' if doing else 'finished'} while {who_wait(waiters, 'other')} in a collective",
-        (*map(event_line, left[:2]), *(line for one in leavers[:1] for line in evidence_of(one)),
-         *waiters_of(graph), *map(event_line, victims[:2])), RAN_OUT,
+        (*map(event_line, left[:2]), *[*ended.values()][:1],
+         *(line for one in leavers[:1] for line in evidence_of(one)), *waiters_of(graph),
+         *map(event_line, victims[:2])), RAN_OUT,
     )  # fmt: skip
 
 

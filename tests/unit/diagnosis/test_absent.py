@@ -132,6 +132,32 @@ def test_ranks_of_one_node_that_are_gone_are_told_together() -> None:
     assert "ranks 2-3 on node2 have been gone for 12 s without a message; 2 others wait" in found.summary
 
 
+@pytest.mark.parametrize("seen", [True, False], ids=["seen", "never seen"])
+@pytest.mark.parametrize(
+    ("process", "told", "kind"),
+    [
+        ({"launcher": "torchrun", "parent": 70}, "", "rank_left_early"),
+        ({"launcher": "torchrun", "adopted": True}, "", "rank_killed"),
+        ({"launcher": "env"}, "", "rank_killed"),
+        ({"launcher": "torchrun", "parent": 70}, "elastic.signal", "rank_killed"),
+    ],
+    ids=["its agent lets the others live", "its agent is gone", "another launcher", "its agent ends the others"],
+)
+def test_torchrun_would_have_ended_the_others_if_the_rank_that_is_gone_had_failed(
+    process: dict[str, Any], told: str, kind: str, *, seen: bool
+) -> None:
+    job = Sketch()
+    job.ranks().at(ALL_REDUCE).process(**process)
+    job.ranks(2).gone(ago=45.0) if seen else job.ranks(2).absent()
+    job = job.says(told, None, ago=3.0) if told else job
+    job.says("python.exception", 1, ago=9000.0, type="KeyError", signature="user")  # of an earlier run
+    verdict = job.verdict()
+    found = next(one for one in verdict.findings if one.ranks)
+    assert (found.kind, found.ranks, found.certainty) == (kind, (2,), "likely")
+    if kind == "rank_left_early":
+        assert found.summary == "rank 2 on node2 finished while 3 others wait in a collective"
+
+
 def goes_on(ago: float, **motion: Any) -> Sketch:
     """Ranks 0 and 1 compute; those of node 2 ended so long ago."""
     job = Sketch(motion=JobMotion(True, "2 ranks computing", **motion))
