@@ -18,7 +18,8 @@ from hangtop.session.options import SessionOptions
 from hangtop.session.state import JobState
 
 if TYPE_CHECKING:  # with SQLite: not before something is to be kept
-    from hangtop.session.recording import Payload, Recorder, Recording
+    from hangtop.session.recorder import Recorder
+    from hangtop.session.recording import Payload, Recording
 
 LIMIT, KEPT = 128 << 20, 8
 """Bytes of a past (half an hour of 64 nodes with eight GPUs each, half a day of a small job), and pasts kept."""
@@ -94,7 +95,8 @@ class Recordings:
         self._begin(path, limit, prepare)
 
     def _begin(self, path: Path, limit: float, prepare: Callable[[], object]) -> None:
-        from hangtop.session.recording import About, Recorder
+        from hangtop.session.recorder import Recorder
+        from hangtop.session.recording import About
 
         options = self._options
         targets = list(options.targets) or sorted(self._state.nodes)

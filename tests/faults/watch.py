@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 FLUSH = 0.3
 """Seconds between two writes of a recording; else five."""
-_OFTEN = f"from hangtop.session import recording as blocks; blocks.BLOCK_SECONDS = {FLUSH}; "
+_OFTEN = f"from hangtop.session import recorder as blocks; blocks.BLOCK_SECONDS = {FLUSH}; "
 WATCHED = (sys.executable, "-c", _OFTEN + "from hangtop.cli.main import main; main()")
 """Words that start hangtop, with recordings that are written out more often, so that what is told is seen soon."""
 HELP = BY_NAME["overview"].help[:24]

@@ -95,7 +95,7 @@ def test_a_fault_of_our_own_is_one_line_and_its_traceback_is_kept(tmp_path: Path
 
 def interrupted(file: Path, number: signal.Signals, least: int, *words: str) -> tuple[int, bytes, bytes]:
     """Exit code and what was printed of a command that got a signal once its recording had so many bytes."""
-    code = f"import hangtop.session.recording as r; r.BLOCK_SECONDS = 0.2; {RUN[-1]}"
+    code = f"import hangtop.session.recorder as r; r.BLOCK_SECONDS = 0.2; {RUN[-1]}"
     process = subprocess.Popen(
         [sys.executable, "-c", code, *words, "--batch"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )

@@ -18,9 +18,10 @@ from click.testing import CliRunner
 from collectors.fleet.sink import LinkChange
 from hangtop.cli.replay import command as replay_command
 from hangtop.diagnosis.node import Node
-from hangtop.session import recording, recordings
+from hangtop.session import recorder, recordings
 from hangtop.session.options import SessionOptions
-from hangtop.session.recording import SNAPSHOT_SECONDS, Recording, RecordingError
+from hangtop.session.recorder import SNAPSHOT_SECONDS
+from hangtop.session.recording import Recording, RecordingError
 from hangtop.session.recordings import pasts
 from hangtop.session.replay import SeekedSession, played
 from hangtop.session.session import Session
@@ -141,7 +142,7 @@ async def test_a_file_that_does_not_answer_stops_the_recording_and_not_the_watch
 ) -> None:
     SilentFile.answers = Event()
     monkeypatch.setattr(sqlite3, "connect", SilentFile)
-    monkeypatch.setattr(recording, "MOST_BLOCKS", most)
+    monkeypatch.setattr(recorder, "MOST_BLOCKS", most)
     now = 1000.0
     session = Session(SessionOptions(), clock=lambda: now)
     session.recordings.record(tmp_path / "x.hangtop")
