@@ -52,13 +52,11 @@ class DemoHost:
         bench = self.benches[node]
         home = bench.folder / "home"
         home.mkdir(exist_ok=True)
-        temporary = bench.folder / ranks.TEMPORARY
-        temporary.mkdir(exist_ok=True)
         kept = {name: os.environ[name] for name in ("LANG", "LC_ALL", "SHELL") if name in os.environ}
         return {
             **kept,
             "HOME": str(home),
-            "TMPDIR": str(temporary),
+            "TMPDIR": str(home),
             "USER": pwd.getpwuid(os.getuid()).pw_name,
             "PATH": os.pathsep.join([str(bench.bin), str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
             "HANGTOP_SYS": str(bench.folder / "sys"),

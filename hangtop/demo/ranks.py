@@ -15,8 +15,6 @@ from hangtop.demo.options import DEVICE_FAULTS, DemoOptions
 NODE = "HANGTOP_DEMO_NODE"
 """Environment variable with the node of a rank: the folder of its devices, so that two demos at a time do not see each
 other's ranks."""
-TEMPORARY = "tmp"
-"""A node's temporary folder, in the folder of its devices."""
 _JOB = Path(__file__).parent / "job" / "train.py"
 _ROOT = Path(__file__).resolve().parents[2]
 
@@ -63,11 +61,7 @@ def command(options: DemoOptions, folder: Path) -> list[str]:
 
 
 def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) -> list[subprocess.Popen[bytes]]:
-    """Start every rank; consecutive ranks share a node. Logs are ``folder/logs/rankN.{out,err}``.
-
-    Links to the logs are where torchrun has its logs, below the node's temporary folder, so that logs of ended ranks
-    are found.
-    """
+    """Start every rank; consecutive ranks share a node. Logs are ``folder/logs/rankN.{out,err}``."""
     logs = folder / "logs"
     logs.mkdir()
     data = folder / "data"
@@ -75,8 +69,7 @@ def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) ->
     port = free_port()
     started = []
     for rank in range(options.ranks):
-        node, local = divmod(rank, options.ranks_per_node)
-        _keep(devices(node) / TEMPORARY / "torchelastic_demo" / "demo_0" / "attempt_0" / str(local), rank, logs)
+        node = rank // options.ranks_per_node
         with (logs / f"rank{rank}.out").open("wb") as out, (logs / f"rank{rank}.err").open("wb") as err:
             started.append(
                 subprocess.Popen(
@@ -89,13 +82,6 @@ def start(options: DemoOptions, folder: Path, devices: Callable[[int], Path]) ->
                 )
             )
     return started
-
-
-def _keep(folder: Path, rank: int, logs: Path) -> None:
-    """Link a rank's logs under the names that torchelastic uses."""
-    folder.mkdir(parents=True)
-    for name, stream in (("stdout.log", "out"), ("stderr.log", "err")):
-        (folder / name).symlink_to(logs / f"rank{rank}.{stream}")
 
 
 def training(folder: Path, options: DemoOptions) -> bool:
