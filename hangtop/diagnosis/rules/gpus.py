@@ -67,9 +67,14 @@ def on_gpu(job: Job, node: Node, gpu: Gpu, kind: str, severity: Severity, weight
 
 
 def gpu_xid(job: Job) -> Iterator[Finding]:
-    """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79; gpu_xid: any other Xid, by meaning."""
+    """gpu_lost: nvidia-smi cannot reach a GPU, or the kernel reports Xid 79; gpu_xid: any other Xid, by meaning.
+
+    A consequence is a warning about the rank whose process it names, once that process has ended.
+    """
     for name, node in sorted(job.nodes.items()):
         told: dict[tuple[int, str], list[Evidence]] = defaultdict(list)
+        ended = {rank.process.pid: rank.rank for rank in job.ranks_of(name) if rank.gone_at is not None}
+        victims: dict[tuple[int, str], set[int]] = defaultdict(set)
         faults: list[tuple[int | None, str]] = [(gpu.index, gpu.fault.text) for gpu in node.gpus.values() if gpu.fault]
         if node.gpu_fault is not None and LOST_WORDS.search(node.gpu_fault.text):
             faults.append((gpu_at(node, node.gpu_fault.bus_id), node.gpu_fault.text))
@@ -80,13 +85,17 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
         for event in events_on(job, node, "kernel.xid"):
             if (code := number_of(event, "code")) is not None:
                 told[code, gpu_of(node, event)].append(event_line(event))
+                if (pid := number_of(event, "pid")) in ended and XIDS.get(code, UNKNOWN).kind == "consequence":
+                    victims[code, gpu_of(node, event)].add(ended[pid])
         for (code, where), evidence in sorted(told.items(), key=str):
             gpu_text, meaning, lost = f"GPU {where}" if where else "a GPU", XIDS.get(code, UNKNOWN), code == LOST_XID
+            on_it = ranks_on_gpu(job, node, int(where)) if where.isdecimal() else ()
             yield Finding(
-                "gpu_lost" if lost else "gpu_xid", "critical" if lost else SEVERITY[meaning.kind],
+                "gpu_lost" if lost else "gpu_xid",
+                "critical" if lost else "warning" if victims[code, where] else SEVERITY[meaning.kind],
                 0.95 if lost else 0.9 if meaning.kind in ("hardware", "driver") else 0.6,
                 f"{gpu_text} on {name} is lost" if lost else f"Xid {code} on {gpu_text} of {name}: {meaning.meaning}",
-                ranks=ranks_on_gpu(job, node, int(where)) if where.isdecimal() else (), nodes=(name,),
+                ranks=tuple(sorted(victims[code, where])) or on_it, nodes=(name,),
                 gpus=(f"{name}:{where}",) if where else (),
                 evidence=tuple(evidence[:4]), advice=DRAIN if lost else meaning.action,
             )  # fmt: skip

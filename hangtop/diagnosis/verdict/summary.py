@@ -49,7 +49,7 @@ def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding,
             none = f"no rank runs on {f'this machine ({ELSEWHERE})' if job.unasked else nodes}"
             return f"{none}: if a job ended here, name its logs ({NAME_LOGS})"
         case _ if not job.live:
-            told = (finding.summary for finding in findings if finding.kind == "rank_killed" or _speaks(finding))
+            told = (one.summary for one in findings if one.kind in ("rank_killed", "gpu_xid") or _speaks(one))
             return next(told, "") or _of_files(job_status)
         case _:
             serious = filter(_speaks, findings) if ranks else (one for one in findings if one.severity != "info")

@@ -112,7 +112,7 @@ TID 8841:
          "watchdog_timeout", (), ""),
         (XID.format("79, pid=12, GPU has fallen off the bus."), "gpu_lost", (), "on a node is lost"),
         (REMOVED.format(" caused by previous Xid 149"), "gpu_xid", (), "Xid 149 on GPU 0000:3b:00 of a node"),
-        (REMOVED.format(""), "gpu_xid", (), "nothing wrong"),
+        (REMOVED.format(""), "gpu_xid", (), "Xid 45 on GPU 0000:3b:00 of a node: channels"),
         (f"RuntimeError: {APART}\n", "collective_mismatch", (1, 2), "rank 1 BARRIER #8 and rank 2 BARRIER #7"),
         (BLOCK.format(APART), "collective_mismatch", (1, 2), "BARRIER"),
         (BLOCK.format("bad shard"), "rank_crashed", (1,), "RuntimeError: bad shard"),

@@ -52,6 +52,21 @@ def test_xid_classes(code: int, severity: str) -> None:
     assert (found.kind, found.severity, found.gpus) == ("gpu_xid", severity, ("node1:0",))
 
 
+@pytest.mark.parametrize(("code", "pid", "severity", "ranks"), [
+    (45, 1000, "warning", (0,)), (45, 4711, "info", ()), (63, 1000, "info", ()),
+], ids=["its process ended", "another process", "a message"])  # fmt: skip
+def test_channels_removed_of_a_rank_that_ended_are_told(
+    code: int, pid: int, severity: str, ranks: tuple[int, ...]
+) -> None:
+    job = Sketch()
+    job.ranks().gone(ago=3.0)
+    job.says("kernel.xid", node="node1", ago=4, code=code, bus_id="0000:10:00", pid=pid)
+    verdict = job.verdict()
+    found = first(verdict)
+    assert (found.kind, found.severity, found.ranks, verdict.outcome) == ("gpu_xid", severity, ranks, "unknown")
+    assert verdict.summary.startswith("Xid 45 on ") == (severity == "warning")
+
+
 def test_throttled() -> None:
     job = watched(gpu(0, [LOAD] * 4), gpu(1, [SLOWED] * 4), gpu(2, [LOAD] * 4))
     verdict = job.verdict()
