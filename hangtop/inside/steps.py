@@ -25,19 +25,20 @@ class Telling:
         self.by_hand = False
         """Whether the job or a framework's callback gives the numbers: then the hook of optimizers does not count."""
         self.problems: List[str] = []
-        """Errors in here that were hidden from the job, each once."""
+        """Errors in here, which are kept from the job; each is written to standard error once."""
 
     def say(self, text: str) -> None:
         """Write to standard error, which may be closed in a daemon."""
         try:
             sys.stderr.write(text)
         except (AttributeError, OSError, ValueError):
-            self.problem("standard error is closed")
+            return  # there is nobody to tell
 
     def problem(self, text: str) -> None:
-        """Remember an error."""
+        """Tell the user of an error, once."""
         if text not in self.problems and len(self.problems) < 32:
             self.problems.append(text)
+            self.say("hangtop.inside: %s\n" % text)
 
 
 telling = Telling()

@@ -72,12 +72,14 @@ def test_a_phase_goes_back_to_the_one_before(started: list[str]) -> None:
 
 
 @pytest.mark.parametrize("nonsense", ["seven", 1 << 80, None, 2.5, object()])
-def test_nonsense_stays_inside(started: list[str], nonsense: object) -> None:
+def test_nonsense_stays_inside_and_is_said(
+    started: list[str], nonsense: object, capsys: pytest.CaptureFixture[str]
+) -> None:
     hangtop.inside.step(7)
     hangtop.inside.step(nonsense)  # type: ignore[arg-type]
     with hangtop.inside.phase(nonsense):  # type: ignore[arg-type]
         pass
-    assert telling.problems
+    assert capsys.readouterr().err.splitlines() == [f"hangtop.inside: {problem}" for problem in telling.problems] != []
     beyond = nonsense == 1 << 80
     assert word(page_bytes(), layout.STEP) in ({0} if beyond else {7, 8})
     assert (moment(page_bytes(), layout.STEP_AT) == 0.0) is beyond, "a pair without a time is none"
