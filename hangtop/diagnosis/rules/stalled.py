@@ -47,8 +47,8 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
     if graph.by == "lines" and not _stands(job_status, graph):
         return
     waiters = [point for point in graph.points if point not in graph.accused]
-    odd = " and ".join(f"{ranks_text(point.ranks)} {point.told}" for point in graph.accused)
-    others = "".join(f", {count(len(point.members), 'other')} {point.told}" for point in waiters[:1])
+    odd = " and ".join(f"{ranks_text(point.ranks)} {point.text}" for point in graph.accused)
+    others = "".join(f", {count(len(point.members), 'other')} {point.text}" for point in waiters[:1])
     yield Finding(
         "collective_mismatch", "critical", weight_of(job_status, graph, graph.culprits),
         f"ranks wait at different {graph.by if graph.by == 'lines' else 'operations'}: {odd}{others}",

@@ -15,7 +15,7 @@ from hangtop.diagnosis.finding import Finding, next_step, of_ranks
 from hangtop.diagnosis.phrasing import count, duration, ranks_on, who_wait
 from hangtop.diagnosis.tables.thresholds import LATE_SAMPLES, WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
-from hangtop.diagnosis.waits.evidence import children_told, evidence_of, waiters_of, watch_of, weight_of
+from hangtop.diagnosis.waits.evidence import children_text, evidence_of, waiters_of, watch_of, weight_of
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, nodes_of
@@ -123,7 +123,7 @@ def _waiting(job_status: JobStatus, graph: WaitGraph) -> Finding:
 
 def _doing(job_status: JobStatus, status: RankStatus) -> str:
     """``tune_kernels (job2.py:61), 1.0 core busy``; a child process's frame is marked as its own."""
-    doing, figures, child = status.activity, job_status.wake_set(status).figures, children_told(status)
+    doing, figures, child = status.activity, job_status.wake_set(status).figures, children_text(status)
     if doing is not None and doing.helper_pid is not None and doing.where:
         return f"{figures or doing.label}: its process {doing.helper_pid} is in {doing.where}"
     return "; ".join(filter(None, (", ".join(dict.fromkeys(filter(None, (status.where, figures)))), child)))

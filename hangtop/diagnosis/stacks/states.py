@@ -231,7 +231,7 @@ class Activity(NamedTuple):
         return self.meaning.words.format(op=self.op)
 
     @property
-    def native_would_tell(self) -> bool:
+    def needs_native(self) -> bool:
         """Whether a dump with native frames could show what these frames leave open."""
         may_wait = self.waits in ("device", "nothing", "time") and self.kind in _MAY_BE_WAITS
         open_ended = self.waits == "unknown" or (may_wait and not (self.moving and self.waits == "nothing"))

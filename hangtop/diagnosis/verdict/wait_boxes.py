@@ -30,7 +30,7 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
     edges: dict[int, list[WaitEdge]] = defaultdict(list)
     for edge in job_status.edges:
         edges[edge.waiter].append(edge)
-    waits = {one.rank: f"waits {point.told}" for point in graph.points for one in point.members}
+    waits = {one.rank: f"waits {point.text}" for point in graph.points for one in point.members}
     alike: dict[tuple[bool, str], list[RankStatus]] = defaultdict(list)
     for one in job_status.statuses.values():
         alike[one.rank in blamed, waits.get(one.rank) or _doing(one)].append(one)

@@ -50,8 +50,8 @@ def process_of(status: RankStatus) -> Evidence | None:
     if doing is not None and (doing.carried or 0.0) > TRICKLE_BYTES_PER_S:
         words.append(f"its connections carry {size(doing.carried or 0.0)}/s")
     source = f"/proc/{pid} on {status.node}" if pid else f"process of {rank_text(status.rank)}"
-    told, observer = ", ".join(filter(None, words)), Observer.PROCESS if _kernel_agrees(status) else Observer.CONTEXT
-    return Evidence(observer, source, doing.at if doing else None, told) if told else None
+    text, observer = ", ".join(filter(None, words)), Observer.PROCESS if _kernel_agrees(status) else Observer.CONTEXT
+    return Evidence(observer, source, doing.at if doing else None, text) if text else None
 
 
 def _kernel_agrees(status: RankStatus) -> bool:
@@ -78,7 +78,7 @@ def waiters_of(graph: WaitGraph) -> tuple[Evidence, ...]:
         seen, doing = any(member.read for member in point.members), point.members[0].activity
         observer, source = (Observer.STACKS, "py-spy") if seen else (Observer.PROCESS, "GPUs and processes of")
         at = doing.at if doing is not None else None
-        lines.append(Evidence(observer, f"{source} {ranks_text(point.ranks)}", at, f"waiting {point.told}"))
+        lines.append(Evidence(observer, f"{source} {ranks_text(point.ranks)}", at, f"waiting {point.text}"))
     return tuple(lines)
 
 
@@ -90,7 +90,7 @@ def watch_of(graph: WaitGraph, samples: int) -> Evidence:
     return Evidence(Observer.CONTEXT, "watch", None, f"{moved} for {duration(graph.held)}, {samples} samples")
 
 
-def children_told(status: RankStatus) -> str:
+def children_text(status: RankStatus) -> str:
     """Name the child processes that are halted or have ended, else the only child; empty if no child is waited for.
 
     With several children the awaited child is unknown, but a halted or ended child does not answer.
@@ -100,20 +100,20 @@ def children_told(status: RankStatus) -> str:
         return ""
     children = [*process.helpers.values()]
     for states, words in ((STOPPED, "stopped"), (ENDED, "dead")):
-        if found := [child for child in children if child.state in states]:
-            ends = sorted({_ended_by(child.ended) for child in found if child.ended is not None})
+        if matching := [child for child in children if child.state in states]:
+            ends = sorted({_ended_by(child.ended) for child in matching if child.ended is not None})
             by = f" ({', '.join(ends)})" if ends else ""
-            told = listed([str(child.pid) for child in found], 3)
-            return f"of its child processes, {told} {of_several('is', len(found))} {words}{by}"
-    one = children[0] if len(children) == 1 else None
-    return f"it waits for process {one.pid} ({shorten(one.command, COMMAND_SHOWN, placeholder='…')})" if one else ""
+            pids = listed([str(child.pid) for child in matching], 3)
+            return f"of its child processes, {pids} {of_several('is', len(matching))} {words}{by}"
+    only = children[0] if len(children) == 1 else None
+    return f"it waits for process {only.pid} ({shorten(only.command, COMMAND_SHOWN, placeholder='…')})" if only else ""
 
 
-def _ended_by(status: int) -> str:
+def _ended_by(wait_status: int) -> str:
     """Decode a wait status: ``SIGKILL``, ``exit code 1``."""
-    number = status & 0x7F
+    number = wait_status & 0x7F
     if not number:
-        return f"exit code {status >> 8}"
+        return f"exit code {wait_status >> 8}"
     return Signals(number).name if number in set(Signals) else f"signal {number}"
 
 
@@ -127,7 +127,7 @@ def weight_of(job_status: JobStatus, graph: WaitGraph, members: Sequence[RankSta
     for proven.
     """
     if graph.pattern == "held_up":
-        return DOUBTFUL if any(_may_not_be_stuck(job_status, one) for one in members) else FULL
+        return DOUBTFUL if any(_may_not_be_stuck(job_status, member) for member in members) else FULL
     stages = graph.by == "operations" and any(point.kind == "device" and not point.where for point in graph.points)
     if graph.by == "lines" or stages or (graph.pattern == "mismatch" and graph.by is None):
         return LINES_ALONE
@@ -146,5 +146,5 @@ def _may_not_be_stuck(job_status: JobStatus, status: RankStatus) -> bool:
         return False
     by_threads = status.state == "on_gpu" and status.load != "idle"
     outside = job_status.job.live and job_status.wake_set(status).progress is WakeProgress.OUTSIDE
-    opaque = doing.native_would_tell and not doing.waiting_on and doing.waits == "unknown"
+    opaque = doing.needs_native and not doing.waiting_on and doing.waits == "unknown"
     return by_threads or doing.by_name or outside or opaque or status.in_c_code

@@ -67,54 +67,54 @@ def find_waits(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge]) ->
     """
     among = standing_part(statuses, edges)
     waits, part = in_state(among, *WAITS), len(among) < len(statuses)
-    still = sum(one.frozen is not False for one in waits)
+    still = sum(status.frozen is not False for status in waits)
     if not still or still * 2 < len(waits):
         return NO_WAITS
     odd = odd_ranks(points_of(waits))
     hard, working = in_state(among, *HARD), [*in_state(among, "working", "leaving"), *_not_launched(waits, odd)]
     if hard or working:
-        culprits = sorted((*hard, *working), key=lambda one: one.rank)
+        culprits = sorted((*hard, *working), key=lambda status: status.rank)
         return _graph("held_up", waits, culprits, None, part=part)
     if in_state(among, "unseen"):
         return _graph("unclear", waits, (), None, part=part)
     pattern, ranks = _all_wait(waits, odd)
-    culprits = [one for one in waits if one.rank in ranks]
+    culprits = [status for status in waits if status.rank in ranks]
     return _graph(pattern, waits, culprits, odd.by if odd is not None and pattern != "deadlock" else None, part=part)
 
 
 def _graph(
     pattern: Pattern, waits: Sequence[RankStatus], culprits: Sequence[RankStatus], by: Source | None, *, part: bool
 ) -> WaitGraph:
-    blamed = {one.rank for one in culprits}
-    waiters = [one for one in waits if one.rank not in blamed]
-    seen = [one for one in waiters or culprits if one.frozen is not False]
-    held = median_low([one.held for one in seen]) if seen else 0.0
+    blamed = {status.rank for status in culprits}
+    waiters = [status for status in waits if status.rank not in blamed]
+    seen = [status for status in waiters or culprits if status.frozen is not False]
+    held = median_low([status.held for status in seen]) if seen else 0.0
     accused: tuple[WaitPoint, ...] = ()
     if pattern not in ("held_up", "unclear"):
         accused = points_of(culprits)
-        held = min(held, *(one.held for one in waits))  # a collective may end once its last rank has arrived
+        held = min(held, *(status.held for status in waits))  # a collective may end once its last rank has arrived
     points = sorted((*accused, *points_of(waiters)), key=lambda point: (-len(point.members), point.ranks))
-    frozen = bool(seen) and 2 * sum(one.frozen is True for one in seen) > len(seen)
+    frozen = bool(seen) and 2 * sum(status.frozen is True for status in seen) > len(seen)
     return WaitGraph(pattern, tuple(waiters), tuple(culprits), tuple(points), accused, held, frozen, by, part)
 
 
 def _not_launched(waits: Sequence[RankStatus], odd: OddRanks | None) -> list[RankStatus]:
     """Ranks that wait for an earlier kernel than all others do, as GPUs or network threads show."""
-    late = [one for one in waits if odd is not None and odd.by in ("gpus", "threads") and one.rank in odd.ranks]
-    before = all(one.kind == "device" and (one.load == "idle" or threads_rest(one)) for one in late)
-    return [one._replace(state="on_gpu") for one in late] if before else []
+    late = [status for status in waits if odd and odd.by in ("gpus", "threads") and status.rank in odd.ranks]
+    before = all(status.kind == "device" and (status.load == "idle" or threads_rest(status)) for status in late)
+    return [status._replace(state="on_gpu") for status in late] if before else []
 
 
 def _all_wait(waits: Sequence[RankStatus], odd: OddRanks | None) -> tuple[Pattern, Collection[int]]:
     """Pattern and culprits of a job in which every rank waits."""
-    points, every = points_of(waits), {one.rank for one in waits}
+    points = points_of(waits)
     sends = [point for point in points if point.kind == "p2p"]
     if circle := _circle([member for point in sends for member in point.members], everybody=len(sends) == len(points)):
         return "deadlock", circle
     if odd is None:
         # the kernel for which some ranks wait may be the collective in which the other ranks are
         together = len(points) == 1 or any(point.kind == "device" for point in points)
-        return "stalled" if together else "mismatch", every
+        return "stalled" if together else "mismatch", {status.rank for status in waits}
     accused = [point for point in points if odd.ranks.issuperset(point.ranks)]
     together = odd.by == "groups" and len(accused) == 1 and len(odd.ranks) > 1 and accused[0].kind != "p2p"
     return "stalled" if together else "mismatch", odd.ranks
@@ -127,8 +127,9 @@ def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
     receive, or every rank is in a plain send, no operation has a counterpart. A batched exchange has both halves. A
     send and its matching receive are no cycle, even if neither ends.
     """
-    doing = {member.rank: member.activity for member in members if member.activity}
-    if all(own.peer is None for own in doing.values()):
-        sides = {own.op for own in doing.values()}
-        return set(doing) if everybody and len(doing) > 1 and len(sides) == 1 and sides <= PLAIN_HALVES else set()
+    activities = {member.rank: member.activity for member in members if member.activity}
+    if all(activity.peer is None for activity in activities.values()):
+        sides = {activity.op for activity in activities.values()}
+        one_side = everybody and len(activities) > 1 and len(sides) == 1 and sides <= PLAIN_HALVES
+        return set(activities) if one_side else set()
     return circle_of({edge.waiter: edge.for_ranks for edge in by_frames(members)})

@@ -73,10 +73,10 @@ class JobStatus:
         job, step_at = self.job, self.job.motion.last_step_at
         if job.motion.last_step is not None:
             return step_at is None or all(rank.process.started < step_at for rank in job.ranks)
-        if job.progress or job.recorders or any(one.load in ("computing", "spinning") for one in self.present):
+        if job.progress or job.recorders or any(status.load in ("computing", "spinning") for status in self.present):
             return True
-        samples = (sample for one in self.read for sample in (one.activity, *one.readings) if sample is not None)
-        return any(sample.kind in TRAINING and "init" not in sample.context for sample in samples)
+        samples = (sample for status in self.read for sample in (status.activity, *status.readings))
+        return any(sample and sample.kind in TRAINING and "init" not in sample.context for sample in samples)
 
     def lasted(self, held: float) -> float:
         """Seconds of a wait, for texts: since the last motion if samples cover the stand-still, else ``held``."""
@@ -146,17 +146,17 @@ def in_order(job: Job) -> Job:
     )
 
 
-def _time(told: tuple[str, LogEvent]) -> tuple[bool, float, str, int, str, str, str]:
-    node, event = told
+def _time(pair: tuple[str, LogEvent]) -> tuple[bool, float, str, int, str, str, str]:
+    node, event = pair
     return event.at is None, event.at or 0.0, event.source, event.line, event.kind, event.text, node
 
 
 def initialised(job: Job) -> bool:
     """Whether the communicators seem complete: the job trained, or all ranks were read; and none is read in init."""
     job_status = status_of_job(job)
-    found = [one.activity for one in job_status.read if one.activity is not None]
-    starts = any("init" in (activity.kind, *activity.context) for activity in found)
-    return not starts and (job_status.trained or all(one.read for one in job_status.present))
+    activities = [status.activity for status in job_status.read if status.activity is not None]
+    starts = any("init" in (activity.kind, *activity.context) for activity in activities)
+    return not starts and (job_status.trained or all(status.read for status in job_status.present))
 
 
 def native_wanted(job: Job) -> tuple[int, ...]:
@@ -167,4 +167,4 @@ def native_wanted(job: Job) -> tuple[int, ...]:
     job_status = status_of_job(job)
     if not job_status.hung and ((job.stood_still or 0.0) < YOUNG_WAIT_S or job.motion.moving):
         return ()
-    return to_ask_natively([one for one in job_status.statuses.values() if one.frozen is not False])
+    return to_ask_natively([status for status in job_status.statuses.values() if status.frozen is not False])

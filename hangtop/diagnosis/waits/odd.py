@@ -47,21 +47,21 @@ def odd_ranks(points: Sequence[WaitPoint]) -> OddRanks | None:
 def _minority(points: Sequence[WaitPoint], class_of: Callable[[RankStatus], Hashable]) -> frozenset[int]:
     """The ranks outside the class of more than half of all ranks; empty if no class is that large."""
     classes: dict[Hashable, set[int]] = defaultdict(set)
-    for one in _members(points):
-        classes[class_of(one)].add(one.rank)
-    every = frozenset[int]().union(*classes.values())
+    for status in _members(points):
+        classes[class_of(status)].add(status.rank)
+    ranks = frozenset[int]().union(*classes.values())
     crowd = max(classes.values(), key=len)
-    return every - crowd if 2 * len(crowd) > len(every) else frozenset()
+    return ranks - crowd if 2 * len(crowd) > len(ranks) else frozenset()
 
 
 def _members(points: Sequence[WaitPoint]) -> list[RankStatus]:
-    return [one for point in points for one in point.members]
+    return [status for point in points for status in point.members]
 
 
 def _elsewhere(points: Sequence[WaitPoint], odd: frozenset[int]) -> bool:
     """Whether no odd rank shares a line with the other ranks: ranks at one line are at one point of the program."""
-    few, most = ({one.where for one in _members(points) if (one.rank in odd) is wanted} for wanted in (True, False))
-    return few.isdisjoint(most)
+    few = {status.where for status in _members(points) if status.rank in odd}
+    return few.isdisjoint(status.where for status in _members(points) if status.rank not in odd)
 
 
 # --- the signs ---------------------------------------------------------------------------------------------------
@@ -69,8 +69,8 @@ def _elsewhere(points: Sequence[WaitPoint], odd: frozenset[int]) -> bool:
 
 def _load(points: Sequence[WaitPoint]) -> frozenset[int]:
     """Ranks whose GPU is idle while a collective's kernel spins on the GPU of every other rank."""
-    odd = _minority(points, lambda one: one.load)
-    loads = {(one.rank in odd, one.load) for one in _members(points)}
+    odd = _minority(points, lambda status: status.load)
+    loads = {(status.rank in odd, status.load) for status in _members(points)}
     return odd if loads == {(True, "idle"), (False, "spinning")} else frozenset()
 
 
@@ -81,15 +81,15 @@ def _network_threads(points: Sequence[WaitPoint]) -> frozenset[int]:
     the CPU, or waits for an earlier kernel than the others; all ranks with working threads wait for their GPUs.
     """
     odd, members = _minority(points, threads_rest), _members(points)
-    known = all(threads_rest(one) is not None for one in members)
-    before = all(one.kind == "device" or (one.kind == "collective" and threads_rest(one)) for one in members)
+    known = all(threads_rest(status) is not None for status in members)
+    before = all(threads_rest(status) if status.kind == "collective" else status.kind == "device" for status in members)
     return odd if known and before and _elsewhere(points, odd) else frozenset()
 
 
-def threads_rest(one: RankStatus) -> bool | None:
+def threads_rest(status: RankStatus) -> bool | None:
     """Whether all threads but the main one, NCCL's included, sleep in a rank that spins; None if unknown."""
-    cores = one.motion.threads
-    if cores is None or not one.motion.busy or AT_REST < cores < BUSY_CORES:
+    cores = status.motion.threads
+    if cores is None or not status.motion.busy or AT_REST < cores < BUSY_CORES:
         return None
     return cores <= AT_REST
 
@@ -109,8 +109,8 @@ def _program(points: Sequence[WaitPoint]) -> frozenset[int]:
     if all(point.kind == "device" for point in points) or not _frames_tell(points):
         return frozenset()
     point_of = {rank: number for number, point in enumerate(points) for rank in point.ranks}
-    parts = (_minority(points, of) for of in (_function_of, lambda one: point_of[one.rank], lambda one: one.where))
-    return next(filter(None, parts), frozenset())
+    classes = (_function_of, lambda status: point_of[status.rank], lambda status: status.where)
+    return next(filter(None, (_minority(points, class_of) for class_of in classes)), frozenset())
 
 
 def _function_of_kernels(points: Sequence[WaitPoint]) -> frozenset[int]:
@@ -121,15 +121,15 @@ def _function_of_kernels(points: Sequence[WaitPoint]) -> frozenset[int]:
     """
     members, odd = _members(points), _minority(points, _function_of)
     only_kernels = all(point.kind == "device" for point in points)
-    alone = any(one.activity is not None and one.activity.context & DONE_ALONE for one in members if one.rank in odd)
+    alone = any(status.activity and status.activity.context & DONE_ALONE for status in members if status.rank in odd)
     prints = odd == {0} and not alone
-    together = len({one.where for one in members if one.rank not in odd}) == 1
-    return odd if only_kernels and together and not prints and all(one.read for one in members) else frozenset()
+    together = len({status.where for status in members if status.rank not in odd}) == 1
+    return odd if only_kernels and together and not prints and all(status.read for status in members) else frozenset()
 
 
-def _function_of(one: RankStatus) -> str:
+def _function_of(status: RankStatus) -> str:
     """The innermost user function of a rank, else the label of its activity."""
-    return "" if one.activity is None else one.activity.function or one.activity.label
+    return "" if status.activity is None else status.activity.function or status.activity.label
 
 
 def _frames_tell(points: Sequence[WaitPoint]) -> bool:
@@ -140,7 +140,7 @@ def _frames_tell(points: Sequence[WaitPoint]) -> bool:
     """
     others = [point for point in points if point.kind != "device"]
     held = (
-        point.kind == "store" or point.op in BARRIERS or all(one.motion.blocked for one in point.members)
+        point.kind == "store" or point.op in BARRIERS or all(status.motion.blocked for status in point.members)
         for point in others
     )  # fmt: skip
     return len(others) == len(points) or all(held)

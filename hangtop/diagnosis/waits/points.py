@@ -31,21 +31,21 @@ class WaitPoint:
         return tuple(member.rank for member in self.members)
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """``in all_reduce at train (train.py:31)``, ``for their own GPU at log_metrics (train.py:85)``.
 
         Native frames of one rank name the collective for all members, also for members without native frames.
         """
-        own = "for its own GPU" if len(self.members) == 1 else "for their own GPU"
-        seen = next((one.activity.op for one in self.members if one.activity is not None and one.activity.op), "")
+        gpu = "for its own GPU" if len(self.members) == 1 else "for their own GPU"
+        seen = next(filter(None, (member.activity.op for member in self.members if member.activity)), "")
         name = self.op or seen or {"store": "a store wait", "code": "C code"}.get(self.kind, self.kind)
-        return (own if self.kind == "device" else f"in {name}") + (f" at {self.where}" if self.where else "")
+        return (gpu if self.kind == "device" else f"in {name}") + (f" at {self.where}" if self.where else "")
 
     @property
     def where(self) -> str:
         """User frame of the first member; empty for waits for GPUs at several lines or without frames."""
-        one = self.kind != "device" or (self.members[0].read and len({m.where for m in self.members}) == 1)
-        return self.members[0].where if one else ""
+        same_line = self.kind != "device" or (self.members[0].read and len({m.where for m in self.members}) == 1)
+        return self.members[0].where if same_line else ""
 
 
 def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
@@ -53,12 +53,12 @@ def points_of(waiting: Sequence[RankStatus]) -> tuple[WaitPoint, ...]:
 
     A collective called by a hook of ``backward`` joins the point of other ranks in ``backward`` at that line.
     """
-    doing = [status.activity for status in waiting]
-    backward = {one.where: _key(one) for one in doing if one is not None and one.kind == "backward"}
+    activities = [status.activity for status in waiting]
+    backward = {doing.where: _key(doing) for doing in activities if doing is not None and doing.kind == "backward"}
     groups: dict[PointKey, list[RankStatus]] = defaultdict(list)
-    for status, one in zip(waiting, doing, strict=True):
-        inside = one is not None and "backward" in one.context and one.where in backward
-        groups[backward[one.where] if one is not None and inside else _key(one)].append(status)
+    for status, doing in zip(waiting, activities, strict=True):
+        inside = doing is not None and "backward" in doing.context and doing.where in backward
+        groups[backward[doing.where] if doing is not None and inside else _key(doing)].append(status)
     made = (WaitPoint(*key, tuple(sorted(members, key=lambda member: member.rank))) for key, members in groups.items())
     return tuple(sorted(made, key=lambda point: (-len(point.members), point.ranks)))
 
@@ -80,19 +80,20 @@ def standing_part(statuses: Mapping[int, RankStatus], edges: Iterable[WaitEdge])
     another one. A wait shorter than ``STOOD_STILL_S`` belongs to the rhythm of a moving part.
     """
     waiting = in_state(statuses, "waiting")
-    standing = [one for one in waiting if one.frozen is True and one.held >= STOOD_STILL_S]
-    movers = {rank for rank, one in statuses.items() if one.frozen is False and one.present}
+    standing = [status for status in waiting if status.frozen is True and status.held >= STOOD_STILL_S]
+    movers = {rank for rank, status in statuses.items() if status.frozen is False and status.present}
     if not standing or not movers:
         return statuses
     named: dict[int, set[int]] = defaultdict(set)
     for edge in edges:
         named[edge.waiter].update(edge.for_ranks)
-    part = {one.rank for one in standing}.union(*(named[one.rank] for one in standing))
-    unnamed = sorted((one for one in standing if not named[one.rank]), key=lambda one: one.held, reverse=True)
-    at_point = {_key(one.activity): one for one in unnamed}  # per point, the rank that arrived last
-    passed = {rank for rank in movers if all(_passed(statuses[rank], one) for one in at_point.values())}
+    part = {status.rank for status in standing}.union(*(named[status.rank] for status in standing))
+    unnamed = [status for status in standing if not named[status.rank]]
+    arrived = sorted(unnamed, key=lambda status: status.held, reverse=True)
+    at_point = {_key(status.activity): status for status in arrived}  # per point, the rank that arrived last
+    passed = {rank for rank in movers if all(_passed(statuses[rank], status) for status in at_point.values())}
     others = statuses.keys() - part if not unnamed else passed - part
-    return {rank: one for rank, one in statuses.items() if rank not in others} if others <= movers else statuses
+    return {rank: status for rank, status in statuses.items() if rank not in others} if others <= movers else statuses
 
 
 def _passed(status: RankStatus, standing: RankStatus) -> bool:
@@ -117,10 +118,10 @@ def by_frames(statuses: Iterable[RankStatus]) -> Iterator[WaitEdge]:
 
     Frames name the peer without a flight recorder; gloo's recorder keeps no sends and receives.
     """
-    waiting = (one for one in statuses if one.state == "waiting" and one.activity and one.activity.kind == "p2p")
-    doing = {one.rank: one.activity for one in waiting if one.activity is not None}
-    for rank, own in doing.items():
-        other = doing.get(own.peer) if own.peer is not None else None
-        meets = other is not None and other.peer == rank and other.op != own.op
-        if own.peer is not None and own.peer != rank and not meets:
-            yield WaitEdge(rank, (own.peer,), "", own.op, None, certain=True)
+    waiting = ((status.rank, status.activity) for status in statuses if status.state == "waiting")
+    activities = {rank: activity for rank, activity in waiting if activity is not None and activity.kind == "p2p"}
+    for rank, activity in activities.items():
+        other = activities.get(activity.peer) if activity.peer is not None else None
+        meets = other is not None and other.peer == rank and other.op != activity.op
+        if activity.peer is not None and activity.peer != rank and not meets:
+            yield WaitEdge(rank, (activity.peer,), "", activity.op, None, certain=True)

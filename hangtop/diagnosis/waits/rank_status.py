@@ -99,12 +99,12 @@ class RankStatus(NamedTuple):
 
 def nodes_of(statuses: Iterable[RankStatus]) -> tuple[str, ...]:
     """Known nodes of these ranks, sorted."""
-    return tuple(sorted({one.node for one in statuses if one.node}))
+    return tuple(sorted({status.node for status in statuses if status.node}))
 
 
 def in_state(statuses: Mapping[int, RankStatus], *states: State) -> tuple[RankStatus, ...]:
     """Ranks in any of these states, in order."""
-    return tuple(one for one in statuses.values() if one.state in states)
+    return tuple(status for status in statuses.values() if status.state in states)
 
 
 def stands(job: Job) -> bool:
@@ -120,7 +120,8 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
         return status
     plain = [dump for dump in dumps if dump.method != "native"] or dumps
     doing = activity(plain) if dumps else None
-    told = None if doing is None else _at_the_store(_by_native(doing, dumps) or doing, process)
+    if doing is not None:
+        doing = _at_the_store(_by_native(doing, dumps) or doing, process)
     if process is not None and process.pulses:
         placed = doing.since if doing is not None and len(doing.readings) >= LATE_SAMPLES else -inf
         moved = motion(process, max(placed, job.now - (job.stood_still or 0.0) if stands(job) else placed))
@@ -128,7 +129,7 @@ def status_of(job: Job, number: int, node: str, dumps: list[StackDump], process:
         moved = Motion(cpu=doing.cpu, state=doing.state, wchan=doing.wchan)
     else:
         moved = NO_MOTION
-    return with_activity(status._replace(motion=moved), told)
+    return with_activity(status._replace(motion=moved), doing)
 
 
 def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
@@ -137,8 +138,8 @@ def _by_native(doing: Activity, dumps: Sequence[StackDump]) -> Activity | None:
     Native frames change the folded place of a rank that has not moved, so a native dump must not count as a sample.
     """
     native = [dump for dump in dumps if dump.method == "native"]
-    told = activity(native) if native else None
-    return None if told is None or told.error or told.where != doing.where else with_meaning(doing, told)
+    other = activity(native) if native else None
+    return None if other is None or other.error or other.where != doing.where else with_meaning(doing, other)
 
 
 def _at_the_store(doing: Activity, process: Rank | None) -> Activity:
@@ -151,11 +152,11 @@ def _at_the_store(doing: Activity, process: Rank | None) -> Activity:
     return doing.taken_as(Meaning.STORE) if at_store else doing
 
 
-def with_meaning(doing: Activity, told: Activity) -> Activity:
+def with_meaning(doing: Activity, other: Activity) -> Activity:
     """``doing`` with the meaning and the frames of ``told``, an activity at the same place."""
     return doing._replace(
-        meaning=told.meaning, op=told.op, waits=told.waits, context=doing.context | told.context,
-        by_frame=told.by_frame, by_name=told.by_name, native=told.native, frames=told.frames,
+        meaning=other.meaning, op=other.op, waits=other.waits, context=doing.context | other.context,
+        by_frame=other.by_frame, by_name=other.by_name, native=other.native, frames=other.frames,
     )  # fmt: skip
 
 
@@ -168,8 +169,8 @@ def _state(doing: Activity | None, moved: Motion, load: Load) -> State:
     if moved.halted_for > 0.0 and moved.halted_for >= HALTED_AFTER[moved.state]:
         return "uninterruptible" if moved.state == "D" else "stopped"
     if doing is None or doing.error:
-        told: dict[str, State] = {"stopped": "stopped", "gone": "gone"}
-        return "unseen" if doing is None else told.get(doing.error, "unseen")
+        by_error: dict[str, State] = {"stopped": "stopped", "gone": "gone"}
+        return "unseen" if doing is None else by_error.get(doing.error, "unseen")
     if doing.kind == "shutdown":
         return "leaving"
     if not waits_for_others(doing, moved) or load == "computing":
@@ -242,5 +243,5 @@ def _frozen(job: Job, status: RankStatus, doing: Activity, still: float, own_ste
 def _stepped_at(job: Job, status: RankStatus) -> float | None:
     """When a rank's own log last counted a step; None if it never did."""
     node, pid = job.nodes.get(status.node), status.pid
-    own = [] if node is None else [log.grown_at for log in node.steps.values() if log.count.pid == pid]
-    return max((at for at in own if at is not None), default=None)
+    grown = [] if node is None else [log.grown_at for log in node.steps.values() if log.count.pid == pid]
+    return max((at for at in grown if at is not None), default=None)

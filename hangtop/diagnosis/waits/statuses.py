@@ -34,16 +34,18 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     numbers = set(dumps) | set(processes)
     if world is not None and job.live and processes and not job.unnumbered:  # an unnumbered one may be a missing rank
         numbers |= set(range(world))
-    found = {}
+    statuses = {}
     for number in sorted(numbers):
-        (node, own), process = dumps.get(number, ("", [])), processes.get(number)
+        (node, samples), process = dumps.get(number, ("", [])), processes.get(number)
         load = loads.get(number, "unknown")
-        found[number] = _absent(job, number, own, process) or status_of(job, number, node, own, process, load)
-    found |= _told_by_peers(job, tuple(found.values()))
-    present = [one for one in found.values() if one.present]
+        statuses[number] = _absent(job, number, samples, process) or status_of(
+            job, number, node, samples, process, load
+        )
+    statuses |= _by_peers(job, tuple(statuses.values()))
+    present = [status for status in statuses.values() if status.present]
     if present and all(map(_only_listed, present)):
         return {}
-    return {number: timed(job, one) for number, one in found.items()}
+    return {number: timed(job, status) for number, status in statuses.items()}
 
 
 def not_responding(node: Node, now: float) -> bool:
@@ -77,12 +79,12 @@ def _dumps_by_rank(job: Job) -> dict[int, tuple[str, list[StackDump]]]:
     by_owner: dict[tuple[str, int], list[StackDump]] = defaultdict(list)
     for node, dump in samples or zip(job.stack_nodes, job.stacks, strict=False):
         by_owner[node, dump.rank_pid].append(dump)
-    found: dict[int, tuple[str, list[StackDump]]] = {}
+    by_rank: dict[int, tuple[str, list[StackDump]]] = {}
     for owner, dumps in sorted(by_owner.items(), key=lambda pair: (max(dump.at for dump in pair[1]), pair[0])):
         rank = known.get(owner)
         if rank is not None and newest.get(rank, owner) == owner:
-            found[rank] = owner[0], sorted(dumps, key=lambda dump: (dump.at, dump.pid))
-    return found
+            by_rank[rank] = owner[0], sorted(dumps, key=lambda dump: (dump.at, dump.pid))
+    return by_rank
 
 
 def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None) -> RankStatus | None:
@@ -100,7 +102,7 @@ def _absent(job: Job, number: int, dumps: list[StackDump], process: Rank | None)
 # --- ranks at one line -------------------------------------------------------------------------------------------
 
 
-def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStatus]:
+def _by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStatus]:
     """Ranks that wait according to their GPU, to another rank at the same line, or to most ranks at the same line.
 
     Without native frames, ``handle.wait()``, a lock and a wait for the GPU look the same. A single rank at such a line
@@ -110,32 +112,32 @@ def _told_by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankSt
     as in NCCL's bootstrap: else it may ask a server.
     """
     quiet = job.live and (job.stood_still or 0.0) >= WORTH_SAYING_S and not job.motion.moving
-    found: dict[int, RankStatus] = {}
+    changed: dict[int, RankStatus] = {}
     at_line: dict[str, list[tuple[RankStatus, Activity]]] = defaultdict(list)
     waits_at: dict[str, Activity] = {}
-    dumped = [(one, one.activity) for one in statuses if one.activity is not None]
-    for one, doing in dumped:
-        if one.state in WAITS and one.where:
-            waits_at[one.where] = doing
-        elif one.state == "working" and one.load != "computing" and not doing.moving:
-            if quiet and one.load == "spinning" and doing.native_would_tell:
+    dumped = [(status, status.activity) for status in statuses if status.activity is not None]
+    for status, doing in dumped:
+        if status.state in WAITS and status.where:
+            waits_at[status.where] = doing
+        elif status.state == "working" and status.load != "computing" and not doing.moving:
+            if quiet and status.load == "spinning" and doing.needs_native:
                 full = doing.taken_as(Meaning.GPU_FULL)
-                found[one.rank] = with_activity(one, full)
-                waits_at.setdefault(one.where, full)
+                changed[status.rank] = with_activity(status, full)
+                waits_at.setdefault(status.where, full)
             elif _is_opaque(doing) or _may_start(doing):
-                at_line[one.where].append((one, doing))
-    for where, own in at_line.items():
-        opaque = [one for one, doing in own if _is_opaque(doing)]
+                at_line[status.where].append((status, doing))
+    for where, members in at_line.items():
+        opaque = [status for status, doing in members if _is_opaque(doing)]
         if where in waits_at:
-            told = waits_at[where]
-            alike = [(one, doing) for one, doing in own if told.kind == "init" or not _may_start(doing)]
-            found |= {one.rank: with_activity(one, with_meaning(doing, told)) for one, doing in alike}
+            known = waits_at[where]
+            alike = [(status, doing) for status, doing in members if known.kind == "init" or not _may_start(doing)]
+            changed |= {status.rank: with_activity(status, with_meaning(doing, known)) for status, doing in alike}
         elif 1 < len(opaque) < len(dumped) <= 2 * len(opaque):
-            elsewhere = any(one.state not in (*WAITS, "unseen") and one.where != where for one in statuses)
-            asleep = all(one.in_c_code or one.motion.blocked for one in opaque)
+            elsewhere = any(status.state not in (*WAITS, "unseen") and status.where != where for status in statuses)
+            asleep = all(status.in_c_code or status.motion.blocked for status in opaque)
             if asleep or ((stands(job) or not job.live) and elsewhere):
-                found |= {one.rank: one._replace(state="waiting") for one in opaque}
-    return found
+                changed |= {status.rank: status._replace(state="waiting") for status in opaque}
+    return changed
 
 
 def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[RankStatus]:
@@ -145,21 +147,21 @@ def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[Ran
     whose GPU draws the power of work does not wait. Jobs of more than :data:`FEW` ranks are left as they are.
     """
     at_line: dict[str, list[tuple[float, int]]] = defaultdict(list)
-    for one in statuses if 2 < len(statuses) <= FEW else ():
-        for sample in filter(_is_opaque, one.readings):
-            at_line[sample.where].append((sample.at, one.rank))
+    for status in statuses if 2 < len(statuses) <= FEW else ():
+        for sample in filter(_is_opaque, status.readings):
+            at_line[sample.where].append((sample.at, status.rank))
 
     def as_wait(sample: Activity) -> Activity:
         there = {rank for at, rank in at_line.get(sample.where, ()) if abs(at - sample.at) <= TOGETHER_S}
         most = len(statuses) < 2 * len(there) < 2 * len(statuses) and _is_opaque(sample)
         return sample.taken_as(Meaning.GPU_FULL) if most else sample
 
-    def of_rank(one: RankStatus) -> RankStatus:
-        if one.activity is None or (at_line and one.process and draws_work_power(job, one.process)):
-            return one
-        return one._replace(activity=one.activity._replace(readings=tuple(map(as_wait, one.readings))))
+    def of_rank(status: RankStatus) -> RankStatus:
+        if status.activity is None or (at_line and status.process and draws_work_power(job, status.process)):
+            return status
+        return status._replace(activity=status.activity._replace(readings=tuple(map(as_wait, status.readings))))
 
-    return [of_rank(one) for one in statuses]
+    return [of_rank(status) for status in statuses]
 
 
 def _is_opaque(doing: Activity) -> bool:
@@ -183,14 +185,14 @@ def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
     Ranks with torn dumps come before: their stacks change during a read without a pause. In a job that stands still,
     the busy rank is most likely the culprit, and only a dump that pauses the rank can read its stack.
     """
-    present = [(one, one.activity) for one in statuses if one.present and one.activity is not None]
-    torn = [one.rank for one, doing in present if doing.error == "torn"][:MOST_TORN]
+    present = [(status, status.activity) for status in statuses if status.present and status.activity is not None]
+    torn = [status.rank for status, doing in present if doing.error == "torn"][:MOST_TORN]
     by_point: dict[tuple[str, ...], list[tuple[int, Activity]]] = defaultdict(list)
-    for one, doing in present:
+    for status, doing in present:
         if not doing.error:
-            by_point[doing.place, doing.where, one.load].append((one.rank, doing))
+            by_point[doing.place, doing.where, status.load].append((status.rank, doing))
     left_open = (
-        point for point in by_point.values() if all(doing.native_would_tell or _may_start(doing) for _, doing in point)
+        point for point in by_point.values() if all(doing.needs_native or _may_start(doing) for _, doing in point)
     )
     stay = filter(None, ([rank for rank, doing in point if not doing.moving] for point in left_open))
     groups = sorted(stay, key=lambda ranks: (-len(ranks), ranks))

@@ -84,9 +84,9 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
         return WakeSet(WakeProgress.UNKNOWN, "" if doing is None else doing.label)
     thread, on = _thread_at_work(doing, waiters), _blocked_on(doing)
     if thread is not None:
-        told = f"its thread {thread.name} is in {thread.syscall}"
-        told += f" on {thread.waiting_on}" if thread.waiting_on else ""
-        on = on if told in on else told
+        text = f"its thread {thread.name} is in {thread.syscall}"
+        text += f" on {thread.waiting_on}" if thread.waiting_on else ""
+        on = on if text in on else text
     pulses = status.process.pulses if status.process is not None else ()
     if len(status.readings) < LATE_SAMPLES or (pulses and not status.motion.span):
         return WakeSet(WakeProgress.UNKNOWN, on)
@@ -101,7 +101,7 @@ def wake_set_of(status: RankStatus, waiters: Sequence[RankStatus]) -> WakeSet:
 
 def _work(status: RankStatus, waiters: Sequence[RankStatus]) -> str:
     """Figures of the first part of a wake set that makes progress, for people; empty without progress."""
-    moved, doing, others = status.motion, status.activity, [one.motion for one in waiters]
+    moved, doing, others = status.motion, status.activity, [waiter.motion for waiter in waiters]
     beside = _beyond(moved.threads, (other.threads for other in others))
     main = max(0.0, (moved.cpu or 0.0) - (moved.threads or 0.0))
     if main > IDLE_CORES or moved.wants_cpu or (moved.cpu is not None and moved.state == "R"):  # runnable without a CPU
@@ -122,10 +122,10 @@ def _work(status: RankStatus, waiters: Sequence[RankStatus]) -> str:
     return "the process that it waits for runs on its node" if doing is not None and doing.target.runs else ""
 
 
-def _beyond(own: float | None, others: Iterable[float | None]) -> float:
+def _beyond(figure: float | None, others: Iterable[float | None]) -> float:
     """Excess of a figure over the median waiter's, at least 0."""
     known = [other for other in others if other is not None]
-    return max(0.0, (own or 0.0) - (median_low(known) if known else 0.0))
+    return max(0.0, (figure or 0.0) - (median_low(known) if known else 0.0))
 
 
 def _cores(cores: float) -> str:
@@ -162,8 +162,8 @@ def _thread_at_work(doing: Activity, waiters: Sequence[RankStatus]) -> ThreadWai
     if doing.syscall != "futex":
         return None
     usual = Counter(call for other in waiters for last in other.readings[-1:] for call in set(map(_call, last.beside)))
-    theirs = (one for one in doing.beside if usual[_call(one)] * 2 <= len(waiters))
-    return next((one for one in theirs if one.syscall not in IN_LOOPS), None)
+    theirs = (thread for thread in doing.beside if usual[_call(thread)] * 2 <= len(waiters))
+    return next((thread for thread in theirs if thread.syscall not in IN_LOOPS), None)
 
 
 def _call(thread: ThreadWait) -> tuple[str, str]:
@@ -181,6 +181,6 @@ def _blocked_on(doing: Activity) -> str:
         return f"blocked on {doing.waiting_on}"
     if doing.syscall not in ("", "none", "running", "futex"):
         return f"blocked in {doing.syscall}"
-    threads = [f"its thread {one.name} is at {one.where}" for one in doing.others]
+    threads = [f"its thread {thread.name} is at {thread.where}" for thread in doing.others]
     beside = f"; {listed(threads, 2)}" if doing.waits in ("lock", "unknown") and threads else ""
     return "" if doing.meaning is Meaning.CODE else doing.label + beside

@@ -100,7 +100,7 @@ def _undecided(session: Session, verdict: Verdict, job_status: JobStatus, past: 
     if verdict.outcome not in {"hung", "crashed"}:
         for one in graph.culprits:
             soon = graph.held < job_status.due(one) <= graph.held + SOON
-            open_ended = one.activity is not None and one.activity.native_would_tell and not one.motion.busy
+            open_ended = one.activity is not None and one.activity.needs_native and not one.motion.busy
             native = open_ended and past < SLOWNESS * watch and not session.options.read_only
             if one.read and (soon or native or job_status.wake_set(one).progress is WakeProgress.UNKNOWN):
                 return True

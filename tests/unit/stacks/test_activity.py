@@ -29,7 +29,7 @@ def test_a_busy_loop_moves_and_computes() -> None:
     ]
     doing = activity(looks)
     assert (doing.moving, doing.cpu, doing.waits) == (True, 1.0, "nothing")
-    assert not doing.native_would_tell
+    assert not doing.needs_native
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_what_a_rank_does(name: str, rank: int) -> None:
     assert (doing.kind, doing.op, doing.waits) == expected[:3]
     assert expected.where in doing.where
     assert doing.error == ""
-    assert rank == 1 or doing.native_would_tell == (name in OPEN)
+    assert rank == 1 or doing.needs_native == (name in OPEN)
 
 
 def test_whether_a_group_was_handed_in() -> None:
