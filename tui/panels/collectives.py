@@ -76,12 +76,12 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
     def _items(self, number: int, progress: LaunchProgress) -> list[Item]:
         """A heading, then one line per set of ranks with the same progress."""
         alike: dict[tuple[Standing, str], list[int]] = defaultdict(list)
-        behind, untold = set(progress.behind), set(progress.untold)
+        behind, uncovered = set(progress.behind), set(progress.uncovered)
         for rank in sorted(progress.members):
             last, waits = progress.last.get(rank), progress.waiting.get(rank)
             if waits is not None:
                 alike[Standing.WAITS, f"waits in {waits.name} #{waits.seq}"].append(rank)
-            elif rank in untold or last is None:
+            elif rank in uncovered or last is None:
                 alike[Standing.UNTOLD, "last launch unknown"].append(rank)
             else:
                 standing = Standing.BEHIND if rank in behind else Standing.LAUNCHED

@@ -26,7 +26,7 @@ def progress_by_ras(job: Job) -> tuple[LaunchProgress, ...]:
 
     A saved report counts by itself, but is not certain: its owner asked because the job seemed to stand still.
     """
-    resolver, found, polls = comm_ranks(job), [], POLLS if job.live else min(POLLS, len(job.ras))
+    resolver, records, polls = comm_ranks(job), [], POLLS if job.live else min(POLLS, len(job.ras))
     states: dict[str, list[RasCommunicator]] = defaultdict(list)
     for sample in sorted(job.ras, key=lambda sample: sample.at)[-POLLS:]:
         for communicator in sample.value.communicators:
@@ -36,12 +36,12 @@ def progress_by_ras(job: Job) -> tuple[LaunchProgress, ...]:
         stands = len(seen) == polls and all(_by_place(state) == _by_place(seen[0]) for state in seen)
         if not stands or not resolver.is_ours(members):
             continue
-        ranks = {rank: one for one in members if (rank := resolver.rank_of(one, size)) is not None}
-        for op in sorted({op for one in ranks.values() for op in one.counts}):
+        counts = {rank: member.counts for member in members if (rank := resolver.rank_of(member, size)) is not None}
+        for op in sorted(set().union(*counts.values())):
             source = f"NCCL RAS, communicator {comm}"
-            last = {rank: Operation(op, one.counts[op], source) for rank, one in ranks.items() if op in one.counts}
-            found.append(_counted(comm, last, certain=polls == POLLS))
-    return tuple(found)
+            last = {rank: Operation(op, by_op[op], source) for rank, by_op in counts.items() if op in by_op}
+            records.append(_counted(comm, last, certain=polls == POLLS))
+    return tuple(records)
 
 
 def progress_by_log(job: Job) -> tuple[LaunchProgress, ...]:
@@ -51,20 +51,21 @@ def progress_by_log(job: Job) -> tuple[LaunchProgress, ...]:
     """
     closed = {event.data.get("comm_id") for _, event in job.events_of("nccl.end")}
     by_comm: dict[str, list[CommProgress]] = defaultdict(list)
-    for one in sorted(job.progress, key=lambda item: (item.comm, item.rank, item.launched, item.op_count, item.source)):
-        if one.comm not in closed:
-            by_comm[one.comm].append(one)
-    resolver, found = comm_ranks(job), []
+    ordered = sorted(job.progress, key=lambda line: (line.comm, line.rank, line.launched, line.op_count, line.source))
+    for line in ordered:
+        if line.comm not in closed:
+            by_comm[line.comm].append(line)
+    resolver, records = comm_ranks(job), []
     for comm, lines in by_comm.items():
-        moves = any(one.op_count for one in lines)
+        moves = any(line.op_count for line in lines)
         if resolver.is_ours(lines):
             last = {
-                rank: Operation(one.op, one.op_count if moves else one.launched, f"{one.source}:{one.line}", one.at,
-                                one.dtype, str(one.elements))
-                for one in lines if (rank := resolver.rank_of(one, one.size)) is not None
+                rank: Operation(line.op, line.op_count if moves else line.launched, f"{line.source}:{line.line}",
+                                line.at, line.dtype, str(line.elements))
+                for line in lines if (rank := resolver.rank_of(line, line.size)) is not None
             }  # fmt: skip
-            found.append(_counted(comm, last, certain=False))
-    return tuple(found)
+            records.append(_counted(comm, last, certain=False))
+    return tuple(records)
 
 
 def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> LaunchProgress:
@@ -73,17 +74,17 @@ def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> Laun
     With COLL lines, at least half of the ranks must be at that number: a job in motion has a spread of numbers. A
     broadcast's root that is alone ahead, and ranks at several places in a chain of broadcasts, wait for no rank.
     """
-    top = max((one.seq for one in last.values()), default=0)
-    ahead = {rank: one for rank, one in last.items() if one.seq == top}
-    names = {one.name for one in ahead.values()}
-    on_its_way = names == {"Broadcast"} and (len(ahead) == 1 or len({one.seq for one in last.values()}) > 2)
+    top = max((operation.seq for operation in last.values()), default=0)
+    ahead = {rank: operation for rank, operation in last.items() if operation.seq == top}
+    names = {operation.name for operation in ahead.values()}
+    on_its_way = names == {"Broadcast"} and (len(ahead) == 1 or len({operation.seq for operation in last.values()}) > 2)
     most = certain or 2 * len(ahead) >= len(last)
     waits = len(ahead) < len(last) and most and len(names) == 1 and not on_its_way
     return LaunchProgress(comm, frozenset(last), last, ahead if waits else {}, certain)
 
 
 def _by_place(state: RasCommunicator) -> dict[int, RasRank]:
-    return {one.rank: one for one in state.ranks}
+    return {rank.rank: rank for rank in state.ranks}
 
 
 class CommRankResolver:
@@ -96,7 +97,7 @@ class CommRankResolver:
         self._live = job.live and bool(job.ranks)
         self._ranks = frozenset(rank.rank for rank in job.ranks)
         self._other_jobs = frozenset(rank.own_pid for rank in job.others) - {rank.own_pid for rank in job.ranks}
-        sizes = [one.size for one in job.progress]
+        sizes = [line.size for line in job.progress]
         self._largest = max([*sizes, *(comm.size for ras in job.ras for comm in ras.value.communicators)], default=0)
         self._by_pid: dict[int, list[tuple[str, int]]] = defaultdict(list)
         for rank in job.ranks:
@@ -108,8 +109,8 @@ class CommRankResolver:
 
     def of(self, host: str, pid: int) -> int | None:
         """Rank of the process with this pid, and of several nodes on that host; None if unknown or ambiguous."""
-        found = self._by_pid.get(pid, ())
-        ranks = [rank for node, rank in found if len(self._names) < 2 or host in self._names.get(node, {host})]
+        processes = self._by_pid.get(pid, ())
+        ranks = [rank for node, rank in processes if len(self._names) < 2 or host in self._names.get(node, {host})]
         return ranks[0] if len(ranks) == 1 else None
 
     def is_ours(self, members: Iterable[RasRank | CommProgress]) -> bool:
@@ -118,17 +119,17 @@ class CommRankResolver:
         Other jobs on a node write logs and answer RAS, too; saved files do not show whose they are.
         """
         return not self._live or any(
-            self.of(one.host, one.pid) is not None
-            or (isinstance(one, CommProgress) and one.global_rank in self._ranks and one.pid not in self._other_jobs)
-            for one in members
+            self.of(member.host, member.pid) is not None
+            or (getattr(member, "global_rank", None) in self._ranks and member.pid not in self._other_jobs)
+            for member in members
         )
 
-    def rank_of(self, one: RasRank | CommProgress, size: int) -> int | None:
+    def rank_of(self, member: RasRank | CommProgress, size: int) -> int | None:
         """Global rank of a member; in saved files without a known process, its place in the largest communicator."""
-        if isinstance(one, CommProgress) and one.global_rank is not None:
-            return one.global_rank
-        known = self.of(one.host, one.pid)
-        return known if known is not None or self._live or size < self._largest else one.rank
+        if isinstance(member, CommProgress) and member.global_rank is not None:
+            return member.global_rank
+        known = self.of(member.host, member.pid)
+        return known if known is not None or self._live or size < self._largest else member.rank
 
 
 comm_ranks = once(CommRankResolver)

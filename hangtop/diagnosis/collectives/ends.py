@@ -35,19 +35,19 @@ def strayed(groups: Mapping[Group, Mapping[int, RankInGroup]], progress: Mapping
     """
     places: dict[tuple[str, int, int], dict[int, int]] = defaultdict(dict)
     for group, members in groups.items():
-        for rank, own in members.items():
-            for seq, place in own.places.items():
+        for rank, collectives in members.items():
+            for seq, place in collectives.places.items():
                 places[(*_role(group), seq)][rank] = place
     wrong: set[int] = set()
-    for group, one in progress.items():
-        for waiter, operation in one.waiting.items():
+    for group, record in progress.items():
+        for waiter, operation in record.waiting.items():
             first = places[(*_role(group), operation.seq)]
-            for rank in one.not_launched(operation.seq):
+            for rank in record.not_launched(operation.seq):
                 waits_in = [(other, members[rank].unfinished) for other, members in groups.items() if rank in members]
                 for other, unfinished in waits_in:
                     second = places[(*_role(other), unfinished[0])] if unfinished else {}
                     both = (first.keys() & second.keys()) - {waiter, rank}
-                    if 2 * sum(first[each] < second[each] for each in both) > len(both):
+                    if 2 * sum(first[peer] < second[peer] for peer in both) > len(both):
                         wrong.add(rank)
     return wrong if len(wrong) == 1 else set()
 

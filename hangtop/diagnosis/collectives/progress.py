@@ -52,7 +52,7 @@ class WaitEdge:
     certain: bool
     """False if the wait is only possible: the counts are not sure, or the source does not cover the other ranks."""
     since: float | None = None
-    untold: bool = False
+    uncovered: bool = False
     """The source does not cover the other ranks."""
 
     @property
@@ -80,7 +80,7 @@ class LaunchProgress:
     @property
     def behind(self) -> tuple[int, ...]:
         """Members that have not launched the highest number in which others wait."""
-        return self.not_launched(max((one.seq for one in self.waiting.values()), default=-1))
+        return self.not_launched(max((operation.seq for operation in self.waiting.values()), default=-1))
 
     @property
     def ahead(self) -> frozenset[int]:
@@ -89,42 +89,42 @@ class LaunchProgress:
         If all ranks wait, these skipped the others' collective: rank 2 waits in #9 and the others in #8. The root of a
         broadcast may run ahead without a fault.
         """
-        numbers = Counter(one.seq for one in self.last.values()).most_common(1)
+        numbers = Counter(operation.seq for operation in self.last.values()).most_common(1)
         usual = numbers[0][0] if numbers else 0
-        few = frozenset(rank for rank, one in self.last.items() if one.seq != usual)
+        few = frozenset(rank for rank, operation in self.last.items() if operation.seq != usual)
         only_more = all(self.last[rank].seq > usual for rank in few)
-        streams = any("broadcast" in one.name.lower() for one in self.last.values())
+        streams = any("broadcast" in operation.name.lower() for operation in self.last.values())
         return few if only_more and not streams and 2 * len(few) < len(self.last) else frozenset()
 
     @property
-    def untold(self) -> tuple[int, ...]:
+    def uncovered(self) -> tuple[int, ...]:
         """Members that the source does not cover."""
         return tuple(sorted(self.members - self.last.keys()))
 
     @property
     def trickles(self) -> bool:
         """True in a chain of broadcasts: the root runs ahead and data trickles down, so ranks stand at many places."""
-        broadcast = any("broadcast" in one.name.lower() for one in self.waiting.values())
-        return broadcast and len({one.seq for one in self.last.values()}) > 2
+        broadcast = any("broadcast" in operation.name.lower() for operation in self.waiting.values())
+        return broadcast and len({operation.seq for operation in self.last.values()}) > 2
 
     def edges(self) -> Iterator[WaitEdge]:
         """Yield the waits; thousands of ranks that wait in one number share one tuple of the ranks they wait for."""
-        late = {seq: self.not_launched(seq) for seq in {one.seq for one in self.waiting.values()}}
-        untold, certain = self.untold, self.certain and not self.trickles
-        for rank, one in sorted(self.waiting.items()):
-            behind = late[one.seq]
-            if behind or untold:
+        late = {seq: self.not_launched(seq) for seq in {operation.seq for operation in self.waiting.values()}}
+        uncovered, certain = self.uncovered, self.certain and not self.trickles
+        for rank, op in sorted(self.waiting.items()):
+            behind = late[op.seq]
+            if behind or uncovered:
                 sure = certain and bool(behind)
-                yield WaitEdge(rank, behind or untold, self.label, one.name, one.seq, sure, one.since, not behind)
+                yield WaitEdge(rank, behind or uncovered, self.label, op.name, op.seq, sure, op.since, not behind)
 
 
 def leading(records: Sequence[LaunchProgress]) -> list[LaunchProgress]:
     """Records with ranks behind that do not all wait in another communicator; all records with ranks behind if none."""
-    late, free = [one for one in records if one.behind], []
-    for one in late:
-        elsewhere = {rank for other in late if other is not one for rank in other.waiting}
-        if not set(one.behind) <= elsewhere:
-            free.append(one)
+    late, free = [record for record in records if record.behind], []
+    for record in late:
+        elsewhere = {rank for other in late if other is not record for rank in other.waiting}
+        if not set(record.behind) <= elsewhere:
+            free.append(record)
     return free or late
 
 
@@ -153,11 +153,11 @@ def differing_field(launched: Mapping[int, Operation]) -> Literal["name", "dtype
 
     Types and sizes that a source does not report are not compared.
     """
-    names = {one.name for one in launched.values()}
+    names = {operation.name for operation in launched.values()}
     if len(names) > 1:
         return "name"
-    if len({one.dtype for one in launched.values() if one.dtype}) > 1:
+    if len({operation.dtype for operation in launched.values() if operation.dtype}) > 1:
         return "dtype"
-    sizes = {one.size for one in launched.values() if one.size}
+    sizes = {operation.size for operation in launched.values() if operation.size}
     same_size = {name.lower().replace("_", "") for name in names} <= SAME_INPUT
     return "size" if same_size and len(sizes) > 1 else None

@@ -111,7 +111,7 @@ def recorded(dumps: Iterable[RecorderDump]) -> Recorded:
 def _rank_in_group(dump: RecorderDump, placed: Mapping[int, tuple[int, Collective]]) -> RankInGroup:
     entries = {seq: entry for seq, (_, entry) in placed.items()}
     name = next(iter(entries.values())).group
-    enqueued, completed = (-1 if told is None else told for told in dump.status.get(name, (None, None)))
+    enqueued, completed = (-1 if number is None else number for number in dump.status.get(name, (None, None)))
     done = {seq for seq, entry in entries.items() if is_done(entry)}
     completed = max([completed, *done])
     return RankInGroup(
@@ -137,7 +137,7 @@ def _p2p_ops(rank: int, group: Group, batch: Sequence[tuple[int, Collective]]) -
 # --- sends and receives of all ranks ------------------------------------------------------------------------------
 
 
-def p2p_edges(found: Recorded) -> Iterator[WaitEdge]:
+def p2p_edges(launched: Recorded) -> Iterator[WaitEdge]:
     """The waits of each rank's first open sends and receives in a group that lack a counterpart.
 
     The k-th open send from A to B in a group meets the k-th open receive at B from A. Sequence numbers do not give k
@@ -147,18 +147,18 @@ def p2p_edges(found: Recorded) -> Iterator[WaitEdge]:
         lambda: {True: [], False: []}
     )
     peers: dict[tuple[int, int], set[int | None]] = defaultdict(set)
-    for op in found.p2p:
+    for op in launched.p2p:
         peers[op.rank, op.step].add(op.peer)
         if op.open and op.peer is not None:
             sides[op.way][op.sends].append(op)
     first: dict[tuple[int, Group], int] = {}
-    for op in found.p2p:
+    for op in launched.p2p:
         if not op.open or op.peer is None or first.setdefault((op.rank, op.group), op.step) != op.step:
             continue
         mine, others = sides[op.way][op.sends], sides[op.way][not op.sends]
         alone = len(peers[op.rank, op.step]) == 1  # with several peers the counterpart may be done
         if mine.index(op) >= len(others):
-            dumped = op.peer in found.dumps
+            dumped = op.peer in launched.dumps
             yield WaitEdge(
                 op.rank, (op.peer,), op.group.label, "send" if op.sends else "recv", op.entry.seq,
                 dumped and alone, op.entry.created, not dumped,

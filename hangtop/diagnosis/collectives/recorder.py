@@ -69,65 +69,66 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
     A rank that waits in an operation itself is no culprit at first. A rank without a dump is none as long as a rank
     with a dump is to blame, or more ranks have no dump than wait.
     """
-    found = recorded(dumps)
-    groups = sorted(found.groups, key=lambda group: (len(group.name), group.name, group.ranks))
-    progress = {group: _progress(group, found) for group in groups}
-    edges = (*(edge for one in progress.values() for edge in one.edges()), *p2p_edges(found))
+    launched = recorded(dumps)
+    groups = sorted(launched.groups, key=lambda group: (len(group.name), group.name, group.ranks))
+    progress = {group: _progress(group, launched) for group in groups}
+    edges = (*(edge for record in progress.values() for edge in record.edges()), *p2p_edges(launched))
     sure: dict[int, set[int]] = defaultdict(set)
     for edge in edges:
         if edge.certain:
             sure[edge.waiter].update(edge.for_ranks)
     waiters = {edge.waiter for edge in edges}
-    busy = {rank for one in progress.values() for rank in one.waiting}
-    busy |= {op.rank for op in found.p2p if op.open and op.peer is not None}
+    busy = {rank for record in progress.values() for rank in record.waiting}
+    busy |= {op.rank for op in launched.p2p if op.open and op.peer is not None}
     ends = set().union(*sure.values()) - waiters
     culprits = ends - busy
     circle = circle_of(sure)
-    undumped = {rank for edge in edges if edge.untold for rank in edge.for_ranks} - found.dumps.keys()
+    undumped = {rank for edge in edges if edge.uncovered for rank in edge.for_ranks} - launched.dumps.keys()
     if culprits or circle or len(undumped) > len(waiters):
         undumped = set()
     unfinished = (
-        [] if culprits else [one for group in groups if (one := _on_some(progress[group], found.groups[group]))]
+        [] if culprits else [left for group in groups if (left := _on_some(progress[group], launched.groups[group]))]
     )
-    culprits = culprits or {rank for one in unfinished for rank in one.waiting} or strayed(found.groups, progress)
+    culprits = culprits or {rank for left in unfinished for rank in left.waiting} or strayed(launched.groups, progress)
     # gloo lists no members: a rank alone in its group waits in a collective that no other rank has joined
-    culprits = culprits or ends & {rank for one in progress.values() if len(one.members) == 1 for rank in one.waiting}
+    alone = {rank for record in progress.values() if len(record.members) == 1 for rank in record.waiting}
+    culprits = culprits or ends & alone
     if not (culprits or circle or undumped):
-        unfinished = [OpenGroup(one.label, one.waiting) for one in progress.values() if _stands(one)]
+        unfinished = [OpenGroup(record.label, record.waiting) for record in progress.values() if _stands(record)]
     return Matched(
-        found.dumps, tuple(progress.values()), edges,
-        differs=tuple(sorted(filter(None, map(_differs, [found.groups[group] for group in groups])), key=_since)),
+        launched.dumps, tuple(progress.values()), edges,
+        differs=tuple(sorted(filter(None, map(_differs, [launched.groups[group] for group in groups])), key=_since)),
         circle=() if culprits else tuple(sorted(circle)),
         culprits=tuple(sorted(culprits)),
         undumped=tuple(sorted(undumped)),
-        unfinished=tuple(sorted(unfinished, key=lambda one: _since(one.waiting))),
+        unfinished=tuple(sorted(unfinished, key=lambda group: _since(group.waiting))),
     )  # fmt: skip
 
 
 def _since(operations: Mapping[int, Operation]) -> float:
-    return min(one.since or 0.0 for one in operations.values())
+    return min(operation.since or 0.0 for operation in operations.values())
 
 
-def _progress(group: Group, found: Recorded) -> LaunchProgress:
+def _progress(group: Group, launched: Recorded) -> LaunchProgress:
     """Progress of one group: members whose dump lists nothing of the group have launched nothing in it.
 
     A dump of open operations alone may be empty: its status shows what was done.
     """
-    own, dumps = found.groups[group], found.dumps
-    members = set(group.ranks) or set(dumps if group.whole else own)
-    waiting = {rank: its.operation(its.unfinished[0]) for rank, its in own.items() if its.unfinished}
-    last = {rank: Operation("", its.enqueued, its.source) for rank, its in own.items()}
-    for rank in (members & dumps.keys()) - own.keys():
+    by_rank, dumps = launched.groups[group], launched.dumps
+    members = set(group.ranks) or set(dumps if group.whole else by_rank)
+    waiting = {rank: calls.operation(calls.unfinished[0]) for rank, calls in by_rank.items() if calls.unfinished}
+    last = {rank: Operation("", calls.enqueued, calls.source) for rank, calls in by_rank.items()}
+    for rank in (members & dumps.keys()) - by_rank.keys():
         if dumps[rank].collectives or not any(completed for _, completed in dumps[rank].status.values()):
             last[rank] = Operation("", -1, dumps[rank].source)
     return LaunchProgress(group.label, frozenset(members), last, waiting)
 
 
-def _on_some(progress: LaunchProgress, own: Mapping[int, RankInGroup]) -> OpenGroup | None:
+def _on_some(progress: LaunchProgress, by_rank: Mapping[int, RankInGroup]) -> OpenGroup | None:
     """A collective that some members have open and others completed: all had joined, so these GPUs stand still."""
     waiting, completed = {}, set[int]()
     for rank, first in progress.waiting.items():
-        others = {other for other, its in own.items() if other != rank and its.completed >= first.seq}
+        others = {other for other, calls in by_rank.items() if other != rank and calls.completed >= first.seq}
         if others:
             waiting[rank] = first
             completed |= others
@@ -137,16 +138,16 @@ def _on_some(progress: LaunchProgress, own: Mapping[int, RankInGroup]) -> OpenGr
 def _stands(progress: LaunchProgress) -> bool:
     """Whether all members stand in one collective."""
     waiting = progress.waiting
-    return waiting.keys() == progress.members and len({one.seq for one in waiting.values()}) == 1
+    return waiting.keys() == progress.members and len({operation.seq for operation in waiting.values()}) == 1
 
 
-def _differs(own: Mapping[int, RankInGroup]) -> Mapping[int, Operation] | None:
+def _differs(by_rank: Mapping[int, RankInGroup]) -> Mapping[int, Operation] | None:
     """The first unfinished collective that ranks of a group launched in different ways."""
-    for seq in sorted({seq for its in own.values() for seq in its.unfinished}):
-        there = {rank: its for rank, its in own.items() if seq in its.entries}
-        launched = {rank: its.operation(seq) for rank, its in there.items()}
+    for seq in sorted({seq for calls in by_rank.values() for seq in calls.unfinished}):
+        there = {rank: calls for rank, calls in by_rank.items() if seq in calls.entries}
+        launched = {rank: calls.operation(seq) for rank, calls in there.items()}
         # batches may be closed on some ranks and not yet on others
-        if len({closes(its.entries[seq]) for its in there.values()}) == 1 and differing_field(launched) is not None:
+        if len({closes(calls.entries[seq]) for calls in there.values()}) == 1 and differing_field(launched) is not None:
             return launched
     return None
 

@@ -30,7 +30,7 @@ class TimedOutGroup:
     name: str
     """GUID, else the description; empty where the lines name no group."""
     progress: LaunchProgress
-    """By the time-outs and the numbers that ranks report as launched; members without a report are untold."""
+    """By the time-outs and the numbers that ranks report as launched; members without a report are not covered."""
     events: tuple[LogEvent, ...]
     """Time-outs and the status that goes with them."""
     members: frozenset[int]
@@ -43,7 +43,7 @@ class TimedOutGroup:
     def passed(self) -> frozenset[int]:
         """Ranks whose open collective another rank has completed: all had launched it, and these stand still."""
         most = max(self.completed.values(), default=-1)
-        return frozenset(rank for rank, one in self.progress.waiting.items() if one.seq <= most)
+        return frozenset(rank for rank, operation in self.progress.waiting.items() if operation.seq <= most)
 
     @property
     def timeouts(self) -> tuple[LogEvent, ...]:
@@ -58,12 +58,12 @@ def timed_out(job: Job) -> tuple[TimedOutGroup, ...]:
     for event in events:
         named[event.rank] |= {_name(event)} - {""}
     by_name: dict[str, list[LogEvent]] = defaultdict(list)
-    every = set[str]().union(*named.values())
+    all_names = set[str]().union(*named.values())
     for event in events:  # a line without a group belongs to the only group that its rank, or any rank, names elsewhere
-        names = named[event.rank] or every
+        names = named[event.rank] or all_names
         by_name[_name(event) or (next(iter(names)) if len(names) == 1 else "")].append(event)
-    found = [_group(job, name, own) for name, own in by_name.items()] + _over_gloo(job)
-    return tuple(sorted(found, key=lambda one: (min(e.at or float("inf") for e in one.events), one.name)))
+    groups = [_group(job, name, lines) for name, lines in by_name.items()] + _over_gloo(job)
+    return tuple(sorted(groups, key=lambda group: (min(e.at or float("inf") for e in group.events), group.name)))
 
 
 def _over_gloo(job: Job) -> list[TimedOutGroup]:
@@ -120,7 +120,7 @@ def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
             completed[rank] = max(done, completed.get(rank, done))
         if enqueued is not None:
             last[rank] = Operation(op, max(enqueued, last[rank].seq if rank in last else 0), source)
-    numbers = [one.seq for one in waiting.values()]
+    numbers = [operation.seq for operation in waiting.values()]
     if not all(map(_name, events)) and numbers and max(numbers) - min(numbers) > FAR:
         last, waiting, completed = {}, {}, {}  # lines without a name, of several groups
     progress = LaunchProgress(group.label if name else "", _silent(job, members, events) | last.keys(), last, waiting)
@@ -138,9 +138,9 @@ def _silent(job: Job, members: frozenset[int], events: Sequence[LogEvent]) -> fr
     for event in (*job.events, *events):
         if event.rank is not None:
             by_source[event.source].add(event.rank)
-    shared = [own for own in by_source.values() if len(own) > 1]
-    span = max((max(own) - min(own) + 1 for own in shared), default=1)
-    read = {rank // span for own in by_source.values() for rank in own}
+    shared = [ranks for ranks in by_source.values() if len(ranks) > 1]
+    span = max((max(ranks) - min(ranks) + 1 for ranks in shared), default=1)
+    read = {rank // span for ranks in by_source.values() for rank in ranks}
     heard = members if shared and len(by_source) == 1 else {rank for rank in members if rank // span in read}
     silent = frozenset(heard) - reported
     return silent if reported and len(silent) * 2 < len(members) else frozenset()

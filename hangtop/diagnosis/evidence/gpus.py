@@ -51,8 +51,8 @@ def _by_settings(process: RankProcess) -> int | None:
     if visible is None:
         return local
     listed = [word.strip() for word in visible.split(",") if word.strip()]
-    own = listed[0] if len(listed) == 1 else listed[local] if local is not None and local < len(listed) else ""
-    return int(own) if own.isdecimal() and len(own) < 4 else None
+    chosen = listed[0] if len(listed) == 1 else listed[local] if local is not None and local < len(listed) else ""
+    return int(chosen) if chosen.isdecimal() and len(chosen) < 4 else None
 
 
 def gpus_of(job: Job, rank: Rank) -> tuple[Gpu, ...]:
@@ -64,8 +64,8 @@ def gpus_of(job: Job, rank: Rank) -> tuple[Gpu, ...]:
     node = job.nodes.get(rank.node)
     if node is None:
         return ()
-    told = rank.gpus or any(gpu.processes for gpu in node.gpus.values())
-    wanted = rank.gpus if told else (given_gpu(rank.process),)
+    listed = rank.gpus or any(gpu.processes for gpu in node.gpus.values())
+    wanted = rank.gpus if listed else (given_gpu(rank.process),)
     return tuple(gpu for gpu in node.gpus.values() if gpu.index in wanted)
 
 
@@ -76,7 +76,8 @@ def ranks_on_gpu(job: Job, node: Node, index: int | None) -> tuple[int, ...]:
     """
     ranks = job.ranks_of(node.name) if index is not None else ()
     on_it = {rank.rank for rank in ranks if index in rank.gpus}
-    return tuple(sorted(on_it or {one.rank for one in ranks if not one.gpus and _by_settings(one.process) == index}))
+    assigned = {rank.rank for rank in ranks if not rank.gpus and _by_settings(rank.process) == index}
+    return tuple(sorted(on_it or assigned))
 
 
 def all_gpus(job: Job) -> Iterator[tuple[Node, Gpu]]:
@@ -110,12 +111,12 @@ def gpu_loads(job: Job) -> Mapping[int, Load]:
     """
     still = job.stood_still or 0.0
     since = job.now - still / 2 if job.live and still >= STOOD_STILL_S else float("inf")
-    found: dict[int, Load] = {}
+    by_rank: dict[int, Load] = {}
     for owner in job.ranks:
         if owner.gone_at is None and (gpus := gpus_of(job, owner)):
             loads = {_load(gpu, since) for gpu in gpus}
-            found[owner.rank] = loads.pop() if len(loads) == 1 else "computing" if "computing" in loads else "mixed"
-    return found
+            by_rank[owner.rank] = loads.pop() if len(loads) == 1 else "computing" if "computing" in loads else "mixed"
+    return by_rank
 
 
 def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
@@ -137,7 +138,7 @@ def load_shares(job: Job, span: float) -> dict[int, Mapping[Load, float]]:
 
     Only for ranks with exactly one GPU whose samples cover the span: a sample holds until the next one.
     """
-    found: dict[int, Mapping[Load, float]] = {}
+    by_rank: dict[int, Mapping[Load, float]] = {}
     for owner in job.ranks:
         gpus = gpus_of(job, owner) if owner.gone_at is None else ()
         samples = list(gpus[0].samples) if len(gpus) == 1 else []
@@ -148,8 +149,8 @@ def load_shares(job: Job, span: float) -> dict[int, Mapping[Load, float]]:
         for sample, following in pairwise(samples):
             lasted[load_of(gpus[0], sample.value)] += max(0.0, following.at - max(sample.at, since))
         if not lasted["unknown"]:
-            found[owner.rank] = {"computing": lasted["computing"] / span, "spinning": lasted["spinning"] / span}
-    return found
+            by_rank[owner.rank] = {"computing": lasted["computing"] / span, "spinning": lasted["spinning"] / span}
+    return by_rank
 
 
 def draws_work_power(job: Job, rank: Rank) -> bool:

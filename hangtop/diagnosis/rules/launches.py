@@ -150,7 +150,7 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
             yield from found
             break
     ends = leading([group.progress for group in groups])
-    told = [group for group in groups if group.progress in ends] or [one for one in groups if one.progress.untold]
+    told = [group for group in groups if group.progress in ends] or [one for one in groups if one.progress.uncovered]
     group = (told or groups)[0]
     behind, how, weight = _behind(group)
     first = (group.timeouts or group.events)[0]
@@ -180,7 +180,7 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
     if group.passed and 2 * len(group.passed) <= len(progress.last):
         at = ranks_text(group.passed)
         return tuple(sorted(group.passed)), f"{at} had launched it, and other ranks completed it", 0.7
-    if missing := progress.untold:
+    if missing := progress.uncovered:
         how = f"{ranks_text(missing)} had not launched it (no time-out in the log)"
         return missing, how, 0.8 if progress.last else 0.7
     unread = group.members - reported

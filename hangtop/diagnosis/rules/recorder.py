@@ -96,8 +96,8 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     direct = [edge for edge in matched.edges if set(edge.for_ranks) & set(culprits)]
     direct.sort(key=lambda edge: (not edge.certain, edge.p2p, edge.since or 0.0, edge.waiter))
     if direct and _open_long(job_status, matched, (edge.since for edge in direct)):
-        untold = any(edge.untold for edge in matched.edges)
-        weight = 0.65 if not matched.culprits else 0.8 if untold else 0.92
+        uncovered = any(edge.uncovered for edge in matched.edges)
+        weight = 0.65 if not matched.culprits else 0.8 if uncovered else 0.92
         last = [_dump(matched, rank, _last(matched, rank)) for rank in culprits[:2]]
         yield not_launched(
             job, culprits, direct, _waiters(job_status, culprits), weight,

@@ -43,7 +43,7 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     late = late if len(late) >= _LATE_SAMPLES else read[-_LATE_SAMPLES:]
     alike = [*takewhile(lambda sample: sample.says.place == last.says.place, reversed(read))]
     child = target_of(last.dump.waiting_on).process
-    rates = [_carried(mine), _carried([one for one in helpers if one.pid == child])]
+    rates = [_carried(mine), _carried([dump for dump in helpers if dump.pid == child])]
     return last.says._replace(
         cpu=_cpu(mine),
         moving=None if last.says.error or len(read) == 1 else any(sample.points != last.points for sample in late),
@@ -58,7 +58,7 @@ def _torn(mine: Sequence[StackDump]) -> StackDump | None:
 
     A read without a pause sometimes misses all Python frames. A program that is over has none in the next dump, either.
     """
-    empty = [one for one in mine if one.main is not None and all(frame.native for frame in one.main.frames)]
+    empty = [dump for dump in mine if dump.main is not None and all(frame.native for frame in dump.main.frames)]
     return empty[0] if len(empty) == 1 and empty[0].method == "nonblocking" else None
 
 
@@ -82,7 +82,7 @@ def _sample_of(dump: StackDump, main: ThreadStack | None, helpers: Sequence[Stac
     says = says._replace(
         state=dump.state, wchan=dump.wchan, syscall=dump.syscall, waiting_on=waiting_on, at=dump.at, since=dump.at,
         beside=dump.beside,
-        gil=next((thread_name(one) for one in dump.threads if one.owns_gil), ""),
+        gil=next((thread_name(thread) for thread in dump.threads if thread.owns_gil), ""),
     )  # fmt: skip
     return _Sample(dump, says, points)
 
@@ -118,11 +118,11 @@ def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, 
     for dump in sorted(helpers, key=lambda dump: (dump.pid != child, abs(dump.at - waits.at))):
         main = dump.main
         if main is not None and (dump.pid == child or not dump.syscall.startswith("accept")):  # accept: a server
-            found = parse(main.frames, kernel_view(dump))
-            awaits_orders = found.says.waits == "helper" and len(found.user) == 1
+            parsed = parse(main.frames, kernel_view(dump))
+            awaits_orders = parsed.says.waits == "helper" and len(parsed.user) == 1
             # a helper started as ``python -c`` shows no line of the job
-            if any(frame.file != "<string>" for frame in found.user) and not awaits_orders:
-                return dump, found
+            if any(frame.file != "<string>" for frame in parsed.user) and not awaits_orders:
+                return dump, parsed
     return None, None
 
 
@@ -141,15 +141,15 @@ def _cpu(mine: Sequence[StackDump]) -> float | None:
 
 def _carried(dumps: Sequence[StackDump]) -> float | None:
     """Bytes per second between the last sample and an earlier one, else the rate measured during the last sample."""
-    told = [(dump.at, dump.carried) for dump in dumps if dump.carried is not None and dump.pid == dumps[-1].pid]
-    for at, carried in reversed(told):
-        if told[-1][0] - at >= _SHORTEST_SPAN:
-            return max(0, told[-1][1] - carried) / (told[-1][0] - at)
+    totals = [(dump.at, dump.carried) for dump in dumps if dump.carried is not None and dump.pid == dumps[-1].pid]
+    for at, carried in reversed(totals):
+        if totals[-1][0] - at >= _SHORTEST_SPAN:
+            return max(0, totals[-1][1] - carried) / (totals[-1][0] - at)
     return dumps[-1].carrying if dumps else None
 
 
 def _other_threads(dump: StackDump, judged: ParsedStack) -> tuple[ThreadNote, ...]:
     """Threads in the job's own code other than main and the judged thread."""
-    beside = (one for one in dump.threads if one is not dump.main and own(one.frames) != judged.frames)
-    found = ((one, next(filter(is_user, one.frames), None)) for one in beside)
-    return tuple(ThreadNote(thread_name(one), role(one, dump), place(frame)) for one, frame in found if frame)
+    beside = (thread for thread in dump.threads if thread is not dump.main and own(thread.frames) != judged.frames)
+    inner = ((thread, next(filter(is_user, thread.frames), None)) for thread in beside)
+    return tuple(ThreadNote(thread_name(thread), role(thread, dump), place(frame)) for thread, frame in inner if frame)

@@ -56,8 +56,8 @@ class FrameRow(NamedTuple):
     def operation(self, frame: Frame) -> str:
         """Name of the operation of a frame of this row, the same for all versions of torch."""
         name = "" if frame.native else function(frame.name)
-        if self.native is not None and (found := self.native.match(frame.name)) is not None and found.lastindex:
-            name = found[1]
+        if self.native is not None and (match := self.native.match(frame.name)) is not None and match.lastindex:
+            name = match[1]
         return self.op or ALIASES.get(name, name)
 
 

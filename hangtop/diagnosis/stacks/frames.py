@@ -104,7 +104,7 @@ def is_carrier(frame: Frame) -> bool:
 def own(frames: Sequence[Frame]) -> tuple[Frame, ...]:
     """Frames since the process was forked: frames further out are the parent's at the time of the fork."""
     for index, frame in enumerate(frames):
-        if function(frame.name) in ("_bootstrap", "_worker_loop") and any(is_in(frame.file, one) for one in _FORKS):
+        if function(frame.name) in ("_bootstrap", "_worker_loop") and any(is_in(frame.file, file) for file in _FORKS):
             return tuple(frames[: index + 1])
     return tuple(frames)
 

@@ -67,11 +67,11 @@ def _parse(frames: Sequence[Frame], view: Meaning | None, *, main: bool) -> Pars
     named = phase_by_name(user) if python else None
     context = inside | ({named} if named is not None else set())
     peers, program = _innermost(mine, PEERS), _innermost(mine, PROGRAM)
-    found = peers or _without_peers(program, phases, context, mine, view or Meaning.CODE)
-    meaning, by_frame = found.meaning, peers is not None or program is not None
-    words = meaning.words.format(op=found.op) if by_frame or meaning.kind not in ("code", "unknown") else ""
+    meant = peers or _without_peers(program, phases, context, mine, view or Meaning.CODE)
+    meaning, by_frame = meant.meaning, peers is not None or program is not None
+    words = meaning.words.format(op=meant.op) if by_frame or meaning.kind not in ("code", "unknown") else ""
     says = Activity(
-        meaning, found.waits, found.op, frozenset(context), found.world, found.peer,
+        meaning, meant.waits, meant.op, frozenset(context), meant.world, meant.peer,
         where=place(user[0]) if user else "",
         function=place(user[0], line=False) if user else "",
         by_frame=by_frame,
@@ -181,11 +181,11 @@ def _folded(frames: Sequence[Frame], user: Sequence[Frame], words: str, running:
     lines: list[str] = []
     ends = 0
     for frame in reversed(frames):
-        own = frame in user
-        line = place(frame, line=frame != running) if own else "" if is_carrier(frame) else _library_line(frame)
+        of_user = frame in user
+        line = place(frame, line=frame != running) if of_user else "" if is_carrier(frame) else _library_line(frame)
         if line and (not lines or lines[-1] != line):
             lines.append(line)
-        ends = len(lines) if own else ends
+        ends = len(lines) if of_user else ends
     return [*lines[:ends], f"⟨{words}⟩"] if words else lines
 
 

@@ -130,9 +130,9 @@ _ON = re.compile(
 def target_of(waiting_on: str) -> BlockedOn:
     """Parse ``StackDump.waiting_on``."""
     text = waiting_on.removesuffix(RUNS)
-    found = _ON.match(text)
-    told = {name: int(number) for name, number in found.groupdict().items() if number} if found is not None else {}
-    return BlockedOn(text.startswith("pipe"), **told, runs=text != waiting_on)
+    match = _ON.match(text)
+    numbers = {name: int(number) for name, number in match.groupdict().items() if number} if match is not None else {}
+    return BlockedOn(text.startswith("pipe"), **numbers, runs=text != waiting_on)
 
 
 class ThreadNote(NamedTuple):

@@ -38,11 +38,11 @@ def role(thread: ThreadStack, dump: StackDump) -> Role:
 
 def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -> tuple[ParsedStack, Role]:
     """Stack and role of the thread to which main has handed its work, else of main."""
-    own, says = (stack, role(main, dump)), stack.says
+    of_main, says = (stack, role(main, dump)), stack.says
     hands_over = says.meaning in _HANDED_OVER
     passive = says.kind in _PASSIVE or hands_over or not stack.user
     if says.waits == "peers" or "shutdown" in says.context or not (passive or says.kind in ("backward", "forward")):
-        return own
+        return of_main
     others = [
         (inner, part)
         for thread in dump.threads
@@ -60,7 +60,7 @@ def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -
     working = [pair for pair in others if pair[0].user]
     if len(working) > 1:  # prefer the one in which a framework runs the job
         working = [pair for pair in working if _run_by_a_library(pair[0])]
-    return working[0] if (hands_over or not stack.user) and len(working) == 1 else own
+    return working[0] if (hands_over or not stack.user) and len(working) == 1 else of_main
 
 
 def _run_by_a_library(stack: ParsedStack) -> bool:

@@ -46,7 +46,8 @@ def _merge(found: Iterable[Finding]) -> list[Finding]:
     A summary becomes one line, even if a name from a log has line breaks.
     """
     kept: dict[tuple[object, ...], Finding] = {}
-    for finding in sorted((replace(one, summary=" ".join(one.summary.split())) for one in found), key=_order):
+    one_line = (replace(finding, summary=" ".join(finding.summary.split())) for finding in found)
+    for finding in sorted(one_line, key=_order):
         nodes = finding.nodes if not finding.ranks else ()
         setting = finding.summary if finding.kind.startswith("env_") else ""
         key = (finding.kind, finding.ranks, finding.gpus, finding.ports, nodes, setting)
@@ -105,7 +106,7 @@ def _causes(found: Sequence[Finding]) -> Mapping[int, int]:
             for thing in _things(finding, where)
             for candidate in places.get((kind, where, thing), ())
         }
-        fitting = (one for one in sorted(candidates) if _may_cause(found[one], finding) and root_of(one) != place)
+        fitting = (c for c in sorted(candidates) if _may_cause(found[c], finding) and root_of(c) != place)
         if (cause := next(fitting, None)) is not None:
             causes[place] = cause
     return causes

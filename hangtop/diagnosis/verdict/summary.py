@@ -49,10 +49,10 @@ def summary_of(job_status: JobStatus, outcome: Outcome, findings: tuple[Finding,
             none = f"no rank runs on {f'this machine ({ELSEWHERE})' if job.unasked else nodes}"
             return f"{none}: if a job ended here, name its logs ({NAME_LOGS})"
         case _ if not job.live:
-            told = (one.summary for one in findings if one.kind in ("rank_killed", "gpu_xid") or _speaks(one))
-            return next(told, "") or _of_files(job_status)
+            summaries = (f.summary for f in findings if f.kind in ("rank_killed", "gpu_xid") or _speaks(f))
+            return next(summaries, "") or _of_files(job_status)
         case _:
-            serious = filter(_speaks, findings) if ranks else (one for one in findings if one.severity != "info")
+            serious = (f for f in findings if (_speaks(f) if ranks else f.severity != "info"))
             if (reason := next(iter(serious), None)) is not None:
                 return reason.summary
             return f"{seen}{watched}: {_unsettled(job_status, waiting)}" if ranks else _without_ranks(job, nodes)
@@ -103,9 +103,9 @@ def proof_of_motion(job_status: JobStatus) -> str:
         return job.motion.proof
     if sign := _computing(job_status) or _usual_pause(job):
         return sign
-    moving = (one for one in job_status.of("working") if one.activity and one.activity.moving)
-    works = (one for one in moving if job_status.wake_set(one).progress is WakeProgress.WORKS)
-    return next((f"rank {one.rank} works: {one.where}" for one in works), "")
+    moving = (status for status in job_status.of("working") if status.activity and status.activity.moving)
+    works = (status for status in moving if job_status.wake_set(status).progress is WakeProgress.WORKS)
+    return next((f"rank {status.rank} works: {status.where}" for status in works), "")
 
 
 def _usual_pause(job: Job) -> str:
@@ -122,25 +122,23 @@ def contradiction(job_status: JobStatus) -> str:
     Against GPUs that compute, every rank must stand at one line for long, because GPUs may compute without their ranks.
     Against steps in a log, one rank that stands still in a wait is enough: the steps do not depend on its wait.
     """
-    motion, least = job_status.job.motion, job_status.alarm_after
+    motion = job_status.job.motion
     signs, by_steps = motion.proof if motion.moving else _computing(job_status), motion.moving and not motion.by_gpus
-    if by_steps:
-        waits = (one for one in job_status.read if one.read and one.state == "waiting" and one.frozen)
-    else:
-        least, waits = max(least, LONG_WORK_S), (one for one in job_status.read if one.read and one.frozen is not False)
-    standing = [one for one in waits if one.held >= least]
+    least = job_status.alarm_after if by_steps else max(job_status.alarm_after, LONG_WORK_S)
+    still = [s for s in job_status.read if s.read and s.frozen is not False and s.held >= least]
+    standing = [status for status in still if status.state == "waiting" and status.frozen] if by_steps else still
     some = by_steps or len(standing) == len(job_status.present)
     if not (signs and standing and some):
         return ""
-    told = f" ({standing[0].activity.label})" if standing[0].activity is not None else ""
-    who, has = ranks_text([one.rank for one in standing]), of_several("has", len(standing))
-    return f"{signs}, but {who} {has} not moved for {duration(min(one.held for one in standing))}{told}"
+    doing = f" ({standing[0].activity.label})" if standing[0].activity is not None else ""
+    who, has = ranks_text([status.rank for status in standing]), of_several("has", len(standing))
+    return f"{signs}, but {who} {has} not moved for {duration(min(status.held for status in standing))}{doing}"
 
 
 def _computing(job_status: JobStatus) -> str:
     """``2 GPUs compute``, if at least half of the known GPUs of ranks compute; else empty."""
-    present = [one for one in job_status.present if one.load != "unknown"]
-    computing = sum(one.load == "computing" for one in present)
+    present = [status for status in job_status.present if status.load != "unknown"]
+    computing = sum(status.load == "computing" for status in present)
     if not computing or 2 * computing < len(present):
         return ""
     return f"{count(computing, 'GPU')} {'computes' if computing == 1 else 'compute'}"
@@ -154,12 +152,13 @@ def gpus_in_use(job: Job) -> int:
 
 def ended_alone(job_status: JobStatus) -> str:
     """Text on ranks that ended while others stay; empty if none did, if steps continue, or if the run is over."""
-    job, gone = job_status.job, [one for one in job_status.of("gone") if one.held >= APART_S]
-    first = max((one.held for one in gone), default=0.0)
+    job, gone = job_status.job, [status for status in job_status.of("gone") if status.held >= APART_S]
+    first = max((status.held for status in gone), default=0.0)
     stepped = (job.motion.last_step_at or 0.0) > job.now - first + STEP_SLACK_S
     if not gone or stepped or not job_status.present or finished(job):
         return ""
-    return f"{ranks_on((one.rank for one in gone), nodes_of(gone))} ended {duration(first)} ago while the others stay"
+    ended = ranks_on((status.rank for status in gone), nodes_of(gone))
+    return f"{ended} ended {duration(first)} ago while the others stay"
 
 
 # --- files of a run that is over ---------------------------------------------------------------------------------
@@ -167,12 +166,12 @@ def ended_alone(job_status: JobStatus) -> str:
 
 def _of_files(job_status: JobStatus) -> str:
     """Summary of files without a finding that decides."""
-    samples = [f"{rank_text(one.rank)} {one.activity.label} ({one.where})" for one in job_status.read if one.activity]
+    samples = [f"{rank_text(s.rank)} {s.activity.label} ({s.where})" for s in job_status.read if s.activity]
     if samples:
         return f"{count(len(samples), 'rank')} looked at: {listed(samples, 2)}; no rank is seen to hold up the others"
     job = job_status.job
     steps = [step for _, event in job.events_of("log.end") if (step := text_of(event, "step"))]
-    known = any(not one.kind.startswith("log.") for one in job.events)
+    known = any(not event.kind.startswith("log.") for event in job.events)
     if not (job.recorders or job.ras or job.progress or steps or known):
         return "nothing to judge: what was read has no line that hangtop knows"
     counted = f"; it counts up to {steps[-1]}" if steps else ""

@@ -84,12 +84,12 @@ def _hangs(job_status: JobStatus, finding: Finding) -> bool:
 
     A failure of ranks counts, too, if the failed ranks still live in their program and hold up the others.
     """
-    if word_of(finding.kind) == "hung" or (finding.kind == "watchdog_timeout" and not job_status.job.live):
+    word, live = word_of(finding.kind), job_status.job.live
+    if word == "hung" or (finding.kind == "watchdog_timeout" and not live):
         return True
-    if not job_status.hung or not _tells_an_end(job_status, finding):
-        return False
-    culprits = {one.rank for one in job_status.graph.culprits if one.state == "working" and one.read}
-    return set(finding.ranks) <= culprits
+    culprits = {status.rank for status in job_status.graph.culprits if status.state == "working" and status.read}
+    failed = live and word == "crashed" and bool(finding.ranks)
+    return failed and job_status.hung and culprits.issuperset(finding.ranks)
 
 
 def _of_broken_parts(
@@ -101,17 +101,13 @@ def _of_broken_parts(
     if not broken:
         return None
     effects = [finding for finding in findings if finding.cause]
+    severe = {finding.kind for finding in effects if finding.severity == "critical"}
     gone = {rank.rank for rank in job.ranks if rank.gone_at is not None}
-    if any(one.severity == "critical" and one.kind in ("rank_crashed", "rank_killed") for one in effects) or any(
-        root.kind in FATAL and root.ranks and gone.issuperset(root.ranks) for root in roots
-    ):
+    ended = any(root.kind in FATAL and root.ranks and gone.issuperset(root.ranks) for root in roots)
+    if ended or severe & {"rank_crashed", "rank_killed"}:
         return "crashed"
-    waits = any(
-        (one.severity == "critical" and word_of(one.kind) == "hung")
-        or (one.kind == "waiting" and one.cause in FATAL - {UNREACHABLE})
-        for one in effects
-    )
-    if present and (job_status.hung or waits):
+    waits = any(finding.kind == "waiting" and finding.cause in FATAL - {UNREACHABLE} for finding in effects)
+    if present and (job_status.hung or waits or "hung" in map(word_of, severe)):
         return "hung"
     if not job.live and (broken & FATAL or failures(job)):
         return "crashed"
@@ -144,7 +140,7 @@ def _begins(job_status: JobStatus) -> bool:
     """Whether ranks are coming up: the youngest is young, and training has not begun or ranks are missing."""
     job, present = job_status.job, job_status.present
     age = min((job.now - rank.process.started for rank in job.ranks if rank.gone_at is None), default=0.0)
-    leaves = all(one.state == "leaving" for one in present)
+    leaves = all(status.state == "leaving" for status in present)
     yet_to_come = age < START_S and bool(job_status.of("missing"))
     return age < START_LONGEST_S and not leaves and (yet_to_come or not job_status.trained)
 
@@ -159,21 +155,16 @@ def _survived(job_status: JobStatus, finding: Finding) -> Finding:
     rank may be of any rank.
     """
     job = job_status.job
-    by_logs = {one.observer for one in finding.evidence} == {Observer.LOG} and word_of(finding.kind) == "hung"
+    by_logs = {line.observer for line in finding.evidence} == {Observer.LOG} and word_of(finding.kind) == "hung"
     ends = word_of(finding.kind) == "crashed"
     if not (job.live and job.motion.moving and finding.severity == "critical" and (ends or by_logs)):
         return finding
-    told = min((line.at for line in finding.evidence if line.at is not None), default=None)
-    if not all(lives_on(job_status, rank, told) for rank in finding.ranks or [rank.rank for rank in job.ranks]):
+    logged = min((line.at for line in finding.evidence if line.at is not None), default=None)
+    if not all(lives_on(job_status, rank, logged) for rank in finding.ranks or [rank.rank for rank in job.ranks]):
         return finding
     alive = "it lives" if len(finding.ranks) == 1 else "they live" if finding.ranks else "all ranks live"
     text = f"{finding.summary}; {alive}, and the job moves on"
     return replace(finding, severity="info", summary=text, advice=SURVIVED)
-
-
-def _tells_an_end(job_status: JobStatus, finding: Finding) -> bool:
-    ended = word_of(finding.kind) == "crashed" and finding.severity == "critical"
-    return job_status.job.live and ended and bool(finding.ranks)
 
 
 # --- what could not be read, or is not judged ----------------------------------------------------------------------
@@ -207,12 +198,12 @@ def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
     for name in logs_behind(job_status):
         reasons["logs", "not yet read since the last rank ended: what it wrote is not known"].add(name)
     others: dict[tuple[object, str], list[Rank]] = defaultdict(list)
-    own = {one.process.master_port for one in job.ranks}
-    for one in job.others if job.live and job.ranks else ():
-        if not left_over(one, job.others):
-            others[one.process.master_port or "PORT", one.whole_on].append(one)
+    ports = {rank.process.master_port for rank in job.ranks}
+    for rank in job.others if job.live and job.ranks else ():
+        if not left_over(rank, job.others):
+            others[rank.process.master_port or "PORT", rank.whole_on].append(rank)
     for (port, alone), ranks in others.items():
-        told = f"{count(len(ranks), 'rank')} of another run, not judged ({ranks[0].process.command[:60]})"
-        remedy = f"name only {alone} to watch it" if alone and port in own else f"--job MASTER_PORT={port} chooses it"
-        reasons["another job", f"{told}: {remedy}"].update(one.node for one in ranks)
+        text = f"{count(len(ranks), 'rank')} of another run, not judged ({ranks[0].process.command[:60]})"
+        remedy = f"name only {alone} to watch it" if alone and port in ports else f"--job MASTER_PORT={port} chooses it"
+        reasons["another job", f"{text}: {remedy}"].update(rank.node for rank in ranks)
     return tuple(Unknown(source, tuple(sorted(nodes - {""})), why) for (source, why), nodes in sorted(reasons.items()))

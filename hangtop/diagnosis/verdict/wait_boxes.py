@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.finding import NAME_NOBODY, Finding, WaitBox
 from hangtop.diagnosis.waits.job_status import JobStatus
-from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State
+from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus, State, nodes_of
 
 _STATES: dict[State, str] = {
     "gone": "is gone", "missing": "is on no node in view", "stopped": "is stopped",
@@ -30,24 +30,24 @@ def wait_boxes(job_status: JobStatus, findings: Sequence[Finding]) -> tuple[Wait
     edges: dict[int, list[WaitEdge]] = defaultdict(list)
     for edge in job_status.edges:
         edges[edge.waiter].append(edge)
-    waits = {one.rank: f"waits {point.text}" for point in graph.points for one in point.members}
+    waits = {status.rank: f"waits {point.text}" for point in graph.points for status in point.members}
     alike: dict[tuple[bool, str], list[RankStatus]] = defaultdict(list)
-    for one in job_status.statuses.values():
-        alike[one.rank in blamed, waits.get(one.rank) or _doing(one)].append(one)
+    for status in job_status.statuses.values():
+        alike[status.rank in blamed, waits.get(status.rank) or _doing(status)].append(status)
     groups = [(*key, part) for key, members in alike.items() for part in _by_awaited(members, edges)]
     groups.sort(key=lambda group: (not group[0], group[2][0].state not in WAITS, -len(group[2]), group[2][0].rank))
-    place_of = {one.rank: place for place, (_, _, group) in enumerate(groups) for one in group}
+    place_of = {status.rank: place for place, (_, _, group) in enumerate(groups) for status in group}
     held_up = tuple(place for place, (is_blamed, *_) in enumerate(groups) if is_blamed)
     boxes = []
     for place, (is_blamed, doing, group) in enumerate(groups):
         ahead: dict[int, str] = {}
-        for edge in (edge for one in group for edge in edges.get(one.rank, ())):
+        for edge in (edge for status in group for edge in edges.get(status.rank, ())):
             for other in {place_of[rank] for rank in edge.for_ranks if rank in place_of} - {place}:
                 ahead.setdefault(other, _operation(edge))
         otherwise = held_up if group[0].state in WAITS and not is_blamed else ()
         boxes.append(
             WaitBox(
-                ranks=tuple(one.rank for one in group), nodes=tuple(sorted({one.node for one in group} - {""})),
+                ranks=tuple(status.rank for status in group), nodes=nodes_of(group),
                 doing=doing, blamed=is_blamed, waits_for=tuple(sorted(ahead)) or otherwise,
                 operation=next(iter(ahead.values()), ""),
             )
@@ -60,11 +60,11 @@ def _by_awaited(members: Sequence[RankStatus], edges: Mapping[int, Sequence[Wait
 
     Ranks without an edge join the largest part.
     """
-    waits = {one.rank: frozenset(edge.for_ranks for edge in edges.get(one.rank, ())) for one in members}
-    told = Counter(filter(None, waits.values())).most_common(1)
+    waits = {status.rank: frozenset(edge.for_ranks for edge in edges.get(status.rank, ())) for status in members}
+    largest = Counter(filter(None, waits.values())).most_common(1)
     parts: dict[frozenset[tuple[int, ...]], list[RankStatus]] = defaultdict(list)
-    for one in members:
-        parts[waits[one.rank] or (told[0][0] if told else frozenset())].append(one)
+    for status in members:
+        parts[waits[status.rank] or (largest[0][0] if largest else frozenset())].append(status)
     yield from parts.values()
 
 

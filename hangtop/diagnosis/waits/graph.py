@@ -31,8 +31,6 @@ or most waits are seen to end and begin again.
 """
 
 HARD: tuple[State, ...] = ("gone", "missing", "stopped", "uninterruptible")
-PLAIN_HALVES = frozenset({"send", "recv"})
-"""Operations that wait for one peer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +128,5 @@ def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
     activities = {member.rank: member.activity for member in members if member.activity}
     if all(activity.peer is None for activity in activities.values()):
         sides = {activity.op for activity in activities.values()}
-        one_side = everybody and len(activities) > 1 and len(sides) == 1 and sides <= PLAIN_HALVES
-        return set(activities) if one_side else set()
+        return set(activities) if everybody and len(activities) > 1 and sides in ({"send"}, {"recv"}) else set()
     return circle_of({edge.waiter: edge.for_ranks for edge in by_frames(members)})
