@@ -56,7 +56,7 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
         known = {rank for name in names for rank in ranks_on_node(job, name)}
         ranks = tuple(sorted(known)) or (_nowhere_else(job) if unseen == names else ())
         elsewhere = {rank.rank for rank in job.ranks if rank.node not in names and rank.gone_at is None}
-        spare = not ranks and len(elsewhere) >= (world_size(job) or len(elsewhere) + 1)
+        spare = len(elsewhere) >= (world_size(job) or len(elsewhere) + 1)
         needed = bool(answering) and not spare and (bool(world_size(job)) or not node.refused)
         told = f"{folded_names(names)} {'has' if len(names) == 1 else 'have'} not answered for "
         told += duration(max(0.0, job.now - (node.seen_at or node.since)))

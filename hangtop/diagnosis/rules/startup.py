@@ -12,7 +12,6 @@ from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text, who_wait
-from hangtop.diagnosis.roster import world_size
 from hangtop.diagnosis.rules.stuck import COMING_UP, coming_up
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
@@ -131,7 +130,7 @@ def store_timeout(job: Job) -> Iterator[Finding]:
     connects = [event for event in events if text_of(event, "phase") == "connect"]
     if joined is not None:
         present = {rank.rank for rank in job.ranks} | {event.rank for event in job.events if event.rank is not None}
-        absent = tuple(rank for rank in range(world_size(job) or expected) if rank not in present)
+        absent = tuple(rank for rank in range(expected) if rank not in present)
         ranks = absent if present and len(absent) <= expected - joined else ()
         what = f"only {joined} of {expected} came to the store"
     elif connects:

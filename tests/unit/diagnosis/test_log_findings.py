@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import pytest
 
 from hangtop.diagnosis.collectives.sources import waits_of
+from hangtop.diagnosis.rules.crash import remote_error
+from hangtop.diagnosis.rules.event_rows import EVENT_ROWS
 from tests.support.jobs import COMPUTING, READING, Sketch, after, alarms, first
 
 
@@ -54,19 +57,43 @@ def failed(rank: int, exitcode: int, ago: float = 6.0, **data: Any) -> list[Even
     return say("elastic.failure", None, ago=ago, failed_rank=rank, exitcode=exitcode, **data)
 
 
-def pair(rank: int, a: str, b: str, **differs: Any) -> list[Event]:
-    """A line of torch's DETAIL: what this rank ran, and what the other one did."""
-    return say("torch.fingerprint", rank, **SAME | {"rank_a": rank, "op_a": a, "op_b": b} | differs)
+def pair(rank: int) -> list[Event]:
+    """A line of torch's DETAIL: this rank ran an all-reduce, and rank 1 a broadcast."""
+    return say("torch.fingerprint", rank, **SAME, rank_a=rank, op_a="ALLREDUCE", op_b="BROADCAST")
 
 
-def of_group(guid: str, name: str, *ranks: int, silent: int | None = None, **data: Any) -> list[Event]:
-    """Time-outs of the ranks of one group, each with its place in it."""
-    places = [(place, rank) for place, rank in enumerate(ranks) if rank != silent]
+def of_group(guid: str, *ranks: int, **data: Any) -> list[Event]:
+    """Time-outs of the ranks of one group named dp, each with its place in the group."""
+    own = {"guid": guid, "group_name": "dp", "numel_in": 64, **data}
+    return [event for place, rank in enumerate(ranks) for event in late(rank, group_rank=place, **own)]
+
+
+def aborted(*ranks: int) -> list[Event]:
+    return say("process.signal", *ranks, ago=8, signal="ABRT", what="c10::DistBackendError")
+
+
+def interrupted(*ranks: int) -> list[Event]:
+    return [event for rank in ranks for event in raised(rank, "KeyboardInterrupt", signature="interrupt")]
+
+
+def failed_in_nccl(*ranks: int, **data: Any) -> list[Event]:
     return [
-        event
-        for place, rank in places
-        for event in late(rank, guid=guid, group_name=name, group_rank=place, numel_in=64, **data)
+        event for rank in ranks for event in raised(rank, "DistBackendError: system error", signature="nccl", **data)
     ]
+
+
+def killed(**data: Any) -> list[Event]:
+    """Rank 1 got SIGKILL on n1, and Slurm reports that memory ran out."""
+    return [*failed(1, 137, host="n1"), *say("slurm.out_of_memory", data.pop("rank", None), ago=3, **data)]
+
+
+def store(joined: int, **data: Any) -> list[Event]:
+    return say("torch.store_timeout", data.pop("rank", None), joined=joined, expected=4, phase="clients", **data)
+
+
+def tasks(*numbers: int, rank: int | None = None, exitcode: int = 1) -> list[Event]:
+    """One line of srun about several tasks."""
+    return say("launcher.exit", rank, launcher="slurm", exitcode=exitcode, tasks=[*numbers])
 
 
 NOBODY: tuple[int, ...] = ()
@@ -100,7 +127,34 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
         say("launcher.exit", launcher="ray", reason="The actor died"), "child_failed_no_detail", NOBODY,
         "reported only by its launcher, ray (The actor died)",
     ),
+    "Slurm names no task where memory ran out": (killed(), "rank_killed", (1,), "the kernel: out of memory"),
+    "Slurm names the node of the rank": (killed(host="n1"), "rank_killed", (1,), "the kernel: out of memory"),
+    "memory ran out on another node": (killed(host="n2"), "rank_killed", (1,), "killed by SIGKILL from outside"),
+    "memory ran out for another task": (killed(task=3), "rank_killed", (1,), "killed by SIGKILL from outside"),
+    "memory ran out in the log of rank 3": (killed(rank=3), "rank_killed", (1,), "killed by SIGKILL from outside"),
+    "an inference engine ended its workers after a time-out": (
+        [*say("engine.timeout", call="sample"), *failed(0, -9), *failed(1, -3)], "watchdog_timeout", NOBODY, "sample",
+    ),
+    "a worker that failed by itself before its engine's time-out": (
+        [*say("engine.timeout", call="sample"), *failed(2, -11)], "rank_crashed", (2,), "signal SEGV",
+    ),
+    "tasks of one line of srun": (tasks(1, 3), "child_failed_no_detail", (1, 3), "exit code 1"),
+    "tasks of a line of one rank": (tasks(1, 3, rank=2), "child_failed_no_detail", (2,), "exit code 1"),
+    "tasks that were told to end": (tasks(0, 1, 2, exitcode=-15), "rank_killed", NOBODY, "ended from outside"),
+    "all ranks failed in NCCL, which gives no reason": (
+        failed_in_nccl(0, 1, 2, 3), "rank_crashed", (0, 1, 2, 3), "failed in NCCL: DistBackendError",
+    ),
     # by elimination
+    "three ranks timed out, and torch ended them": (
+        [*late(0, 1, 2), *aborted(0, 1, 2)], "watchdog_timeout", NOBODY, "no report from rank 3",
+    ),
+    "three ranks that timed out lost a peer": (
+        [*late(0, 1, 2), *aborted(0, 1, 2), *lost(0, 1, 2)], "rank_killed", (3,), "left no message",
+    ),
+    "three ranks report the user's Ctrl-C": (
+        [*interrupted(0, 1, 2), *say("elastic.signal", signal="INT")], "rank_killed", NOBODY, "ended by its user",
+    ),
+    "every rank lost a peer": (lost(0, 1, 2, 3), "nccl_remote_error", NOBODY, "ranks 0-3 lost a peer"),
     "the rank that left no word": (
         [*lost(0, 2, 3), *say("log.end", 1, ago=30)], "rank_killed", (1,), "left no message, and 3 others lost",
     ),
@@ -135,8 +189,15 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     ),
     # the store
     "a store to which one did not come": (
-        [*say("torch.store_retry", 0, 1, 3), *say("torch.store_timeout", 0, joined=3, expected=4, phase="clients")],
+        [*say("torch.store_retry", 0, 1, 3), *store(3)],
         "store_timeout", (2,), "only 3 of 4 came",
+    ),
+    "a store to which one came of two that are silent": (
+        [*say("torch.store_retry", 0, 1), *store(3)], "store_timeout", NOBODY, "only 3 of 4 came",
+    ),
+    "a store to which no rank of a job that nobody knows came": (store(0), "store_timeout", NOBODY, "only 0 of 4 came"),
+    "a store of a job of unknown size": (
+        [*say("torch.store_retry", 0, 1, 2), *store(3)], "store_timeout", (3,), "only 3 of 4 came",
     ),
     "a store that was not reached": (
         say("torch.store_timeout", 2, phase="connect", address="10.255.255.1", port=29500), "store_timeout", (2,),
@@ -165,14 +226,14 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     ),
     "all timed out in one operation": (late(0, 1, 2, 3), "watchdog_timeout", NOBODY, "it did not complete"),
     "an abort after a time-out is torch's own": (
-        [*late(0, 1, 2, 3), *say("process.signal", 0, 1, 2, 3, ago=8, signal="ABRT", what="c10::DistBackendError")],
+        [*late(0, 1, 2, 3), *aborted(0, 1, 2, 3)],
         "watchdog_timeout", NOBODY, "timed out",
     ),
     "a time-out that names no operation and no time": (
         say("torch.watchdog_timeout", 0, 1, 2, 3, seq=7), "watchdog_timeout", NOBODY, "a collective timed out: ",
     ),
     "groups of one description are told apart by GUID": (
-        [*of_group("4", "dp", 0, 1), *of_group("5", "dp", 2, 3, seq=9)], "watchdog_timeout", NOBODY, "group 4 (dp)",
+        [*of_group("4", 0, 1), *of_group("5", 2, 3, seq=9)], "watchdog_timeout", NOBODY, "group 4 (dp)",
     ),
     "another operation at one number": (
         [*late(0, 2, 3), *late(1, op="BROADCAST")], "collective_mismatch", (1,), "rank 1 BROADCAST #7",
@@ -192,7 +253,7 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     ),
     "an end that came later": ([*late(0, 1, 2), *say("job.finished", 3, ago=5)], "watchdog_timeout", (3,), "rank 3"),
     "fingerprints, put to the vote": (
-        [*pair(0, "ALLREDUCE", "BROADCAST"), *pair(2, "ALLREDUCE", "BROADCAST")], "collective_mismatch", (1,), "rank 1",
+        [*pair(0), *pair(2)], "collective_mismatch", (1,), "rank 1",
     ),
     "watchdogs that stop after a collective had timed out are no cause": (
         [*late(0, 1, 3), *say("torch.watchdog_stuck", 0, 1, 2, 3, ago=5, seconds=480)], "watchdog_timeout", (2,), "",
@@ -216,7 +277,7 @@ def judged(events: list[Event], world: int = 4) -> Sketch:
 @pytest.mark.parametrize("case", CASES)
 def test_the_first_finding(case: str) -> None:
     events, kind, ranks, words = CASES[case]
-    world = 8 if "earliest" in case else 3 if "small" in case else 4
+    world = 8 if "earliest" in case else 3 if "small" in case else 0 if "unknown size" in case else 4
     found = first(judged(events, world).verdict())
     assert (found.kind, found.ranks) == (kind, ranks)
     assert words in found.summary
@@ -229,11 +290,82 @@ def test_the_first_finding(case: str) -> None:
         say("nccl.connect_retry", 3, tried=3),
         say("torch.program_exit", 0, 1, 2, 3, ago=3),
         say("launcher.exit", launcher="deepspeed"),
+        failed_in_nccl(0, 1, 2, 3, consequence=True),
         say("slurm.cancelled", reason="user"),
     ],
 )
 def test_no_alarm(events: list[Event]) -> None:
     assert alarms(judged(events).verdict()) == []
+
+
+def test_ranks_that_failed_in_nccl_are_not_named_where_nccl_gives_the_reason() -> None:
+    reason = say("nccl.warn", 1, signature="connect_failed", peer="10.0.0.4<5>")
+    assert alarms(judged([*failed_in_nccl(0, 1, 2, 3), *reason]).verdict()) == ["nccl_connect_failed"]
+
+
+ONE_LOG: dict[str, Any] = {"source": "a.log"}
+NO_FILES = say("host.open_files", **ONE_LOG)
+
+
+@pytest.mark.parametrize(
+    ("events", "live", "ranks"),
+    [
+        (failed(2, 1, **ONE_LOG), False, (2,)),
+        (failed(2, 1, **ONE_LOG), True, ()),
+        (failed(2, 1, source="b.log"), False, ()),
+        (failed(2, -15, **ONE_LOG), False, ()),
+        (raised(2, **ONE_LOG), False, ()),
+        ([*failed(2, 1, **ONE_LOG), *failed(3, 1, **ONE_LOG)], False, ()),
+    ],
+    ids=["its log", "a live job", "another log", "told to end", "raised", "two ranks"],
+)
+def test_a_line_without_a_rank_is_of_the_only_rank_that_its_log_reports_as_failed(
+    events: list[Event], live: bool, ranks: tuple[int, ...]
+) -> None:
+    (row,) = (row for row in EVENT_ROWS if row.event.kind == "host.open_files")
+    (found,) = row(replace(judged([*NO_FILES, *events]).job(), live=live))
+    assert found.ranks == ranks
+
+
+@pytest.mark.parametrize(
+    ("events", "live", "gone", "told"),
+    [
+        (lost(0), True, (1,), "rank 0 lost a peer, which ended first; there is no message from rank 1"),
+        (lost(0), True, (), ""),
+        (lost(0), False, (), "rank 0 lost a peer, which ended first; there is no message from ranks 1-3"),
+        ([*lost(0), *say("log.end", 1)], True, (1,), "; there is no message from rank 1"),
+        (say("gloo.closed", None), True, (1,), "a rank lost a peer, which ended first"),
+    ],
+    ids=["a rank is gone", "all ranks live", "saved", "a log that ends", "no rank is named"],
+)
+def test_a_lost_peer_is_told_unless_all_ranks_live(
+    events: list[Event], live: bool, gone: tuple[int, ...], told: str
+) -> None:
+    """Lost connections of a job that lives are of an attempt before."""
+    job = Sketch(age=8.5 if not gone else 600.0)
+    for rank in gone:
+        job.ranks(rank).gone(ago=9.0)
+    for event in events:
+        job.says(event.kind, event.rank, ago=event.ago, **event.data)
+    found = [one.summary for one in remote_error(replace(job.job(), live=live))]
+    assert [one.endswith(told) for one in found] == [True] * bool(told)
+
+
+def test_a_lost_peer_of_a_job_of_unknown_size_is_told() -> None:
+    assert first(judged(say("gloo.closed", None), 0).verdict()).kind == "nccl_remote_error"
+
+
+@pytest.mark.parametrize(
+    ("op", "seqs", "sure"),
+    [("BROADCAST", (1, 4, 9, 9, 9), False), ("BROADCAST", (4, 9, 9, 9, 9), True), ("ALLREDUCE", (1, 4, 9, 9, 9), True)],
+    ids=["a chain of broadcasts", "two places", "another collective"],
+)
+def test_ranks_at_many_places_of_a_chain_of_broadcasts_may_be_on_their_way(
+    op: str, seqs: tuple[int, ...], sure: bool
+) -> None:
+    job = judged([event for rank, seq in enumerate(seqs) for event in late(rank, op=op, seq=seq)], 5)
+    assert {edge.certain for edge in waits_of(job.job())} == {sure}
+    assert bool(first(job.verdict()).ranks) is sure
 
 
 def test_consequences_name_their_cause() -> None:

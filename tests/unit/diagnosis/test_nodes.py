@@ -48,17 +48,34 @@ def test_where_others_answer_each_node_that_does_not_is_told() -> None:
 REFUSED = "root@n2 port 22 accepts none of the keys offered"
 
 
-@pytest.mark.parametrize(("size", "severity"), [(2, "warning"), (4, "critical")])
-def test_a_node_that_refuses_the_login_is_no_dead_node(size: int, severity: str) -> None:
+@pytest.mark.parametrize(
+    ("size", "gone", "refused", "severity"),
+    [
+        (2, None, True, "warning"), (4, None, True, "critical"), (None, None, True, "warning"),
+        (2, None, False, "warning"), (2, 95.0, False, "critical"), (4, None, False, "critical"),
+    ],
+)  # fmt: skip
+def test_a_node_without_ranks_is_spare_where_all_ranks_live_on_others(
+    size: int | None, gone: float | None, refused: bool, severity: str
+) -> None:
+    """Two ranks were seen on the other node; one of them may be gone."""
     made = job(("live", ""), (LOST, REFUSED))
-    made.nodes["n2"].refused = True
+    made.nodes["n2"].refused = refused
     made.nodes["n1"].ranks.update(
-        (one, Rank("n1", process(one, one, started=80.0, world_size=size, local_world_size=2))) for one in (0, 1)
+        (
+            one,
+            Rank(
+                "n1",
+                process(one, one, started=80.0, world_size=size, local_world_size=2),
+                gone_at=gone if one else None,
+            ),
+        )
+        for one in (0, 1)
     )
     (found,) = node_unreachable(with_ranks(made))
     assert (found.severity, found.nodes) == (severity, ("n2",))
-    assert found.summary.startswith("hangtop cannot log in to n2")
-    assert found.advice.startswith("Mend the login")
+    assert found.summary.startswith("hangtop cannot log in to n2") is refused
+    assert found.advice.startswith("Mend the login") is refused
 
 
 @pytest.mark.parametrize(("refused", "outcome"), [(True, "healthy"), (False, "unknown")])

@@ -106,6 +106,16 @@ def test_who_may_be_slow_is_looked_at_again_before_it_is_called_chance() -> None
     assert slowness_judged(status_of_job(job.job()))
 
 
+@pytest.mark.parametrize(("evaluates", "slow"), [(1, True), (2, False), (8, False)])
+@pytest.mark.parametrize("stack", [["evaluate loop.py:60"], ["forward m.py:6", "evaluate loop.py:61"]])
+def test_a_rank_that_evaluates_for_all_is_no_straggler(stack: list[str], evaluates: int, slow: bool) -> None:
+    """Eight samples of the late rank, so many of them in an evaluation."""
+    job = Sketch(looks=8, span=14.0, motion=MOVING, stood_still=0.0)
+    job.ranks().at(BACKWARD).pulse(switches=9, cores=0.03)
+    job.ranks(2).at(*[[*stack, "main loop.py:95"]] * evaluates, *[SLUGGISH] * (8 - evaluates), state="R")
+    assert ("straggler_rank" in kinds(job.verdict())) is slow
+
+
 # --- waits that only GPUs tell ------------------------------------------------------------------------------------
 
 
@@ -166,6 +176,16 @@ def test_the_others_wait_for_the_gpu_that_computes() -> None:
     found = first(verdict)
     assert (verdict.outcome, found.kind, found.ranks) == ("slow", "straggler_rank", (2,))
     assert "rank 2 worked for 100% of it, the others waited for 80%" in found.evidence[0].text
+
+
+@pytest.mark.parametrize(("stack", "slow"), [(["evaluate train.py:60"], False), (SYNCHRONIZE, True), ([], True)])
+def test_a_rank_whose_gpu_evaluates_for_all_is_no_straggler(stack: list[str], slow: bool) -> None:
+    """A rank without a stack is judged by its GPU alone."""
+    job = steps(WAITS, WAITS, LATE, WAITS)
+    job.ranks(2).at(stack, state="R")
+    if not stack:
+        job.ranks(2).unread("denied: may not be traced")
+    assert ("straggler_rank" in kinds(job.verdict())) is slow
 
 
 def test_gpus_that_all_compute_wait_for_nobody() -> None:

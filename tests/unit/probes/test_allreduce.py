@@ -105,6 +105,19 @@ def test_an_absent_node_is_named() -> None:
     assert found.summary == "node2 took no part in the probe: no connection to this node"
 
 
+@pytest.mark.parametrize(
+    ("absent", "why", "named"),
+    [(1, "", True), (2, "", True), (3, "", False), (3, "no connection to this node", True)],
+)
+def test_nodes_that_did_not_come_to_the_store_of_a_node_out_of_reach_are_not_named(
+    absent: int, why: str, named: bool
+) -> None:
+    """Four nodes; where only the one with the store is there, pairs tell more."""
+    seats = [ProbeRank(i, name, "absent" if i >= 4 - absent else "done", why) for i, name in enumerate(NODES)]
+    found = [one.nodes for one in findings(report()._replace(ranks=seats))]
+    assert found == [NODES[4 - absent :]] * named
+
+
 def test_wrong_values_name_rank_and_node() -> None:
     (found,) = findings(report(figures=(ProbeFigure("all_reduce", 1 << 20, 0.01, 0.1, 0.2, [2]),)))
     assert (found.kind, found.ranks, found.nodes) == ("silent_corruption", (2,), ("node3",))
