@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from collectors.samples.ranks import RankProcess, RankPulse
-from collectors.samples.stream import Hello, Tick
+from tests.support.made import hello, process, pulse, tick
 
 
 def say(data: bytes) -> None:
@@ -35,25 +34,6 @@ def tell(*samples: NamedTuple) -> None:
     say(b"".join(line(type(sample).__name__, list(sample)) for sample in samples))
 
 
-def hello() -> Hello:
-    return Hello("3.11.7", "node2", "boot", "x86_64", "6.1", os.getpid(), time.time())
-
-
-def tick(number: int) -> Tick:
-    return Tick(number, time.time(), 0.01, 0.1, 9 << 20)
-
-
-def rank(pid: int, number: int) -> RankProcess:
-    return RankProcess(
-        pid, time.time(), number, 0, 3, 1, "node1", 29500, "torchrun", "", None, 1, "python train.py", "/",
-        "", 0, "root", "", "", "", {}, {},
-    )  # fmt: skip
-
-
-def pulse(pid: int, cpu: float) -> RankPulse:
-    return RankPulse(pid, "S", "futex_wait", cpu, 0.0, 1, 1, 1 << 20, 1, None, None, 0.0, None)
-
-
 # --- what each does ---------------------------------------------------------------------------------------------------
 
 
@@ -62,7 +42,7 @@ def ticking(more: Callable[[int], None], pause: float) -> None:
     while True:
         number += 1
         more(number)
-        tell(tick(number))
+        tell(tick(time.time(), number))
         time.sleep(pause)
 
 
@@ -88,11 +68,11 @@ def complaints(_number: int) -> None:
 
 
 def million(number: int) -> None:
-    tell(*[rank(n + 10, n) for n in range(number * 20_000, number * 20_000 + 20_000)])
+    tell(*[process(n, n + 10, started=time.time()) for n in range(number * 20_000, number * 20_000 + 20_000)])
 
 
 def fast(_number: int) -> None:
-    say(line("RankPulse", *[list(pulse(pid, time.time())) for pid in range(1, 65)]) * 400)
+    say(line("RankPulse", *[list(pulse(pid, cpu_user=time.time())) for pid in range(1, 65)]) * 400)
 
 
 HARM: dict[str, tuple[Callable[[int], None], float]] = {
@@ -114,7 +94,7 @@ def listen() -> None:
 
 def main() -> None:
     threading.Thread(target=listen, daemon=True).start()
-    tell(hello())
+    tell(hello(time.time(), hostname="node2", pid=os.getpid()))
     harm, pause = HARM[sys.argv[1]]
     ticking(harm, pause)
 

@@ -16,46 +16,35 @@ from tests.support.simulated_nccl.library import compiler
 
 pytestmark = [pytest.mark.nodes, pytest.mark.torch]
 
-TABLES = {"hanging": HANGING, "pausing": PAUSING, "moving": MOVING, "below_python": DEVICE}
-"""Jobs by the fixture that has the answers about them."""
+TABLES = ((HANGING, 2), (PAUSING, len(PAUSING)), (MOVING, 2), (DEVICE, 1))
+"""Jobs, and how many are asked about at once. Triage watches a pausing job for as long as it watches at most: all at
+once, these jobs leave the processors alone."""
 
 
 @pytest.fixture(scope="module")
-def hanging(nursery: Nurseries) -> Batches:
-    return Batches(nursery, HANGING, at_once=2)
-
-
-@pytest.fixture(scope="module")
-def pausing(nursery: Nurseries) -> Batches:
-    """Each is watched for as long as triage watches at most: all at once, they leave the processors alone."""
-    return Batches(nursery, PAUSING, at_once=len(PAUSING))
-
-
-@pytest.fixture(scope="module")
-def moving(nursery: Nurseries) -> Batches:
-    return Batches(nursery, MOVING, at_once=2)
-
-
-@pytest.fixture(scope="module")
-def below_python(nursery: Nurseries) -> Iterator[Batches]:
+def answers(nursery: Nurseries, request: pytest.FixtureRequest) -> Iterator[Batches]:
+    jobs, at_once = request.param
+    if jobs is not DEVICE:
+        yield Batches(nursery, jobs, at_once=at_once)
+        return
     if not compiler():
         pytest.skip("a C compiler makes what the ranks wait in")
     for job in nursery.jobs:
-        job.end()  # each of these jobs takes all processors that it can get
+        job.end()  # each job of DEVICE takes all processors that it can get
     with devices_of(nursery.cluster) as devices:
-        yield Batches(nursery, DEVICE, at_once=1, devices=devices)
+        yield Batches(nursery, DEVICE, at_once=at_once, devices=devices)
 
 
-@pytest.mark.usefixtures("nursery")
 @pytest.mark.parametrize(
-    ("table", "name"),
+    ("answers", "name"),
     [
         pytest.param(table, name, id=name, marks=[pytest.mark.slow] if job.slow else [])
-        for table, jobs in TABLES.items()
-        for name, job in jobs.items()
+        for table in TABLES
+        for name, job in table[0].items()
     ],
+    indirect=["answers"],
+    scope="module",
 )
-def test_the_answer_about_a_job(request: pytest.FixtureRequest, table: str, name: str) -> None:
-    answers: Batches = request.getfixturevalue(table)
+def test_the_answer_about_a_job(answers: Batches, name: str) -> None:
     answer = answers[name]
     assert not answers.rows[name].wrong(answer), (answer.took, answer.data)

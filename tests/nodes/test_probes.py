@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -46,10 +46,18 @@ def ask(cluster: Cluster, *words: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
-def filter_input(node: Node, rule: str) -> None:
-    node.run(["nft", "add", "table", "ip", "fault"])
-    node.run(["nft", "add chain ip fault input { type filter hook input priority 0; }"])
-    node.run(["nft", f"add rule ip fault input {rule}"])
+PLANTS = {
+    "packet_loss": f"nft table ip fault {{ chain input {{ type filter hook input priority 0; {LOSE}; }}; }}",
+    "path_blocked": f"nft table ip fault {{ chain input {{ type filter hook input priority 0; {BLOCK_SYN}; }}; }}",
+    "mtu_mismatch": "ip link set eth0 mtu 1400",
+    "bandwidth_low": "tc qdisc add dev eth0 root tbf rate 100mbit burst 64kb latency 50ms",
+}
+"""Commands that make a node bad, by the finding that names it."""
+
+
+def plant(node: Node, kind: str) -> None:
+    program, _, rest = PLANTS[kind].partition(" ")
+    node.run([program, rest] if program == "nft" else [program, *rest.split()])
 
 
 def heal(node: Node) -> None:
@@ -61,24 +69,6 @@ def heal(node: Node) -> None:
         node.run(command, check=False)
 
 
-def lossy(node: Node) -> None:
-    filter_input(node, LOSE)
-
-
-def blocked(node: Node) -> None:
-    filter_input(node, BLOCK_SYN)
-
-
-def narrow(node: Node) -> None:
-    node.run(["ip", "link", "set", "eth0", "mtu", "1400"])
-
-
-def slow(node: Node) -> None:
-    node.run(
-        ["tc", "qdisc", "add", "dev", "eth0", "root", "tbf", "rate", "100mbit", "burst", "64kb", "latency", "50ms"]
-    )
-
-
 def test_good_paths_are_well(cluster: Cluster) -> None:
     code, answer = ask(cluster, "probe", "path", "--seconds", "0.2")
     assert (code, answer["verdict"], answer["findings"]) == (0, "ok", [])
@@ -86,17 +76,11 @@ def test_good_paths_are_well(cluster: Cluster) -> None:
     assert {path["mtu"] for path in answer["paths"]} == {1500}
 
 
-@pytest.mark.parametrize(
-    ("plant", "kind"),
-    [
-        pytest.param(lossy, "packet_loss", marks=[pytest.mark.slow, NEEDS_NFT]),
-        pytest.param(slow, "bandwidth_low", marks=pytest.mark.slow),
-        pytest.param(narrow, "mtu_mismatch", marks=pytest.mark.slow),
-    ],
-)
-def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], None], kind: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [pytest.param("packet_loss", marks=NEEDS_NFT), "bandwidth_low", "mtu_mismatch"])
+def test_a_bad_node_is_named_alone(cluster: Cluster, kind: str) -> None:
     node = cluster.nodes[2]
-    plant(node)
+    plant(node, kind)
     try:
         code, answer = ask(cluster, "probe", "path", "--seconds", "0.2")
     finally:
@@ -108,7 +92,7 @@ def test_a_bad_node_is_named_alone(cluster: Cluster, plant: Callable[[Node], Non
 @NEEDS_NFT
 def test_probe_and_preflight_side_by_side_name_the_node_that_others_cannot_reach(cluster: Cluster) -> None:
     node = cluster.nodes[2]
-    blocked(node)
+    plant(node, "path_blocked")
     try:
         with ThreadPoolExecutor() as pool:
             probe = pool.submit(ask, cluster, "probe", "path", "--seconds", "0.2")
@@ -133,7 +117,7 @@ def test_probe_and_preflight_side_by_side_name_the_node_that_others_cannot_reach
 @pytest.mark.torch
 def test_collectives_are_right_and_a_slow_node_stands_alone(cluster: Cluster) -> None:
     node = cluster.nodes[1]
-    slow(node)
+    plant(node, "bandwidth_low")
     try:
         code, answer = ask(cluster, "probe", "--python", sys.executable)
     finally:

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 import pytest
 
-from collectors.samples.collectives import Collective, RecorderDump
+from collectors.samples.collectives import RecorderDump
 from collectors.samples.ranks import InsideFinding, InsidePulse, InsideResult
 from hangtop.diagnosis.finding import Verdict
+from tests.support.jobs import collective
 from tests.support.made import tick
 from tests.support.piloted import screen
 from tests.support.screens import NOW, Paper, PaperSession, hung
@@ -97,15 +98,9 @@ async def test_dumping_leads_to_the_stacks_and_back() -> None:
 
 
 def recorded(rank: int, last: int) -> RecorderDump:
-    """A dump of a rank of eight that launched up to #``last``; who launched #30 waits in it."""
-    entries = [
-        Collective(
-            group="0", group_description="default_pg", seq=seq, op="all_gather", p2p=False,
-            peer=None, input_sizes=[[4096]], input_dtypes=["Float"], state="completed" if seq < 30 else "started",
-            retired=seq < 30, created=NOW - 100 + seq, frames=[],
-        )
-        for seq in range(1, last + 1)
-    ]  # fmt: skip
+    """A dump of a rank of eight that launched up to #``last``; ranks that launched #30 wait in it."""
+    begun = [(seq, NOW - 100 + seq) for seq in range(1, last + 1)]
+    entries = [collective(rank, seq, "all_gather", done=seq < 30, created=at) for seq, at in begun]
     return RecorderDump(rank, f"node1:/tmp/fr_{rank}", NOW - 12, {"0": list(range(8))}, {}, entries)
 
 

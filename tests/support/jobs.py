@@ -331,20 +331,19 @@ def after(world: int = 4) -> Sketch:
     return job
 
 
-def frame(text: str, arguments: Mapping[str, str] | None = None) -> Frame:
+def frame(text: str) -> Frame:
     """``read_shard data.py:88`` as a frame."""
     name, _, place = text.partition(" ")
     file, _, line = place.rpartition(":")
-    return Frame(name, file, int(line), native=False, arguments=dict(arguments or {}))
+    return Frame(name, file, int(line), native=False, arguments={})
 
 
 def thread(
     frames: Sequence[str], arguments: Mapping[str, str], *, gil: bool = False, active: bool = False
 ) -> ThreadStack:
     """The main thread with these frames and the script below them; the arguments belong to the innermost."""
-    made = [
-        frame(text, arguments if index == 0 else None) for index, text in enumerate([*frames, "<module> loop.py:120"])
-    ]
+    made = [frame(text) for text in (*frames, "<module> loop.py:120")]
+    made[0] = made[0]._replace(arguments=dict(arguments))
     return ThreadStack(1, 1, "MainThread", active, gil, made)
 
 
@@ -353,18 +352,16 @@ def gpu(
     rows: Sequence[Mapping[str, Any]] = ({},),
     *,
     pids: Sequence[int] = (),
-    every: float = 1.0,
-    memory: int = GIB * 2,
     **fields: Any,
 ) -> Gpu:
     """One GPU of 80 GiB and 700 W with these rows, oldest first, and these processes on it."""
     facts = GpuFacts(
         index, f"GPU-{index}", f"00000000:{0x10 + index:02X}:00.0", "H100", 80 * GIB, 700.0, 1980, 5, 16,
     )  # fmt: skip
-    samples: list[GpuSample] = [gpu_row(index, memory_used=memory, **row) for row in rows]
-    series = TimedSeries(Timed(NOW - (len(samples) - 1 - i) * every, sample) for i, sample in enumerate(samples))
+    samples: list[GpuSample] = [gpu_row(index, memory_used=2 * GIB, **row) for row in rows]
+    series = TimedSeries(Timed(NOW - (len(samples) - 1 - i), sample) for i, sample in enumerate(samples))
     first = next((sample.ecc_uncorrected for sample in samples if sample.ecc_uncorrected is not None), None)
-    users = tuple(GpuProcess(facts.bus_id, pid, memory, None, "python") for pid in pids)
+    users = tuple(GpuProcess(facts.bus_id, pid, 2 * GIB, None, "python") for pid in pids)
     return replace(Gpu(index, facts, series, first, users), **fields)
 
 

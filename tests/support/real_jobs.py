@@ -81,8 +81,8 @@ class RealJob(NamedTuple):
         return "" if answer.alarms == [first["kind"]] * accuses else f"{', '.join(answer.alarms)} raised for one fault"
 
 
-def _hung(program: str, fault: str, who: int, kind: str, says: str, *ranks: int, slow: bool = False) -> RealJob:
-    return RealJob(program, fault, who, HANGS, (kind,), ranks or (who,), says, slow=slow)
+def _hung(program: str, fault: str, who: int, kind: str, says: str, *ranks: int) -> RealJob:
+    return RealJob(program, fault, who, HANGS, (kind,), ranks or (who,), says)
 
 
 HANGING: dict[str, RealJob] = {
@@ -110,13 +110,8 @@ MOVING: dict[str, RealJob] = {
 }
 DEVICE: dict[str, RealJob] = {
     "below_python_reader": _hung("device.py", "reader", 2, "rank_stuck_in_data", "read_batch"),
-    "below_python_lock": _hung("device.py", "lock", 2, "rank_stuck_on_lock", "count_tokens", slow=True),
-    "below_python_busy": RealJob("device.py", "busy", 2, WAITS, ("waiting",), (2,), "count_tokens", slow=True),
-    "below_python_stopped": _hung("device.py", "stopped", 2, "rank_stopped", "stopped", slow=True),
-    "below_python_checkpoint": _hung("device.py", "checkpoint", 3, "rank_stuck_in_checkpoint", "save", slow=True),
     "below_python_missing": RealJob("device.py", "missing", 2, HANGS, TOGETHER, None, slow=True),
     "below_python_gpu_hangs": RealJob("device.py", "gpu_hangs", 2, HANGS, TOGETHER, None, slow=True),
-    "below_python_network": RealJob("device.py", "network", 2, HANGS, TOGETHER, None, slow=True),
     "below_python_moves": RealJob("device.py", word="moves", slow=True),
     "below_python_evaluates": RealJob("device.py", "evaluates", 0, MAY_WAIT, slow=True),
 }

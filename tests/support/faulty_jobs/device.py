@@ -6,8 +6,6 @@ HX_LIBRARY is the C library that stands for libcudart (:mod:`tests.support.simul
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 from pathlib import Path
 
@@ -31,25 +29,11 @@ class Trainer:
         self.stream = SimulatedStream(Path(os.environ["HX_LIBRARY"]), (30 + RANK % 3) << 30)
         self.buckets = [torch.zeros(4096) for _ in range(BUCKETS)]
         self.norms = dist.new_group(group_desc="grad_norm")
-        self.tokens = threading.Lock()
 
     def read_batch(self, step: int) -> bytes:
         path = FOLDER / f"shard-{RANK}.bin"
         path.write_bytes(bytes(64))
         return (dead_file("shard-stale.bin") if strikes(step, "reader") else path).read_bytes()
-
-    def count_tokens(self, step: int) -> None:
-        if strikes(step, "lock"):
-            threading.Thread(target=self.tokens.acquire, daemon=True).start()
-            time.sleep(0.2)
-        with self.tokens:
-            spread = 1
-        if strikes(step, "busy"):
-            while spread:
-                spread = spread % 7 + 1
-        for fault, number in (("stopped", signal.SIGSTOP), ("killed", signal.SIGKILL)):
-            if strikes(step, fault):
-                os.kill(os.getpid(), number)
 
     def evaluate(self) -> None:
         """The GPU computes, the host waits for each batch, no peer takes part."""
@@ -62,8 +46,6 @@ class Trainer:
         """Launch forward, backward with the exchange of gradients, their norm, and the update."""
         if strikes(step, "gpu_hangs"):
             self.stream.hang()
-        if strikes(step, "network"):
-            self.stream.lose_network()
         for _layer in range(LAYERS):
             self.stream.compute(STEP_SECONDS / 3 / LAYERS)
         for bucket in self.buckets:
@@ -72,14 +54,9 @@ class Trainer:
         if not strikes(step, "missing"):
             self.stream.all_reduce(torch.zeros(1), self.norms)
 
-    def save(self, step: int) -> None:
-        if strikes(step, "checkpoint"):
-            torch.save({"step": step}, dead_file("step.part"))
-
     def train(self) -> None:
         for step in range(1, 1_000_000):
             self.read_batch(step)
-            self.count_tokens(step)
             if strikes(step, "evaluates"):
                 self.evaluate()
             self.train_step(step)
@@ -87,7 +64,6 @@ class Trainer:
             say(f"step {step} loss {8 / (1 + step / 50) + 2:.4f}")
             if step == 6:
                 say("moves")
-            self.save(step)
 
 
 torch.set_num_threads(1)

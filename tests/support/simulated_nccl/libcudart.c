@@ -6,14 +6,9 @@
  * processor until there is room. Neither is a system call that a look at the process would show.
  */
 #define _GNU_SOURCE
-#include <dirent.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -147,35 +142,4 @@ int cudaStreamSynchronize(void) {
         }
     }
     return 0;
-}
-
-static void stay(int number) {
-    (void)number;
-    for (;;)
-        pause();
-}
-
-/* Have the network of this process die without a word: the threads that carry gloo's messages never come back.
- * Returns how many there were. */
-int loseNetwork(void) {
-    struct sigaction action = {.sa_handler = stay};
-    char path[64], name[32];
-    struct dirent *entry;
-    int found = 0;
-    sigaction(SIGUSR2, &action, NULL);
-    DIR *tasks = opendir("/proc/self/task");
-    while (tasks != NULL && (entry = readdir(tasks)) != NULL) {
-        snprintf(path, sizeof path, "/proc/self/task/%.20s/comm", entry->d_name);
-        FILE *file = fopen(path, "r");
-        if (file == NULL)
-            continue;
-        if (fgets(name, sizeof name, file) != NULL && strncmp(name, "gloo_tcp_loop", 13) == 0) {
-            syscall(SYS_tgkill, getpid(), atoi(entry->d_name), SIGUSR2);
-            found++;
-        }
-        fclose(file);
-    }
-    if (tasks != NULL)
-        closedir(tasks);
-    return found;
 }

@@ -12,7 +12,6 @@ import torch.distributed as dist
 from torch import Tensor
 
 from hangtop.demo.job.device import KernelKind, shared_record
-from tests.support.simulated_nccl import torch_frames
 
 LAUNCH_QUEUE = 1024
 """Kernels that may be launched and not done, about as many as a CUDA driver allows."""
@@ -42,19 +41,13 @@ class SimulatedStream:
         """Launch a kernel that computes for so many seconds."""
         self.item: Callable[[], object] = self._native.cudaStreamSynchronize
         """What ``.item()`` of a tensor on the GPU does: no frame of Python's is below its caller's."""
-        self.all_reduce = torch_frames.all_reduce(self._launch_all_reduce)
-        """Launch an all-reduce of a tensor in a group."""
 
     def hang(self) -> None:
         """Launch a kernel that never ends."""
         self._native.cudaLaunchKernel(KernelKind.HANGS, 0.0)
 
-    def lose_network(self) -> None:
-        """Let nothing more of gloo's go in or out of this process, and no connection close."""
-        if not self._native.loseNetwork():
-            raise RuntimeError("gloo's thread that carries its messages was not found")
-
-    def _launch_all_reduce(self, tensor: Tensor, group: dist.ProcessGroup | None) -> None:
+    def all_reduce(self, tensor: Tensor, group: dist.ProcessGroup | None) -> None:
+        """Launch an all-reduce of a tensor in a group."""
         self._waiting.append(lambda: dist.all_reduce(tensor, group=group, async_op=True))
         self._native.cudaLaunchKernel(KernelKind.COLLECTIVE, 0.0)
 

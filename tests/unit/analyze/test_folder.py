@@ -111,13 +111,17 @@ def test_recorded_runs(names: str, outcome: str, kind: str, ranks: tuple[int, ..
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "ranks"), [("mismatch", "collective_mismatch", (12, 13)), ("incomplete", "rank_missing", (21,))]
+    ("name", "told"),
+    [
+        ("mismatch", ("collective_mismatch", (12, 13), "possible")),
+        ("incomplete", ("rank_missing", (21,), "likely")),
+    ],
 )
 def test_a_saved_report_of_ras_names_the_ranks_that_are_behind_or_silent(
-    name: str, kind: str, ranks: tuple[int, ...]
+    name: str, told: tuple[str, tuple[int, ...], str]
 ) -> None:
     verdict, _, _ = judged(FIXTURES / "ras" / f"{name}.txt")
-    assert [(finding.kind, finding.ranks) for finding in verdict.findings] == [(kind, ranks)]
+    assert [(finding.kind, finding.ranks, finding.certainty) for finding in verdict.findings] == [told]
 
 
 def test_a_mix_of_tool_outputs_is_recognised(tmp_path: Path) -> None:

@@ -199,6 +199,9 @@ CASES: dict[str, tuple[list[Event], str, tuple[int, ...], str]] = {
     "a store of a job of unknown size": (
         [*say("torch.store_retry", 0, 1, 2), *store(3)], "store_timeout", (3,), "only 3 of 4 came",
     ),
+    "a rendezvous that timed out": (
+        say("elastic.rendezvous", problem="Timeout"), "store_timeout", NOBODY, "a wait in the store timed out",
+    ),
     "a store that was not reached": (
         say("torch.store_timeout", 2, phase="connect", address="10.255.255.1", port=29500), "store_timeout", (2,),
         "rank 2 did not reach the store at 10.255.255.1",
@@ -291,6 +294,8 @@ def test_the_first_finding(case: str) -> None:
         say("torch.program_exit", 0, 1, 2, 3, ago=3),
         say("launcher.exit", launcher="deepspeed"),
         failed_in_nccl(0, 1, 2, 3, consequence=True),
+        say("elastic.rendezvous", problem="Connection", warned="shutting down"),
+        [*say("elastic.rendezvous", problem="Connection"), *say("elastic.finished")],
         say("slurm.cancelled", reason="user"),
     ],
 )

@@ -23,20 +23,26 @@ def job(*links: tuple[LinkWord, str]) -> Job:
     return Job(now=100.0, watched=10.0, live=True, nodes=nodes)
 
 
+def with_two_ranks(made: Job, size: int | None, gone: float | None = None) -> Job:
+    """Ranks 0 and 1 were seen on n1, of a job of this size; rank 1 may be gone."""
+    for one in (0, 1):
+        own = process(one, one, started=80.0, world_size=size, local_world_size=2)
+        made.nodes["n1"].ranks[one] = Rank("n1", own, gone_at=gone if one else None)
+    return with_ranks(made)
+
+
 def test_of_many_nodes_without_an_answer_those_with_one_reason_are_told_at_once() -> None:
     names = ("no address for n1", "no address for n2", "it refuses", "no address for n4")
     first, second = node_unreachable(job(*((LOST, why) for why in names)))
     assert (first.nodes, second.nodes) == (("n1", "n2", "n4"), ("n3",))
     assert first.summary.startswith("n[1-2,4] have not answered for 10 s")
+    assert {first.severity, second.severity} == {"warning"}
 
 
 @pytest.mark.parametrize(("size", "ranks"), [(4, (2, 3)), (5, ())], ids=["as many as a node has", "more"])
 def test_ranks_of_a_node_that_was_never_seen_are_those_that_run_nowhere_else(size: int, ranks: tuple[int, ...]) -> None:
     made = job(("live", ""), (LOST, "no answer"))
-    made.nodes["n1"].ranks.update(
-        (one, Rank("n1", process(one, one, started=80.0, world_size=size, local_world_size=2))) for one in (0, 1)
-    )
-    (found,) = node_unreachable(with_ranks(made))
+    (found,) = node_unreachable(with_two_ranks(made, size))
     assert (found.nodes, found.ranks) == (("n2",), ranks)
 
 
@@ -53,29 +59,25 @@ REFUSED = "root@n2 port 22 accepts none of the keys offered"
     [
         (2, None, True, "warning"), (4, None, True, "critical"), (None, None, True, "warning"),
         (2, None, False, "warning"), (2, 95.0, False, "critical"), (4, None, False, "critical"),
+        (None, None, False, "critical"),
     ],
 )  # fmt: skip
 def test_a_node_without_ranks_is_spare_where_all_ranks_live_on_others(
     size: int | None, gone: float | None, refused: bool, severity: str
 ) -> None:
-    """Two ranks were seen on the other node; one of them may be gone."""
     made = job(("live", ""), (LOST, REFUSED))
     made.nodes["n2"].refused = refused
-    made.nodes["n1"].ranks.update(
-        (
-            one,
-            Rank(
-                "n1",
-                process(one, one, started=80.0, world_size=size, local_world_size=2),
-                gone_at=gone if one else None,
-            ),
-        )
-        for one in (0, 1)
-    )
-    (found,) = node_unreachable(with_ranks(made))
+    (found,) = node_unreachable(with_two_ranks(made, size, gone))
     assert (found.severity, found.nodes) == (severity, ("n2",))
     assert found.summary.startswith("hangtop cannot log in to n2") is refused
     assert found.advice.startswith("Mend the login") is refused
+
+
+def test_a_node_with_a_living_rank_is_not_spare() -> None:
+    made = job(("live", ""), (LOST, "no answer"))
+    made.nodes["n2"].ranks[1] = Rank("n2", process(2, 1, started=80.0, world_size=3, local_world_size=2))
+    (found,) = node_unreachable(with_two_ranks(made, 3))
+    assert (found.severity, found.ranks) == ("critical", (2,))
 
 
 @pytest.mark.parametrize(("refused", "outcome"), [(True, "healthy"), (False, "unknown")])

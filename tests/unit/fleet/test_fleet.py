@@ -7,7 +7,6 @@ import re
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import NamedTuple
 
 import asyncssh
@@ -19,18 +18,11 @@ from collectors.fleet.targets.chosen import resolve
 from collectors.fleet.transport import TransportError
 from collectors.samples.stream import Hello, Settings, Tick
 from tests.support.seen import Seen
-from tests.support.ssh_server import Home, Host, Person, home, serve
+from tests.support.ssh_server import Home, Host, Person, serve
 
 SETTINGS = Settings(0.2, 0.0, None, [], [], [])
 HELLO = b'["Hello",["3.11","gpu1","b","x86_64","6.1",7,1.0]]\n'
 TICK = b'["Tick",[1,2.0,0.5,0.25,4096]]\n'
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> Home:
-    made = home(tmp_path)
-    made.lines.append(f"IdentityFile {made.key('user')}")
-    return made
 
 
 @pytest.fixture(autouse=True)

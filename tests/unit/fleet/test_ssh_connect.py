@@ -3,27 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
-from pathlib import Path
 
 import pytest
 
 from collectors.fleet.transport import Refused, TransportError
-from tests.support.ssh_server import Home, Host, Person, home, listen, nodes, serve
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> Home:
-    made = home(tmp_path)
-    made.lines += [f"IdentityFile {made.key('user')}"]
-    return made
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+from tests.support.ssh_server import Home, Host, Person, listen, nodes, serve
+from tests.support.torch_ranks import free_port
 
 
 async def test_nobody_listens_and_nobody_is_called_so(user: Home) -> None:

@@ -8,14 +8,7 @@ import pytest
 
 from collectors.fleet.ssh.known_hosts import read_known_hosts
 from collectors.fleet.transport import Refused
-from tests.support.ssh_server import Home, Person, home, key, nodes, public, serve
-
-
-@pytest.fixture
-def user(tmp_path: Path) -> Home:
-    made = home(tmp_path)
-    made.lines.append(f"IdentityFile {made.key('user')}")
-    return made
+from tests.support.ssh_server import Home, Person, key, nodes, public, serve
 
 
 async def test_unknown_key_is_asked_about_and_remembered_when_the_answer_is_yes(user: Home) -> None:

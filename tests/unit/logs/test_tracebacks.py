@@ -112,24 +112,6 @@ def test_the_next_traceback_is_another_matter() -> None:
         assert ["survived" in e.data for e in of_kind(parse(text), "python.exception")] == [True, False]
 
 
-def test_recorded_logs() -> None:
-    chained = [e for e in fixture("chained") if e.kind == "python.exception" and e.rank == 1]
-    assert [(e.data["type"], e.data["message"]) for e in chained] == [("ValueError", "bad configuration")]
-    launched = of_kind(fixture("norecord"), "python.exception")
-    assert [(event.rank, event.data["launcher"], event.data["consequence"]) for event in launched] == [
-        (1, False, False),
-        (0, False, True),
-        (None, True, True),
-    ]
-    spawned = of_kind(fixture("spawn"), "python.exception")
-    assert [(event.rank, event.data["type"]) for event in spawned] == [
-        (None, "ProcessRaisedException"),
-        (1, "FileNotFoundError"),
-    ]
-    dump = only(fixture("segv"), "python.fatal")
-    assert dump.data["error"] == "Segmentation fault"
-
-
 def test_the_time_before_it_is_a_lower_bound() -> None:
     event = only(parse("2026-11-21 03:00:00,5 INFO step 1\n" + PLAIN), "python.exception")
     assert event.at is None
@@ -146,37 +128,12 @@ def test_deep_recursion_stays_small() -> None:
 # --- what torchrun prints and writes when a worker fails: from real runs ------------------------------------------
 
 
-def test_each_entry_of_the_block_is_an_event() -> None:
-    entries = of_kind(fixture("dist_missing_OFF"), "elastic.failure")
-    assert [(e.data["failed_rank"], e.data["root"], e.data["exitcode"]) for e in entries] == [
-        (0, False, -15),
-        (1, False, -15),
-        (2, True, 1),
-    ]
-    assert all(e.host == "localhost" for e in entries)
-    assert entries[0].line < entries[1].line < entries[2].line
-    assert all(e.at is not None for e in entries)
-
-
 def test_a_recorded_traceback_in_the_block() -> None:
     events = fixture("record_tee")
     first, root = of_kind(events, "elastic.failure")
     quoted = [e.data["message"] for e in of_kind(events, "python.exception") if e.line == root.line]
     assert quoted == ["CUDA out of memory. Tried to allocate 20.00 MiB (simulated)"]
     assert (root.at or 0.0) < (first.at or 0.0), "the earlier one in time is the root, though it is printed last"
-
-
-@pytest.mark.parametrize(("signal", "code"), [("KILL", -9), ("SEGV", -11), ("BUS", -7)])
-def test_signals(signal: str, code: int) -> None:
-    events = fixture(f"rdzv_sig_SIG{signal}")
-    root = [e.data for e in of_kind(events, "elastic.failure") if e.data["root"]]
-    assert [data["exitcode"] for data in root] == [code]
-    assert only(events, "elastic.failed").data["exitcode"] == code
-
-
-def test_a_restart() -> None:
-    events = fixture("restart")
-    assert [e.data["failed_rank"] for e in of_kind(events, "elastic.failure")] == [0, 1]
 
 
 REPORT = (

@@ -82,6 +82,15 @@ def test_a_bad_link_is_told_from_its_nodes(count: int, speed: float | None, kind
     assert bisect(count, {frozenset(("node1", "node2")): speed})[0] == [(kind, ("node1", "node2"))]
 
 
+@pytest.mark.parametrize(
+    ("speed", "named"), [(0.1, [["node1", "node3"], ["node2", "node4"]]), (10.0, [])], ids=["slow", "fast"]
+)
+def test_two_links_that_differ_are_compared_with_all_the_others(speed: float, named: list[list[str]]) -> None:
+    """Two fast links, as of nodes on one switch, make the others no slower."""
+    odd: dict[frozenset[str], float | None] = {frozenset(link): speed for link in (NODES[::2], NODES[1::2])}
+    assert [sorted(nodes) for _, nodes in bisect(4, odd)[0]] == named
+
+
 # --- what a report proves ----------------------------------------------------------------------------------------
 
 NODES = ("node1", "node2", "node3", "node4")

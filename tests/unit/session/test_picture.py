@@ -10,7 +10,7 @@ from collectors.fleet.sink import LinkChange
 from collectors.samples.gpus import GpuFacts, GpuProcess, GpuProcesses
 from collectors.samples.logs import LogEvent
 from collectors.samples.ranks import ProcessGone, RankProcess
-from collectors.samples.stacks import Frame, StackDump, ThreadStack
+from collectors.samples.stacks import StackDump
 from hangtop.diagnosis.finding import Verdict
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.unnumbered import Unnumbered
@@ -19,6 +19,7 @@ from hangtop.diagnosis.waits.job_status import status_of_job
 from hangtop.session.options import SessionOptions
 from hangtop.session.session import Session
 from tests.support.made import gpu_row, hello, process, pulse, tick
+from tests.support.stacks import dump, thread
 
 SPAWNED = "python -c from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=4, pipe_handle=%d)"
 TORCH = "/venv/lib/python3.11/site-packages/torch/distributed/distributed_c10d.py"
@@ -65,21 +66,16 @@ def watched() -> Watched:
     return Watched()
 
 
-def dump(pid: int, at: float, *frames: tuple[str, str]) -> StackDump:
-    made = [Frame(name, file, 10 + line, native=False) for line, (name, file) in enumerate(frames)]
-    thread = ThreadStack(1, pid, "MainThread", active=False, owns_gil=False, frames=made)
-    return StackDump(
-        pid=pid, rank_pid=pid, at=at, method="nonblocking", state="S", wchan="", syscall="", cpu=1.0, error="",
-        threads=[thread],
-    )  # fmt: skip
-
-
 def waits(pid: int, at: float) -> StackDump:
-    return dump(pid, at, ("all_reduce", TORCH), ("wrapper", TORCH), ("train", "/job/train.py"))
+    return dump(thread(f"all_reduce {TORCH}:10", f"wrapper {TORCH}:11", "train /job/train.py:12"), pid=pid, at=at)
 
 
 def reads(pid: int, at: float) -> StackDump:
-    return dump(pid, at, ("read_shard", "/job/data.py"), ("train", "/job/train.py"))
+    return dump(thread("read_shard /job/data.py:10", "train /job/train.py:11"), pid=pid, at=at, syscall="")
+
+
+def idles(pid: int, at: float) -> StackDump:
+    return dump(thread("select /lib/selectors.py:10", "main /x/ipykernel.py:11"), pid=pid, at=at, syscall="")
 
 
 def looked_at(watched: Watched, *looks: Any) -> None:
@@ -113,9 +109,7 @@ def test_a_number_that_comes_later_is_taken_up_by_the_same_process(watched: Watc
 def test_idle_notebooks_and_servers_are_listed_and_not_judged(watched: Watched) -> None:
     notebook = nameless(51, command="python -m ipykernel_launcher -f kernel.json", user="ann", uid=1000)
     watched.session.samples("node1", [notebook])
-    looked_at(
-        watched, (51, lambda pid, at: dump(pid, at, ("select", "/lib/selectors.py"), ("main", "/x/ipykernel.py")))
-    )
+    looked_at(watched, (51, idles))
     job = watched.session.job()
     assert pids(job.unnumbered) == [51]
     assert not status_of_job(job).statuses
@@ -154,16 +148,13 @@ def test_a_rank_is_on_the_gpu_that_lists_its_pid(watched: Watched) -> None:
     assert watched.session.job().ranks[0].gpus == (5,)
 
 
-def _said(path: str, rank: int) -> LogEvent:
-    return LogEvent("torch.taken_down", 999.0, rank, "node1", None, path, 1, "taken down", {})
-
-
 @pytest.mark.parametrize("over", [False, True], ids=["beside it", "ended"])
 def test_what_another_run_logs_is_no_word_of_the_job(watched: Watched, over: bool) -> None:
     other = [process(r, pid=50 + r, master_port=29400, stdout="/b.log", stderr="/all.log") for r in range(2)]
     job = [process(r, stdout="/a.log", stderr="/all.log") for r in range(3)]
     gone = [ProcessGone(50 + r, 999.5) for r in range(2)] if over else []
-    words = [_said(path, 1) for path in ("/a.log", "/b.log", "/all.log", "dmesg")]
+    paths = ("/a.log", "/b.log", "/all.log", "dmesg")
+    words = [LogEvent("torch.taken_down", 999.0, 1, "node1", None, path, 1, "taken down", {}) for path in paths]
     watched.session.samples("node1", [*other, *job, *gone, *words, tick(1000.0)])
     told = watched.session.job()
     assert [r.process.pid for r in told.ranks] == [1000, 1001, 1002]

@@ -8,24 +8,14 @@ from hangtop.session.watching.triage import culprit_named
 from tests.support.jobs import ALL_REDUCE, BARRIER, MOVING, READING, Sketch, first
 
 
-def held_up_by(stack: list[str]) -> Sketch:
-    job = Sketch()
-    job.ranks().at(ALL_REDUCE)
-    job.ranks(2).at(stack)
-    return job
-
-
 def test_a_culprit_in_its_program_is_named_at_once() -> None:
-    verdict = held_up_by(READING).verdict()
-    assert first(verdict).kind == "rank_stuck_in_data"
-    assert culprit_named(verdict)
-
-
-def test_where_nobody_is_named_there_is_no_culprit() -> None:
     job = Sketch()
     job.ranks().at(ALL_REDUCE)
-    assert not culprit_named(job.verdict())
+    assert not culprit_named(job.verdict()), "no rank is odd"
     assert not culprit_named(Sketch(motion=MOVING).verdict())
+    job.ranks(2).at(READING)
+    assert first(job.verdict()).kind == "rank_stuck_in_data"
+    assert culprit_named(job.verdict())
 
 
 def test_of_two_ranks_either_of_which_may_be_the_odd_one_neither_is_named() -> None:

@@ -8,6 +8,8 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -35,45 +37,46 @@ print("readers", Small(driver_class=TerminalDriver).run(), "end", flush=True)
 """
 
 
-def test_a_terminal_that_goes_away_without_a_signal_ends_it() -> None:
+@contextmanager
+def on_a_terminal(*words: str) -> Iterator[tuple[subprocess.Popen[bytes], int, int]]:
+    """A program of Python's on a terminal, and both ends of the terminal; the test closes them."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
-        [sys.executable, "-c", DEAF, *HANGTOP], stdin=theirs, stdout=theirs, stderr=theirs,
+        [sys.executable, "-c", *words], stdin=theirs, stdout=theirs, stderr=theirs,
         start_new_session=True, env={**os.environ, "TERM": "xterm-256color"},
     ) as process:  # fmt: skip
         try:
-            os.close(theirs)
-            seen = b""
-            until = time.monotonic() + 60
-            while b"Overview" not in seen:
-                assert time.monotonic() < until, seen[-300:]
-                seen += os.read(ours, 1 << 16)
-            os.close(ours)
-            assert process.wait(30) == 0
+            yield process, ours, theirs
         finally:
             process.kill()
+
+
+def read_until(word: bytes, ours: int) -> bytes:
+    seen = b""
+    until = time.monotonic() + 60
+    while word not in seen:
+        assert time.monotonic() < until, seen[-300:]
+        seen += os.read(ours, 1 << 16)
+    return seen
+
+
+def test_a_terminal_that_goes_away_without_a_signal_ends_it() -> None:
+    with on_a_terminal(DEAF, *HANGTOP) as (process, ours, theirs):
+        os.close(theirs)
+        read_until(b"Overview", ours)
+        os.close(ours)
+        assert process.wait(30) == 0
 
 
 def test_one_thread_reads_the_terminal_after_a_stop() -> None:
-    ours, theirs = pty.openpty()
-    before = termios.tcgetattr(theirs)
-    with subprocess.Popen(
-        [sys.executable, "-c", STOPPED], stdin=theirs, stdout=theirs, stderr=theirs,
-        start_new_session=True, env={**os.environ, "TERM": "xterm-256color"},
-    ) as process:  # fmt: skip
-        try:
-            seen = b""
-            until = time.monotonic() + 60
-            while b" end" not in seen:
-                assert time.monotonic() < until, seen[-300:]
-                seen += os.read(ours, 1 << 16)
-            assert process.wait(30) == 0
-            assert b"readers 1 end" in seen, seen[-300:]
-            assert termios.tcgetattr(theirs) == before
-        finally:
-            process.kill()
-            os.close(ours)
-            os.close(theirs)
+    with on_a_terminal(STOPPED) as (process, ours, theirs):
+        before = termios.tcgetattr(theirs)
+        seen = read_until(b" end", ours)
+        assert process.wait(30) == 0
+        assert b"readers 1 end" in seen, seen[-300:]
+        assert termios.tcgetattr(theirs) == before
+        os.close(ours)
+        os.close(theirs)
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ import pytest
 from collectors.fleet.targets.chosen import Target, TargetError, parse
 from collectors.fleet.targets.slurm import SlurmPart
 from collectors.fleet.transport import Refused, TransportError
-from collectors.fleet.via.piped import Piped
 from collectors.fleet.via.way import any_command, way_of
 from tests.support.ssh_server import home, serve
+from tests.unit.fleet.via.test_piped import node
 
 NODE = Target("eve@gpu1:2222", "gpu1", "eve", 2222)
 
@@ -68,14 +68,12 @@ async def test_all_commands_of_a_node_share_one_connection_of_ssh(tmp_path: Path
         user.node("node0", host)
         way = way_of("ssh", user.config)
         assert way is not None
-        made = Piped(Target("node0", "node0"), way, asyncio.Semaphore(8))
-        await made.connect()
-        stream = await made.start(["cat"], on_stdout=print, on_stderr=print)
-        done = await asyncio.gather(*(made.run(["echo", str(number)]) for number in range(3)))
-        assert [one.stdout for one in done] == [b"0\n", b"1\n", b"2\n"]
-        assert host.made == 1
-        stream.kill()
-        await made.close()
+        async with node("", way) as made:
+            stream = await made.start(["cat"], on_stdout=print, on_stderr=print)
+            done = await asyncio.gather(*(made.run(["echo", str(number)]) for number in range(3)))
+            assert [one.stdout for one in done] == [b"0\n", b"1\n", b"2\n"]
+            assert host.made == 1
+            stream.kill()
 
 
 @pytest.mark.skipif(shutil.which("ssh") is None, reason="needs OpenSSH's client")
@@ -86,8 +84,6 @@ async def test_a_host_key_that_ssh_refuses_is_refused(tmp_path: Path) -> None:
         user.node("node0", host)
         way = way_of("ssh", user.config)
         assert way is not None
-        made = Piped(Target("node0", "node0"), way, asyncio.Semaphore(8))
-        await made.connect()
-        with pytest.raises(TransportError, match="Host key verification failed"):
-            await made.run(["true"])
-        await made.close()
+        async with node("", way) as made:
+            with pytest.raises(TransportError, match="Host key verification failed"):
+                await made.run(["true"])
