@@ -50,8 +50,8 @@ def address_of(job: Job, node: Node) -> str:
 
 def names_of(node: Node) -> set[str]:
     """Names that logs use for a node: its name here, its own hostname, the addresses of its interfaces."""
-    own = {address.partition("/")[0] for interface in node.interface_facts for address in interface.addresses}
-    return own | {node.name} | ({node.hello.hostname} if node.hello else set())
+    addresses = {address.partition("/")[0] for interface in node.interface_facts for address in interface.addresses}
+    return addresses | {node.name} | ({node.hello.hostname} if node.hello else set())
 
 
 def nodes_by_name(job: Job, samples: Iterable[tuple[str, StackDump]] = ()) -> dict[str, str]:
@@ -59,8 +59,8 @@ def nodes_by_name(job: Job, samples: Iterable[tuple[str, StackDump]] = ()) -> di
 
     ``samples`` are pairs of node and stack dump: they add the addresses of ranks in container networks.
     """
-    found: dict[str, str] = {}
-    told = [(node.name, name) for node in job.nodes.values() for name in names_of(node)]
-    for node, name in [*told, *((node, address) for node, dump in samples for address in dump.addresses)]:
-        found[name] = node if found.get(name, node) == node else ""
-    return found
+    by_name: dict[str, str] = {}
+    names = [(node.name, name) for node in job.nodes.values() for name in names_of(node)]
+    for node, name in [*names, *((node, address) for node, dump in samples for address in dump.addresses)]:
+        by_name[name] = node if by_name.get(name, node) == node else ""
+    return by_name

@@ -140,11 +140,11 @@ def of_ranks(
 
     Example: ``has not launched all_reduce #7`` becomes ``ranks 2-3 on node1 have not launched all_reduce #7``.
     """
-    every, on, (verb, _, rest) = tuple(sorted(set(ranks))), tuple(nodes), text.partition(" ")
+    members, on, (verb, _, rest) = tuple(sorted(set(ranks))), tuple(nodes), text.partition(" ")
     return Finding(
         kind, severity, weight,
-        f"{ranks_on(every, on) if every else unnamed} {of_several(verb, len(every) or 1)} {rest}",
-        ranks=every, nodes=on, evidence=tuple(line for line in evidence if line), advice=advice, next=steps,
+        f"{ranks_on(members, on) if members else unnamed} {of_several(verb, len(members) or 1)} {rest}",
+        ranks=members, nodes=on, evidence=tuple(line for line in evidence if line), advice=advice, next=steps,
     )  # fmt: skip
 
 

@@ -25,9 +25,9 @@ def firewall_of(answers: Mapping[str, Sequence[Observation]], nodes: Sequence[st
     Example: ``ufw on node2 (Default: deny (incoming), allow (outgoing))`` and ``on node2: ufw allow from SUBNET``.
     """
     for node in nodes:
-        for found in answers.get(node, ()):
-            if found.name == "firewall" and isinstance(found.value, str) and found.subject in REMEDIES:
-                return f"{found.subject} on {node} ({found.value})", f"on {node}: {REMEDIES[found.subject]}"
+        for answer in answers.get(node, ()):
+            if answer.name == "firewall" and isinstance(answer.value, str) and answer.subject in REMEDIES:
+                return f"{answer.subject} on {node} ({answer.value})", f"on {node}: {REMEDIES[answer.subject]}"
     return None
 
 

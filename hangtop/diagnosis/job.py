@@ -130,8 +130,8 @@ class Job:
     @property
     def unnumbered(self) -> tuple[Rank, ...]:
         """Living processes whose rank is unknown, bystanders included, by node and pid."""
-        found = [rank for rank in (*self.ranks, *self.bystanders) if rank.rank < 0 and rank.gone_at is None]
-        return tuple(sorted(found, key=lambda rank: (rank.node, rank.process.pid)))
+        unknown = [rank for rank in (*self.ranks, *self.bystanders) if rank.rank < 0 and rank.gone_at is None]
+        return tuple(sorted(unknown, key=lambda rank: (rank.node, rank.process.pid)))
 
     @property
     def alarm_after(self) -> float:

@@ -101,11 +101,11 @@ def _by_setting(job: Job) -> Mapping[tuple[str, str], Sequence[Rank]]:
     for rank in job.ranks:
         for table in (rank.process.env, rank.process.versions):
             tables.setdefault(id(table), (table, []))[1].append(rank)
-    found: dict[tuple[str, str], list[Rank]] = defaultdict(list)
+    by_setting: dict[tuple[str, str], list[Rank]] = defaultdict(list)
     for read, ranks in tables.values():
         for pair in read.items():
-            found[pair] += ranks
-    return {pair: sorted(ranks, key=lambda rank: rank.rank) for pair, ranks in sorted(found.items())}
+            by_setting[pair] += ranks
+    return {pair: sorted(ranks, key=lambda rank: rank.rank) for pair, ranks in sorted(by_setting.items())}
 
 
 def _finding(
@@ -158,10 +158,10 @@ def mismatches(job: Job) -> Iterator[Finding]:
 def _odd_ones(name: str, values: Mapping[str, Sequence[Rank]]) -> Finding:
     most_first = sorted(values.items(), key=lambda item: (len(item[1]), item[0]), reverse=True)
     odd = [rank for _, ranks in most_first[1:] for rank in ranks]
-    told = "; ".join(f"{value} on {ranks_text(rank.rank for rank in ranks)}" for value, ranks in most_first)
+    text = "; ".join(f"{value} on {ranks_text(rank.rank for rank in ranks)}" for value, ranks in most_first)
     what = name if name.isupper() else f"the version of {name}"
     return Finding(
-        "env_mismatch", "critical" if name in FATAL_TO_DIFFER else "warning", 0.9, f"ranks differ in {what}: {told}",
+        "env_mismatch", "critical" if name in FATAL_TO_DIFFER else "warning", 0.9, f"ranks differ in {what}: {text}",
         ranks=tuple(sorted(rank.rank for rank in odd)), nodes=tuple(sorted({rank.node for rank in odd})),
         evidence=tuple(_source(ranks[0], name, value) for value, ranks in most_first),
         advice=f"Give every rank the same {name}: ranks that differ choose different algorithms or never meet.",

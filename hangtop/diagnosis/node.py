@@ -259,7 +259,7 @@ class Node:
 
     def readings_of(self, source: str) -> list[Timed[Reading]]:
         """What a source reads of each thing, with since when it holds."""
-        return [sample for (told_by, _), sample in self.readings.items() if told_by == source]
+        return [sample for (of_source, _), sample in self.readings.items() if of_source == source]
 
     def answers(self, source: str) -> bool:
         """Whether a source is ok, or has not reported its state yet."""
@@ -280,8 +280,8 @@ class Node:
         for gpu in self.gpus.values():
             for process in gpu.processes:
                 users.setdefault(process.pid, set()).add(gpu.index)
-        pids = {pid: (pid, *rank.helpers) for pid, rank in self.ranks.items()}
-        return {pid: tuple(sorted(set().union(*(users.get(one, ()) for one in own)))) for pid, own in pids.items()}
+        families = {pid: (pid, *rank.helpers) for pid, rank in self.ranks.items()}
+        return {pid: tuple(sorted({gpu for p in pids for gpu in users.get(p, ())})) for pid, pids in families.items()}
 
     def copied(self) -> Node:
         """A snapshot that the session no longer changes."""

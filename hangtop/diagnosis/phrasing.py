@@ -17,8 +17,8 @@ _HOST = re.compile(r"([^.]*?)([0-9]{1,9})(\.[^0-9].*)?|(.*?)([0-9]{1,9})()")
 
 def folded(numbers: Iterable[int]) -> str:
     """Fold numbers into ranges: ``0-36,38-63``; empty for none. A process without a number: ``node2:4711``."""
-    every = set(numbers)
-    return ",".join([*ranges(sorted(numbered(every))), *map(str, unnumbered(every))])
+    ranks = set(numbers)
+    return ",".join([*ranges(sorted(numbered(ranks))), *map(str, unnumbered(ranks))])
 
 
 def ranges(ordered: Sequence[int], width: int = 0) -> Iterator[str]:
@@ -36,10 +36,10 @@ def parse_ranks(text: str) -> frozenset[int]:
 
     Raises :class:`ValueError` for anything else.
     """
-    found: set[int] = set()
+    ranks: set[int] = set()
     for part in text.split(","):
         if (process := parse_process(part)) is not None:
-            found.add(process)
+            ranks.add(process)
             continue
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
@@ -47,8 +47,8 @@ def parse_ranks(text: str) -> frozenset[int]:
         low, high = int(first), int(last or first)
         if high < low or high - low > 1_000_000:
             raise ValueError(f"no range: {part.strip()!r}")
-        found.update(range(low, high + 1))
-    return frozenset(found)
+        ranks.update(range(low, high + 1))
+    return frozenset(ranks)
 
 
 def rank_text(rank: int) -> str:
@@ -61,21 +61,21 @@ def ranks_text(ranks: Iterable[int]) -> str:
 
     Empty for none.
     """
-    every = set(ranks)
-    ordered, others = sorted(numbered(every)), unnumbered(every)
+    all_ranks = set(ranks)
+    ordered, others = sorted(numbered(all_ranks)), unnumbered(all_ranks)
     numbers = f"rank {ordered[0]}" if len(ordered) == 1 else f"ranks {','.join(ranges(ordered))}"
-    told = [numbers] if ordered else []
-    for node, group in groupby(others, key=lambda one: one.node):
-        pids = [str(one.pid) for one in group]
-        told.append(f"{'process' if len(pids) == 1 else 'processes'} {listed(pids)} on {node}")
-    return listed(told)
+    parts = [numbers] if ordered else []
+    for node, group in groupby(others, key=lambda process: process.node):
+        pids = [str(process.pid) for process in group]
+        parts.append(f"{'process' if len(pids) == 1 else 'processes'} {listed(pids)} on {node}")
+    return listed(parts)
 
 
 def ranks_on(ranks: Iterable[int], nodes: Iterable[str]) -> str:
     """``rank 37 on node4``; the text of a process without a number already names its node."""
-    every = set(ranks)
-    told = ranks_text(every)
-    return told if unnumbered(every) else f"{told} {on_nodes(nodes)}".rstrip()
+    all_ranks = set(ranks)
+    text = ranks_text(all_ranks)
+    return text if unnumbered(all_ranks) else f"{text} {on_nodes(nodes)}".rstrip()
 
 
 def count(number: int, noun: str, plural: str = "") -> str:
@@ -125,8 +125,8 @@ def folded_names(names: Iterable[str]) -> str:
     plain: list[str] = []
     parted: list[tuple[str, str, str]] = []
     for name in names:
-        if found := _HOST.fullmatch(name):
-            stem, number, end = found.group(1, 2, 3) if found.group(2) else found.group(4, 5, 6)
+        if match := _HOST.fullmatch(name):
+            stem, number, end = match.group(1, 2, 3) if match.group(2) else match.group(4, 5, 6)
             parted.append((stem, number, end or ""))
         else:
             plain.append(name)
@@ -135,12 +135,12 @@ def folded_names(names: Iterable[str]) -> str:
     groups: dict[tuple[str, int, str], set[int]] = defaultdict(set)
     for stem, number, end in parted:
         groups[stem, len(number) if (stem, len(number), end) in padded else 0, end].add(int(number))
-    told = []
+    texts = []
     for (stem, width, end), numbers in groups.items():
         parts = list(ranges(sorted(numbers), width))
         text = ",".join([*parts[:RANGES], "…"] if len(parts) > RANGES else parts)
-        told.append(f"{stem}{text if len(numbers) == 1 else f'[{text}]'}{end}")
-    return listed([*told, *plain], 3)
+        texts.append(f"{stem}{text if len(numbers) == 1 else f'[{text}]'}{end}")
+    return listed([*texts, *plain], 3)
 
 
 def duration(seconds: float) -> str:

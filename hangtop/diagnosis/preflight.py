@@ -50,8 +50,8 @@ class Preflight:
 
     def answer(self, node: Node, name: str, subject: str = "") -> Observation | None:
         """One answer of a node; None if it was not asked or did not answer."""
-        own = self.answers.get(node.name, ())
-        return next((found for found in own if (found.name, found.subject) == (name, subject)), None)
+        answers = self.answers.get(node.name, ())
+        return next((answer for answer in answers if (answer.name, answer.subject) == (name, subject)), None)
 
 
 class CheckCell(NamedTuple):
@@ -124,21 +124,21 @@ def master_port(scene: Preflight, node: Node) -> Answer | None:
     holders = [str(holder) for holder in tried.value] if isinstance(tried.value, list) else []
     if not holders:
         return not tried.error, f"{port}: {tried.error or 'free'}"
-    own = {str(pid) for rank in living_on(scene.job, node.name) for pid in (rank.process.pid, rank.process.parent)}
-    return any(one.partition(" ")[0] in own for one in holders), f"{port} is held by {', '.join(holders)}"
+    pids = {str(pid) for rank in living_on(scene.job, node.name) for pid in (rank.process.pid, rank.process.parent)}
+    return any(holder.partition(" ")[0] in pids for holder in holders), f"{port} is held by {', '.join(holders)}"
 
 
 def loopback(scene: Preflight, node: Node) -> Answer:
     """TCP connect of the node to itself, as torchrun's agent and its ranks need it."""
-    found = scene.answer(node, "loopback")
-    if found is None or not found.error:
-        return UNKNOWN if found is None else (True, "connects")
-    return _blocked(scene, found.error, [node.name])
+    answer = scene.answer(node, "loopback")
+    if answer is None or not answer.error:
+        return UNKNOWN if answer is None else (True, "connects")
+    return _blocked(scene, answer.error, [node.name])
 
 
 def paths(scene: Preflight, node: Node) -> Answer | None:
     """TCP from every node to the master's port, and between the master and an ephemeral port of every node."""
-    tried = [found for found in scene.answers.get(node.name, ()) if found.name == "connect"]
+    tried = [answer for answer in scene.answers.get(node.name, ()) if answer.name == "connect"]
     broken = [answer for answer in tried if answer.error]
     if not broken:
         return (True, f"{len(tried)} open") if tried else None
@@ -148,10 +148,10 @@ def paths(scene: Preflight, node: Node) -> Answer | None:
     return _blocked(scene, told, [*peers, node.name])
 
 
-def _blocked(scene: Preflight, told: str, nodes: Sequence[str]) -> Answer:
+def _blocked(scene: Preflight, text: str, nodes: Sequence[str]) -> Answer:
     """A failed connection, with the firewall that is active on one of these nodes and that firewall's remedy."""
-    found = firewall_of(scene.answers, nodes)
-    return (False, told) if found is None else (False, f"{told}; {found[0]}", found[1])
+    firewall = firewall_of(scene.answers, nodes)
+    return (False, text) if firewall is None else (False, f"{text}; {firewall[0]}", firewall[1])
 
 
 # --- devices and limits -------------------------------------------------------------------------------------------
@@ -162,10 +162,10 @@ def pcie(scene: Preflight, node: Node) -> Answer | None:
 
     NCCL may then hang at its first use of P2P, or read wrong data. Only root can read the bridges.
     """
-    found = scene.answer(node, "pcie")
-    if found is None or (found.error and not items(found, str)):
-        return found and (None, found.error)
-    return not items(found, str), listed(items(found, str), 3) or "no ACS redirect, no translation"
+    answer = scene.answer(node, "pcie")
+    if answer is None or (answer.error and not items(answer, str)):
+        return answer and (None, answer.error)
+    return not items(answer, str), listed(items(answer, str), 3) or "no ACS redirect, no translation"
 
 
 def memlock(scene: Preflight, node: Node) -> Answer:
@@ -177,10 +177,10 @@ def memlock(scene: Preflight, node: Node) -> Answer:
 
 def shared_memory(scene: Preflight, node: Node) -> Answer:
     """Size of /dev/shm: NCCL and data workers pass tensors through it; containers get 64 MiB by default."""
-    if not (found := items(scene.answer(node, "disk", "/dev/shm"), int)):
+    if not (sizes := items(scene.answer(node, "disk", "/dev/shm"), int)):
         return UNKNOWN
-    well = found[0] >= SHM and found[1] >= SHM // 4
-    return well, f"{size(found[1])} free of {size(found[0])}{'' if well else f'; wanted {size(SHM)}'}"
+    well = sizes[0] >= SHM and sizes[1] >= SHM // 4
+    return well, f"{size(sizes[1])} free of {size(sizes[0])}{'' if well else f'; wanted {size(SHM)}'}"
 
 
 def tracing(scene: Preflight, node: Node) -> Answer:
@@ -194,8 +194,8 @@ def tracing(scene: Preflight, node: Node) -> Answer:
 
 def _mtu(scene: Preflight, node: Node) -> str | None:
     name = chosen_interface(scene.job, node)
-    found = next((one for one in node.interface_facts if one.name == name and one.kind != "loopback"), None)
-    return str(found.mtu) if found else None
+    chosen = (facts for facts in node.interface_facts if facts.name == name and facts.kind != "loopback")
+    return next((str(facts.mtu) for facts in chosen), None)
 
 
 def _adapters(_: Preflight, node: Node) -> str | None:

@@ -22,9 +22,9 @@ def cells(scene: Preflight) -> list[CheckCell]:
 
 def _hardware(scene: Preflight) -> Iterator[CheckCell]:
     """What the rules about GPUs, wiring and storage find on the nodes; a node may have several such cells."""
-    found = [finding for rule in HARDWARE for finding in rule(scene.job) if finding.severity != "info"]
-    wrong = {name for finding in found for name in finding.nodes}
-    for finding in found:
+    findings = [finding for rule in HARDWARE for finding in rule(scene.job) if finding.severity != "info"]
+    wrong = {name for finding in findings for name in finding.nodes}
+    for finding in findings:
         state: State = "fail" if finding.severity == "critical" else "warn"
         for name in finding.nodes:
             yield CheckCell("hardware", name, state, finding.summary, finding.kind, finding.advice)
@@ -51,12 +51,12 @@ def _answers(check: Check, scene: Preflight) -> Iterator[tuple[str, Answer]]:
                 yield node.name, answer
     if check.alike is not None:
         values = {node.name: check.alike(scene, node) for node in scene.nodes()}
-        told = Counter(one for one in values.values() if one is not None)
-        usual = told.most_common(1)[0][0] if told else ""
-        for name, one in values.items() if any(told) else ():
-            well = one == usual
-            text = one if well else f"{one or 'none'}, elsewhere {usual or 'none'}"
-            yield name, UNKNOWN if one is None else (well, text or "")
+        counted = Counter(value for value in values.values() if value is not None)
+        usual = counted.most_common(1)[0][0] if counted else ""
+        for name, value in values.items() if any(counted) else ():
+            well = value == usual
+            text = value if well else f"{value or 'none'}, elsewhere {usual or 'none'}"
+            yield name, UNKNOWN if value is None else (well, text or "")
 
 
 def findings(table: Iterable[CheckCell]) -> tuple[Finding, ...]:

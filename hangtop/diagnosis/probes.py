@@ -40,7 +40,7 @@ def report_of(
 
 def outcome(report: ProbeReport, found: Sequence[Finding]) -> str:
     """``ok``, ``slow`` or ``failed``, as ``probe --json`` says it."""
-    if report.why or {one.kind for one in found} & {"silent_corruption", "path_blocked", "probe_absent"}:
+    if report.why or {finding.kind for finding in found} & {"silent_corruption", "path_blocked", "probe_absent"}:
         return "failed"
     return "slow" if found else "ok"
 
@@ -59,10 +59,10 @@ def findings(report: ProbeReport) -> tuple[Finding, ...]:
     only retries.
     """
     blocked, lossy, slow = list(_blocked(report)), list(_lossy(report)), list(_slow(report))
-    slow_nodes = _nodes(one for one in slow if len(one.nodes) == 1)
-    lossy = [one for one in lossy if not (len(one.nodes) > 1 and slow_nodes & set(one.nodes))]
-    lossy = [one for one in lossy if not _nodes(blocked) & set(one.nodes)]
-    slow = [one for one in slow if not _nodes([*blocked, *lossy]) & set(one.nodes)]
+    slow_nodes = _nodes(finding for finding in slow if len(finding.nodes) == 1)
+    lossy = [finding for finding in lossy if not (len(finding.nodes) > 1 and slow_nodes & set(finding.nodes))]
+    lossy = [finding for finding in lossy if not _nodes(blocked) & set(finding.nodes)]
+    slow = [finding for finding in slow if not _nodes([*blocked, *lossy]) & set(finding.nodes)]
     return (*_corrupt(report), *_absent(report), *blocked, *lossy, *slow)
 
 
@@ -75,7 +75,7 @@ def path_findings(figures: Sequence[PathFigure], report: ProbeReport) -> tuple[F
     return (*findings(report), *_narrow(figures, report))
 
 
-def _told(
+def _probe_finding(
     report: ProbeReport, kind: str, weight: float, names: Iterable[str], summary: str, texts: Sequence[str],
     advice: str, *, ranks: Sequence[ProbeRank] = (), steps: tuple[NextStep, ...] = (),
 ) -> Finding:  # fmt: skip
@@ -102,9 +102,9 @@ def accused(pairs: Sequence[ProbePair], bad: Collection[Pair]) -> Iterator[tuple
     names: list[str] = []
 
     def explains(name: str, number: int) -> bool:
-        own = _pairs_of(pairs, name)
-        without_others = [pair for pair in own if not {pair.a, pair.b} & set(names)]
-        alone = number == 1 and len(own) > 1
+        having = _pairs_of(pairs, name)
+        without_others = [pair for pair in having if not {pair.a, pair.b} & set(names)]
+        alone = number == 1 and len(having) > 1
         return number >= NEARLY_ALL * len(without_others) and any(name not in pair for pair in well) and not alone
 
     while blamed := {name: n for name, n in Counter(name for key in left for name in key).items() if explains(name, n)}:
@@ -126,7 +126,7 @@ def _blocked(report: ProbeReport) -> Iterator[Finding]:
     """path_blocked: pairs in which one node does not reach a port of the other, or that do not finish."""
     bad = {(pair.a, pair.b) for pair in report.pairs if pair.busbw is None or pair.error}
     for names, pairs in accused(report.pairs, bad):
-        yield _told(
+        yield _probe_finding(
             report, "path_blocked", 0.85, names,
             f"no other node gets through to {names[0]}" if len(names) == 1
             else f"{names[0]} and {names[1]} do not get through to each other",
@@ -141,7 +141,7 @@ def _lossy(report: ProbeReport) -> Iterator[Finding]:
     bad = {(pair.a, pair.b) for pair in report.pairs if (pair.retransmitted or 0.0) > LOST_SHARE}
     for names, pairs in accused(report.pairs, bad):
         worst = max(pair.retransmitted or 0.0 for pair in pairs)
-        yield _told(
+        yield _probe_finding(
             report, "packet_loss", 0.85, names,
             f"packets are lost {_where(names)}: up to {worst:.1%} of segments are sent again",
             [f"{p.a} - {p.b}: {p.retransmitted or 0.0:.1%} retransmitted" for p in pairs],
@@ -161,7 +161,7 @@ def _slow(report: ProbeReport) -> Iterator[Finding]:
     usual = median([speed for key, speed in speeds.items() if key not in bad] or [0.0])
     for names, pairs in accused(report.pairs, bad):
         best = max(pair.busbw or 0.0 for pair in pairs)
-        yield _told(
+        yield _probe_finding(
             report, "bandwidth_low", 0.85, names,
             f"little gets through {_where(names)}: {best:.3g} GB/s at best, {usual:.3g} between others",
             [f"{p.a} - {p.b}: busbw {p.busbw or 0.0:.3g} GB/s; median {usual:.3g}" for p in pairs],
@@ -177,16 +177,16 @@ def _where(names: Sequence[str]) -> str:
 def _narrow(figures: Sequence[PathFigure], report: ProbeReport) -> Iterator[Finding]:
     """mtu_mismatch: packets of the sender's own MTU do not arrive."""
     narrow = {
-        (min(one.a, one.b), max(one.a, one.b)): one for one in figures
-        if one.mtu is not None and one.local_mtu is not None and one.mtu < one.local_mtu
+        (min(figure.a, figure.b), max(figure.a, figure.b)): figure for figure in figures
+        if figure.mtu is not None and figure.local_mtu is not None and figure.mtu < figure.local_mtu
     }  # fmt: skip
     for names, pairs in accused(report.pairs, narrow.keys() & {(pair.a, pair.b) for pair in report.pairs}):
-        told = [one for pair in pairs if (one := narrow.get((pair.a, pair.b))) is not None]
-        yield _told(
+        bad = [figure for pair in pairs if (figure := narrow.get((pair.a, pair.b))) is not None]
+        yield _probe_finding(
             report, "mtu_mismatch", 0.9, names,
-            f"packets over {told[0].mtu} bytes do not get through {_where(names)}, while {told[0].interface} on "
-            f"{told[0].a} has MTU {told[0].local_mtu}",
-            [f"{f.a} to {f.b}: {f.mtu} bytes arrive, {f.interface} has MTU {f.local_mtu}" for f in told],
+            f"packets over {bad[0].mtu} bytes do not get through {_where(names)}, while {bad[0].interface} on "
+            f"{bad[0].a} has MTU {bad[0].local_mtu}",
+            [f"{f.a} to {f.b}: {f.mtu} bytes arrive, {f.interface} has MTU {f.local_mtu}" for f in bad],
             "Set one MTU on every hop: ip link set DEV mtu N on the nodes and on the switch ports between them.",
         )  # fmt: skip
 
@@ -199,7 +199,7 @@ def _corrupt(report: ProbeReport) -> Iterator[Finding]:
     wrong = [(figure, rank) for figure in report.figures for rank in figure.wrong_ranks]
     if wrong:
         ranks = [rank for rank in report.ranks if rank.rank in {number for _, number in wrong}]
-        yield _told(
+        yield _probe_finding(
             report, "silent_corruption", 0.95, sorted({rank.node for rank in ranks}),
             f"wrong values after a collective on rank {', '.join(str(rank.rank) for rank in ranks)}",
             [f"{figure.op} of {figure.size} bytes: wrong values on rank {rank}" for figure, rank in wrong],
@@ -220,7 +220,7 @@ def _absent(report: ProbeReport) -> Iterator[Finding]:
     why = f": {ranks[0].why}" if len(set(absent.values())) == 1 else ""
     missed = "did not come to the probe's barrier" if late else f"took no part in the probe{why}"
     keeps = "whether its interpreter finds torch" if report.backend in WITH_TORCH else "why it took no part"
-    yield _told(
+    yield _probe_finding(
         report, "probe_absent", 0.9, names, f"{', '.join(names)} {missed}",
         [f"{name}: {absent[name] or 'no sign before the barrier ended'}" for name in names],
         f"Check whether the node answers at all, and {keeps}.", ranks=[rank for rank in ranks if rank.rank >= 0],

@@ -13,18 +13,18 @@ from hangtop.diagnosis.tables.thresholds import SILENT_S
 from hangtop.diagnosis.unnumbered import numbered
 
 
-def told_size(sizes: Iterable[int | None]) -> int | None:
+def reported_size(sizes: Iterable[int | None]) -> int | None:
     """World size that most processes report, the larger one on a tie; None if no process reports one."""
-    said = Counter(sizes)
-    del said[None], said[0]
-    return max(said, key=lambda size: (said[size], size), default=None)
+    counted = Counter(sizes)
+    del counted[None], counted[0]
+    return max(counted, key=lambda size: (counted[size], size), default=None)
 
 
 def world_size(job: Job) -> int | None:
     """World size of the job: its own figure, else the one that most of its processes report."""
     if job.world_size is not None:
         return job.world_size
-    return told_size(rank.process.world_size for rank in job.ranks)
+    return reported_size(rank.process.world_size for rank in job.ranks)
 
 
 def world_or_logged(job: Job) -> int | None:
@@ -40,8 +40,8 @@ def known_ranks(job: Job) -> set[int]:
     world = world_size(job)
     if world:
         return set(range(world))
-    told = {number for event in job.events for number in (event.rank, number_of(event, "failed_rank"))}
-    return set(numbered(rank.rank for rank in job.ranks)) | {number for number in told if number is not None}
+    named = {number for event in job.events for number in (event.rank, number_of(event, "failed_rank"))}
+    return set(numbered(rank.rank for rank in job.ranks)) | {number for number in named if number is not None}
 
 
 @once

@@ -37,7 +37,7 @@ class TimedSeries(list[Timed[T]]):
 
     def copied(self, heard: float | None) -> TimedSeries[T]:
         """A copy that repeats the last value at the time its node was last heard: nodes send only changes."""
-        found = TimedSeries(self)
-        if found and heard is not None and heard - found[-1].at > HELD_S:
-            found.append(Timed(heard, found[-1].value))
-        return found
+        copy = TimedSeries(self)
+        if copy and heard is not None and heard - copy[-1].at > HELD_S:
+            copy.append(Timed(heard, copy[-1].value))
+        return copy

@@ -95,9 +95,9 @@ def _paired(calls: Sequence[TraceCall], others: Sequence[TraceCall]) -> dict[int
     """The other rank's call that matches each of these, by position; empty if they cannot be matched."""
     if all(call.seq is not None for call in (*calls, *others)):
         by_number = {(call.op, call.seq): call for call in others}
-        found = {place: by_number.get((call.op, call.seq)) for place, call in enumerate(calls)}
-        return {place: other for place, other in found.items() if other is not None}
-    same = {place: two for place, (one, two) in enumerate(zip(calls, others, strict=False)) if one.op == two.op}
+        matching = {place: by_number.get((call.op, call.seq)) for place, call in enumerate(calls)}
+        return {place: other for place, other in matching.items() if other is not None}
+    same = {place: other for place, (call, other) in enumerate(zip(calls, others, strict=False)) if call.op == other.op}
     return same if len(same) >= AGREE * min(len(calls), len(others)) else {}
 
 
@@ -107,15 +107,15 @@ def _lateness(found: Sequence[Mapping[int, float]]) -> dict[int | None, Lateness
     usuals = [median(sorted(seconds.values())[1:]) for seconds in found]
     lost = [usual - min(seconds.values()) for seconds, usual in zip(found, usuals, strict=True)]
     mean = fmean(lost) if lost else 0.0
-    for seconds, usual, own_lost in zip(found, usuals, lost, strict=True):
+    for seconds, usual, loss in zip(found, usuals, lost, strict=True):
         least = min(seconds.values())
-        some_late = own_lost >= max(LATE_S, LATE_SHARE * usual, LATE_USUAL * mean)
-        for rank, own in seconds.items():
-            one = by_rank.setdefault(rank, Lateness(rank))
-            one.met += some_late
-            if some_late and own <= least + NEAR * own_lost:
-                one.late += 1
-                one.held_up += usual - own
+        some_late = loss >= max(LATE_S, LATE_SHARE * usual, LATE_USUAL * mean)
+        for rank, took in seconds.items():
+            record = by_rank.setdefault(rank, Lateness(rank))
+            record.met += some_late
+            if some_late and took <= least + NEAR * loss:
+                record.late += 1
+                record.held_up += usual - took
     return by_rank
 
 
@@ -128,39 +128,39 @@ def straggler_rank(job: Job) -> Iterator[Finding]:
     Needs five collectives with a clearly late rank, and this rank late more often than chance would make any rank.
     """
     seen = job.traces
-    late = {rank: one for rank, one in seen.lateness.items() if _is_late(one, seen)} if seen is not None else {}
+    late = {rank: r for rank, r in seen.lateness.items() if _is_late(r, seen)} if seen is not None else {}
     if seen is None or not late or len(late) > max(1, len(seen.lateness) // 4):
         return
-    own = [trace for trace in seen.ranks if trace.rank in late]
+    theirs = [trace for trace in seen.ranks if trace.rank in late]
     others = [trace for trace in seen.ranks if trace.rank not in late]
-    held = median(one.held_up for one in late.values()) / seen.wall
-    more = {word: median(_part(t, word) for t in own) - median(_part(t, word) for t in others) for word in WHY_LATE}
+    held = median(record.held_up for record in late.values()) / seen.wall
+    more = {word: median(_part(t, word) for t in theirs) - median(_part(t, word) for t in others) for word in WHY_LATE}
     word = max(more, key=lambda word: more[word])
     why, advice = WHY_LATE[word] if more[word] >= HELD_SHARE * seen.wall else ("", WHY_LATE["compute"][1])
-    where = ranks_text([one.rank for one in late.values()])
+    where = ranks_text([record.rank for record in late.values()])
     proof = [
         Evidence(Observer.TRACE, trace.path, trace.began,
-                 f"rank {one.rank} came last to {one.late} of {count(one.met, 'collective')} in which a rank was late; "
-                 f"the others waited {lasting(one.held_up)} for it")
-        for trace in own[:8] for one in [late[trace.rank]]
+                 f"rank {record.rank} came last to {record.late} of {count(record.met, 'collective')} in which a rank "
+                 f"was late; the others waited {lasting(record.held_up)} for it")
+        for trace in theirs[:8] for record in [late[trace.rank]]
     ]  # fmt: skip
     whole = len(seen.ranks) >= max(trace.world_size or 0 for trace in seen.ranks)
     yield Finding(
         "straggler_rank", "warning", 0.85 if whole else 0.65,
         f"the others wait for {where} for {held:.0%} of the time{why}",
-        ranks=tuple(sorted(one.rank for one in late.values())), evidence=tuple(proof), advice=advice,
+        ranks=tuple(sorted(record.rank for record in late.values())), evidence=tuple(proof), advice=advice,
     )  # fmt: skip
 
 
-def _is_late(one: Lateness, seen: TracePicture) -> bool:
-    if one.met < MEETINGS or one.late < OFTEN_LATE * one.met:
+def _is_late(record: Lateness, seen: TracePicture) -> bool:
+    if record.met < MEETINGS or record.late < OFTEN_LATE * record.met:
         return False
     # by chance alone, each rank would be late as often as the average rank
-    every = seen.lateness.values()
-    usual = min(0.99, sum(other.late for other in every) / sum(other.met for other in every))
-    spread = sqrt(one.met * usual * (1 - usual))
-    chance = 1 - NormalDist().cdf((one.late - 0.5 - one.met * usual) / spread)
-    return chance * len(every) < CHANCE and one.held_up >= HELD_SHARE * seen.wall
+    all_ranks = seen.lateness.values()
+    usual = min(0.99, sum(other.late for other in all_ranks) / sum(other.met for other in all_ranks))
+    spread = sqrt(record.met * usual * (1 - usual))
+    chance = 1 - NormalDist().cdf((record.late - 0.5 - record.met * usual) / spread)
+    return chance * len(all_ranks) < CHANCE and record.held_up >= HELD_SHARE * seen.wall
 
 
 def _part(trace: RankTrace, word: str) -> float:

@@ -53,10 +53,10 @@ def numbered(ranks: Iterable[int]) -> tuple[int, ...]:
 
 def unnumbered(ranks: Iterable[int]) -> tuple[Unnumbered, ...]:
     """The placeholders among these, by node and pid."""
-    return tuple(sorted({r for r in ranks if isinstance(r, Unnumbered)}, key=lambda one: (one.node, one.pid)))
+    return tuple(sorted({r for r in ranks if isinstance(r, Unnumbered)}, key=lambda rank: (rank.node, rank.pid)))
 
 
 def parse_process(text: str) -> Unnumbered | None:
     """The process that ``node2:4711`` stands for; None for anything else."""
-    found = _WRITTEN.fullmatch(text.strip())
-    return None if found is None else Unnumbered(found[1], int(found[2]))
+    match = _WRITTEN.fullmatch(text.strip())
+    return None if match is None else Unnumbered(match[1], int(match[2]))

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from collectors.samples.ranks import RankProcess
 from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
-from hangtop.diagnosis.roster import told_size
+from hangtop.diagnosis.roster import reported_size
 
 RunKey: TypeAlias = tuple[Hashable, ...]
 
@@ -54,7 +54,7 @@ def with_ranks(snapshot: Job) -> Job:
     return replace(
         snapshot,
         ranks=ranks,
-        world_size=told_size(rank.process.world_size for rank in ranks),
+        world_size=reported_size(rank.process.world_size for rank in ranks),
         stack_ranks={key: rank.rank for rank in ranks if (key := (rank.node, rank.process.pid)) in dumped},
         events=tuple(event for _, event in events),
         event_nodes=tuple(node for node, _ in events),

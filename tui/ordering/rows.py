@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 from hangtop.diagnosis.evidence.gpus import given_gpu
 from hangtop.diagnosis.node import Gpu, Node, Rank
-from hangtop.diagnosis.roster import told_size
+from hangtop.diagnosis.roster import reported_size
 from hangtop.session.job_selection import select_job
 from tui.ordering.filter import Value
 
@@ -69,7 +69,7 @@ def rows_of(roster: int, nodes: tuple[Node, ...], unrelated: frozenset[tuple[str
         tuple(GpuRow(node, gpu) for node in nodes for gpu in node.gpus.values()),
         len(with_a_number(here | {row.number for row in over})),
         len(with_a_number(here)),
-        told_size([row.rank.process.world_size for row in (*own, *over)]),
+        reported_size([row.rank.process.world_size for row in (*own, *over)]),
         unrelated,
     )
 

@@ -127,10 +127,10 @@ def load_proof(job: Job, owners: Sequence[Rank]) -> Evidence:
         by_load[loads.get(owner.rank, "unknown")].append(owner.rank)
     samples = [gpu.samples[-1] for owner in owners for gpu in gpus_of(job, owner) if gpu.samples]
     watts = [sample.value.power for sample in samples if sample.value.power is not None]
-    power_told = f", median {median(watts):.0f} W" if watts else ""
+    power_text = f", median {median(watts):.0f} W" if watts else ""
     text = ", ".join(f"{ranks_text(members)} {load}" for load, members in sorted(by_load.items()))
     at = max((sample.at for sample in samples), default=None)
-    return Evidence(Observer.GPU, f"nvidia-smi, {count(len(owners), 'GPU')}", at, f"{text}{power_told}")
+    return Evidence(Observer.GPU, f"nvidia-smi, {count(len(owners), 'GPU')}", at, f"{text}{power_text}")
 
 
 def load_shares(job: Job, span: float) -> dict[int, Mapping[Load, float]]:

@@ -90,10 +90,10 @@ class EventRow:
         yield self._finding(events, ranks, nodes, tuple(sorted(gpus)))
 
     def _events(self, of_kind: Callable[[str], Iterable[LogEvent]]) -> list[LogEvent]:
-        told = (self.event, *self.also)
+        wanted = (self.event, *self.also)
         return [
-            event for kind in dict.fromkeys(one.kind for one in told) for event in of_kind(kind)
-            if any(one.kind == kind and one.matches(event) for one in told)
+            event for kind in dict.fromkeys(line.kind for line in wanted) for event in of_kind(kind)
+            if any(line.kind == kind and line.matches(event) for line in wanted)
             and (self.where is None or self.where(event)) and (not self.ranks_in or numbers_of(event, self.ranks_in))
         ]  # fmt: skip
 
@@ -103,8 +103,8 @@ class EventRow:
             return tuple(sorted({rank for event in events for rank in numbers_of(event, self.ranks_in)}))
         sources = {event.source for event in events}
         failed = {
-            one.rank for one in failures(job)
-            if one.manner == "exit" and one.rank is not None and not one.consequence and one.event.source in sources
+            failure.rank for failure in failures(job) if failure.rank is not None and failure.manner == "exit"
+            and not failure.consequence and failure.event.source in sources
         }  # fmt: skip
         return ranks_in(events) or (tuple(failed) if len(failed) == 1 and not job.live else ())
 
@@ -145,13 +145,13 @@ def _details(events: Iterable[LogEvent], names: str) -> Iterator[str]:
                 yield listed([str(item) for item in value]) if isinstance(value, list) else str(value)
 
 
-def _are_there(job: Job, told: Iterable[Line]) -> bool:
-    return any(one.matches(event) for one in told for event in log_events(job, one.kind))
+def _are_there(job: Job, wanted: Iterable[Line]) -> bool:
+    return any(line.matches(event) for line in wanted for event in log_events(job, line.kind))
 
 
 def explained(job: Job) -> bool:
     """Whether a rank failed by itself, NCCL says why its call failed, or the run completed."""
-    failed = any(not one.consequence or one.signature == "nccl" for one in failures(job))
+    failed = any(not failure.consequence or failure.signature == "nccl" for failure in failures(job))
     return failed or finished(job) or bool(nccl_failures(job))
 
 

@@ -72,22 +72,22 @@ def gpu_xid(job: Job) -> Iterator[Finding]:
     A consequence is a warning about the rank whose process it names, once that process has ended.
     """
     for name, node in sorted(job.nodes.items()):
-        told: dict[tuple[int, str], list[Evidence]] = defaultdict(list)
+        reports: dict[tuple[int, str], list[Evidence]] = defaultdict(list)
         ended = {rank.process.pid: rank.rank for rank in job.ranks_of(name) if rank.gone_at is not None}
         victims: dict[tuple[int, str], set[int]] = defaultdict(set)
         faults: list[tuple[int | None, str]] = [(gpu.index, gpu.fault.text) for gpu in node.gpus.values() if gpu.fault]
         if node.gpu_fault is not None and LOST_WORDS.search(node.gpu_fault.text):
             faults.append((gpu_at(node, node.gpu_fault.bus_id), node.gpu_fault.text))
         for gpu, text in faults:
-            told[LOST_XID, "" if gpu is None else str(gpu)].append(
+            reports[LOST_XID, "" if gpu is None else str(gpu)].append(
                 Evidence(Observer.GPU, f"nvidia-smi on {name}", None, text)
             )
         for event in events_on(job, node, "kernel.xid"):
             if (code := number_of(event, "code")) is not None:
-                told[code, gpu_of(node, event)].append(event_line(event))
+                reports[code, gpu_of(node, event)].append(event_line(event))
                 if (pid := number_of(event, "pid")) in ended and XIDS.get(code, UNKNOWN).kind == "consequence":
                     victims[code, gpu_of(node, event)].add(ended[pid])
-        for (code, where), evidence in sorted(told.items(), key=str):
+        for (code, where), evidence in sorted(reports.items(), key=str):
             gpu_text, meaning, lost = f"GPU {where}" if where else "a GPU", XIDS.get(code, UNKNOWN), code == LOST_XID
             on_it = ranks_on_gpu(job, node, int(where)) if where.isdecimal() else ()
             yield Finding(
@@ -109,11 +109,11 @@ def gpu_driver_hung(job: Job) -> Iterator[Finding]:
         if source is None or source.state != "late" or not node.connected or others_late:
             continue
         if job.now - source.since >= DRIVER_SILENCE_S:
-            told = f"nvidia-smi on {name} has not answered for {duration(job.now - source.since)}"
+            silence = f"nvidia-smi on {name} has not answered for {duration(job.now - source.since)}"
             yield Finding(
-                "gpu_driver_hung", "critical", 0.85, f"{told}: the driver hangs",
+                "gpu_driver_hung", "critical", 0.85, f"{silence}: the driver hangs",
                 ranks=tuple(rank.rank for rank in job.ranks_of(name) if rank.gone_at is None), nodes=(name,),
-                evidence=(Evidence(Observer.GPU, f"nvidia-smi on {name}", source.since, source.why or told),),
+                evidence=(Evidence(Observer.GPU, f"nvidia-smi on {name}", source.since, source.why or silence),),
                 advice="Look for Xid lines in the kernel log. A driver that hangs needs the node restarted.",
             )  # fmt: skip
 
@@ -125,7 +125,7 @@ def gpu_memory_errors(job: Job) -> Iterator[Finding]:
         total, rows, action = now.ecc_uncorrected or 0, now.remapped_uncorrectable or 0, now.recovery_action.strip()
         grown = max(0, total - (total if gpu.ecc_first is None else gpu.ecc_first))
         worse = bool(grown or now.sram_threshold_exceeded or now.remap_failure)
-        told = {
+        faults = {
             f"has {total} uncorrectable memory errors, {grown} of them during the watch": bool(total or grown),
             "has more SRAM errors than its threshold allows": bool(now.sram_threshold_exceeded),
             "has a memory row that could not be remapped": bool(now.remap_failure),
@@ -133,7 +133,7 @@ def gpu_memory_errors(job: Job) -> Iterator[Finding]:
             "has memory rows to remap at its next reset": bool(now.remap_pending),
             f"needs recovery according to the driver: {action}": action.strip("[]").lower() not in NO_ACTION,
         }
-        if text := listed([text for text, wrong in told.items() if wrong]):
+        if text := listed([text for text, wrong in faults.items() if wrong]):
             proof = Evidence(Observer.GPU, f"nvidia-smi on {node.name}", at, f"GPU {gpu.index} {text}")
             severity: Severity = "critical" if worse else "warning"
             yield on_gpu(job, node, gpu, "gpu_ecc", severity, 0.9 if worse else 0.6, text, proof)
@@ -213,10 +213,8 @@ def nvlink_errors(job: Job) -> Iterator[Finding]:
             for link, newest in sorted(gpu.nvlinks.items())
             if (errors := _more_errors(gpu.nvlinks_first[link], newest))
         ]
-        wrong = grown + [
-            f"link {one.link} is down" for one in gpu.nvlinks.values() if not one.active and node.name in joined
-        ]
-        if wrong:
+        unlinked = [nvlink.link for nvlink in gpu.nvlinks.values() if not nvlink.active and node.name in joined]
+        if wrong := [*grown, *(f"link {link} is down" for link in unlinked)]:
             yield on_gpu(
                 job, node, gpu, "nvlink_errors", "warning", 0.85 if grown else 0.6,
                 f"has NVLink errors: {listed(wrong)}",
@@ -238,26 +236,26 @@ def fabric_down(job: Job) -> Iterator[Finding]:
     without them, but nothing new can start.
     """
     for name, node in sorted(job.nodes.items()):
-        read = node.readings_of("nvlink")
-        bad = [(at, one) for at, one in read if _is_bad(one, job.now - at)]
-        down = [one for _, one in read if one.values.get("state") == "down" and one.values.get("needed")]
-        told = [f"{one.of} is down ({one.values.get('said')}) where {one.values['needed']} needs it" for one in down]
-        proof = [Evidence(Observer.PROCESS, f"services of {name}", None, text) for text in told]
-        proof += [Evidence(Observer.GPU, "nvidia-smi", at, f"{one.of}: {one.values['state']}") for at, one in bad[:4]]
-        gpus = [gpu for _, one in bad if isinstance(gpu := one.values.get("gpu"), int)]
+        readings = node.readings_of("nvlink")
+        bad = [(at, unit) for at, unit in readings if _is_bad(unit, job.now - at)]
+        down = [unit for _, unit in readings if unit.values.get("state") == "down" and unit.values.get("needed")]
+        texts = [f"{u.of} is down ({u.values.get('said')}) where {u.values['needed']} needs it" for u in down]
+        proof = [Evidence(Observer.PROCESS, f"services of {name}", None, text) for text in texts]
+        proof += [Evidence(Observer.GPU, "nvidia-smi", at, f"{u.of}: {u.values['state']}") for at, u in bad[:4]]
+        gpus = [gpu for _, unit in bad if isinstance(gpu := unit.values.get("gpu"), int)]
         if bad:
             first, which = bad[0][1].values, f"GPU {gpus[0]} is" if len(gpus) == 1 else f"GPUs {folded(gpus)} are"
             state = f"{first['state']}, status {first.get('status')}, health {first.get('health') or 'not told'}"
-            told.insert(0, f"{which} not well in the NVLink fabric: {state}")
-        joining = any(one.values.get("state") in PENDING for _, one in read)  # may need no daemon yet
+            texts.insert(0, f"{which} not well in the NVLink fabric: {state}")
+        joining = any(unit.values.get("state") in PENDING for _, unit in readings)  # may need no daemon yet
         if bad or (down and not joining):
-            starts = any(one.values["state"] in PENDING or one.values.get("health") not in SICK for _, one in bad[:1])
+            starts = any(u.values["state"] in PENDING or u.values.get("health") not in SICK for _, u in bad[:1])
             yield Finding(
-                "nvlink_fabric_down", "critical" if starts else "warning", 0.8, f"{name}: {', and '.join(told)}",
+                "nvlink_fabric_down", "critical" if starts else "warning", 0.8, f"{name}: {', and '.join(texts)}",
                 ranks=tuple(sorted({rank for gpu in gpus for rank in ranks_on_gpu(job, node, gpu)}))
                 or ranks_on_node(job, name),
                 nodes=(name,), gpus=tuple(f"{name}:{gpu}" for gpu in gpus), evidence=tuple(proof),
-                advice=f"Drain the node. {FABRIC_UP}" + "".join(f" systemctl restart {one.of}." for one in down[:1]),
+                advice=f"Drain the node. {FABRIC_UP}" + "".join(f" systemctl restart {unit.of}." for unit in down[:1]),
             )  # fmt: skip
 
 

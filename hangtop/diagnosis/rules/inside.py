@@ -27,14 +27,14 @@ def checks(job: Job) -> Iterator[Finding]:
         newest[key] = max(newest.get(key, 0.0), result.at)
     yield from dict.fromkeys(
         Finding(
-            one.kind, SEVERITIES.get(one.severity, "info"), 0.95, one.summary, ranks=tuple(sorted(one.ranks)),
-            nodes=homes(job, one.ranks), advice=one.advice,
+            finding.kind, SEVERITIES.get(finding.severity, "info"), 0.95, finding.summary,
+            ranks=tuple(sorted(finding.ranks)), nodes=homes(job, finding.ranks), advice=finding.advice,
             evidence=tuple(Evidence(Observer.INSIDE, f"hangtop.inside check {result.check}", None, line)
-                           for line in one.evidence),
+                           for line in finding.evidence),
         )
         for result in results
         if result.at >= newest[result.check, tuple(result.ranks)] - max(SAME_CHECK_S, result.seconds)
-        for one in result.findings if one.kind in KINDS
+        for finding in result.findings if finding.kind in KINDS
     )  # fmt: skip
 
 

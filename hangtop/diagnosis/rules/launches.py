@@ -53,17 +53,17 @@ def differing(
     job: Job, launched: Mapping[int, Operation], weights: tuple[float, float], proof: Sequence[Proof]
 ) -> Iterator[Finding]:
     """A finding if ranks of one communicator launched different operations, sizes or types at one number."""
-    field = differing_field(launched) if len({one.seq for one in launched.values()}) == 1 else None
+    field = differing_field(launched) if len({operation.seq for operation in launched.values()}) == 1 else None
     if field is not None:
         sizes = field != "name"
-        calls = {rank: operation_text(one, sized=sizes) for rank, one in launched.items()}
+        calls = {rank: operation_text(operation, sized=sizes) for rank, operation in launched.items()}
         yield from _odd_calls(job, calls, weights, proof, sizes=sizes)
 
 
-def operation_text(one: Operation, *, sized: bool = False) -> str:
+def operation_text(operation: Operation, *, sized: bool = False) -> str:
     """``all_reduce #7``, ``all_reduce #7 of 4096 Float``."""
-    size = f"{one.size} {one.dtype}".rstrip() if sized else ""
-    return f"{one.name} #{one.seq}{f' of {size}' if size else ''}"
+    size = f"{operation.size} {operation.dtype}".rstrip() if sized else ""
+    return f"{operation.name} #{operation.seq}{f' of {size}' if size else ''}"
 
 
 def _odd_calls(
@@ -76,10 +76,10 @@ def _odd_calls(
     by_call: dict[str, list[int]] = defaultdict(list)
     for rank in sorted(calls, key=lambda rank: (rank not in counted.odd, rank)):
         by_call[calls[rank]].append(rank)
-    odd, told = tuple(counted.odd), listed([f"{ranks_text(ranks)} {call}" for call, ranks in by_call.items()])
+    odd, calls_text = tuple(counted.odd), listed([f"{ranks_text(ranks)} {call}" for call, ranks in by_call.items()])
     yield Finding(
         "collective_size_mismatch" if sizes else "collective_mismatch", "critical", weights[counted.tied],
-        f"ranks launched different collectives: {told}", ranks=odd, nodes=homes(job, odd),
+        f"ranks launched different collectives: {calls_text}", ranks=odd, nodes=homes(job, odd),
         evidence=_of(proof, odd), advice=CODE,
     )  # fmt: skip
 
@@ -100,19 +100,19 @@ def by_counts(job_status: JobStatus) -> Iterator[Finding]:
     job = job_status.job
     stands = job_status.hung or (job.stood_still or 0.0) >= job_status.alarm_after
     by_log = progress_by_log(job) if (stands if job.live else not finished(job)) else ()
-    waiting = {one.rank for one in job_status.of(*WAITS)}
+    waiting = {status.rank for status in job_status.of(*WAITS)}
     for observer, records in ((Observer.RAS, progress_by_ras(job)), (Observer.LOG, by_log)):
-        ran_ahead = [one for one in records if one.ahead and waiting.issuperset(one.last) and job_status.hung]
-        for one in ran_ahead:
-            calls = {rank: operation_text(last) for rank, last in one.last.items()}
-            yield from _odd_calls(job, calls, (0.7, 0.6), _counts(observer, one), sizes=False)
-        for one in leading([one for one in records if one not in ran_ahead]):
+        ran_ahead = [r for r in records if r.ahead and waiting.issuperset(r.last) and job_status.hung]
+        for record in ran_ahead:
+            calls = {rank: operation_text(last) for rank, last in record.last.items()}
+            yield from _odd_calls(job, calls, (0.7, 0.6), _counts(observer, record), sizes=False)
+        for record in leading([record for record in records if record not in ran_ahead]):
             yield not_launched(
-                job, one.behind, [*one.edges()][:1], one.waiting, _weight_behind(observer, one),
-                _of(_counts(observer, one), one.behind),
+                job, record.behind, [*record.edges()][:1], record.waiting, _weight_behind(observer, record),
+                _of(_counts(observer, record), record.behind),
             )  # fmt: skip
-    for one in by_log:
-        yield from differing(job, one.last, (0.8, 0.6), _counts(Observer.LOG, one))
+    for record in by_log:
+        yield from differing(job, record.last, (0.8, 0.6), _counts(Observer.LOG, record))
 
 
 def _weight_behind(observer: Observer, progress: LaunchProgress) -> float:
@@ -127,8 +127,8 @@ def _weight_behind(observer: Observer, progress: LaunchProgress) -> float:
 def _counts(observer: Observer, progress: LaunchProgress) -> list[Proof]:
     where = f"communicator {progress.label}"
     return [
-        (rank, Evidence(observer, one.source, one.since, f"{where}: rank {rank} launched {operation_text(one)} last"))
-        for rank, one in progress.last.items()
+        (rank, Evidence(observer, op.source, op.since, f"{where}: rank {rank} launched {operation_text(op)} last"))
+        for rank, op in progress.last.items()
     ]
 
 
@@ -150,8 +150,8 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
             yield from found
             break
     ends = leading([group.progress for group in groups])
-    told = [group for group in groups if group.progress in ends] or [one for one in groups if one.progress.uncovered]
-    group = (told or groups)[0]
+    late = [g for g in groups if g.progress in ends] or [g for g in groups if g.progress.uncovered]
+    group = (late or groups)[0]
     behind, how, weight = _behind(group)
     first = (group.timeouts or group.events)[0]
     ran = number_of(first, "ran_ms") or number_of(first, "ms") or 0
@@ -175,7 +175,7 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
     behind = () if progress.trickles else progress.behind
     if behind and len(behind) * 2 <= len(progress.last):
         numbers = [progress.last[rank].seq for rank in behind]
-        newest = max(one.seq for one in progress.last.values())
+        newest = max(operation.seq for operation in progress.last.values())
         return behind, f"{ranks_text(behind)} had launched {min(numbers)} of {newest}", 0.8
     if group.passed and 2 * len(group.passed) <= len(progress.last):
         at = ranks_text(group.passed)

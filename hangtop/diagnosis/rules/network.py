@@ -136,10 +136,10 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
     ways = sum(map(len, silent.values()))
     if not ways or (ways == 1 and not late):
         return
-    every = sorted({name for pair in silent for name in pair})
-    common = [name for name in every if all(name in pair for pair in silent)]
-    nodes = common if len(common) == 1 and len(every) > 2 else every
-    ranks = {rank for own in silent.values() for rank, _ in own}
+    names = sorted({name for pair in silent for name in pair})
+    common = [name for name in names if all(name in pair for pair in silent)]
+    nodes = common if len(common) == 1 and len(names) > 2 else names
+    ranks = {rank for ends in silent.values() for rank, _ in ends}
     yield Finding(
         "path_blocked", "critical", 0.85,
         f"what is sent {'to and from' if len(nodes) == 1 else 'between'} {listed(nodes)} is not acknowledged on "
@@ -147,29 +147,29 @@ def path_blocked(job_status: JobStatus) -> Iterator[Finding]:
         nodes=tuple(nodes),
         evidence=tuple(
             Evidence(Observer.NETWORK, f"sock_diag on {sender}", job.now,
-                     f"to {receiver}, repeated: {listed([f'{ranks_text((rank,))} to {end}' for rank, end in own])}")
-            for (sender, receiver), own in sorted(silent.items())[:TOLD]
+                     f"to {receiver}, repeated: {listed([f'{ranks_text((rank,))} to {end}' for rank, end in ends])}")
+            for (sender, receiver), ends in sorted(silent.items())[:TOLD]
         ),
         advice="Look at the link, the firewall and the MTU between these nodes: small packets may still pass.",
-        next=(next_step("P", "probe", "path", *every),),
+        next=(next_step("P", "probe", "path", *names),),
     )  # fmt: skip
 
 
 def _unanswered(job: Job) -> Mapping[tuple[str, str], Sequence[tuple[int, str]]]:
     """(sender, receiver) → ranks of the sender, each with a far end that acknowledges nothing."""
-    ranks = {(one.node, one.process.pid): one.rank for one in job.ranks if one.gone_at is None}
+    ranks = {(rank.node, rank.process.pid): rank.rank for rank in job.ranks if rank.gone_at is None}
     newest = {
         (node, dump.pid): dump for node, dump in zip(job.stack_nodes, job.stacks, strict=False)
         if dump.pid == dump.rank_pid and dump.at >= job.now - FRESH_S and (node, dump.pid) in ranks
     }  # fmt: skip
-    found: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
+    silent: dict[tuple[str, str], list[tuple[int, str]]] = defaultdict(list)
     at = nodes_by_name(job, ((node, dump) for (node, _), dump in newest.items())) if newest else {}
     for (node, pid), dump in newest.items():
         for end in dump.unanswered:
             far = at.get(end.rpartition(":")[0].strip("[]"), "")
             if far and far != node:
-                found[node, far].append((ranks[node, pid], end))
-    return found
+                silent[node, far].append((ranks[node, pid], end))
+    return silent
 
 
 RULES = (port_down, port_errors, packet_loss)

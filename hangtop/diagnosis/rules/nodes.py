@@ -58,13 +58,13 @@ def node_unreachable(job: Job) -> Iterator[Finding]:
         elsewhere = {rank.rank for rank in job.ranks if rank.node not in names and rank.gone_at is None}
         spare = len(elsewhere) >= (world_size(job) or len(elsewhere) + 1)
         needed = bool(answering) and not spare and (bool(world_size(job)) or not node.refused)
-        told = f"{folded_names(names)} {'has' if len(names) == 1 else 'have'} not answered for "
-        told += duration(max(0.0, job.now - (node.seen_at or node.since)))
-        told = f"hangtop cannot log in to {folded_names(names)}" if node.refused else told
+        text = f"{folded_names(names)} {'has' if len(names) == 1 else 'have'} not answered for "
+        text += duration(max(0.0, job.now - (node.seen_at or node.since)))
+        text = f"hangtop cannot log in to {folded_names(names)}" if node.refused else text
         yield Finding(
             "node_unreachable", "critical" if needed else "warning",
             0.9 if node.seen_at and ranks and answering else 0.8 if needed else 0.5,
-            f"{told}{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
+            f"{text}{f', and {ranks_text(ranks)} with it' if ranks else ''}: {node.why or 'no reason given'}",
             ranks=ranks, nodes=tuple(names),
             evidence=(Evidence(Observer.LINK, f"connection to {names[0]}", node.since or None, node.why or node.link),),
             advice=LOGIN if node.refused else OTHERS_ANSWER if answering else NONE_ANSWERS,
@@ -112,15 +112,15 @@ def cpu_starved(job: Job) -> Iterator[Finding]:
     """
     known = [rank for rank in job.ranks if rank.rank >= 0 and rank.gone_at is None and _counts_cpu(job, rank)]
     usual = median_low(rank.waited_for_cpu for rank in known) if known else 0
-    late = [one for one in known if one.waited_for_cpu >= max(CPU_WAITED_SHARE, CPU_PEERS_SHARE * usual)]
+    late = [rank for rank in known if rank.waited_for_cpu >= max(CPU_WAITED_SHARE, CPU_PEERS_SHARE * usual)]
     by_node: dict[str, list[Rank]] = defaultdict(list)
-    nice = min((one.process.nice for one in known), default=0)
+    nice = min((rank.process.nice for rank in known), default=0)
     for rank in late if 2 * len(late) <= len(known) else ():
         if _is_crowded(job, rank.node) or rank.process.allowed.isdecimal() or rank.process.nice > nice:
             by_node[rank.node].append(rank)
     for name, ranks in by_node.items():
         numbers, share = [rank.rank for rank in ranks], min(rank.waited_for_cpu for rank in ranks)
-        allowed = {f"CPUs {one.process.allowed}, nice {one.process.nice}" for one in ranks}
+        allowed = {f"CPUs {rank.process.allowed}, nice {rank.process.nice}" for rank in ranks}
         text = f"{share}% of the time for a CPU, the others {usual}%: may run on {listed(sorted(allowed))}"
         proof = Evidence(Observer.PROCESS, f"/proc/*/schedstat on {name}", job.now, text)
         yield of_ranks("cpu_starved", 0.8, numbers, (name,), f"waits {text}", (proof,), OWN_CPUS, severity="warning")
@@ -184,7 +184,7 @@ def topology_differs(job: Job) -> Iterator[Finding]:
 def _links(node: Node) -> dict[str, str]:
     """Link between each two devices: ``GPU0-GPU3`` → ``NV18``."""
     pairs = combinations([sample.value for sample in node.readings_of("topology")], 2)
-    return {f"{one.of}-{other.of}": str(one.values.get(other.of, "")) for one, other in pairs}
+    return {f"{device.of}-{other.of}": str(device.values.get(other.of, "")) for device, other in pairs}
 
 
 # --- what an earlier run left behind ---------------------------------------------------------------------------------
@@ -196,9 +196,9 @@ def zombie_process(job: Job) -> Iterator[Finding]:
     Another job that is at work on the same node does not count.
     """
     left: dict[str, list[Rank]] = defaultdict(list)
-    for one in job.others:
-        if left_over(one, job.others):
-            left[one.node].append(one)
+    for rank in job.others:
+        if left_over(rank, job.others):
+            left[rank.node].append(rank)
     for name, others in sorted(left.items()):
         pids = [str(other.process.pid) for other in others]
         holds = sorted({f"{name}:{index}" for other in others for index in other.gpus})
@@ -216,18 +216,18 @@ def zombie_process(job: Job) -> Iterator[Finding]:
         )  # fmt: skip
 
 
-def left_over(one: Rank, others: Sequence[Rank]) -> str:
+def left_over(rank: Rank, others: Sequence[Rank]) -> str:
     """Why a rank is left over from a run that is over; empty for any other rank.
 
     Its launcher is gone, and init is its parent. A rank that was started without a launcher may have had init as its
     parent from the start: other ranks of its run must be missing on its node.
     """
-    if not one.process.adopted:
+    if not rank.process.adopted:
         return ""
-    had, left = one.process.local_world_size or 0, {other.rank for other in others if _run(other) == _run(one)}
+    had, left = rank.process.local_world_size or 0, {other.rank for other in others if _run(other) == _run(rank)}
     if len(left) < had:
         return f"{len(left)} of the {had} ranks that its run had here are left"
-    return "" if one.process.launcher in BY_HAND else f"its launcher ({one.process.launcher}) is gone"
+    return "" if rank.process.launcher in BY_HAND else f"its launcher ({rank.process.launcher}) is gone"
 
 
 def _run(rank: Rank) -> tuple[str, str, int | None, int | None]:

@@ -34,8 +34,8 @@ def by_recorders(job_status: JobStatus) -> Iterator[Finding]:
         return
     matched = matched_dumps(job)
     for launched in matched.differs:
-        told = {rank: operation_text(one, sized=True) for rank, one in sorted(launched.items())}
-        proof = [(rank, _dump(matched, rank, text)) for rank, text in told.items()]
+        texts = {rank: operation_text(operation, sized=True) for rank, operation in sorted(launched.items())}
+        proof = [(rank, _dump(matched, rank, text)) for rank, text in texts.items()]
         yield from differing(job, launched, (0.95, 0.6), proof)
     if not matched.differs:
         for rule in (_circle, _unfinished, _stayed_away):
@@ -87,7 +87,7 @@ def _stayed_away(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     if matched.unfinished:
         return
     # gloo's recorder has no sends and receives: a rank whose frames show one waits for others itself
-    in_pairs = {one.rank for one in job_status.of("waiting") if one.activity and one.activity.kind == "p2p"}
+    in_pairs = {status.rank for status in job_status.of("waiting") if status.activity and status.activity.kind == "p2p"}
     culprits = tuple(rank for rank in matched.culprits if rank not in in_pairs) or matched.culprits
     if not culprits:
         # a rank that failed by itself, or reported its exit, has another reason to have no dump
@@ -114,13 +114,13 @@ def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     if not matched.unfinished:
         return
     job, (label, waiting, completed) = job_status.job, matched.unfinished[0]
-    every = sorted({rank for one in matched.unfinished for rank in one.waiting})
-    if len(matched.dumps) < 2 or not _open_long(job_status, matched, (one.since for one in waiting.values())):
+    members = sorted({rank for group in matched.unfinished for rank in group.waiting})
+    if len(matched.dumps) < 2 or not _open_long(job_status, matched, (op.since for op in waiting.values())):
         return
     truncated = log_events(job, "nccl.warn", "truncated")
-    sizes = vote({rank: one.size for rank, one in waiting.items()}) if truncated else None
+    sizes = vote({rank: op.size for rank, op in waiting.items()}) if truncated else None
     alone = sizes.odd if sizes is not None and len(sizes.odd) == 1 and not sizes.tied else {}
-    ranks, operation = sorted(alone) or every, operation_text(next(iter(waiting.values())))
+    ranks, operation = sorted(alone) or members, operation_text(next(iter(waiting.values())))
     done = f"{ranks_text(completed)} completed: the GPU stands still" if completed else "all members launched"
     odd = "".join(f"; rank {rank} alone gave {size}" for rank, size in alone.items())
     others = _waiters(job_status, ranks)
@@ -130,7 +130,7 @@ def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
         ranks, homes(job, ranks),
         f"has not completed {operation} of group {label}, which {done}{odd}"
         f"{'; ' + who_wait(others, 'other') if others else ''}",
-        (*(_dump(matched, rank, f"{operation_text(one, sized=True)} open") for rank, one in [*waiting.items()][:3]),
+        (*(_dump(matched, rank, f"{operation_text(op, sized=True)} open") for rank, op in [*waiting.items()][:3]),
          *(_dump(matched, rank, f"{operation} completed") for rank in completed[:1]), *lines(truncated[:1])),
         OWN_GPU if completed else AGREED,
     )  # fmt: skip
@@ -146,10 +146,10 @@ def _last(matched: Matched, rank: int) -> str:
     launched = matched.dumps[rank].collectives if rank in matched.dumps else ()
     if not launched:
         return "launched nothing"
-    one = launched[-1]
-    own = (frame for frame in one.frames if "site-packages" not in frame.file and "/torch/" not in frame.file)
-    where = "".join(f", at {frame.name} ({frame.file}:{frame.line})" for frame in [*own][:1])
-    return f"launched last: {one.op} #{one.seq} ({one.state}){where}"
+    call = launched[-1]
+    outside = (frame for frame in call.frames if "site-packages" not in frame.file and "/torch/" not in frame.file)
+    where = "".join(f", at {frame.name} ({frame.file}:{frame.line})" for frame in [*outside][:1])
+    return f"launched last: {call.op} #{call.seq} ({call.state}){where}"
 
 
 STATUS_RULES = (by_recorders,)

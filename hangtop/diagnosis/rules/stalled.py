@@ -62,10 +62,10 @@ def deadlock(job_status: JobStatus) -> Iterator[Finding]:
     graph = job_status.graph
     if graph.pattern != "deadlock" or not job_status.hung:
         return
-    peers = {one.rank: one.activity.peer if one.activity else None for one in graph.culprits}
+    peers = {culprit.rank: culprit.activity.peer if culprit.activity else None for culprit in graph.culprits}
     steps = [
-        f"{rank_text(one.rank)} in {one.activity.op if one.activity else 'p2p'}"
-        f"{'' if peers[one.rank] is None else f' with rank {peers[one.rank]}'}" for one in graph.culprits
+        f"{rank_text(culprit.rank)} in {culprit.activity.op if culprit.activity else 'p2p'}"
+        f"{'' if peers[culprit.rank] is None else f' with rank {peers[culprit.rank]}'}" for culprit in graph.culprits
     ]  # fmt: skip
     others = f"; {who_wait(graph.waiters, 'other')} for them" if graph.waiters else ""
     yield Finding(
@@ -85,23 +85,24 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
     """
     job, graph, group = job_status.job, job_status.graph, _in_one_operation(job_status)
     kind = "collective_stalled" if group else "job_stalled"
-    told = (one for one in found if one.severity != "info" and one.kind != kind)
-    if any(word_of(one.kind) in (("hung",) if group else ("hung", "crashed", "waiting")) for one in told):
+    serious = (finding for finding in found if finding.severity != "info" and finding.kind != kind)
+    if any(word_of(finding.kind) in (("hung",) if group else ("hung", "crashed", "waiting")) for finding in serious):
         return
-    ranks = group or tuple(one for one in job_status.present if one.process is not None and one.state != "leaving")
+    ranks = group or tuple(s for s in job_status.present if s.process is not None and s.state != "leaving")
     held = graph.held if group else _still_for(job_status, ranks)
     if not ranks or held is None or held < max(map(job_status.due, ranks)):
         return
-    empty, full = [one for one in ranks if one.load == "idle"], sum(one.load == "spinning" for one in ranks)
+    empty = [status for status in ranks if status.load == "idle"]
+    full = sum(status.load == "spinning" for status in ranks)
     odd = empty if not group and full > len(empty) and len(empty) + full == len(ranks) else []
-    owners = [one.process for one in ranks if one.process is not None and one.load != "unknown"]
+    owners = [status.process for status in ranks if status.process is not None and status.load != "unknown"]
     named = group or odd or (ranks if len(ranks) == 1 else ())
     open_ended = not group or any(point.kind in OPEN_KINDS for point in graph.accused)
     waiters = f"; {who_wait(graph.waiters, 'other')} for them" if group and graph.waiters else ""
     yield Finding(
         kind, "critical", 0.8 if odd else 0.5 if not group else 0.55 if open_ended else 0.7,
         f"{_not_moved(job_status, ranks, held)}{'; no rank is odd' if group else ''}{waiters}",
-        ranks=tuple(one.rank for one in named), nodes=nodes_of(named),
+        ranks=tuple(status.rank for status in named), nodes=nodes_of(named),
         evidence=_evidence(graph, ranks[:2], held, *([load_proof(job, owners)] if owners else ())),
         advice=AGREED if not open_ended else LOOK if named and not group else UNNAMED,
         next=(next_step("a", "probe", *(nodes_of(ranks) or ("NODES",))), DUMPS),
@@ -113,18 +114,17 @@ def _in_one_operation(job_status: JobStatus) -> tuple[RankStatus, ...]:
     graph = job_status.graph
     if graph.pattern != "stalled" or not _stands(job_status, graph):
         return ()
-    members = tuple(sorted((one for point in graph.accused for one in point.members), key=lambda one: one.rank))
-    return members if graph.accused[0].kind not in NO_OPERATION and len(members) > 1 else ()
+    return graph.culprits if graph.accused[0].kind not in NO_OPERATION and len(graph.culprits) > 1 else ()
 
 
 def _still_for(job_status: JobStatus, ranks: Sequence[RankStatus]) -> float | None:
     """Seconds for which no sign shows motion of these ranks; None if one may have moved, and during a start."""
     job = job_status.job
-    started = [one.process.process.started for one in ranks if one.process is not None]
+    started = [status.process.process.started for status in ranks if status.process is not None]
     young = job.motion.last_step is None and job.now - min(started, default=job.now) < START_S
     if young or not stands(job) or job.motion.moving:
         return None
-    return min([job.stood_still or 0.0, *(one.held for one in ranks if one.read)])
+    return min([job.stood_still or 0.0, *(status.held for status in ranks if status.read)])
 
 
 def standing(job_status: JobStatus) -> str:
@@ -132,30 +132,31 @@ def standing(job_status: JobStatus) -> str:
     job, present, graph = job_status.job, job_status.present, job_status.graph
     if not stands(job) or job.motion.moving or graph.pattern not in ("none", "stalled"):
         return ""
-    return _not_moved(job_status, present, job.stood_still or 0.0) if all(one.read for one in present) else ""
+    return _not_moved(job_status, present, job.stood_still or 0.0) if all(status.read for status in present) else ""
 
 
 def _not_moved(job_status: JobStatus, ranks: Sequence[RankStatus], held: float) -> str:
     """``nothing has moved for 70 s: ranks 0-3 wait in all_reduce, at step (train.py:50)``, the largest group first."""
     groups: dict[str, list[int]] = defaultdict(list)
-    for one in ranks:
-        where = "burns CPU" if one.motion.busy else "sleeps" if one.motion.blocked else "alive, and not looked into"
-        where += f", GPU {one.load}" if one.load != "unknown" else ""
-        if one.activity is not None and not one.activity.error:
-            where = ", at ".join(filter(None, (one.activity.label, one.activity.where)))
-        groups[where].append(one.rank)
+    for status in ranks:
+        process, doing = status.motion, status.activity
+        where = "burns CPU" if process.busy else "sleeps" if process.blocked else "alive, and not looked into"
+        where += f", GPU {status.load}" if status.load != "unknown" else ""
+        if doing is not None and not doing.error:
+            where = ", at ".join(filter(None, (doing.label, doing.where)))
+        groups[where].append(status.rank)
     places = sorted(groups.items(), key=lambda pair: (-len(pair[1]), pair[1]))
-    told = [f"{ranks_text(numbers)} {of_several(where, len(numbers))}" for where, numbers in places]
+    groups_text = [f"{ranks_text(numbers)} {of_several(where, len(numbers))}" for where, numbers in places]
     who = "nothing has" if len(ranks) == len(job_status.present) else f"{count(len(ranks), 'rank')} have not"
     moved = f"moved for {duration(job_status.lasted(held))}" if job_status.job.live else "moved"
-    return f"{who} {moved}: {listed(told, GROUPS_TOLD)}" if ranks else ""
+    return f"{who} {moved}: {listed(groups_text, GROUPS_TOLD)}" if ranks else ""
 
 
 def _stands(job_status: JobStatus, graph: WaitGraph) -> bool:
     """Whether the ranks stand still: by their samples, or if they spin, by GPUs that are full at low and even power."""
     if job_status.job.motion.moving and not graph.part:
         return False
-    return graph.frozen or all(one.load == "spinning" for one in (*graph.culprits, *graph.waiters))
+    return graph.frozen or all(status.load == "spinning" for status in (*graph.culprits, *graph.waiters))
 
 
 def _evidence(graph: WaitGraph, shown: Sequence[RankStatus], held: float, *more: Evidence) -> tuple[Evidence, ...]:

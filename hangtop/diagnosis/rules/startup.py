@@ -40,15 +40,15 @@ def no_rank_started(job: Job, least: float = START_LONGEST_S) -> Iterator[Findin
 
     No finding if something failed since the launchers began.
     """
-    idle = [(name, one) for name, node in sorted(job.nodes.items()) for one in node.launchers.values()]
-    began = min((one.started for _, one in idle), default=job.now)
+    idle = [(name, agent) for name, node in sorted(job.nodes.items()) for agent in node.launchers.values()]
+    began = min((agent.started for _, agent in idle), default=job.now)
     failed = any(failure.at is None or failure.at >= began for failure in failures(job))
-    held = max(0.0, job.now - max((one.since or one.started for _, one in idle), default=job.now))
+    held = max(0.0, job.now - max((agent.since or agent.started for _, agent in idle), default=job.now))
     if idle and job.live and not job.ranks and not failed and held >= least:
         nodes = tuple(dict.fromkeys(name for name, _ in idle))
         proof = [
-            Evidence(Observer.PROCESS, f"process {one.pid} on {name}", one.started, f"runs: {one.command}")
-            for name, one in idle[:4]
+            Evidence(Observer.PROCESS, f"process {agent.pid} on {name}", agent.started, f"runs: {agent.command}")
+            for name, agent in idle[:4]
         ]
         text = f"torchrun has had no rank on {listed(nodes)} for {duration(held)}"
         yield Finding("init_hang", "critical", 0.75, text, nodes=nodes, evidence=tuple(proof), advice=OTHER_NODES)
@@ -77,8 +77,8 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     at = f" at {masters.most_common(1)[0][0]}" if masters else ""
     yield Finding(
         "init_hang", "critical", 0.85 if absent else 0.7, f"{who_wait(coming, 'rank')} to start{at}: {why}",
-        ranks=tuple(sorted(one.rank for one in absent)), nodes=nodes_of(absent or coming),
-        evidence=(*(line for one in absent[:1] for line in evidence_of(one)), *waiters_of(graph)),
+        ranks=tuple(sorted(status.rank for status in absent)), nodes=nodes_of(absent or coming),
+        evidence=(*(line for status in absent[:1] for line in evidence_of(status)), *waiters_of(graph)),
         advice=ELSEWHERE if late else ONE_MASTER,
     )  # fmt: skip
 
@@ -94,14 +94,14 @@ def _not_there(
     early = [s for s in coming if s.activity and s.activity.meaning is Meaning.RENDEZVOUS]
     usual = max(masters, key=lambda master: masters[master], default="")
     reasons = (
-        (late, "has not come" + "".join(f", still in {one.where}" for one in late[:1] if one.where)),
+        (late, "has not come" + "".join(f", still in {status.where}" for status in late[:1] if status.where)),
         ([s for s in early if s.rank != 0] if len(early) < len(coming) else [],
          "is still at the rendezvous of init_process_group, before the others"),
         ([s for s in coming if _master(s) not in ("", usual)], "looks for another master"),
     )  # fmt: skip
     for members, why in reasons:
         if members:
-            return members, f"{ranks_text(one.rank for one in members)} {of_several(why, len(members))}"
+            return members, f"{ranks_text(status.rank for status in members)} {of_several(why, len(members))}"
     return (), "all are there, but do not reach each other or create different groups (new_group in another order)"
 
 
@@ -140,8 +140,8 @@ def store_timeout(job: Job) -> Iterator[Finding]:
         ranks, what = (), "the launcher has no connection to the store: its server ended, or cannot be reached"
     else:
         ranks = tuple(sorted({rank for event in events if (rank := number_of(event, "from_rank")) is not None}))
-        told = ranks_text(ranks) or "a rank"
-        what = f"a wait in the store timed out: {told} had not come to the communicator's start"
+        who = ranks_text(ranks) or "a rank"
+        what = f"a wait in the store timed out: {who} had not come to the communicator's start"
     yield Finding(
         "store_timeout", "critical", 0.6 if joined is None and not connects else 0.8, what,
         ranks=ranks, nodes=hosts_in(job, events), evidence=lines(events), advice=COME,
@@ -161,10 +161,10 @@ def nccl_init_stuck(job: Job) -> Iterator[Finding]:
     saved = not job.live and not finished(job)
     announced = [event for event in log_events(job, "job.size") if event.rank is not None and saved]
     begins = {event.source: event.line - AT_END for event in log_events(job, "log.end")}
-    if announced and all(one.line >= begins.get(one.source, 0) for one in announced):
-        by_comm[""] = {one.rank: one for one in (*job.events, *announced) if one.rank is not None}
+    if announced and all(event.line >= begins.get(event.source, 0) for event in announced):
+        by_comm[""] = {event.rank: event for event in (*job.events, *announced) if event.rank is not None}
     for comm, phases in sorted(by_comm.items()):
-        waiting = {place: one for place, one in phases.items() if not comm or text_of(one, "phase").lower() == "start"}
+        waiting = {place: e for place, e in phases.items() if not comm or text_of(e, "phase").lower() == "start"}
         newest = max((event.at for event in waiting.values() if event.at is not None), default=job.now)
         size = max(number_of(event, "size") or 0 for event in phases.values())
         absent = tuple(place for place in range(size) if place not in phases)

@@ -103,21 +103,21 @@ def _stuck(job_status: JobStatus, graph: WaitGraph, kind: str, members: Sequence
 
 def _waiting(job_status: JobStatus, graph: WaitGraph) -> Finding:
     """Which ranks wait for which, and how long; from half of the time-out on, also when the watchdog ends the job."""
-    members, alike = graph.culprits, defaultdict(list)
-    for member in members:
+    culprits, alike = graph.culprits, defaultdict(list)
+    for member in culprits:
         alike[member.where].append(member)
-    places = [
-        ": ".join(filter(None, (ranks_on((one.rank for one in own), nodes_of(own)), _doing(job_status, own[0]))))
-        for own in sorted(alike.values(), key=len, reverse=True)
-    ]
+    places = []
+    for members in sorted(alike.values(), key=len, reverse=True)[:PLACES_TOLD]:
+        who, doing = ranks_on((status.rank for status in members), nodes_of(members)), _doing(job_status, members[0])
+        places.append(f"{who}: {doing}" if doing else who)
     held, timeout = job_status.lasted(graph.held), job_status.job.collective_timeout or 0.0
     ends = f"; the watchdog ends the job in {duration(timeout - held)}" if 0.5 * timeout <= held < timeout else ""
     return Finding(
-        "waiting", "warning", 0.8 if len(members) <= len(graph.waiters) else MOST_ARE_BLAMED,
-        f"{who_wait(graph.waiters, 'rank')} {duration(held)} for {'; '.join(places[:PLACES_TOLD])}{ends}",
-        ranks=tuple(member.rank for member in members), nodes=nodes_of(members),
-        evidence=(*(line for one in members[:PLACES_TOLD] for line in evidence_of(one)), *waiters_of(graph)),
-        advice=UNDECIDED, next=(next_step("d", "stacks", members[0].node or "NODE", "--rank", str(members[0].rank)),),
+        "waiting", "warning", 0.8 if len(culprits) <= len(graph.waiters) else MOST_ARE_BLAMED,
+        f"{who_wait(graph.waiters, 'rank')} {duration(held)} for {'; '.join(places)}{ends}",
+        ranks=tuple(member.rank for member in culprits), nodes=nodes_of(culprits),
+        evidence=(*(line for status in culprits[:PLACES_TOLD] for line in evidence_of(status)), *waiters_of(graph)),
+        advice=UNDECIDED, next=(next_step("d", "stacks", culprits[0].node or "NODE", "--rank", str(culprits[0].rank)),),
     )  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def _doing(job_status: JobStatus, status: RankStatus) -> str:
 def coming_up(job_status: JobStatus) -> bool:
     """Whether at least half of the waiting ranks wait to start: that is init_hang, whichever rank is missing."""
     waiting = job_status.of(*WAITS)
-    coming = [one for one in waiting if one.activity and one.activity.kind in COMING_UP]
+    coming = [status for status in waiting if status.activity and status.activity.kind in COMING_UP]
     return bool(coming) and not job_status.trained and len(coming) * 2 >= len(waiting)
 
 
