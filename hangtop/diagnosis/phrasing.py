@@ -97,7 +97,7 @@ def of_several(doing: str, number: int) -> str:
     return _PLURALS.get(word, several) + re.sub(r"\bits\b", "their", doing[verb.end() :])
 
 
-def who_wait(waiters: Collection[object], noun: str) -> str:
+def waiters_text(waiters: Collection[object], noun: str) -> str:
     """``1 other waits``, ``3 others wait``."""
     return f"{count(len(waiters), noun)} {of_several('waits', len(waiters))}"
 

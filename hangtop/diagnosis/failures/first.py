@@ -47,7 +47,7 @@ class RankEnd:
     @property
     def bare(self) -> bool:
         """Whether an exit code, or a traceback without its end, is all that is known of the cause."""
-        return self.cause.bare and not any(one.signal for one in self.reports if not one.consequence)
+        return self.cause.bare and not any(report.signal for report in self.reports if not report.consequence)
 
     @property
     def killed(self) -> bool:
@@ -59,16 +59,16 @@ class RankEnd:
 
 def ended_ranks(job_status: JobStatus) -> list[RankEnd]:
     """The end of each rank, in the order of their failures; in a live job only of ranks that did not survive."""
-    job, told = job_status.job, failures(job_status.job)
+    job, reported = job_status.job, failures(job_status.job)
     ends = []
-    for rank, reports in by_rank(told).items():
+    for rank, reports in by_rank(reported).items():
         raised = [at for report in reports if report.event.kind == "python.exception" and (at := report.at) is not None]
         if not lives_on(job_status, rank, max(raised, default=None)):
             ends.append(_end(reports))
-    unnamed = [failure for failure in told if failure.rank is None]
+    unnamed = [failure for failure in reported if failure.rank is None]
     if job.live:
         return sorted(ends, key=_time)
-    if told_to_end(job):  # the launcher's reason says more
+    if ended_on_request(job):  # the launcher's reason says more
         ends = [end for end in ends if not all(report.bare for report in end.reports)]
         unnamed = [failure for failure in unnamed if not failure.bare]
     if not ends:
@@ -106,11 +106,9 @@ def _left_program(job: Job, status: RankStatus, doing: Activity) -> bool:
     """
     again = status.process is not None and bool(status.process.process.restart)
     inside = any(line.startswith(SCRIPT) for line in doing.frames)
-    return not inside and any(
-        frame.endswith(f" in {SCRIPT}") for one in failures(job)
-        if one.rank == status.rank and one.event.kind == "python.exception" and not (again and one.at is None)
-        for frame in words_of(one.event, "frames")[:1]
-    )  # fmt: skip
+    raised = [f for f in failures(job) if f.rank == status.rank and f.event.kind == "python.exception"]
+    outermost = [words_of(f.event, "frames")[:1] for f in raised if not (again and f.at is None)]
+    return not inside and any(frame.endswith(f" in {SCRIPT}") for frames in outermost for frame in frames)
 
 
 def _end(reports: Sequence[Failure]) -> RankEnd:
@@ -122,13 +120,13 @@ def _end(reports: Sequence[Failure]) -> RankEnd:
     telling = [report for report in reports if report.signal or not report.bare]
     if not telling or (reports[0].rank is None and all(report.consequence for report in telling)):
         telling = list(reports)
-    order = sorted(telling, key=lambda one: (one.consequence, one.bare, inf if one.at is None else one.at))
+    order = sorted(telling, key=lambda r: (r.consequence, r.bare, inf if r.at is None else r.at))
     return RankEnd(tuple(order))
 
 
 def _time(end: RankEnd) -> tuple[float, bool, str, int]:
     """When a rank failed by itself, else the time of its earliest report; torchrun's root cause first at one time."""
-    times = [one.at for one in end.reports if one.at is not None and one.consequence == end.cause.consequence]
+    times = [r.at for r in end.reports if r.at is not None and r.consequence == end.cause.consequence]
     at, event = min(times, default=inf), end.cause.event
     return at, event.data.get("root") is not True, event.source, event.line
 
@@ -140,11 +138,11 @@ def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[Ran
     other exception, ranks with the same exit code in the same second ended by it, too.
     """
     raised = [report for report in unnamed if report.manner == "raised" and not report.bare]
-    told = [report for report in raised if not report.consequence]
-    own = [end for end in ends if not end.cause.consequence]
-    if not own or not told or not all(end.bare for end in own):
+    causes = [report for report in raised if not report.consequence]
+    by_themselves = [end for end in ends if not end.cause.consequence]
+    if not by_themselves or not causes or not all(end.bare for end in by_themselves):
         return ends
-    first, cause = ends[0], told[0]
+    first, cause = ends[0], causes[0]
     root = len(ends) == 1 or any(report.event.data.get("root") is True for report in first.reports)
     if root and cause.event.source == first.cause.event.source:
         only, exit_told = {report.what for report in raised} == {cause.what}, (first.cause.at, first.cause.what)
@@ -154,7 +152,7 @@ def _with_traceback(ends: list[RankEnd], unnamed: Sequence[Failure]) -> list[Ran
     return [RankEnd((cause,)), *ends]
 
 
-def told_to_end(job: Job) -> bool:
+def ended_on_request(job: Job) -> bool:
     """Whether a batch system ended the job and gives a reason, or a signal told its launcher to end."""
     reasons = {text_of(event, "reason") for event in log_events(job, "slurm.cancelled")}
     return bool(reasons - {"user"}) or bool(log_events(job, "elastic.signal"))
@@ -162,13 +160,13 @@ def told_to_end(job: Job) -> bool:
 
 def lost_connections(job: Job) -> tuple[LogEvent, ...]:
     """Lines of ranks that lost the connection to a peer: these ranks are victims."""
-    told = [
+    closed = [
         *log_events(job, "nccl.warn", "connection_closed", "ib_flush"),
         *(event for event in log_events(job, "torch.watchdog_error") if event.data.get("consequence") is True),
         *log_events(job, "gloo.closed"),
     ]  # fmt: skip
     raised = log_events(job, "python.exception", "connection")
-    return (*told, *(event for event in raised if event.data.get("survived") is not True))
+    return (*closed, *(event for event in raised if event.data.get("survived") is not True))
 
 
 AT_EXIT = "torch.program_exit"
@@ -180,12 +178,12 @@ def exits(job: Job) -> dict[int, LogEvent]:
     """The last line of each rank that it is done, or that its program ends; none of ranks that report a failure."""
     failed = by_rank(failures(job)).keys()
     at_exit = [event for event in log_events(job, AT_EXIT) if event.rank not in failed]
-    every = (*log_events(job, "job.finished"), *at_exit)
-    return {event.rank: event for event in every if event.rank is not None}
+    last_lines = (*log_events(job, "job.finished"), *at_exit)
+    return {event.rank: event for event in last_lines if event.rank is not None}
 
 
 def exits_before(job: Job, victims: Sequence[LogEvent]) -> tuple[LogEvent, ...]:
     """Those of ranks that are not among these victims, from before the victims' lines."""
     since = min((event.at for event in victims if event.at is not None), default=inf)
-    told = exits(job).items()
-    return tuple(event for rank, event in told if rank not in ranks_in(victims) and (event.at or -inf) <= since)
+    last_lines = exits(job).items()
+    return tuple(event for rank, event in last_lines if rank not in ranks_in(victims) and (event.at or -inf) <= since)

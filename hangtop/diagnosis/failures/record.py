@@ -59,7 +59,7 @@ class Failure:
         return text_of(self.event, "frame")
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """``ValueError: bad shard at load (data.py:88)``."""
         return f"{self.what} at {self.frame}" if self.frame else self.what
 
@@ -99,25 +99,25 @@ def failures(job: Job) -> tuple[Failure, ...]:
     }  # fmt: skip
     engine = bool(job.events_of("engine.timeout"))
     started = {rank.rank: rank.process.started for rank in job.ranks}
-    found: list[Failure] = []
+    reports: list[Failure] = []
     for event in job.events:
-        for one in _of_event(job, event):
-            own = one.rank is not None and not aborts & {one.rank, None}
-            by_torch = (one.signal == "ABRT" or one.what == "Aborted") and bool(aborts) and not own
-            by_engine = engine and one.signal in ("KILL", "QUIT")
-            if one.rank is None or one.at is None or one.at + CLOCKS_S >= started.get(one.rank, -inf):
-                found.append(replace(one, consequence=one.consequence or by_torch or by_engine))
-    found.sort(key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line))
-    return tuple(found)
+        for failure in _of_event(job, event):
+            by_itself = failure.rank is not None and not aborts & {failure.rank, None}
+            by_torch = (failure.signal == "ABRT" or failure.what == "Aborted") and bool(aborts) and not by_itself
+            by_engine = engine and failure.signal in ("KILL", "QUIT")
+            if failure.rank is None or failure.at is None or failure.at + CLOCKS_S >= started.get(failure.rank, -inf):
+                reports.append(replace(failure, consequence=failure.consequence or by_torch or by_engine))
+    reports.sort(key=lambda f: (f.at is None, f.at or 0.0, f.event.source, f.event.line))
+    return tuple(reports)
 
 
 def by_rank(all_failures: Sequence[Failure]) -> Mapping[int, tuple[Failure, ...]]:
     """Failures by the rank that they are about."""
-    found: dict[int, list[Failure]] = {}
+    reports: dict[int, list[Failure]] = {}
     for failure in all_failures:
         if failure.rank is not None:
-            found.setdefault(failure.rank, []).append(failure)
-    return {rank: tuple(own) for rank, own in sorted(found.items())}
+            reports.setdefault(failure.rank, []).append(failure)
+    return {rank: tuple(failures_of) for rank, failures_of in sorted(reports.items())}
 
 
 def _of_event(job: Job, event: LogEvent) -> Iterator[Failure]:
@@ -181,6 +181,6 @@ def _what(event: LogEvent, signal: str, code: int | None) -> str:
     if signal or code is not None:
         return f"signal {signal}" if signal else f"exit code {code}"
     if event.kind == "launcher.exit":
-        told = f"reported only by its launcher, {text_of(event, 'launcher')}"
-        return f"{told} ({reason[:120]})" if reason else told
+        text = f"reported only by its launcher, {text_of(event, 'launcher')}"
+        return f"{text} ({reason[:120]})" if reason else text
     return event.text.splitlines()[0][:120] if event.text else event.kind

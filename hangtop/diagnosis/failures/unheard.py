@@ -27,14 +27,14 @@ UNSEEN_LINKS = ("connecting", "stale", "lost")
 """States of links to nodes whose ranks may live out of view."""
 
 
-def silent_ranks(job: Job, told: Collection[int | None], closed: Sequence[LogEvent]) -> tuple[int, ...]:
-    """Ranks that left no message while others lost their connections (``closed``); ``told`` are ranks that left one.
+def silent_ranks(job: Job, heard: Collection[int | None], closed: Sequence[LogEvent]) -> tuple[int, ...]:
+    """Ranks that left no message while others lost their connections (``closed``); ``heard`` are ranks that left one.
 
     They count if the lost connections all lead to their node, or if they are few: a quarter of the job, whose other
     logs may be missing; less than half if every node of a live job is in view, or if all lost connections are in one
     log. In a live job victims are lost in their turn: lost connections to several nodes prove nothing.
     """
-    spoke = {rank for rank in told if rank is not None} | set(ranks_in(closed))
+    spoke = {rank for rank in heard if rank is not None} | set(ranks_in(closed))
     world = world_or_logged(job) or (1 + max(spoke) if spoke else 0)
     living = {rank.rank for rank in job.ranks if rank.gone_at is None} if job.live else set()
     silent = tuple(rank for rank in range(world) if rank not in spoke and rank not in living)
@@ -71,13 +71,13 @@ def kernel_kill(job: Job, nodes: Sequence[str], since: float, until: float) -> L
         return None
     alive = {rank.process.pid for rank in living_on(job, nodes[0])}
     for kind in ("kernel.oom", "cgroup.oom_kill", *(("kernel.segfault",) if since == until else ())):
-        found = [
+        kills = [
             event for event in events_on(job, known, kind)
             if (at := when(event)) is not None and since - AT_ONCE_S <= at <= until + AT_ONCE_S
             and (kind == "cgroup.oom_kill" or number_of(event, "pid") not in {None, *alive})
         ]  # fmt: skip
-        if found:
-            return found[-1]
+        if kills:
+            return kills[-1]
     return None
 
 

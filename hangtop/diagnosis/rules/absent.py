@@ -13,7 +13,7 @@ from hangtop.diagnosis.failures.record import by_rank, failures
 from hangtop.diagnosis.failures.unheard import UNSEEN_LINKS, kernel_kill, logs_behind, logs_read_to
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import count, duration, listed, on_nodes, who_wait
+from hangtop.diagnosis.phrasing import count, duration, listed, on_nodes, waiters_text
 from hangtop.diagnosis.roster import homes, world_size
 from hangtop.diagnosis.rules.crash import without_message
 from hangtop.diagnosis.tables.thresholds import START_S
@@ -36,7 +36,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     It is rank_killed if the node of the missing ranks is in view and either the others are past the start or the node's
     kernel killed a process. Needs every node in view, and processes older than a start may take.
     """
-    job, graph, numbers = job_status.job, job_status.graph, [one.rank for one in job_status.of("missing")]
+    job, graph, numbers = job_status.job, job_status.graph, [status.rank for status in job_status.of("missing")]
     if not numbers or graph.pattern != "held_up" or graph.held < job_status.alarm_after:
         return
     elsewhere = any(node.link in UNSEEN_LINKS for node in job.nodes.values())  # that is node_unreachable
@@ -47,7 +47,7 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
     began = max((rank.process.started for rank in living if rank.node in belongs[:1]), default=job.now)
     world = f"WORLD_SIZE={world_size(job)}, {len(job_status.present)} alive {on_nodes(belongs)}".rstrip()
     proof = (Evidence(Observer.CONTEXT, "environment of the ranks", None, world), *waiters_of(graph))
-    wait = who_wait(graph.waiters, "rank")
+    wait = waiters_text(graph.waiters, "rank")
     if belongs and (job_status.trained or kernel_kill(job, belongs, began, job.now)):
         text = f"ended before it was seen; {wait}"
         yield without_message(job, numbers, belongs, (began, job.now), text, proof, 0.85)
@@ -76,17 +76,17 @@ def gone(job_status: JobStatus) -> Iterator[Finding]:
     job, graph = job_status.job, job_status.graph
     if not graph.waiters:
         return
-    told = by_rank(failures(job)).keys() | exits(job).keys() | _ended_well(job_status).keys()
+    reported = by_rank(failures(job)).keys() | exits(job).keys() | _ended_well(job_status).keys()
     together: dict[str, list[RankStatus]] = defaultdict(list)
     for status in _logs_read(job_status, job_status.of("gone")):
-        if status.rank not in told and status.held >= GONE_S:
+        if status.rank not in reported and status.held >= GONE_S:
             together[status.node].append(status)
     for node, members in together.items():
-        first, held = members[0], sorted(one.held for one in members)
-        text = f"has been gone for {duration(held[-1])} without a message; {who_wait(graph.waiters, 'other')}"
+        first, held = members[0], sorted(status.held for status in members)
+        text = f"has been gone for {duration(held[-1])} without a message; {waiters_text(graph.waiters, 'other')}"
         proof = Evidence(Observer.PROCESS, f"/proc on {node}", job.now, f"process {first.pid} is gone")
         yield without_message(
-            job, [one.rank for one in members], (node,), (job.now - held[-1], job.now - held[0]), text,
+            job, [status.rank for status in members], (node,), (job.now - held[-1], job.now - held[0]), text,
             (proof, *evidence_of(first), *waiters_of(graph)), 0.65,
         )  # fmt: skip
 
@@ -98,11 +98,11 @@ def _ended_well(job_status: JobStatus) -> Mapping[int, Evidence]:
     """
     job = job_status.job
     began = min((rank.process.started for rank in job.ranks if rank.gone_at is None), default=inf)
-    told = [*(one.at for one in failures(job)), *(event.at for event in log_events(job, "elastic.signal"))]
-    if not job.live or any(at is None or at >= began for at in told):
+    ends = [*(failure.at for failure in failures(job)), *(event.at for event in log_events(job, "elastic.signal"))]
+    if not job.live or any(at is None or at >= began for at in ends):
         return {}
-    ended = {one.rank: nodes_of([one]) for one in job_status.of("gone") if one.held >= AGENT_S}
-    ended |= {one.rank: _nodes_beside(job, [one.rank]) for one in job_status.of("missing")}
+    ended = {status.rank: nodes_of([status]) for status in job_status.of("gone") if status.held >= AGENT_S}
+    ended |= {status.rank: _nodes_beside(job, [status.rank]) for status in job_status.of("missing")}
     agents = {rank.node: rank.process.parent for rank in job.ranks
               if rank.gone_at is None and rank.process.launcher == "torchrun" and not rank.process.adopted}  # fmt: skip
     return {
@@ -129,21 +129,21 @@ def left_early(job_status: JobStatus) -> Iterator[Finding]:
     ended: Mapping[int, Evidence] = {}
     if graph.waiters and graph.held >= job_status.alarm_after:
         done = exits(job)
-        left = left or tuple(done[one.rank] for one in job_status.of("gone", "missing") if one.rank in done)
-        failed = {rank for rank, own in by_rank(failures(job)).items() if not all(one.consequence for one in own)}
-        leavers = [one for one in _logs_read(job_status, job_status.of("leaving")) if one.rank not in failed]
+        left = left or tuple(done[status.rank] for status in job_status.of("gone", "missing") if status.rank in done)
+        failed = {failure.rank for failure in failures(job) if not failure.consequence}
+        leavers = [status for status in _logs_read(job_status, job_status.of("leaving")) if status.rank not in failed]
         ended = _ended_well(job_status)
-        waiters |= {one.rank for one in graph.waiters}
-    ranks = {*ranks_in(left), *(one.rank for one in leavers), *ended}
+        waiters |= {status.rank for status in graph.waiters}
+    ranks = {*ranks_in(left), *(status.rank for status in leavers), *ended}
     if not ranks or len(ranks) > max(1, len(waiters)):
         return
-    doing = listed(sorted({one.where for one in leavers if one.where}))
+    doing = listed(sorted({status.where for status in leavers if status.where}))
     yield of_ranks(
         "rank_left_early", 0.7 if ended else 0.85 if graph.waiters else 0.75, ranks,
         homes(job, ranks) or nodes_of(leavers) or _nodes_beside(job, sorted(ranks)),
-        f"{f'left training ({doing})' if doing else 'finished'} while {who_wait(waiters, 'other')} in a collective",
+        f"{f'left training ({doing})' if doing else 'finished'} while {waiters_text(waiters, 'other')} in a collective",
         (*map(event_line, left[:2]), *[*ended.values()][:1],
-         *(line for one in leavers[:1] for line in evidence_of(one)), *waiters_of(graph),
+         *(line for status in leavers[:1] for line in evidence_of(status)), *waiters_of(graph),
          *map(event_line, victims[:2])), RAN_OUT,
     )  # fmt: skip
 
@@ -161,12 +161,12 @@ def unanswered(job: Job) -> Iterator[Finding]:
     """
     resolver = comm_ranks(job)
     for at, report in () if job.live else sorted(job.ras, key=lambda sample: sample.at)[-1:]:
-        for one in report.communicators:
-            silent = {rank for member in one.ranks if not member.counts
-                      and (rank := resolver.rank_of(member, one.size)) is not None}  # fmt: skip
+        for communicator in report.communicators:
+            silent = {rank for member in communicator.ranks if not member.counts
+                      and (rank := resolver.rank_of(member, communicator.size)) is not None}  # fmt: skip
             if silent:
-                text = f"does not answer NCCL RAS; {count(one.size - len(silent), 'other')} answered"
-                proof = Evidence(Observer.RAS, f"NCCL RAS, communicator {one.comm}", at, "INCOMPLETE")
+                text = f"does not answer NCCL RAS; {count(communicator.size - len(silent), 'other')} answered"
+                proof = Evidence(Observer.RAS, f"NCCL RAS, communicator {communicator.comm}", at, "INCOMPLETE")
                 yield of_ranks("rank_missing", 0.7, silent, homes(job, silent), text, (proof,), LOOK_FOR_IT)
 
 

@@ -47,10 +47,10 @@ def first_to_fail(job_status: JobStatus) -> Iterator[Finding]:
     if first.killed:
         yield _killed(job, first)
     elif not first.bare:
-        if not _told_elsewhere(job, first.cause):
+        if not _wait_says_more(job, first.cause):
             yield _crashed(job, ends, alike)
     elif not nccl_failures(job):
-        text = f"failed first: {first.cause.told}; what it raised is not in what was read"
+        text = f"failed first: {first.cause.text}; what it raised is not in what was read"
         yield _ended(job, "child_failed_no_detail", 0.5 if logs_behind(job_status) else 0.7, alike, text, RECORD)
 
 
@@ -66,7 +66,7 @@ def _ended(job: Job, kind: str, weight: float, ends: Sequence[RankEnd], text: st
     """
     ranks = {end.rank for end in ends if end.rank is not None}
     reports = [*ends[0].reports[:3], *(end.cause for end in ends[1:3])]
-    nodes = homes(job, ranks) or sorted({one.event.host for end in ends for one in end.reports} - {""})
+    nodes = homes(job, ranks) or sorted({report.event.host for end in ends for report in end.reports} - {""})
     local = {number_of(end.cause.event, "local_rank") for end in ends}
     unnamed = f"local rank {local.pop()}" if len(local) == 1 and None not in local else "a rank"
     proof = [event_line(report.event) for report in reports]
@@ -80,16 +80,16 @@ def _crashed(job: Job, ends: Sequence[RankEnd], alike: Sequence[RankEnd]) -> Fin
     after = f"; {count(others, 'other')} failed afterwards" if others else ""
     return _ended(
         job, "rank_crashed", 0.9 if cause.at is not None or len(ends) == len(alike) else 0.75, alike,
-        f"failed first: {cause.told}{after}",
+        f"failed first: {cause.text}{after}",
         "Correct this error first" + (": those of the others follow from it." if others else "."),
     )  # fmt: skip
 
 
-def _alike(one: Failure, first: Failure) -> bool:
+def _alike(other: Failure, first: Failure) -> bool:
     """Whether both are the same exception at the same line, or the same exit or signal at one time or in one line."""
-    if one.consequence or (one.manner, one.what, one.frame) != (first.manner, first.what, first.frame):
+    if other.consequence or (other.manner, other.what, other.frame) != (first.manner, first.what, first.frame):
         return False
-    return one.event.kind == "python.exception" or one.event is first.event or one.at == first.at is not None
+    return other.event.kind == "python.exception" or other.event is first.event or other.at == first.at is not None
 
 
 def _killed(job: Job, end: RankEnd) -> Finding:
@@ -103,7 +103,7 @@ def _killed(job: Job, end: RankEnd) -> Finding:
     return _ended(job, "rank_killed", 0.95 if memory else 0.88, [end], f"was killed by {by}", advice)
 
 
-def _told_elsewhere(job: Job, first: Failure) -> bool:
+def _wait_says_more(job: Job, first: Failure) -> bool:
     """Whether a rule about the wait says more of the first failure than that the rank crashed."""
     in_torch = "torch/distributed" in " ".join(words_of(first.event, "frames"))
     return first.signature in TIME_OUTS or (in_torch and bool(log_events(job, "torch.unresolved")))
@@ -121,9 +121,9 @@ def _all_victims(job: Job, ends: Sequence[RankEnd], closed: Sequence[LogEvent]) 
     victims = {end.rank for end in ends}
     silent = () if aimless and not closed else silent_ranks(job, victims, closed)
     # While an unaffected rank lives, a rank that was never seen may have ended well: that is rank_missing.
-    waits = any(one.gone_at is None and one.rank not in victims | set(ranks_in(closed)) for one in job.ranks)
+    waits = any(rank.gone_at is None and rank.rank not in victims | set(ranks_in(closed)) for rank in job.ranks)
     if job.live and waits and job.world_size is not None:
-        silent = tuple(sorted({one.rank for one in job.ranks if one.gone_at is not None} & {*silent}))
+        silent = tuple(sorted({rank.rank for rank in job.ranks if rank.gone_at is not None} & {*silent}))
     nccl = [end for end in ends if end.cause.signature == "nccl" and not end.cause.event.data.get("consequence")]
     if silent:
         yield _left_no_message(job, silent, closed or [end.cause.event for end in ends])

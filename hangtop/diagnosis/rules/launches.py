@@ -16,7 +16,7 @@ from hangtop.diagnosis.evidence.event_fields import number_of, text_of, words_of
 from hangtop.diagnosis.evidence.events import LINES_SHOWN, event_line, finished, hosts_in, lines, log_events, ranks_in
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import duration, listed, ranks_text, who_wait
+from hangtop.diagnosis.phrasing import duration, listed, ranks_text, waiters_text
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import WAITS
@@ -39,7 +39,7 @@ def not_launched(
     missed = list(dict.fromkeys(map(_missed, edges)))
     return of_ranks(
         "collective_mismatch", weight, ranks, homes(job, ranks) or sorted(hosts),
-        f"has not launched {listed(missed, 2)}; {who_wait(waiters, 'other')}", evidence, STACKS,
+        f"has not launched {listed(missed, 2)}; {waiters_text(waiters, 'other')}", evidence, STACKS,
     )  # fmt: skip
 
 

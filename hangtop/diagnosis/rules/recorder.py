@@ -10,7 +10,7 @@ from hangtop.diagnosis.collectives.sources import waits_of
 from hangtop.diagnosis.evidence.events import lines, log_events
 from hangtop.diagnosis.failures.first import ended_ranks, exits
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
-from hangtop.diagnosis.phrasing import listed, ranks_text, who_wait
+from hangtop.diagnosis.phrasing import listed, ranks_text, waiters_text
 from hangtop.diagnosis.roster import homes
 from hangtop.diagnosis.rules.launches import CODE, PAIR_UP, differing, not_launched, operation_text
 from hangtop.diagnosis.rules.stalled import AGREED
@@ -129,7 +129,7 @@ def _unfinished(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
         0.85 if completed and 2 * len(ranks) < len(matched.dumps) else 0.77 if matched.timed or alone else SCHEDULED,
         ranks, homes(job, ranks),
         f"has not completed {operation} of group {label}, which {done}{odd}"
-        f"{'; ' + who_wait(others, 'other') if others else ''}",
+        f"{'; ' + waiters_text(others, 'other') if others else ''}",
         (*(_dump(matched, rank, f"{operation_text(op, sized=True)} open") for rank, op in [*waiting.items()][:3]),
          *(_dump(matched, rank, f"{operation} completed") for rank in completed[:1]), *lines(truncated[:1])),
         OWN_GPU if completed else AGREED,

@@ -49,30 +49,30 @@ def straggler_rank(job_status: JobStatus) -> Iterator[Finding]:
     most of the time.
     """
     job, seen = job_status.job, _looked_at(job_status)
-    late = [one for one, chance in _chances(seen) if chance < CHANCE]
-    by_stacks = _few(len(late), len(seen)) and not any(_one_wait(job, one, seen) for one in late)
-    starved = all(one.process is not None and one.process.waited_for_cpu >= STARVED_SHARE for one in seen)
+    late = [status for status, chance in _chances(seen) if chance < CHANCE]
+    by_stacks = _few(len(late), len(seen)) and not any(_one_wait(job, status, seen) for status in late)
+    starved = all(status.process is not None and status.process.waited_for_cpu >= STARVED_SHARE for status in seen)
     if not by_stacks or starved:  # if all ranks lack CPUs, the late one is chance
         if job.motion.moving and not job_status.hung:
             yield from _by_figures(job_status)
         return
-    ranks = tuple(one.rank for one in late)
-    own, share = _share(late), _share([one for one in seen if one.rank not in ranks])
-    readings = [reading for one in late for reading in one.readings if not waits_for_others(reading)]
+    ranks = tuple(status.rank for status in late)
+    waited, share = _share(late), _share([status for status in seen if status.rank not in ranks])
+    readings = [reading for status in late for reading in status.readings if not waits_for_others(reading)]
     places = Counter(reading.where for reading in readings if reading.where)
     where, stack = max(sorted(places), key=lambda place: places[place], default=""), stack_of(late[0])
-    told = Evidence(
-        Observer.STACKS, f"py-spy, {sum(len(one.readings) for one in seen)} stacks", late[0].readings[-1].at,
-        f"waiting: {ranks_text(ranks)} in {own:.0%} of their samples, the others in {share:.0%}",
+    proof = Evidence(
+        Observer.STACKS, f"py-spy, {sum(len(status.readings) for status in seen)} stacks", late[0].readings[-1].at,
+        f"waiting: {ranks_text(ranks)} in {waited:.0%} of their samples, the others in {share:.0%}",
     )  # fmt: skip
     yield _straggler(
-        late, 0.8 if share - own > WAITS_SHARE else 0.65,
-        f"in {share:.0%} of the samples{f': {where}' if where else ''}", *((stack,) if stack else ()), told,
+        late, 0.8 if share - waited > WAITS_SHARE else 0.65,
+        f"in {share:.0%} of the samples{f': {where}' if where else ''}", *((stack,) if stack else ()), proof,
     )  # fmt: skip
 
 
 def _straggler(late: Sequence[RankStatus], weight: float, text: str, *evidence: Evidence) -> Finding:
-    ranks, nodes = tuple(one.rank for one in late), nodes_of(late)
+    ranks, nodes = tuple(status.rank for status in late), nodes_of(late)
     return Finding(
         "straggler_rank", "warning", weight, f"the others wait for {ranks_on(ranks, nodes)} {text}",
         ranks=ranks, nodes=nodes, evidence=evidence, advice=COMPARE,
@@ -91,15 +91,15 @@ def _chances(seen: Sequence[RankStatus]) -> list[tuple[RankStatus, float]]:
 
     That is the probability that any rank which waits as often as the others is seen waiting so rarely.
     """
-    found = []
-    for one in seen:
-        others = [other for other in seen if other is not one]
+    chances = []
+    for status in seen:
+        others = [other for other in seen if other is not status]
         samples, waits = sum(len(other.readings) for other in others), sum(map(_waits, others))
-        if others and waits >= WAITS_SHARE * samples and not _works_for_all(one):
-            usual, own = (waits + 1) / (samples + 2), len(one.readings)
-            rarely = sum(comb(own, k) * usual**k * (1 - usual) ** (own - k) for k in range(_waits(one) + 1))
-            found.append((one, rarely * len(seen)))
-    return found
+        if others and waits >= WAITS_SHARE * samples and not _works_for_all(status):
+            usual, number = (waits + 1) / (samples + 2), len(status.readings)
+            rarely = sum(comb(number, k) * usual**k * (1 - usual) ** (number - k) for k in range(_waits(status) + 1))
+            chances.append((status, rarely * len(seen)))
+    return chances
 
 
 def _waits(status: RankStatus) -> int:
@@ -108,7 +108,7 @@ def _waits(status: RankStatus) -> int:
 
 
 def _share(statuses: Sequence[RankStatus]) -> float:
-    return sum(map(_waits, statuses)) / sum(len(one.readings) for one in statuses)
+    return sum(map(_waits, statuses)) / sum(len(status.readings) for status in statuses)
 
 
 def _one_wait(job: Job, status: RankStatus, seen: Sequence[RankStatus]) -> bool:
@@ -125,7 +125,7 @@ def _one_wait(job: Job, status: RankStatus, seen: Sequence[RankStatus]) -> bool:
     if not job.live or len({sample.where for sample in samples}) > 1:
         return False
     if job.motion.last_step is None:
-        return not any(one.frozen is False for one in seen if one is not status)
+        return not any(other.frozen is False for other in seen if other is not status)
     return job.motion.last_step_at is not None and job.motion.last_step_at < samples[0].at
 
 
@@ -149,13 +149,13 @@ def _looked_at(job_status: JobStatus) -> list[RankStatus]:
         return []
     job = job_status.job
     often = _often(with_waits_of_many(job, job_status.read))
-    ats = [sample.at for one in often for sample in one.readings]
+    ats = [sample.at for status in often for sample in status.readings]
     takes = min(LONGEST_STEP_S, max(job.motion.step_s or 0.0, job.usual_pause or 0.0)) if job.live else 0.0
     return often if ats and max(ats) - min(ats) >= takes else []
 
 
 def _often(read: Sequence[RankStatus]) -> list[RankStatus]:
-    often = [one for one in read if len(one.readings) >= LEAST_SAMPLES]
+    often = [status for status in read if len(status.readings) >= LEAST_SAMPLES]
     return often if len(often) * 4 >= len(read) * 3 else []
 
 
@@ -179,10 +179,10 @@ def _by_figures(job_status: JobStatus) -> Iterator[Finding]:
     others = [share["spinning"] for share in shares.values() if share["computing"] < WORKS_SHARE]
     waited = median(others) if others else 0.0
     if _few(len(late), len(shares)) and waited >= IDLE_SHARE and not any(map(_works_for_all, late)):
-        ranks, own = [one.rank for one in late], median(shares[one.rank]["computing"] for one in late)
-        text = f"{ranks_text(ranks)} worked for {own:.0%} of it, the others waited for {waited:.0%}"
-        told = Evidence(Observer.GPU, f"nvidia-smi, {duration(span)}", job.now, text)
-        yield _straggler(late, 0.65, f"for {waited:.0%} of the time", told)
+        ranks, worked = [status.rank for status in late], median(shares[status.rank]["computing"] for status in late)
+        text = f"{ranks_text(ranks)} worked for {worked:.0%} of it, the others waited for {waited:.0%}"
+        proof = Evidence(Observer.GPU, f"nvidia-smi, {duration(span)}", job.now, text)
+        yield _straggler(late, 0.65, f"for {waited:.0%} of the time", proof)
 
 
 STATUS_RULES = (straggler_rank,)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.evidence.gpus import load_proof
 from hangtop.diagnosis.finding import Evidence, Finding, NextStep, Observer, next_step
-from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_text, who_wait
+from hangtop.diagnosis.phrasing import count, duration, listed, of_several, rank_text, ranks_text, waiters_text
 from hangtop.diagnosis.rules.launches import CODE, PAIR_UP
 from hangtop.diagnosis.rules.stuck import COMING_UP
 from hangtop.diagnosis.tables.kinds import word_of
@@ -67,7 +67,7 @@ def deadlock(job_status: JobStatus) -> Iterator[Finding]:
         f"{rank_text(culprit.rank)} in {culprit.activity.op if culprit.activity else 'p2p'}"
         f"{'' if peers[culprit.rank] is None else f' with rank {peers[culprit.rank]}'}" for culprit in graph.culprits
     ]  # fmt: skip
-    others = f"; {who_wait(graph.waiters, 'other')} for them" if graph.waiters else ""
+    others = f"; {waiters_text(graph.waiters, 'other')} for them" if graph.waiters else ""
     yield Finding(
         "p2p_deadlock", "critical", 0.93 if None not in peers.values() and graph.frozen else 0.75,
         f"sends and receives wait in a cycle: {listed(steps)}{others}",
@@ -98,7 +98,7 @@ def stalled(job_status: JobStatus, found: Sequence[Finding]) -> Iterator[Finding
     owners = [status.process for status in ranks if status.process is not None and status.load != "unknown"]
     named = group or odd or (ranks if len(ranks) == 1 else ())
     open_ended = not group or any(point.kind in OPEN_KINDS for point in graph.accused)
-    waiters = f"; {who_wait(graph.waiters, 'other')} for them" if group and graph.waiters else ""
+    waiters = f"; {waiters_text(graph.waiters, 'other')} for them" if group and graph.waiters else ""
     yield Finding(
         kind, "critical", 0.8 if odd else 0.5 if not group else 0.55 if open_ended else 0.7,
         f"{_not_moved(job_status, ranks, held)}{'; no rank is odd' if group else ''}{waiters}",

@@ -11,7 +11,7 @@ from hangtop.diagnosis.evidence.events import finished, hosts_in, lines, log_eve
 from hangtop.diagnosis.failures.record import failures
 from hangtop.diagnosis.finding import Evidence, Finding, Observer
 from hangtop.diagnosis.job import Job
-from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text, who_wait
+from hangtop.diagnosis.phrasing import duration, listed, of_several, ranks_text, waiters_text
 from hangtop.diagnosis.rules.stuck import COMING_UP, coming_up
 from hangtop.diagnosis.stacks.states import Meaning
 from hangtop.diagnosis.tables.thresholds import START_LONGEST_S, START_S
@@ -76,7 +76,7 @@ def init_hang(job_status: JobStatus) -> Iterator[Finding]:
     absent, why = _not_there(coming, late, masters)
     at = f" at {masters.most_common(1)[0][0]}" if masters else ""
     yield Finding(
-        "init_hang", "critical", 0.85 if absent else 0.7, f"{who_wait(coming, 'rank')} to start{at}: {why}",
+        "init_hang", "critical", 0.85 if absent else 0.7, f"{waiters_text(coming, 'rank')} to start{at}: {why}",
         ranks=tuple(sorted(status.rank for status in absent)), nodes=nodes_of(absent or coming),
         evidence=(*(line for status in absent[:1] for line in evidence_of(status)), *waiters_of(graph)),
         advice=ELSEWHERE if late else ONE_MASTER,

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from hangtop.diagnosis.finding import Finding, next_step, of_ranks
-from hangtop.diagnosis.phrasing import count, duration, ranks_on, who_wait
+from hangtop.diagnosis.phrasing import count, duration, ranks_on, waiters_text
 from hangtop.diagnosis.tables.thresholds import LATE_SAMPLES, WORTH_SAYING_S
 from hangtop.diagnosis.tables.wchan import is_frozen, sleep_at
 from hangtop.diagnosis.waits.evidence import children_text, evidence_of, waiters_of, watch_of, weight_of
@@ -114,7 +114,7 @@ def _waiting(job_status: JobStatus, graph: WaitGraph) -> Finding:
     ends = f"; the watchdog ends the job in {duration(timeout - held)}" if 0.5 * timeout <= held < timeout else ""
     return Finding(
         "waiting", "warning", 0.8 if len(culprits) <= len(graph.waiters) else MOST_ARE_BLAMED,
-        f"{who_wait(graph.waiters, 'rank')} {duration(held)} for {'; '.join(places)}{ends}",
+        f"{waiters_text(graph.waiters, 'rank')} {duration(held)} for {'; '.join(places)}{ends}",
         ranks=tuple(member.rank for member in culprits), nodes=nodes_of(culprits),
         evidence=(*(line for status in culprits[:PLACES_TOLD] for line in evidence_of(status)), *waiters_of(graph)),
         advice=UNDECIDED, next=(next_step("d", "stacks", culprits[0].node or "NODE", "--rank", str(culprits[0].rank)),),

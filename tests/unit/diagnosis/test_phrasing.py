@@ -14,7 +14,7 @@ from hangtop.diagnosis.phrasing import (
     rank_text,
     ranks_on,
     ranks_text,
-    who_wait,
+    waiters_text,
 )
 from hangtop.diagnosis.unnumbered import Unnumbered
 
@@ -37,7 +37,7 @@ def test_what_one_rank_does_is_said_of_several(one: str, several: str) -> None:
 
 
 def test_who_waits_is_counted_and_said_in_the_number_that_it_has() -> None:
-    assert [who_wait(range(number), "other") for number in (1, 3, 16_383)] == [
+    assert [waiters_text(range(number), "other") for number in (1, 3, 16_383)] == [
         "1 other waits", "3 others wait", "16,383 others wait",
     ]  # fmt: skip
 
