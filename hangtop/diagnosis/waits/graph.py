@@ -97,9 +97,15 @@ def _graph(
 
 
 def _not_launched(waits: Sequence[RankStatus], odd: OddRanks | None) -> list[RankStatus]:
-    """Ranks that wait for an earlier kernel than all others do, as GPUs or network threads show."""
-    late = [status for status in waits if odd and odd.by in ("gpus", "threads") and status.rank in odd.ranks]
-    before = all(status.kind == "device" and (status.load == "idle" or threads_rest(status)) for status in late)
+    """Ranks that wait for an earlier kernel than all others do, as GPUs or network threads show.
+
+    Also ranks elsewhere that wait for their GPU, if no figure shows what runs there: it may be their own kernels.
+    """
+    late = [status for status in waits if odd is not None and status.rank in odd.ranks]
+    if odd is not None and odd.by in ("gpus", "threads"):
+        before = all(status.kind == "device" and (status.load == "idle" or threads_rest(status)) for status in late)
+    else:
+        before = all(status.state == "on_gpu" and status.load == "unknown" for status in late)
     return [status._replace(state="on_gpu") for status in late] if before else []
 
 

@@ -27,6 +27,8 @@ ONE_MORE = 2.0
 """Further seconds to watch a hang without a named culprit: another sample may show the culprit."""
 SLOWNESS = 3.0
 """Multiple of the watch for which a moving job may be watched until a slow rank, or a collective, can be judged."""
+CLOCK_S = 2.0
+"""Seconds by which a wait that is older than the watch may seem younger: the progress clock needs two updates."""
 STARTS: frozenset[Kind] = frozenset(("init", "store", "compile"))
 """Kinds of stacks that a rank shows before it trains."""
 CAUSES = ("kernel", "gpus", "fabric", "network", "disks", "host", "logs")
@@ -84,16 +86,17 @@ def _settled(session: Session, verdict: Verdict, past: float, watch: float) -> b
     if not heard or not (sure or past >= enough):
         return False
     job_status = status_of_job(session.job())
-    return (sure or not _undecided(session, verdict, job_status, past, watch)) and not logs_behind(job_status)
+    return (sure or not undecided(session, verdict, job_status, past, watch)) and not logs_behind(job_status)
 
 
-def _undecided(session: Session, verdict: Verdict, job_status: JobStatus, past: float, watch: float) -> bool:
+def undecided(session: Session, verdict: Verdict, job_status: JobStatus, past: float, watch: float) -> bool:
     """Whether longer watching may change the answer.
 
     That is so if a wait is about to count as a hang; if native frames may yet show that a rank which is hardly busy
     waits for its GPU, in a poll with naps; if only victims of a crash are known (the end of the lost rank may be seen
-    within seconds); if a moving job was not yet judged for slowness; or if living ranks are ``unknown``. A job that
-    seems to start may also hang or train: its node may be overloaded, or all samples fell between two collectives.
+    within seconds); if a job that moves, or moved before its present wait, was not yet judged for slowness; or if
+    living ranks are ``unknown``. A job that seems to start may also hang or train: its node may be overloaded, or all
+    samples fell between two collectives.
     """
     living, graph = session.living(), job_status.graph
     readable = len({(node, dump.rank_pid) for node, dump in session.state.stacks if dump.threads})
@@ -107,8 +110,9 @@ def _undecided(session: Session, verdict: Verdict, job_status: JobStatus, past: 
     match verdict.outcome:
         case "crashed":
             return verdict.findings[0].kind in WAITS_END and past < watch + SOON
-        case "healthy":
-            return past < SLOWNESS * watch and readable > 1 and not slowness_judged(job_status)
+        case "healthy" | "waiting":
+            moved = verdict.outcome == "healthy" or job_status.lasted(graph.held) < past - CLOCK_S
+            return moved and past < SLOWNESS * watch and readable > 1 and not slowness_judged(job_status)
         case "starting":
             starts = any(sample.kind in STARTS for status in job_status.read for sample in status.readings)
             return 2 * readable < len(living) or (not starts and past < SLOWNESS * watch)

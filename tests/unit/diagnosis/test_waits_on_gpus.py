@@ -72,6 +72,21 @@ def test_the_busy_gpus_of_another_job_are_none_of_a_job_of_cpus() -> None:
     assert (job.verdict().outcome, found(job).ranks) == ("hung", (2,))
 
 
+@pytest.mark.parametrize(
+    ("figures", "held", "outcome"), [(False, 20.0, "waiting"), (False, 70.0, "hung"), (True, 20.0, "hung")]
+)
+def test_a_rank_that_waits_for_its_gpu_elsewhere_may_run_kernels_of_its_own(
+    held: float, outcome: str, *, figures: bool
+) -> None:
+    """Rank 2 evaluates alone. Without a figure of its GPU the other ranks' wait is a fault only once it is long."""
+    job = Sketch(stood_still=held, watched=held, span=held, patience=5.0)
+    job.ranks().at(ALL_REDUCE).pulse(cores=0.0)
+    job.ranks(2).at(at_gpu("decode generate.py:15", "evaluate train.py:32")).pulse(cores=0.0)
+    if figures:
+        with_gpus(job, *[SPIN] * 4)
+    assert (job.verdict().outcome, found(job).ranks) == (outcome, (2,))
+
+
 # --- in which function they wait -------------------------------------------------------------------------------------
 
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 from collectors.samples.stream import SourceState
 from hangtop.diagnosis.node import Node
-from hangtop.session.watching.triage import culprit_named
-from tests.support.jobs import ALL_REDUCE, BARRIER, MOVING, READING, Sketch, first
+from hangtop.diagnosis.verdict.verdict import diagnose
+from hangtop.diagnosis.waits.job_status import status_of_job
+from hangtop.session.watching.triage import culprit_named, undecided
+from tests.support.jobs import ALL_REDUCE, BARRIER, COMPUTING, MOVING, READING, Sketch, first
 
 
 def test_a_culprit_in_its_program_is_named_at_once() -> None:
@@ -36,6 +43,21 @@ def test_a_source_has_said_its_first_word_once_it_tells_what_it_sees_or_why_noth
     assert not node.has_heard("kernel")
     node.sources = {**node.sources, "kernel": SourceState("kernel", "denied", "dmesg_restrict", 1.0)}
     assert node.has_heard("kernel")
+
+
+@pytest.mark.parametrize(("held", "more"), [(3.0, True), (30.0, False)])
+def test_a_wait_that_began_during_the_watch_may_be_a_slow_rank_and_is_watched_on(held: float, *, more: bool) -> None:
+    job = Sketch(stood_still=held, usual_pause=2.0, watched=9.0, span=held, looks=3)
+    job.ranks().at(ALL_REDUCE).pulse(cores=0.0)
+    job.ranks(2).at(COMPUTING).pulse(cores=1.0)
+    made = job.job()
+    session: Any = SimpleNamespace(
+        living=lambda: made.ranks, state=SimpleNamespace(stacks=[*zip(made.stack_nodes, made.stacks, strict=True)]),
+        options=SimpleNamespace(read_only=True),
+    )  # fmt: skip
+    verdict = diagnose(made)
+    assert verdict.outcome == "waiting"
+    assert undecided(session, verdict, status_of_job(made), past=9.0, watch=4.0) is more
 
 
 def test_who_crashed_is_told_at_once_too() -> None:
