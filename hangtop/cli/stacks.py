@@ -83,7 +83,7 @@ def _rank(rank: Rank, doing: Activity) -> dict[str, Any]:
         "rank": rank.rank, "node": rank.node, "pid": rank.process.pid,
         **{name: getattr(doing, name) for name in COPIED},
         "context": sorted(doing.context),
-        "error": f"{doing.error}: {doing.said}" if doing.error else "",
+        "error": f"{doing.error}: {doing.detail}" if doing.error else "",
         "frames": list(reversed(doing.frames)),
         "threads": [{"name": note.name, "role": note.role, "where": note.where} for note in doing.others],
     }  # fmt: skip

@@ -144,8 +144,8 @@ def paths(scene: Preflight, node: Node) -> Answer | None:
         return (True, f"{len(tried)} open") if tried else None
     host = broken[0].subject.rpartition(":")[0]
     peers = [name for name, other in sorted(scene.job.nodes.items()) if host in names_of(other)]
-    told = listed([f"{answer.subject}: {answer.error}" for answer in broken])
-    return _blocked(scene, told, [*peers, node.name])
+    errors = listed([f"{answer.subject}: {answer.error}" for answer in broken])
+    return _blocked(scene, errors, [*peers, node.name])
 
 
 def _blocked(scene: Preflight, text: str, nodes: Sequence[str]) -> Answer:

@@ -88,7 +88,7 @@ def group_item(group: StackGroup, nodes: str, waiting: WaitLookup, *, moves: boo
         ]
     ]
     if doing.error:
-        lines.append([("  ", Colour.TEXT), (f"{doing.error}: {doing.said}", Colour.WARN)])
+        lines.append([("  ", Colour.TEXT), (f"{doing.error}: {doing.detail}", Colour.WARN)])
     lines += [
         [("  ▸ ", Colour.ACCENT), (line.text, Colour.STRONG)] if line.differs else [(f"    {line.text}", Colour.DIM)]
         for line in group.lines

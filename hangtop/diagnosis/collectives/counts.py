@@ -33,7 +33,8 @@ def progress_by_ras(job: Job) -> tuple[LaunchProgress, ...]:
             states[communicator.comm].append(communicator)
     for comm, seen in sorted(states.items()):
         members, size = seen[0].ranks, seen[0].size
-        stands = len(seen) == polls and all(_by_place(state) == _by_place(seen[0]) for state in seen)
+        counted = [{member.rank: member for member in state.ranks} for state in seen]
+        stands = len(seen) == polls and all(by_place == counted[0] for by_place in counted)
         if not stands or not resolver.is_ours(members):
             continue
         counts = {rank: member.counts for member in members if (rank := resolver.rank_of(member, size)) is not None}
@@ -81,10 +82,6 @@ def _counted(comm: str, last: Mapping[int, Operation], *, certain: bool) -> Laun
     most = certain or 2 * len(ahead) >= len(last)
     waits = len(ahead) < len(last) and most and len(names) == 1 and not on_its_way
     return LaunchProgress(comm, frozenset(last), last, ahead if waits else {}, certain)
-
-
-def _by_place(state: RasCommunicator) -> dict[int, RasRank]:
-    return {rank.rank: rank for rank in state.ranks}
 
 
 class CommRankResolver:

@@ -30,11 +30,8 @@ def log_events(job: Job, kind: str, *signatures: str) -> tuple[LogEvent, ...]:
 
     def of_this_run(event: LogEvent) -> bool:
         process = runs.get(event.rank) if event.rank is not None else None
-        if process is None:
-            at = when(event)
-            return at is None or at >= began
-        at = when(event) if process.restart else event.at
-        return at is None or at >= process.started
+        at = when(event) if process is None or process.restart else event.at
+        return at is None or at >= (began if process is None else process.started)
 
     return tuple(
         event

@@ -40,11 +40,9 @@ def mismatch(job_status: JobStatus) -> Iterator[Finding]:
     If no sign shows which side is odd, both are named. Waits at different steps of one start are init_hang.
     """
     graph = job_status.graph
-    if graph.pattern != "mismatch" or not job_status.hung:
-        return
-    if all(point.kind in COMING_UP for point in graph.points):
-        return
-    if graph.by == "lines" and not _stands(job_status, graph):
+    coming_up = all(point.kind in COMING_UP for point in graph.points)
+    moves = graph.by == "lines" and not _stands(job_status, graph)
+    if graph.pattern != "mismatch" or not job_status.hung or coming_up or moves:
         return
     waiters = [point for point in graph.points if point not in graph.accused]
     odd = " and ".join(f"{ranks_text(point.ranks)} {point.text}" for point in graph.accused)

@@ -89,11 +89,11 @@ def _sample_of(dump: StackDump, main: ThreadStack | None, helpers: Sequence[Stac
 
 def _without_frames(dump: StackDump) -> Activity:
     """Activity from a dump without frames: the kernel and the error of py-spy are the evidence."""
-    error, _, said = dump.error.partition(": ")
+    error, _, detail = dump.error.partition(": ")
     meaning = kernel_view(dump) or Meaning.CLOSED
     if meaning.waits == "unknown" and meaning is not Meaning.STOPPED:
         meaning = Meaning.CLOSED
-    return Activity(meaning, meaning.waits, error=error or "torn", said=said or "no main thread in the dump")
+    return Activity(meaning, meaning.waits, error=error or "torn", detail=detail or "no main thread in the dump")
 
 
 def _with_helper(says: Activity, helper: StackDump, inner: ParsedStack) -> Activity:

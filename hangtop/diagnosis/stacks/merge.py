@@ -91,7 +91,7 @@ def summary(group: StackGroup) -> str:
     if doing.error:
         state = f", state {doing.state}" if doing.state else ""
         kernel = f" in {doing.wchan}" if doing.wchan else ""
-        return f"{ranks}: {label}: {doing.error}{state}{kernel} ({doing.said})"
+        return f"{ranks}: {label}: {doing.error}{state}{kernel} ({doing.detail})"
     on = f" ({doing.waiting_on})" if doing.waits == "storage" and doing.waiting_on else ""
     where = f", at {doing.where}" if doing.where else ""
     motion = {True: ", moving", False: ", frozen", None: ""}[doing.moving]

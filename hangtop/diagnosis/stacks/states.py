@@ -202,8 +202,8 @@ class Activity(NamedTuple):
     waiting_on: str = ""
     """What the system call waits on, as text from the node side; rules use :attr:`target`."""
     error: str = ""
-    """Why the newest sample has no frames: ``denied``, ``stopped``, ``gone`` …; ``said`` has the details."""
-    said: str = ""
+    """Why the newest sample has no frames: ``denied``, ``stopped``, ``gone`` …; ``detail`` says more."""
+    detail: str = ""
     readings: tuple[Activity, ...] = ()
     """The activity in each single sample, oldest first; empty in these activities themselves."""
     at: float = 0.0

@@ -194,7 +194,7 @@ def unread_sources(job_status: JobStatus) -> tuple[Unknown, ...]:
         doing = status.activity
         if doing is not None and doing.error:
             remedy = f"; {MAY_LOOK}" if doing.error == "denied" else ""
-            reasons["stacks", ": ".join(filter(None, (doing.error, doing.said))) + remedy].add(status.node)
+            reasons["stacks", ": ".join(filter(None, (doing.error, doing.detail))) + remedy].add(status.node)
     for name in logs_behind(job_status):
         reasons["logs", "not yet read since the last rank ended: what it wrote is not known"].add(name)
     others: dict[tuple[object, str], list[Rank]] = defaultdict(list)

@@ -8,13 +8,12 @@ from textwrap import shorten
 
 from hangtop.diagnosis.finding import Evidence, Observer
 from hangtop.diagnosis.phrasing import duration, listed, of_several, rank_text, ranks_on, ranks_text, size
-from hangtop.diagnosis.tables.thresholds import TRICKLE_BYTES_PER_S
 from hangtop.diagnosis.tables.wchan import sleep_at
 from hangtop.diagnosis.waits.graph import WaitGraph
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.process_motion import HALTED
 from hangtop.diagnosis.waits.rank_status import WAITS, RankStatus
-from hangtop.diagnosis.waits.wake_set import ENDED, IN_LOOPS, STOPPED, WakeProgress
+from hangtop.diagnosis.waits.wake_set import ENDED, IN_LOOPS, LITTLE_BYTES_PER_S, STOPPED, WakeProgress
 
 FRAMES_SHOWN, PLACES_SHOWN = 8, 4
 COMMAND_SHOWN = 60
@@ -31,7 +30,7 @@ def stack_of(status: RankStatus) -> Evidence | None:
     source = f"py-spy {ranks_on([status.rank], [status.node])}"
     shown = doing.frames[-FRAMES_SHOWN:]
     dots = ["…"] if len(shown) < len(doing.frames) else []
-    text = " → ".join([*dots, *shown]) or ": ".join(filter(None, (doing.error, doing.said)))
+    text = " → ".join([*dots, *shown]) or ": ".join(filter(None, (doing.error, doing.detail)))
     return Evidence(Observer.STACKS, source, doing.at, text)
 
 
@@ -47,7 +46,7 @@ def process_of(status: RankStatus) -> Evidence | None:
     if moved.cpu is not None and moved.span:
         beside = f", {moved.threads:.2f} of them in its other threads" if (moved.threads or 0.0) >= 0.1 else ""
         words.append(f"{moved.cpu:.2f} cores over {duration(moved.span)}{beside}")
-    if doing is not None and (doing.carried or 0.0) > TRICKLE_BYTES_PER_S:
+    if doing is not None and (doing.carried or 0.0) > LITTLE_BYTES_PER_S:
         words.append(f"its connections carry {size(doing.carried or 0.0)}/s")
     source = f"/proc/{pid} on {status.node}" if pid else f"process of {rank_text(status.rank)}"
     text, observer = ", ".join(filter(None, words)), Observer.PROCESS if _kernel_agrees(status) else Observer.CONTEXT

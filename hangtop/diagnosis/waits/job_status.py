@@ -102,19 +102,16 @@ class JobStatus:
             rests = status.load in ("spinning", "idle") or status.motion.blocked
             return inf if status.motion.moves_data else max(self.alarm_after, 0.0 if rests else LONG_WORK_S)
         if status.state == "on_gpu" and status.load == "unknown":
-            return max(self.alarm_after, self.outside_patience)
-        match self.wake_set(status).progress:
-            case WakeProgress.INSIDE:
-                return self.alarm_after
-            case WakeProgress.OUTSIDE:
-                return max(self.alarm_after, self.outside_patience)
-            case _:
-                return inf
+            return self.outside_patience
+        progress = self.wake_set(status).progress
+        if progress is WakeProgress.INSIDE:
+            return self.alarm_after
+        return self.outside_patience if progress is WakeProgress.OUTSIDE else inf
 
     @property
     def outside_patience(self) -> float:
         """Seconds of patience with something outside the job: three times the longest ordinary pause, at least 60."""
-        return max(PATIENCE_S, OF_USUAL_PAUSE * (self.job.usual_pause or 0.0))
+        return max(self.alarm_after, PATIENCE_S, OF_USUAL_PAUSE * (self.job.usual_pause or 0.0))
 
 
 @once

@@ -8,18 +8,20 @@ from typing import NamedTuple
 from collectors.samples.ranks import RankPulse
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.series import Timed
-from hangtop.diagnosis.tables.thresholds import (
-    A_POLL,
-    BUSY_CORES,
-    IDLE_CORES,
-    POLLS_PER_S,
-    PREEMPTED_PER_S,
-    QUIET_SWITCHES_PER_S,
-    STILL_SWITCHES_PER_S,
-    WORK_BYTES_PER_S,
-)
+from hangtop.diagnosis.tables.thresholds import BUSY_CORES, IDLE_CORES
 from hangtop.diagnosis.tables.wchan import is_frozen
 
+POLLS_PER_S, A_POLL = 300.0, 50e-6
+"""Wakes per second, and most CPU seconds for each, of a wait in C that polls with short sleeps: NCCL's init wakes
+14,000 times a second and torch's blocking wait 900 times, for 5 to 12 microseconds each. No work is that short."""
+PREEMPTED_PER_S = 3.0
+"""Ours: a thread that sleeps, or polls a flag ten times a second, is preempted once in many seconds at most."""
+STILL_SWITCHES_PER_S = 3.0
+"""Ours: Python's queues poll every 5 s and a store every second; a training loop switches far more often."""
+QUIET_SWITCHES_PER_S = 0.05
+"""Ours: the main thread of a rank that waits in gloo does not switch for minutes; moving, once a collective."""
+WORK_BYTES_PER_S = 65536.0
+"""Ours: log lines and retries stay far below; a checkpoint or a data set comes in megabytes."""
 HALTED = ("T", "t", "D")
 """State letters of a process that does nothing, whatever its stack shows."""
 

@@ -16,13 +16,7 @@ from hangtop.diagnosis.job import Job
 from hangtop.diagnosis.node import Rank
 from hangtop.diagnosis.stacks.activity import activity
 from hangtop.diagnosis.stacks.states import Activity, Kind, Meaning
-from hangtop.diagnosis.tables.thresholds import (
-    LATE_SAMPLES,
-    SAMPLES_SLACK_S,
-    SAMPLES_SLACK_SHARE,
-    STOOD_STILL_S,
-    UNINTERRUPTIBLE_S,
-)
+from hangtop.diagnosis.tables.thresholds import LATE_SAMPLES, STOOD_STILL_S
 from hangtop.diagnosis.waits.process_motion import HALTED, NO_MOTION, Motion, motion, state_of
 
 State = Literal["waiting", "on_gpu", "working", "leaving", "stopped", "uninterruptible", "gone", "missing", "unseen"]
@@ -36,9 +30,12 @@ readable stack.
 """
 WAITS: tuple[State, ...] = ("waiting", "on_gpu")
 """States of ranks that wait for other ranks or for their GPU."""
-HALTED_AFTER = {"T": 0.0, "t": 10.0, "D": UNINTERRUPTIBLE_S}
-"""Seconds after which a state letter counts. Ours for t: another program's stack dump takes seconds on a loaded
-machine."""
+HALTED_AFTER = {"T": 0.0, "t": 10.0, "D": 2.0}
+"""Seconds after which a state letter counts. Ours: another program's stack dump takes seconds on a loaded machine;
+ordinary disk reads leave state D within milliseconds, a healthy node under write-back within a second."""
+SAMPLES_SLACK_S = 1.0
+SAMPLES_SLACK_SHARE = 0.25
+"""Ours: samples span less than the watch: a short watch loses up to a quarter at its ends, a long one a second."""
 
 
 class RankStatus(NamedTuple):
@@ -153,7 +150,7 @@ def _at_the_store(doing: Activity, process: Rank | None) -> Activity:
 
 
 def with_meaning(doing: Activity, other: Activity) -> Activity:
-    """``doing`` with the meaning and the frames of ``told``, an activity at the same place."""
+    """``doing`` with the meaning and the frames of ``other``, an activity at the same place."""
     return doing._replace(
         meaning=other.meaning, op=other.op, waits=other.waits, context=doing.context | other.context,
         by_frame=other.by_frame, by_name=other.by_name, native=other.native, frames=other.frames,

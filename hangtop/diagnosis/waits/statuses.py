@@ -167,7 +167,7 @@ def with_waits_of_many(job: Job, statuses: Sequence[RankStatus]) -> Sequence[Ran
 def _is_opaque(doing: Activity) -> bool:
     """Whether Python frames end at a user line that called C code, and do not show what the call waits for.
 
-    Not in a rank that starts: ranks that import a library at one line wait for nobody.
+    Not in a rank that starts: ranks that import a library at one line wait for no rank.
     """
     named = doing.kind in ("code", "sleep") or doing.by_name  # a function's name is no proof of a wait
     open_ended = named and doing.waits in ("nothing", "unknown", "time") and "init" not in doing.context

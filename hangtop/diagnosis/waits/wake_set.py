@@ -23,10 +23,15 @@ from collectors.samples.stacks import ThreadWait
 from hangtop.diagnosis.phrasing import duration, listed, size
 from hangtop.diagnosis.stacks.kernel import FILE_LOCKS
 from hangtop.diagnosis.stacks.states import Activity, Meaning, target_of
-from hangtop.diagnosis.tables.thresholds import HELPERS_KNOWN_S, IDLE_CORES, LATE_SAMPLES, SOME_CORES
+from hangtop.diagnosis.tables.thresholds import IDLE_CORES, LATE_SAMPLES
 from hangtop.diagnosis.tables.wchan import call_at, sleep_at
 from hangtop.diagnosis.waits.rank_status import RankStatus
 
+SOME_CORES = 0.015
+"""Ours: three times what the threads of a rank that waits use together."""
+HELPERS_KNOWN_S = 5.0
+"""Seconds of watching a rank after which its child processes are known: a node looks for new ones every tick, and
+compilers live for a second or two."""
 LITTLE_BYTES_PER_S = 4096.0
 """Ours: log lines, heartbeats and keep-alives of a rank stay below; even a slow copy of a file is above."""
 ENOUGH = 32
