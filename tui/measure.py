@@ -71,7 +71,7 @@ def inside_of(row: RankRow) -> InsidePulse | None:
 def _steps_of(row: RankRow) -> Steps | None:
     """The log that counts a rank's steps."""
     pid = row.rank.process.pid
-    return next((log for log in row.node.steps.values() if log.count.pid == pid and log.told), None)
+    return next((log for log in row.node.steps.values() if log.count.pid == pid and log.lines), None)
 
 
 def last_step(row: RankRow) -> float | None:
@@ -79,15 +79,15 @@ def last_step(row: RankRow) -> float | None:
     inside, log = inside_of(row), _steps_of(row)
     if inside is not None and inside.step is not None:
         return inside.step
-    return None if log is None else log.told[-1][1]
+    return None if log is None else log.lines[-1][1]
 
 
 def seconds_a_step(row: RankRow) -> float | None:
     """Mean seconds per step over the last steps in its log."""
     log = _steps_of(row)
-    if log is None or len(log.told) < 2:
+    if log is None or len(log.lines) < 2:
         return None
-    (began, first, _), (ended, last, _) = log.told[0], log.told[-1]
+    (began, first, _), (ended, last, _) = log.lines[0], log.lines[-1]
     return (ended - began) / (last - first) if last > first and ended > began else None
 
 

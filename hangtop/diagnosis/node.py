@@ -84,8 +84,7 @@ class Counted:
         before, value = self.before.get(name), self.counters.get(name)
         if before is None or value is None or self.span <= 0.0:
             return None
-        # A counter that fell was reset to zero.
-        return (value - before if value >= before else value) / self.span
+        return (value - before if value >= before else value) / self.span  # a counter that fell was reset to zero
 
 
 @dataclass(slots=True)
@@ -175,7 +174,7 @@ class Steps:
     count: StepCount
     grown_at: float | None = None
     """When a step was last seen to complete during the watch; None before the first."""
-    told: tuple[tuple[float, float, int], ...] = ()
+    lines: tuple[tuple[float, float, int], ...] = ()
     """(time, step number, steps completed by then) of the last lines, oldest first; few, as each rank may log."""
 
 
@@ -286,8 +285,7 @@ class Node:
     def copied(self) -> Node:
         """A snapshot that the session no longer changes."""
         heard = self.seen_at if self.connected else None
-        gpus_heard = heard if self.answers("gpus") else None
-        ranks_heard = heard if self.answers("ranks") else None
+        gpus_heard, ranks_heard = (heard if self.answers(source) else None for source in ("gpus", "ranks"))
         users = self.gpu_users()
         return replace(
             self,

@@ -146,8 +146,7 @@ def folded_names(names: Iterable[str]) -> str:
 def duration(seconds: float) -> str:
     """``0.4 s``, ``12 s``, ``4 min``, ``2.5 h``."""
     if seconds < 9.95:
-        text = f"{seconds:.1f}".removesuffix(".0")
-        return f"{text} s"
+        return f"{seconds:.1f}".removesuffix(".0") + " s"
     if seconds < 180:
         return f"{seconds:.0f} s"
     if seconds < 7200:

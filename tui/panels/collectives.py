@@ -28,14 +28,14 @@ class Standing(IntEnum):
     """A rank's progress in a communicator, in the order of display."""
 
     BEHIND = 0
-    UNTOLD = 1
+    UNCOVERED = 1
     WAITS = 2
     LAUNCHED = 3
 
 
 LOOKS: Mapping[Standing, tuple[str, Colour]] = {
     Standing.BEHIND: ("✖", Colour.BAD),
-    Standing.UNTOLD: ("·", Colour.DIM),
+    Standing.UNCOVERED: ("·", Colour.DIM),
     Standing.WAITS: ("…", Colour.WARN),
     Standing.LAUNCHED: ("✔", Colour.OK),
 }
@@ -82,14 +82,14 @@ class CollectivesPanel(ItemPanel[tuple[LaunchProgress, ...]]):
             if waits is not None:
                 alike[Standing.WAITS, f"waits in {waits.name} #{waits.seq}"].append(rank)
             elif rank in uncovered or last is None:
-                alike[Standing.UNTOLD, "last launch unknown"].append(rank)
+                alike[Standing.UNCOVERED, "last launch unknown"].append(rank)
             else:
                 standing = Standing.BEHIND if rank in behind else Standing.LAUNCHED
                 alike[standing, f"launched #{last.seq} last" if last.seq >= 0 else "launched nothing"].append(rank)
         items = [Item((self._heading(progress),), progress.members, number, apart=True)]
         for (standing, text), ranks in sorted(alike.items()):
             mark, colour = LOOKS[standing]
-            odd = standing is Standing.BEHIND or (standing is Standing.UNTOLD and bool(progress.waiting))
+            odd = standing is Standing.BEHIND or (standing is Standing.UNCOVERED and bool(progress.waiting))
             label = fit(f"{ranks_text(ranks)} {self.nodes_of(ranks) if len(ranks) == 1 else ''}".rstrip(), LABEL - 1)
             line = [("▸ " if odd else "  ", Colour.BAD), (f"{label} ", Colour.ACCENT if odd else Colour.STRONG),
                     (f"{mark} {text}", colour)]  # fmt: skip

@@ -35,7 +35,6 @@ class TimedOutGroup:
     """Time-outs and the status that goes with them."""
     members: frozenset[int]
     """All ranks of the job for the group of all ranks, and if all of them report; else empty: no line lists them."""
-
     completed: Mapping[int, int]
     """The highest number that each rank reports as completed."""
 

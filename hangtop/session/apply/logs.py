@@ -10,7 +10,7 @@ from collectors.samples.logs import CommProgress, LogEvent, LogFile, LogLines, L
 from hangtop.diagnosis.node import Steps
 from hangtop.session.state import SampleContext
 
-TOLD = 8
+LINES_KEPT = 8
 """Step lines of one log that are kept."""
 COMMUNICATORS = 65_536
 """Communicators that are kept for all ranks of a node."""
@@ -68,6 +68,6 @@ def steps(here: SampleContext, sample: StepCount) -> None:
     if grown:
         known.grown_at = at
     if sample.value is not None and sample.at is not None:
-        last = known.told[-1] if known.told else None
+        last = known.lines[-1] if known.lines else None
         anew = last is None or last[1] > sample.value or last[2] > sample.grown
-        known.told = (*(() if anew else known.told), (at, sample.value, sample.grown))[-TOLD:]
+        known.lines = (*(() if anew else known.lines), (at, sample.value, sample.grown))[-LINES_KEPT:]

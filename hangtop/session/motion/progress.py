@@ -177,8 +177,8 @@ class ProgressClock:
         if steps.grown_at is not None:
             # One rank logs steps that all ranks took together.
             return max(0.0, min(still, now - steps.grown_at))
-        if never and steps.every is not None and steps.told_at is not None:
-            since = now - steps.told_at
+        if never and steps.every is not None and steps.logged_at is not None:
+            since = now - steps.logged_at
             return max(still, since) if since > OVERDUE * steps.every + LAG else still
         return still
 
@@ -190,10 +190,10 @@ class ProgressClock:
         proof = (steps.proof() if stepping else "") or strongest
         moving = True if stepping or proof else False if still is not None and still > self._rhythm() else None
         since = None if still is None or moving else self._now - still
-        if since is not None and never and steps.told_at is not None:
-            since = min(since, steps.told_at)
+        if since is not None and never and steps.logged_at is not None:
+            since = min(since, steps.logged_at)
         by_gpus = list(shown) == [MotionSign.GPU] and not stepping
-        return JobMotion(moving, proof, steps.last, steps.told_at, steps.longest, since, by_gpus)
+        return JobMotion(moving, proof, steps.last, steps.logged_at, steps.longest, since, by_gpus)
 
     def _rhythm(self) -> float:
         """Seconds without any sign that are usual between two steps of this job."""

@@ -41,7 +41,7 @@ class JobSteps:
 
     def _take_log(self, log: Steps) -> None:
         every, longest = _every(log), log.count.longest if log.count.name in NUMBERED else None
-        if log.told and (self.best is None or _worth(log) > _worth(self.best)):
+        if log.lines and (self.best is None or _worth(log) > _worth(self.best)):
             self.best = log
         if every is not None:
             self.every = min(every, self.every or every)
@@ -53,12 +53,12 @@ class JobSteps:
     @property
     def last(self) -> int | None:
         """Number of the last logged training step; None if steps have no numbers."""
-        return int(self.best.told[-1][1]) if self.best is not None and self.best.count.name in NUMBERED else None
+        return int(self.best.lines[-1][1]) if self.best is not None and self.best.count.name in NUMBERED else None
 
     @property
-    def told_at(self) -> float | None:
+    def logged_at(self) -> float | None:
         """When the last training step was logged; without numbered steps, the last line that counts something."""
-        return None if self.best is None else self.best.told[-1][0]
+        return None if self.best is None else self.best.lines[-1][0]
 
     @property
     def fresh(self) -> float:
@@ -71,29 +71,29 @@ class JobSteps:
 
     def per_second(self) -> float | None:
         """Steps per second by the best log's last lines; 0 if the next line is overdue, None without two lines."""
-        told = () if self.best is None else self.best.told
-        if len(told) < 2:
+        lines = () if self.best is None else self.best.lines
+        if len(lines) < 2:
             return None
-        (began, first, _), (newest, last, _) = told[0], told[-1]
+        (began, first, _), (newest, last, _) = lines[0], lines[-1]
         return max(0.0, (last - first) / (newest - began)) if self.going_on() and newest > began else 0.0
 
     def proof(self) -> str:
         """``step 1,204 to 1,219 in 5 s``; empty without a log of steps."""
         if self.best is None:
             return ""
-        name, told = self.best.count.name, self.best.told
-        (began, first, _), (newest, number, _) = told[0], told[-1]
-        if len(told) == 1:
+        name, lines = self.best.count.name, self.best.lines
+        (began, first, _), (newest, number, _) = lines[0], lines[-1]
+        if len(lines) == 1:
             return f"{name} {number:,.10g} is done"
         return f"{name} {first:,.10g} to {number:,.10g} in {max(1.0, newest - began):,.0f} s"
 
 
 def _every(log: Steps) -> float | None:
     """Seconds between two steps of one log, by its lines' times or by their arrival; None if not known."""
-    if log.count.every is not None or len(log.told) < 3:
+    if log.count.every is not None or len(log.lines) < 3:
         return log.count.every
-    return median((after[0] - before[0]) / max(1, after[2] - before[2]) for before, after in pairwise(log.told))
+    return median((after[0] - before[0]) / max(1, after[2] - before[2]) for before, after in pairwise(log.lines))
 
 
 def _worth(log: Steps) -> tuple[bool, float]:
-    return log.count.name in NUMBERED, log.told[-1][0]
+    return log.count.name in NUMBERED, log.lines[-1][0]
