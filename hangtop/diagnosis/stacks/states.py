@@ -143,8 +143,8 @@ class ThreadNote(NamedTuple):
     where: str
 
 
-_MAY_BE_WAITS: frozenset[Kind] = frozenset(("code", "checkpoint", "backward", "forward"))
-"""Kinds that may hide a wait: a rank that gathers a checkpoint waits for its GPU, and for others, in C code."""
+_MAY_BE_WAITS: frozenset[Kind] = frozenset(("code", "sleep", "checkpoint", "backward", "forward"))
+"""Kinds that may hide a wait for the GPU or for other ranks in C code, which may poll with naps."""
 
 
 class Activity(NamedTuple):

@@ -120,7 +120,7 @@ def _by_peers(job: Job, statuses: Sequence[RankStatus]) -> dict[int, RankStatus]
         if status.state in WAITS and status.where:
             waits_at[status.where] = doing
         elif status.state == "working" and status.load != "computing" and not doing.moving:
-            if quiet and status.load == "spinning" and doing.needs_native:
+            if quiet and status.load == "spinning" and doing.needs_native and doing.kind != "sleep":
                 full = doing.taken_as(Meaning.GPU_FULL)
                 changed[status.rank] = with_activity(status, full)
                 waits_at.setdefault(status.where, full)

@@ -72,6 +72,14 @@ def test_the_busy_gpus_of_another_job_are_none_of_a_job_of_cpus() -> None:
     assert (job.verdict().outcome, found(job).ranks) == ("hung", (2,))
 
 
+def test_native_frames_are_wanted_of_a_rank_that_naps_in_c_code_but_not_of_ranks_whose_frames_show_the_wait() -> None:
+    """CUDA may poll with naps; ``time.sleep`` has no frame of its own, either."""
+    job = Sketch(stood_still=20.0, watched=20.0, span=20.0)
+    job.ranks().at(ALL_REDUCE)
+    job.ranks(2).at(["gather evaluator.py:13", "main train.py:33"], syscall="clock_nanosleep")
+    assert native_wanted(job.job()) == (2,)
+
+
 @pytest.mark.parametrize(
     ("figures", "held", "outcome"), [(False, 20.0, "waiting"), (False, 70.0, "hung"), (True, 20.0, "hung")]
 )
