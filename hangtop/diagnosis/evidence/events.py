@@ -55,12 +55,8 @@ def hosts_in(job: Job, events: Iterable[LogEvent]) -> tuple[str, ...]:
 
 
 def lines(events: Sequence[LogEvent]) -> tuple[Evidence, ...]:
-    """The first few events as evidence; of an error and its traceback at one line, the traceback."""
-    by_place: dict[tuple[str, object], LogEvent] = {}
-    for event in events:
-        place = event.source, event.line or event.text
-        by_place[place] = max(by_place.get(place, event), event, key=lambda each: len(each.text))
-    return tuple(map(event_line, [*by_place.values()][:LINES_SHOWN]))
+    """The first few events as evidence."""
+    return tuple(map(event_line, events[:LINES_SHOWN]))
 
 
 EVIDENCE_CHARS = 400
