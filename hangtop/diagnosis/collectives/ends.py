@@ -15,7 +15,7 @@ from hangtop.diagnosis.collectives.progress import LaunchProgress
 from hangtop.diagnosis.collectives.recorded import RankInGroup
 
 
-def circle_of(waits: Mapping[int, Collection[int]]) -> set[int]:
+def cycle_of(waits: Mapping[int, Collection[int]]) -> set[int]:
     """Ranks in cycles of waits, without the ranks whose waits lead to an end and the ranks that no rank waits for."""
     left = {rank: set(targets) for rank, targets in waits.items()}
     while True:

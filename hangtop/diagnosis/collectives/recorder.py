@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from collectors.samples.collectives import RecorderDump
-from hangtop.diagnosis.collectives.ends import circle_of, strayed
+from hangtop.diagnosis.collectives.ends import cycle_of, strayed
 from hangtop.diagnosis.collectives.groups import Group
 from hangtop.diagnosis.collectives.progress import LaunchProgress, Operation, WaitEdge, differing_field
 from hangtop.diagnosis.collectives.recorded import RankInGroup, Recorded, closes, p2p_edges, recorded
@@ -43,7 +43,7 @@ class Matched:
     differs: tuple[Mapping[int, Operation], ...]
     """For each group, the first collective that ranks launched with different operations, types or sizes; the earliest
     first."""
-    circle: tuple[int, ...]
+    cycle: tuple[int, ...]
     """Ranks in a cycle of waits."""
     culprits: tuple[int, ...]
     """Ranks at which all waits end; else ranks whose GPUs stand still; else the rank with the wrong order."""
@@ -82,9 +82,9 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
     busy |= {op.rank for op in launched.p2p if op.open and op.peer is not None}
     ends = set().union(*sure.values()) - waiters
     culprits = ends - busy
-    circle = circle_of(sure)
+    cycle = cycle_of(sure)
     undumped = {rank for edge in edges if edge.uncovered for rank in edge.for_ranks} - launched.dumps.keys()
-    if culprits or circle or len(undumped) > len(waiters):
+    if culprits or cycle or len(undumped) > len(waiters):
         undumped = set()
     unfinished = (
         [] if culprits else [left for group in groups if (left := _on_some(progress[group], launched.groups[group]))]
@@ -93,12 +93,12 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
     # gloo lists no members: a rank alone in its group waits in a collective that no other rank has joined
     alone = {rank for record in progress.values() if len(record.members) == 1 for rank in record.waiting}
     culprits = culprits or ends & alone
-    if not (culprits or circle or undumped):
+    if not (culprits or cycle or undumped):
         unfinished = [OpenGroup(record.label, record.waiting) for record in progress.values() if _stands(record)]
     return Matched(
         launched.dumps, tuple(progress.values()), edges,
         differs=tuple(sorted(filter(None, map(_differs, [launched.groups[group] for group in groups])), key=_since)),
-        circle=() if culprits else tuple(sorted(circle)),
+        cycle=() if culprits else tuple(sorted(cycle)),
         culprits=tuple(sorted(culprits)),
         undumped=tuple(sorted(undumped)),
         unfinished=tuple(sorted(unfinished, key=lambda group: _since(group.waiting))),

@@ -38,7 +38,7 @@ def by_recorders(job_status: JobStatus) -> Iterator[Finding]:
         proof = [(rank, _dump(matched, rank, text)) for rank, text in texts.items()]
         yield from differing(job, launched, (0.95, 0.6), proof)
     if not matched.differs:
-        for rule in (_circle, _unfinished, _stayed_away):
+        for rule in (_cycle, _unfinished, _stayed_away):
             yield from rule(job_status, matched)
 
 
@@ -63,19 +63,19 @@ def _dump(matched: Matched, rank: int, text: str) -> Evidence:
     return Evidence(Observer.RECORDER, f"{dump.source} (rank {rank})", dump.at, text, dump.source)
 
 
-def _circle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
+def _cycle(job_status: JobStatus, matched: Matched) -> Iterator[Finding]:
     """p2p_deadlock; collective_mismatch if the cycle contains collectives, which a rank entered in another order.
 
     A receive may have been posted early, so a rank in the cycle may be held up elsewhere.
     """
-    waits = [edge for edge in matched.edges if edge.waiter in matched.circle and edge.certain]
+    waits = [edge for edge in matched.edges if edge.waiter in matched.cycle and edge.certain]
     if waits and _open_long(job_status, matched, (edge.since for edge in waits)):
         p2p = all(edge.p2p for edge in waits)
         yield Finding(
             "p2p_deadlock" if p2p else "collective_mismatch", "critical", 0.8 if p2p else 0.6,
             f"{'sends and receives' if p2p else 'ranks of several groups'} wait in a cycle: "
             f"{listed([f'rank {edge.waiter} {_open(edge)}' for edge in waits])}",
-            ranks=matched.circle, nodes=homes(job_status.job, matched.circle),
+            ranks=matched.cycle, nodes=homes(job_status.job, matched.cycle),
             evidence=tuple(_dump(matched, edge.waiter, _open(edge)) for edge in waits[:4]),
             advice=POSTED_EARLY if p2p else CODE,
         )  # fmt: skip

@@ -24,7 +24,7 @@ class _Sample(NamedTuple):
     """One parsed dump of a rank's own process."""
 
     dump: StackDump
-    says: Activity
+    activity: Activity
     """What the rank does according to this sample alone."""
     points: tuple[tuple[object, ...], ...]
     """Name, file and line of each Python frame, to tell moving from frozen."""
@@ -38,17 +38,17 @@ def activity(dumps: Sequence[StackDump]) -> Activity:
     helpers = [dump for dump in ordered if dump.pid != mine[0].pid]
     torn = _torn(mine)
     samples = [_sample_of(dump, None if dump is torn else dump.main, helpers) for dump in mine]
-    read, last = [sample for sample in samples if not sample.says.error], samples[-1]
+    read, last = [sample for sample in samples if not sample.activity.error], samples[-1]
     late = [sample for sample in read if sample.dump.at >= last.dump.at - _LATELY_S]
     late = late if len(late) >= _LATE_SAMPLES else read[-_LATE_SAMPLES:]
-    alike = [*takewhile(lambda sample: sample.says.place == last.says.place, reversed(read))]
+    alike = [*takewhile(lambda sample: sample.activity.place == last.activity.place, reversed(read))]
     child = target_of(last.dump.waiting_on).process
     rates = [_carried(mine), _carried([dump for dump in helpers if dump.pid == child])]
-    return last.says._replace(
+    return last.activity._replace(
         cpu=_cpu(mine),
-        moving=None if last.says.error or len(read) == 1 else any(sample.points != last.points for sample in late),
-        readings=tuple(sample.says for sample in samples),
-        since=last.dump.at if last.says.error else alike[-1].dump.at,
+        moving=None if last.activity.error or len(read) == 1 else any(sample.points != last.points for sample in late),
+        readings=tuple(sample.activity for sample in samples),
+        since=last.dump.at if last.activity.error else alike[-1].dump.at,
         carried=max((rate for rate in rates if rate is not None), default=None),
     )
 
@@ -69,22 +69,22 @@ def _sample_of(dump: StackDump, main: ThreadStack | None, helpers: Sequence[Stac
     """
     waiting_on, points = dump.waiting_on, tuple[tuple[object, ...], ...]()
     if main is None:
-        says = _without_frames(dump)
+        doing = _without_frames(dump)
     else:
         stack, part = thread_that_counts(dump, main, parse(main.frames, kernel_view(dump)))
-        says, frames = stack.says._replace(thread=part, others=_other_threads(dump, stack)), stack.frames
-        helper, inner = _helper(dump, helpers) if says.waits == "helper" else (None, None)
+        doing, frames = stack.activity._replace(thread=part, others=_other_threads(dump, stack)), stack.frames
+        helper, inner = _helper(dump, helpers) if doing.waits == "helper" else (None, None)
         if helper is not None and inner is not None:
-            says, frames = _with_helper(says, helper, inner), (*frames, *inner.frames)
+            doing, frames = _with_helper(doing, helper, inner), (*frames, *inner.frames)
             if not waiting_on or target_of(waiting_on).process is not None:
                 waiting_on = helper.waiting_on  # of the helper whose end the rank awaits
         points = tuple(frame[:3] for frame in frames if not frame.native)
-    says = says._replace(
+    doing = doing._replace(
         state=dump.state, wchan=dump.wchan, syscall=dump.syscall, waiting_on=waiting_on, at=dump.at, since=dump.at,
         beside=dump.beside,
         gil=next((thread_name(thread) for thread in dump.threads if thread.owns_gil), ""),
     )  # fmt: skip
-    return _Sample(dump, says, points)
+    return _Sample(dump, doing, points)
 
 
 def _without_frames(dump: StackDump) -> Activity:
@@ -96,15 +96,15 @@ def _without_frames(dump: StackDump) -> Activity:
     return Activity(meaning, meaning.waits, error=error or "torn", detail=detail or "no main thread in the dump")
 
 
-def _with_helper(says: Activity, helper: StackDump, inner: ParsedStack) -> Activity:
+def _with_helper(doing: Activity, helper: StackDump, inner: ParsedStack) -> Activity:
     """Activity of a rank that waits for a helper: at the helper's place, with the helper's frames after its own."""
-    title = f"[{'data worker' if says.kind == 'data' else 'child process'} {helper.pid}]"
+    title = f"[{'data worker' if doing.kind == 'data' else 'child process'} {helper.pid}]"
     where = inner.user[0]
-    return says._replace(
+    return doing._replace(
         where=place(where),
         function=place(where, line=False),
-        place=";".join([says.place, *map(place, reversed(inner.user))]),
-        frames=(*says.frames, title, *inner.says.frames),
+        place=";".join([doing.place, *map(place, reversed(inner.user))]),
+        frames=(*doing.frames, title, *inner.activity.frames),
         helper_pid=helper.pid,
     )
 
@@ -119,7 +119,7 @@ def _helper(waits: StackDump, helpers: Sequence[StackDump]) -> tuple[StackDump, 
         main = dump.main
         if main is not None and (dump.pid == child or not dump.syscall.startswith("accept")):  # accept: a server
             parsed = parse(main.frames, kernel_view(dump))
-            awaits_orders = parsed.says.waits == "helper" and len(parsed.user) == 1
+            awaits_orders = parsed.activity.waits == "helper" and len(parsed.user) == 1
             # a helper started as ``python -c`` shows no line of the job
             if any(frame.file != "<string>" for frame in parsed.user) and not awaits_orders:
                 return dump, parsed

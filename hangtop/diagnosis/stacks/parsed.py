@@ -25,7 +25,7 @@ _REMEMBERED = 4096
 class ParsedStack:
     """What one thread's frames mean."""
 
-    says: Activity
+    activity: Activity
     """What the thread does according to this sample alone."""
     user: tuple[Frame, ...]
     """Frames of user code, innermost first; without Python frames, all frames that do more than forward a call."""
@@ -70,7 +70,7 @@ def _parse(frames: Sequence[Frame], view: Meaning | None, *, main: bool) -> Pars
     meant = peers or _without_peers(program, phases, context, mine, view or Meaning.CODE)
     meaning, by_frame = meant.meaning, peers is not None or program is not None
     words = meaning.words.format(op=meant.op) if by_frame or meaning.kind not in ("code", "unknown") else ""
-    says = Activity(
+    doing = Activity(
         meaning, meant.waits, meant.op, frozenset(context), meant.world, meant.peer,
         where=place(user[0]) if user else "",
         function=place(user[0], line=False) if user else "",
@@ -82,7 +82,7 @@ def _parse(frames: Sequence[Frame], view: Meaning | None, *, main: bool) -> Pars
         place=";".join(_folded(mine, user, words, user[0] if user and not by_frame else None)),
         frames=tuple(_folded(mine, user, words)),
     )  # fmt: skip
-    return ParsedStack(says, user, mine)
+    return ParsedStack(doing, user, mine)
 
 
 # --- what the innermost frames mean ------------------------------------------------------------------------------

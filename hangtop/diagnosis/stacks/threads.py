@@ -38,24 +38,24 @@ def role(thread: ThreadStack, dump: StackDump) -> Role:
 
 def thread_that_counts(dump: StackDump, main: ThreadStack, stack: ParsedStack) -> tuple[ParsedStack, Role]:
     """Stack and role of the thread to which main has handed its work, else of main."""
-    of_main, says = (stack, role(main, dump)), stack.says
-    hands_over = says.meaning in _HANDED_OVER
-    passive = says.kind in _PASSIVE or hands_over or not stack.user
-    if says.waits == "peers" or "shutdown" in says.context or not (passive or says.kind in ("backward", "forward")):
+    of_main, doing = (stack, role(main, dump)), stack.activity
+    hands_over = doing.meaning in _HANDED_OVER
+    passive = doing.kind in _PASSIVE or hands_over or not stack.user
+    if doing.waits == "peers" or "shutdown" in doing.context or not (passive or doing.kind in ("backward", "forward")):
         return of_main
     others = [
         (inner, part)
         for thread in dump.threads
         if thread is not main and (part := role(thread, dump)) != "library"
-        if (inner := parse(thread.frames, main=False)).user or inner.says.by_frame
+        if (inner := parse(thread.frames, main=False)).user or inner.activity.by_frame
     ]
     for inner, part in others:
         # a thread of the job's own may gather a checkpoint during backward: only autograd's threads belong to backward
-        engine = says.kind == "backward" and part == "autograd"
-        if engine or (inner.says.waits == "peers" and (passive or part == "autograd")):
+        engine = doing.kind == "backward" and part == "autograd"
+        if engine or (inner.activity.waits == "peers" and (passive or part == "autograd")):
             return inner, part
     for inner, part in others:
-        if says.meaning in _QUEUES and inner.says.kind in ("data", "checkpoint"):
+        if doing.meaning in _QUEUES and inner.activity.kind in ("data", "checkpoint"):
             return inner, part
     working = [pair for pair in others if pair[0].user]
     if len(working) > 1:  # prefer the one in which a framework runs the job

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from statistics import median_low
 from typing import Literal
 
-from hangtop.diagnosis.collectives.ends import circle_of
+from hangtop.diagnosis.collectives.ends import cycle_of
 from hangtop.diagnosis.collectives.progress import WaitEdge
 from hangtop.diagnosis.waits.odd import OddRanks, Source, odd_ranks, threads_rest
 from hangtop.diagnosis.waits.points import WaitPoint, by_frames, points_of, standing_part
@@ -113,8 +113,8 @@ def _all_wait(waits: Sequence[RankStatus], odd: OddRanks | None) -> tuple[Patter
     """Pattern and culprits of a job in which every rank waits."""
     points = points_of(waits)
     sends = [point for point in points if point.kind == "p2p"]
-    if circle := _circle([member for point in sends for member in point.members], everybody=len(sends) == len(points)):
-        return "deadlock", circle
+    if cycle := _cycle([member for point in sends for member in point.members], everybody=len(sends) == len(points)):
+        return "deadlock", cycle
     if odd is None:
         # the kernel for which some ranks wait may be the collective in which the other ranks are
         together = len(points) == 1 or any(point.kind == "device" for point in points)
@@ -124,7 +124,7 @@ def _all_wait(waits: Sequence[RankStatus], odd: OddRanks | None) -> tuple[Patter
     return "stalled" if together else "mismatch", odd.ranks
 
 
-def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
+def _cycle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
     """Ranks whose sends and receives wait for one another in a cycle.
 
     Known peers give the cycle directly. Without any known peer, one case is certain: if every rank is in a plain
@@ -135,4 +135,4 @@ def _circle(members: Sequence[RankStatus], *, everybody: bool) -> set[int]:
     if all(activity.peer is None for activity in activities.values()):
         sides = {activity.op for activity in activities.values()}
         return set(activities) if everybody and len(activities) > 1 and sides in ({"send"}, {"recv"}) else set()
-    return circle_of({edge.waiter: edge.for_ranks for edge in by_frames(members)})
+    return cycle_of({edge.waiter: edge.for_ranks for edge in by_frames(members)})

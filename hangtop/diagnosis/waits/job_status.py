@@ -14,7 +14,7 @@ from hangtop.diagnosis.tables.thresholds import LONG_WORK_S
 from hangtop.diagnosis.waits.graph import WaitGraph, find_waits
 from hangtop.diagnosis.waits.points import by_frames
 from hangtop.diagnosis.waits.rank_status import RankStatus, State, in_state, seen_after
-from hangtop.diagnosis.waits.statuses import statuses_of, to_ask_natively
+from hangtop.diagnosis.waits.statuses import statuses_of, to_dump_natively
 from hangtop.diagnosis.waits.wake_set import WakeProgress, WakeSet, wake_set_of
 
 PATIENCE_S, OF_USUAL_PAUSE = 60.0, 3.0
@@ -164,4 +164,4 @@ def native_wanted(job: Job) -> tuple[int, ...]:
     job_status = status_of_job(job)
     if not job_status.hung and ((job.stood_still or 0.0) < YOUNG_WAIT_S or job.motion.moving):
         return ()
-    return to_ask_natively([status for status in job_status.statuses.values() if status.frozen is not False])
+    return to_dump_natively([status for status in job_status.statuses.values() if status.frozen is not False])

@@ -179,7 +179,7 @@ def _may_start(doing: Activity) -> bool:
     return doing.meaning is Meaning.NETWORK and not (doing.by_frame or doing.native or doing.error)
 
 
-def to_ask_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
+def to_dump_natively(statuses: Collection[RankStatus]) -> tuple[int, ...]:
     """One rank per point at which Python frames do not show what happens, the largest point first.
 
     Ranks with torn dumps come before: their stacks change during a read without a pause. In a job that stands still,

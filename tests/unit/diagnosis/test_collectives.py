@@ -132,7 +132,7 @@ def test_a_group_that_was_not_joined_but_a_later_one_was() -> None:
 
     assert match([own(0), own(1), own(2, skips=True), own(3)]).culprits == (2,)
     alone = match([own(2, skips=True), own(3)])
-    assert (alone.culprits, alone.circle) == ((), (2, 3)), "without their neighbours nothing tells which is right"
+    assert (alone.culprits, alone.cycle) == ((), (2, 3)), "without their neighbours nothing tells which is right"
 
 
 def test_who_failed_by_itself_wrote_no_dump_for_that() -> None:
