@@ -106,28 +106,26 @@ class Job:
     """Living processes without a rank number that belong to something else: notebooks, servers, other users' jobs."""
     unasked: bool = False
     """This machine is watched only because no node was named: the job may run elsewhere."""
-    _ranks_on: dict[str, list[Rank]] = field(init=False, repr=False, compare=False, default_factory=dict)
-    _events_of: dict[str, list[tuple[str, LogEvent]]] = field(
-        init=False, repr=False, compare=False, default_factory=dict
-    )
+    _by_node: dict[str, list[Rank]] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _by_kind: dict[str, list[tuple[str, LogEvent]]] = field(init=False, repr=False, compare=False, default_factory=dict)
     known: dict[Callable[[Job], Any], Any] = field(init=False, repr=False, compare=False, default_factory=dict)
     """Results of functions under :func:`once`."""
 
     def __post_init__(self) -> None:
         """Index ranks by node and events by kind, so that rules need not scan all of them for every node."""
         for rank in self.ranks:
-            self._ranks_on.setdefault(rank.node, []).append(rank)
+            self._by_node.setdefault(rank.node, []).append(rank)
         for node, event in zip_longest(self.event_nodes, self.events, fillvalue=""):
             if not isinstance(event, str):
-                self._events_of.setdefault(event.kind, []).append((node, event))
+                self._by_kind.setdefault(event.kind, []).append((node, event))
 
     def ranks_of(self, node: str) -> Sequence[Rank]:
         """Ranks whose process was last seen on this node, in the order of ``ranks``."""
-        return self._ranks_on.get(node, ())
+        return self._by_node.get(node, ())
 
     def events_of(self, kind: str) -> Sequence[tuple[str, LogEvent]]:
         """Events of one kind in their order, each with the node that it came from (empty for a folder of logs)."""
-        return self._events_of.get(kind, ())
+        return self._by_kind.get(kind, ())
 
     @property
     def unnumbered(self) -> tuple[Rank, ...]:

@@ -37,10 +37,8 @@ def statuses_of(job: Job) -> Mapping[int, RankStatus]:
     statuses = {}
     for number in sorted(numbers):
         (node, samples), process = dumps.get(number, ("", [])), processes.get(number)
-        load = loads.get(number, "unknown")
-        statuses[number] = _absent(job, number, samples, process) or status_of(
-            job, number, node, samples, process, load
-        )
+        absent, load = _absent(job, number, samples, process), loads.get(number, "unknown")
+        statuses[number] = absent or status_of(job, number, node, samples, process, load)
     statuses |= _by_peers(job, tuple(statuses.values()))
     present = [status for status in statuses.values() if status.present]
     if present and all(map(_only_listed, present)):
