@@ -96,13 +96,14 @@ class Outcome(NamedTuple):
 RELAY = """\
 import os, socket, sys, threading
 far = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-def back():
-    while data := far.recv(65536):
-        os.write(1, data)
-    os._exit(0)
-threading.Thread(target=back, daemon=True).start()
-while data := os.read(0, 65536):
-    far.sendall(data)
+def carry(read, write):
+    try:
+        while data := read(65536):
+            write(data)
+    finally:
+        os._exit(0)  # one side is gone: without a word, for ssh says why
+threading.Thread(target=carry, args=(far.recv, lambda data: os.write(1, data)), daemon=True).start()
+carry(lambda size: os.read(0, size), far.sendall)
 """
 
 
