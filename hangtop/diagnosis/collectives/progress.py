@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 SAME_INPUT = frozenset(
@@ -72,6 +72,8 @@ class LaunchProgress:
     waiting: Mapping[int, Operation]
     """The first collective that each rank has launched and not finished."""
     certain: bool = True
+    completed: Mapping[int, int] = field(default_factory=dict)
+    """Number of the last collective that each rank has finished, if the source reports it."""
 
     def not_launched(self, seq: int) -> tuple[int, ...]:
         """Members that have not launched this number."""
@@ -95,6 +97,16 @@ class LaunchProgress:
         only_more = all(self.last[rank].seq > usual for rank in few)
         streams = any("broadcast" in operation.name.lower() for operation in self.last.values())
         return few if only_more and not streams and 2 * len(few) < len(self.last) else frozenset()
+
+    @property
+    def passed(self) -> dict[int, frozenset[int]]:
+        """Ranks whose open collective other ranks have finished, with those others.
+
+        All had joined the collective, so the GPUs of the former stand still.
+        """
+        numbers = {operation.seq for operation in self.waiting.values()}
+        done = {seq: frozenset(rank for rank, last in self.completed.items() if last >= seq) for seq in numbers}
+        return {rank: others for rank, op in self.waiting.items() if (others := done[op.seq] - {rank})}
 
     @property
     def uncovered(self) -> tuple[int, ...]:

@@ -86,9 +86,7 @@ def match(dumps: Iterable[RecorderDump]) -> Matched:
     undumped = {rank for edge in edges if edge.uncovered for rank in edge.for_ranks} - launched.dumps.keys()
     if culprits or cycle or len(undumped) > len(waiters):
         undumped = set()
-    unfinished = (
-        [] if culprits else [left for group in groups if (left := _on_some(progress[group], launched.groups[group]))]
-    )
+    unfinished = [] if culprits else [left for group in groups if (left := _on_some(progress[group]))]
     culprits = culprits or {rank for left in unfinished for rank in left.waiting} or strayed(launched.groups, progress)
     # gloo lists no members: a rank alone in its group waits in a collective that no other rank has joined
     alone = {rank for record in progress.values() if len(record.members) == 1 for rank in record.waiting}
@@ -121,18 +119,16 @@ def _progress(group: Group, launched: Recorded) -> LaunchProgress:
     for rank in (members & dumps.keys()) - by_rank.keys():
         if dumps[rank].collectives or not any(completed for _, completed in dumps[rank].status.values()):
             last[rank] = Operation("", -1, dumps[rank].source)
-    return LaunchProgress(group.label, frozenset(members), last, waiting)
+    completed = {rank: calls.completed for rank, calls in by_rank.items()}
+    return LaunchProgress(group.label, frozenset(members), last, waiting, completed=completed)
 
 
-def _on_some(progress: LaunchProgress, by_rank: Mapping[int, RankInGroup]) -> OpenGroup | None:
-    """A collective that some members have open and others completed: all had joined, so these GPUs stand still."""
-    waiting, completed = {}, set[int]()
-    for rank, first in progress.waiting.items():
-        others = {other for other, calls in by_rank.items() if other != rank and calls.completed >= first.seq}
-        if others:
-            waiting[rank] = first
-            completed |= others
-    return OpenGroup(progress.label, waiting, tuple(sorted(completed))) if waiting else None
+def _on_some(progress: LaunchProgress) -> OpenGroup | None:
+    """A collective that some members have open and others completed."""
+    passed = progress.passed
+    completed = frozenset[int]().union(*passed.values())
+    waiting = {rank: progress.waiting[rank] for rank in passed}
+    return OpenGroup(progress.label, waiting, tuple(sorted(completed))) if passed else None
 
 
 def _stands(progress: LaunchProgress) -> bool:

@@ -7,7 +7,7 @@ means something only for a member of the group whose log was read.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from collectors.samples.logs import LogEvent
@@ -35,14 +35,6 @@ class TimedOutGroup:
     """Time-outs and the status that goes with them."""
     members: frozenset[int]
     """All ranks of the job for the group of all ranks, and if all of them report; else empty: no line lists them."""
-    completed: Mapping[int, int]
-    """The highest number that each rank reports as completed."""
-
-    @property
-    def passed(self) -> frozenset[int]:
-        """Ranks whose open collective another rank has completed: all had launched it, and these stand still."""
-        most = max(self.completed.values(), default=-1)
-        return frozenset(rank for rank, operation in self.progress.waiting.items() if operation.seq <= most)
 
     @property
     def timeouts(self) -> tuple[LogEvent, ...]:
@@ -76,7 +68,7 @@ def _over_gloo(job: Job) -> list[TimedOutGroup]:
     known = known_ranks(job)
     silent = known - spoke if spoke and 2 * len(known - spoke) <= len(known) else set()
     progress = LaunchProgress("", frozenset(silent), {}, {})
-    return [TimedOutGroup("gloo", progress, events, frozenset(known), {})] if events else []
+    return [TimedOutGroup("gloo", progress, events, frozenset(known))] if events else []
 
 
 def _name(event: LogEvent) -> str:
@@ -122,8 +114,9 @@ def _group(job: Job, name: str, events: Sequence[LogEvent]) -> TimedOutGroup:
     numbers = [operation.seq for operation in waiting.values()]
     if not all(map(_name, events)) and numbers and max(numbers) - min(numbers) > FAR:
         last, waiting, completed = {}, {}, {}  # lines without a name, of several groups
-    progress = LaunchProgress(group.label if name else "", _silent(job, members, events) | last.keys(), last, waiting)
-    return TimedOutGroup(name, progress, tuple(events), members, completed)
+    covered = _silent(job, members, events) | last.keys()
+    progress = LaunchProgress(group.label if name else "", covered, last, waiting, completed=completed)
+    return TimedOutGroup(name, progress, tuple(events), members)
 
 
 def _silent(job: Job, members: frozenset[int], events: Sequence[LogEvent]) -> frozenset[int]:

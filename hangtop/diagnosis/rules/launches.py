@@ -177,9 +177,9 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
         numbers = [progress.last[rank].seq for rank in behind]
         newest = max(operation.seq for operation in progress.last.values())
         return behind, f"{ranks_text(behind)} had launched {min(numbers)} of {newest}", 0.8
-    if group.passed and 2 * len(group.passed) <= len(progress.last):
-        at = ranks_text(group.passed)
-        return tuple(sorted(group.passed)), f"{at} had launched it, and other ranks completed it", 0.7
+    passed = tuple(sorted(progress.passed))
+    if passed and 2 * len(passed) <= len(progress.last):
+        return passed, f"{ranks_text(passed)} had launched it, and other ranks completed it", 0.7
     if missing := progress.uncovered:
         how = f"{ranks_text(missing)} had not launched it (no time-out in the log)"
         return missing, how, 0.8 if progress.last else 0.7
