@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from math import inf
 
 from hangtop.diagnosis.collectives.counts import comm_ranks
@@ -58,14 +59,20 @@ def missing(job_status: JobStatus) -> Iterator[Finding]:
         yield of_ranks("rank_missing", 0.85, numbers, (), text, proof, LOOK_FOR_IT)
 
 
-def _nodes_beside(job: Job, ranks: Sequence[int]) -> tuple[str, ...]:
-    """Nodes where missing ranks belong, by LOCAL_RANK and LOCAL_WORLD_SIZE of the ranks that are present."""
-    nodes = set()
-    for rank in job.ranks:
-        size, local = rank.process.local_world_size, rank.process.local_rank
-        if size and local is not None and any(0 <= number - rank.rank + local < size for number in ranks):
-            nodes.add(rank.node)
-    return tuple(sorted(nodes))
+def _beside(job: Job, ranks: Iterable[int]) -> Mapping[int, Collection[str]]:
+    """Nodes where each of these missing ranks belongs, by LOCAL_RANK and LOCAL_WORLD_SIZE of the ranks present."""
+    places = ((rank, rank.process.local_rank, rank.process.local_world_size) for rank in job.ranks)
+    blocks = {(rank.rank - local, size, rank.node) for rank, local, size in places if size and local is not None}
+    nodes, ordered = defaultdict[int, set[str]](set), sorted(ranks)
+    for first, size, node in blocks:
+        for number in ordered[bisect_left(ordered, first) : bisect_left(ordered, first + size)]:
+            nodes[number].add(node)
+    return nodes
+
+
+def _nodes_beside(job: Job, ranks: Iterable[int]) -> tuple[str, ...]:
+    """All nodes where these missing ranks belong."""
+    return tuple(sorted(set[str]().union(*_beside(job, ranks).values())))
 
 
 def gone(job_status: JobStatus) -> Iterator[Finding]:
@@ -101,18 +108,19 @@ def _ended_well(job_status: JobStatus) -> Mapping[int, Evidence]:
     ends = [*(failure.at for failure in failures(job)), *(event.at for event in log_events(job, "elastic.signal"))]
     if not job.live or any(at is None or at >= began for at in ends):
         return {}
-    ended = {status.rank: nodes_of([status]) for status in job_status.of("gone") if status.held >= AGENT_S}
-    ended |= {status.rank: _nodes_beside(job, [status.rank]) for status in job_status.of("missing")}
+    ended = {status.rank: status.node for status in job_status.of("gone") if status.held >= AGENT_S}
+    belongs = _beside(job, [status.rank for status in job_status.of("missing")])
+    ended |= {rank: next(iter(nodes)) for rank, nodes in belongs.items() if len(nodes) == 1}
     agents = {rank.node: rank.process.parent for rank in job.ranks
               if rank.gone_at is None and rank.process.launcher == "torchrun" and not rank.process.adopted}  # fmt: skip
-    return {
-        rank: Evidence(
-            Observer.PROCESS, f"torchrun on {nodes[0]}", job.now,
-            f"process {agents[nodes[0]]} lets the other ranks live: none of its ranks failed",
+    proofs = {
+        node: Evidence(
+            Observer.PROCESS, f"torchrun on {node}", job.now,
+            f"process {agents[node]} lets the other ranks live: none of its ranks failed",
         )
-        for rank, nodes in ended.items()
-        if len(nodes) == 1 and nodes[0] in agents and not kernel_kill(job, nodes, began, job.now)
+        for node in {*ended.values()} & agents.keys() if not kernel_kill(job, (node,), began, job.now)
     }  # fmt: skip
+    return {rank: proofs[node] for rank, node in ended.items() if node in proofs}
 
 
 def left_early(job_status: JobStatus) -> Iterator[Finding]:
@@ -140,7 +148,7 @@ def left_early(job_status: JobStatus) -> Iterator[Finding]:
     doing = listed(sorted({status.where for status in leavers if status.where}))
     yield of_ranks(
         "rank_left_early", 0.7 if ended else 0.85 if graph.waiters else 0.75, ranks,
-        homes(job, ranks) or nodes_of(leavers) or _nodes_beside(job, sorted(ranks)),
+        homes(job, ranks) or nodes_of(leavers) or _nodes_beside(job, ranks),
         f"{f'left training ({doing})' if doing else 'finished'} while {waiters_text(waiters, 'other')} in a collective",
         (*map(event_line, left[:2]), *[*ended.values()][:1],
          *(line for status in leavers[:1] for line in evidence_of(status)), *waiters_of(graph),
