@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hangtop.diagnosis.evidence.event_fields import text_of
+from hangtop.diagnosis.evidence.event_fields import number_of, text_of
 from hangtop.diagnosis.evidence.events import finished
 from hangtop.diagnosis.evidence.gpus import seen_gpus
 from hangtop.diagnosis.finding import Finding, Outcome
@@ -170,9 +170,10 @@ def _of_files(job_status: JobStatus) -> str:
     if samples:
         return f"{count(len(samples), 'rank')} looked at: {listed(samples, 2)}; no rank is seen to hold up the others"
     job = job_status.job
-    steps = [step for _, event in job.events_of("log.end") if (step := text_of(event, "step"))]
+    ends = [event for _, event in job.events_of("log.end")]
+    steps = [(text_of(event, "counter"), step) for event in ends if (step := number_of(event, "step")) is not None]
     known = any(not event.kind.startswith("log.") for event in job.events)
     if not (job.recorders or job.ras or job.progress or steps or known):
         return "nothing to judge: what was read has no line that hangtop knows"
-    counted = f"; it counts up to {steps[-1]}" if steps else ""
+    counted = f"; it counts up to {steps[-1][0].replace('bar', 'step')} {steps[-1][1]:,}" if steps else ""
     return f"nothing wrong was found in what was read{counted}, and it does not say how the run ended"

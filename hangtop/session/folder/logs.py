@@ -68,7 +68,7 @@ def read_log(member: Member, chunks: Iterable[bytes]) -> tuple[int, Contents]:
 
 
 def _completed(
-    events: Sequence[LogEvent], parser: LogParser, hints: Hints, last: float | None, step: str
+    events: Sequence[LogEvent], parser: LogParser, hints: Hints, last: float | None, step: steps.StepSeen | None
 ) -> list[LogEvent]:
     """The events with what only the log's end shows, and a ``log.end`` event."""
     owner = _owner(events)
@@ -86,7 +86,9 @@ def _completed(
             if raised > behind or end - behind > ORDINARY:
                 data["survived"] = True
         completed.append(event._replace(rank=rank, data={**event.data, **data}))
-    ended: dict[str, Value] = {"lines": end, "step": step}
+    ended: dict[str, Value] = {"lines": end}
+    if step is not None:
+        ended |= {"counter": step.name, "step": round(step.value)}
     if last is not None:
         ended["last"] = last
     rank = hints.rank
@@ -169,25 +171,27 @@ class LogEnd:
         self._first = lines - len(every) + tail.endswith(b"\n")
         self._shown: list[int] = []
         """The number of each line, once for each state of a progress bar."""
-        self._steps: list[tuple[int, str, float]] = []
-        """(line, words in front of the step's number, number) for each step."""
-        self.last_step = ""
-        """The last step: ``iteration 48``; empty without any."""
+        self._steps: list[tuple[int, steps.StepSeen]] = []
+        """The number of the line of each step, and the step."""
         for number, line in enumerate(every, self._first):
             for state in line.rstrip(b"\r").split(b"\r"):
                 self._shown.append(number)
                 text = steps.plain(state)
                 if not steps.is_trouble(text) and (seen := steps.counted(text)) is not None:
-                    self._steps.append((number, seen.template, seen.value))
-                    self.last_step = f"{seen.name.replace('bar', 'step')} {seen.value:,.0f}"
+                    self._steps.append((number, seen))
+
+    @property
+    def last_step(self) -> steps.StepSeen | None:
+        """The last step that the log counts."""
+        return self._steps[-1][1] if self._steps else None
 
     def steps_behind(self, event: LogEvent) -> bool:
         """Whether steps continue after an event."""
         end = last_line(event)
         behind: dict[str, set[float]] = {}
-        for number, words, step in self._steps:
+        for number, step in self._steps:
             if number > end:
-                behind.setdefault(words, set()).add(step)
+                behind.setdefault(step.template, set()).add(step.value)
         if max(map(len, behind.values()), default=0) < STEPS:
             return False
         return end < self._first or len(self._shown) - bisect_right(self._shown, end) > LINES

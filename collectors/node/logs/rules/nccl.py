@@ -7,6 +7,8 @@ from typing import Match, Optional
 from collectors.node.logs.rule import Data, Example, Rule
 
 _WORDS = "CCL WARN|Last error:"
+_BEGIN = r"(?:^\S+:\d+:\d+ \[(?P<gpu>\d{1,3})\] [^\n]{0,120}?)?"
+"""Begin of a line of NCCL, if it is there: host, process, thread and device."""
 
 
 def _completion(match: "Match[str]", data: Data) -> Optional[Data]:
@@ -17,8 +19,7 @@ def _completion(match: "Match[str]", data: Data) -> Optional[Data]:
 
 def _warn(signature: str, pattern: str, example: Example) -> Rule:
     """Rule for an NCCL warning or last error with the meaning ``signature``."""
-    begin = r"(?:^\S+:\d+:\d+ \[(?P<gpu>\d{1,3})\] [^\n]{0,120}?)?"  # of the line: host, process, thread, device
-    whole = begin + r"(?:CCL WARN|Last error:)\s{0,8}[^\n]{0,120}?(?:" + pattern + ")"
+    whole = _BEGIN + r"(?:CCL WARN|Last error:)\s{0,8}[^\n]{0,120}?(?:" + pattern + ")"
     return Rule("nccl.warn", _WORDS, whole, example, {"signature": signature})
 
 
@@ -31,7 +32,7 @@ _COMM = (
 
 RULES = (
     Rule("nccl.warn", "ot completion ",
-         r"(?:^\S+:\d+:\d+ \[(?P<gpu>\d{1,3})\] .{0,120}?)?[Gg]ot completion (?:from peer (?P<peer>[^\s,]+) )?with "
+         _BEGIN + r"[Gg]ot completion (?:from peer (?P<peer>[^\s,]+) )?with "
          r"(?:status=|error )\s?(?:IBV_WC_\w+\()?(?P<status>\d{1,4})\b(?:[^\n]*\bhca (?P<device>\S+))?",
          Example("NCCL WARN NET/IB : Got completion from peer 10.0.0.2<40123> with status=IBV_WC_RETRY_EXC_ERR(12)"
                  " opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3",
