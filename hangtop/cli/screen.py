@@ -36,9 +36,8 @@ def command(options: SessionOptions, theme: str, bell: bool, record: str | None)
 def show(session: Session, theme: str, *, bell: bool) -> None:
     """Show a session until the user leaves, then print where its recording is.
 
-    Raises :class:`click.UsageError` without a terminal or for
-    an unknown theme, :class:`~hangtop.cli.terminal.EndedBySignalError` after a signal, and what the session's start
-    raised.
+    Raises :class:`click.UsageError` without a terminal or for an unknown theme,
+    :class:`~hangtop.cli.terminal.EndedBySignalError` after a signal, and what the session's start raised.
     """
     from tui.app import HangtopApp, ScreenOptions
 

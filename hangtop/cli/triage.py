@@ -85,7 +85,7 @@ def record(options: SessionOptions, file: str, seconds: float | None) -> None:
 
 
 async def _record(options: SessionOptions, file: str, seconds: float | None, summary: list[str]) -> None:
-    """Record; append a summary to ``told`` if any node was seen."""
+    """Record; append to ``summary`` if any node was seen."""
     from hangtop.session.recording import RecordingError
 
     began = time.monotonic()

@@ -196,9 +196,9 @@ class Intake:
 
     def asked(self, node: str, pids: Iterable[int]) -> None:
         """Note that the activity of these ranks in the next seconds may be due to a question of hangtop."""
-        until, ranks = self.now() + ANSWER_SEEN + self.state.untold, self.state.node(node).ranks
-        for pid in ranks.keys() & set(pids):
-            ranks[pid].answers_until = until
+        until, known = self.now() + ANSWER_SEEN + self.state.untold, self.state.node(node).ranks
+        for pid in known.keys() & set(pids):
+            known[pid].answers_until = until
 
     def take_report(self, said: RecorderDump | RasReport) -> None:
         """Take a flight recorder's dump or an answer of RAS."""
