@@ -25,6 +25,7 @@ CODE = "Look for a collective behind `if rank == …` (evaluation, logging, savi
 STACKS = f"These ranks have not launched what the others wait in: look at their last log lines and their stacks. {CODE}"
 KEPT = "The time-out is a consequence: find what kept the ranks that had not launched the operation."
 ALL_CAME = "If all had launched it, suspect network, GPU or sizes; TORCH_DISTRIBUTED_DEBUG=DETAIL makes torch say more."
+OWN_GPU = "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors."
 PAIR_UP = "Pair sends with receives: even ranks send first, odd ranks receive first; or use batch_isend_irecv."
 Proof = tuple["int | None", Evidence]
 """The rank that a line of evidence is about, and the line."""
@@ -152,7 +153,7 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     ends = leading([group.progress for group in groups])
     late = [g for g in groups if g.progress in ends] or [g for g in groups if g.progress.uncovered]
     group = (late or groups)[0]
-    behind, how, weight = _behind(group)
+    behind, how, advice, weight = _behind(group)
     first = (group.timeouts or group.events)[0]
     ran = number_of(first, "ran_ms") or number_of(first, "ms") or 0
     op, number = text_of(first, "op"), number_of(first, "seq")
@@ -162,12 +163,12 @@ def watchdog_timeout(job: Job) -> Iterator[Finding]:
     yield Finding(
         "watchdog_timeout", "critical", weight, f"{what}{where} timed out{after}: {how}",
         ranks=behind, nodes=homes(job, behind) if behind else hosts_in(job, group.events),
-        evidence=lines(group.events), advice=KEPT if behind else ALL_CAME,
+        evidence=lines(group.events), advice=advice,
     )  # fmt: skip
 
 
-def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
-    """Ranks that had launched least, the text for it, and its weight.
+def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, str, float]:
+    """Ranks that had launched least, the text for it, the advice, and its weight.
 
     A member without any report in a log that was read, while its peers report, had not launched the collective either.
     """
@@ -176,18 +177,18 @@ def _behind(group: TimedOutGroup) -> tuple[tuple[int, ...], str, float]:
     if behind and len(behind) * 2 <= len(progress.last):
         numbers = [progress.last[rank].seq for rank in behind]
         newest = max(operation.seq for operation in progress.last.values())
-        return behind, f"{ranks_text(behind)} had launched {min(numbers)} of {newest}", 0.8
+        return behind, f"{ranks_text(behind)} had launched {min(numbers)} of {newest}", KEPT, 0.8
     passed = tuple(sorted(progress.passed))
     if passed and 2 * len(passed) <= len(progress.last):
-        return passed, f"{ranks_text(passed)} had launched it, and other ranks completed it", 0.7
+        return passed, f"{ranks_text(passed)} had launched it, and other ranks completed it", OWN_GPU, 0.7
     if missing := progress.uncovered:
         how = f"{ranks_text(missing)} had not launched it (no time-out in the log)"
-        return missing, how, 0.8 if progress.last else 0.7
+        return missing, how, KEPT, 0.8 if progress.last else 0.7
     unread = group.members - reported
     if len(reported) > 1 and group.members and progress.last and not unread:
-        return (), "all ranks that report had launched it, and it did not complete", 0.6
+        return (), "all ranks that report had launched it, and it did not complete", ALL_CAME, 0.6
     others = ranks_text(unread) or "the other ranks"
-    return (), f"no report from {others}, so it is unknown which rank had not launched it", 0.5
+    return (), f"no report from {others}, so it is unknown which rank had not launched it", ALL_CAME, 0.5
 
 
 def fingerprints(job: Job) -> Iterator[Finding]:

@@ -12,12 +12,11 @@ from hangtop.diagnosis.failures.first import ended_ranks, exits
 from hangtop.diagnosis.finding import Evidence, Finding, Observer, of_ranks
 from hangtop.diagnosis.phrasing import listed, ranks_text, waiters_text
 from hangtop.diagnosis.roster import homes
-from hangtop.diagnosis.rules.launches import CODE, PAIR_UP, differing, not_launched, operation_text
+from hangtop.diagnosis.rules.launches import CODE, OWN_GPU, PAIR_UP, differing, not_launched, operation_text
 from hangtop.diagnosis.rules.stalled import AGREED
 from hangtop.diagnosis.waits.job_status import JobStatus
 from hangtop.diagnosis.waits.rank_status import WAITS
 
-OWN_GPU = "Suspect a kernel on that GPU that does not end, or the GPU itself: look at its power, clocks and Xid errors."
 POSTED_EARLY = f"{PAIR_UP} If receives are posted early, look at the stacks of these ranks first."
 SCHEDULED = 0.7
 """Weight if recorders show only scheduled operations: whether a GPU has begun them is unknown."""

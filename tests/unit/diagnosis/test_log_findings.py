@@ -401,6 +401,24 @@ def test_a_wait_is_followed_into_another_group() -> None:
     assert {(edge.waiter, edge.for_ranks, edge.certain) for edge in edges} == {(0, (1,), True), (1, (3,), True)}
 
 
+@pytest.mark.parametrize(
+    ("completed", "advice"), [(8, "Suspect a kernel on that GPU"), (6, "The time-out is a consequence: find what kept")]
+)
+def test_a_rank_that_had_launched_what_others_completed_is_not_looked_for_in_its_code(
+    completed: int, advice: str
+) -> None:
+    job = after(4)
+    for event in [
+        *late(0),
+        *status(0, 12 if completed == 8 else 7),
+        *late(1, 2, 3, seq=9),
+        *(e for rank in (1, 2, 3) for e in status(rank, 12, completed=completed)),
+    ]:
+        job.says(event.kind, event.rank, ago=event.ago, **event.data)
+    assert first(job.verdict()).ranks == (0,)
+    assert first(job.verdict()).advice.startswith(advice)
+
+
 # --- numbers beyond all ranks -------------------------------------------------------------------------------------
 
 
