@@ -407,16 +407,10 @@ def test_a_wait_is_followed_into_another_group() -> None:
 def test_a_rank_that_had_launched_what_others_completed_is_not_looked_for_in_its_code(
     completed: int, advice: str
 ) -> None:
-    job = after(4)
-    for event in [
-        *late(0),
-        *status(0, 12 if completed == 8 else 7),
-        *late(1, 2, 3, seq=9),
-        *(e for rank in (1, 2, 3) for e in status(rank, 12, completed=completed)),
-    ]:
-        job.says(event.kind, event.rank, ago=event.ago, **event.data)
-    assert first(job.verdict()).ranks == (0,)
-    assert first(job.verdict()).advice.startswith(advice)
+    others = [event for rank in (1, 2, 3) for event in status(rank, 12, completed=completed)]
+    verdict = judged([*late(0), *status(0, 12 if completed == 8 else 7), *late(1, 2, 3, seq=9), *others]).verdict()
+    assert first(verdict).ranks == (0,)
+    assert first(verdict).advice.startswith(advice)
 
 
 # --- numbers beyond all ranks -------------------------------------------------------------------------------------
